@@ -1,13 +1,14 @@
 """The data of the package: documents, gold passages, examples, eval sets, rankings."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final, NamedTuple, overload
 
 from pytest_rageval.conversation import Message, Question
 from pytest_rageval.fingerprint import digest, digest_of_all
+from pytest_rageval.spool import Kept, Spool
 
 __all__ = [
     "CONTEXT",
@@ -269,7 +270,7 @@ class Retrieval:
     question: str | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Ranking(Sequence[Document]):
     """The documents that a retriever returned for a query, best first, each once.
 
@@ -292,13 +293,13 @@ class Ranking(Sequence[Document]):
     """
 
     query: str
-    documents: tuple[Document, ...]
+    documents: Sequence[Document]
     duplicates: int = 0
     missing: int = 0
     surplus: int = 0
     own_k: int | None = None
     without_history: bool = False
-    steps: tuple["Ranking", ...] | None = None
+    steps: Sequence["Ranking"] | None = None
     tokens: int | None = None
     cost: float | None = None
     seconds: float | None = field(default=None, compare=False)
@@ -313,6 +314,14 @@ class Ranking(Sequence[Document]):
         kept = tuple(first.values())
         more = 0 if k is None else len(kept) - k
         return cls(query, kept[:k], len(documents) - len(kept), missing=max(-more, 0), surplus=max(more, 0))
+
+    def kept(self, spool: Spool) -> "Ranking":
+        """The same, with its documents and its searches in a spool."""
+        steps = self.steps
+        if steps is not None:
+            steps = Kept(spool, [_ranking_record(step) for step in steps], len(steps), _rankings_of)
+        documents = Kept(spool, _documents_record(self.documents), len(self.documents), _documents_of)
+        return replace(self, documents=documents, steps=steps)
 
     @property
     def k(self) -> int:
@@ -342,9 +351,12 @@ class Ranking(Sequence[Document]):
     @overload
     def __getitem__(self, index: int) -> Document: ...
     @overload
-    def __getitem__(self, index: slice) -> tuple[Document, ...]: ...
-    def __getitem__(self, index: int | slice) -> Document | tuple[Document, ...]:
+    def __getitem__(self, index: slice) -> Sequence[Document]: ...
+    def __getitem__(self, index: int | slice) -> Document | Sequence[Document]:
         return self.documents[index]
+
+    def __iter__(self) -> Iterator[Document]:
+        return iter(self.documents)
 
     def __len__(self) -> int:
         return len(self.documents)
@@ -357,6 +369,34 @@ class Ranking(Sequence[Document]):
                 return item.id in self.ids
             return any(item.text == document.text for document in self.documents)
         return False
+
+
+def _documents_record(documents: Iterable[Document]) -> list[tuple[Any, ...]]:
+    return [
+        (each.text, each.id, each.score, each.metadata or None, each.span and tuple(each.span))
+        for each in documents
+    ]
+
+
+def _documents_of(record: Iterable[tuple[Any, ...]]) -> tuple[Document, ...]:
+    return tuple(
+        Document(text, id_, score, {} if metadata is None else metadata, span and Span(*span))
+        for text, id_, score, metadata, span in record
+    )
+
+
+def _ranking_record(ranking: Ranking) -> tuple[Any, ...]:
+    return (
+        ranking.query,
+        _documents_record(ranking.documents),
+        ranking.duplicates,
+        ranking.missing,
+        ranking.surplus,
+    )
+
+
+def _rankings_of(record: Iterable[tuple[Any, ...]]) -> tuple[Ranking, ...]:
+    return tuple(Ranking(query, _documents_of(documents), *counts) for query, documents, *counts in record)
 
 
 def excerpt(text: str, width: int = 60) -> str:

@@ -17,6 +17,7 @@ from pytest_rageval.stats.intervals import MEAN, UNIT, Statistic
 
 __all__ = [
     "CHANGING",
+    "NOTHING",
     "REFERENCE",
     "SCORING",
     "YES",
@@ -40,6 +41,10 @@ REFERENCE: Final = "reference"
 
 CHANGING: Final = ("comparator", "label", "order", "relevant", "temperature", "draws")
 """The keywords of a threshold that make another score of it, beside its spec."""
+NOTHING: Final[Mapping[str, Any]] = {}
+"""The counts of most examples: for each a dict of its own would take as much memory as the rest."""
+
+NO_VOTES: Final = Tally()
 
 ROUNDING: Final = 1e-9
 _FORM: Final = re.compile(r"(?P<name>[a-z]\w*)(?:\.(?P<part>[a-zA-Z]\w*))?(?:@(?P<k>-?\d+))?", re.ASCII)
@@ -110,6 +115,9 @@ class Places(NamedTuple):
     second: float | None = None
 
 
+NO_PLACES: Final = Places()
+
+
 @dataclass(frozen=True, slots=True)
 class Evidence:
     """What explains the score of one example.
@@ -137,15 +145,18 @@ class Evidence:
     expected: tuple[str, ...] = ()
     expected_as: str = "reference"
     recall: float | None = None
-    counts: Mapping[str, int] = field(default_factory=dict, hash=False)
-    votes: Tally = field(default_factory=Tally)
+    counts: Mapping[str, int] = field(default_factory=lambda: NOTHING, hash=False)
+    votes: Tally = NO_VOTES
     labels: tuple[float, ...] = ()
     answers_alone: tuple[str, ...] = ()
-    beside: Mapping[str, float] = field(default_factory=dict, hash=False)
-    sizes: Mapping[str, int] = field(default_factory=dict, hash=False)
-    places: Places = field(default_factory=Places)
+    beside: Mapping[str, float] = field(default_factory=lambda: NOTHING, hash=False)
+    sizes: Mapping[str, int] = field(default_factory=lambda: NOTHING, hash=False)
+    places: Places = NO_PLACES
     explanation: str = ""
     remark: str = ""
+
+
+NO_EVIDENCE: Final = Evidence()
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +178,7 @@ class Outcome:
     example: Example
     value: float | None
     unscored: str | None = None
-    evidence: Evidence = field(default_factory=Evidence)
+    evidence: Evidence = NO_EVIDENCE
     case: str | None = None
     lost_by: str | None = None
     failed: QueryError | None = None

@@ -25,7 +25,17 @@ LAYERS = {
     5: {"answers", "calibration", "gate", "generator", "retrievers", "serving"},
     4: {"embeddings", "evalsets", "llm", "measures", "scores"},
     3: {"config", "model", "prompts", "user_code"},
-    2: {"conversation", "event_loop", "files", "fingerprint", "revision", "secret", "stats", "tokenize"},
+    2: {
+        "conversation",
+        "event_loop",
+        "files",
+        "fingerprint",
+        "revision",
+        "secret",
+        "spool",
+        "stats",
+        "tokenize",
+    },
     1: {"errors"},
     0: {"late", "plural", "printable"},
 }

@@ -12,7 +12,7 @@ from typing import Any, Final
 from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.errors import NoGroundTruth, Unscored
 from pytest_rageval.evaluations.context import Pipeline, Terms, gather_two
-from pytest_rageval.evaluations.scoring import ScoreDef, score_each
+from pytest_rageval.evaluations.scoring import ScoreDef, score_each, score_in_turn
 from pytest_rageval.fingerprint import digest
 from pytest_rageval.model import Example, PartOfSet
 from pytest_rageval.scores import Evidence, Outcome, Places, Score
@@ -68,7 +68,7 @@ async def evaluate_arena(run: Pipeline, examples: Sequence[Example], terms: Term
         evidence = Evidence(ranking, answer, (example.reference,), counts=counts, places=places)
         return float(result >= LEAST[terms.part]), evidence
 
-    return await score_each(examples, score)
+    return await score_in_turn(run, examples, score)
 
 
 def leading_half(ids: Sequence[str], seed: int) -> frozenset[str]:

@@ -5,15 +5,18 @@ import random
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import KW_ONLY, dataclass, field, replace
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
 
 from pytest_rageval.answers import comparators as compare
 from pytest_rageval.answers import judge_protocol as judges
 from pytest_rageval.answers.abstention import abstains
+from pytest_rageval.conversation import Question
 from pytest_rageval.errors import CallableError, InputError, NoGroundTruth, Unscored, UnusableRanking
 from pytest_rageval.measures.gold_matching import SHARE
 from pytest_rageval.model import Document, Example, Ranking
 from pytest_rageval.scores import Outcome, Spec
+from pytest_rageval.spool import Spool
 from pytest_rageval.stats.agreement import Tally
 
 if TYPE_CHECKING:
@@ -138,6 +141,7 @@ class Pipeline:
         untried: whether answers are judged by the user's own code, or another plugin's, which may fail at all of them.
         reference: a retriever that is timed beside the one under test; None where none is.
         cached: the number of replies of models that came from the cache so far.
+        spool: of the documents of rankings: a report shows few of them.
     """
 
     retriever: "Retriever | _SharedRankings"
@@ -158,6 +162,7 @@ class Pipeline:
     untried: bool = False
     reference: "Retriever | None" = None
     cached: Callable[[], int] = lambda: 0
+    spool: Spool = field(default_factory=Spool)
 
     def __post_init__(self) -> None:
         """Begin with nothing known."""
@@ -169,7 +174,8 @@ class Pipeline:
         }
         self._expressions: dict[str, compare.Expression] = {}
         self._once = SingleFlight()
-        # For the display of progress.
+        # For the display of progress: rankings, and examples that have begun or wait to be scored.
+        self.begun = self.waiting = 0
         self.ranked = 0
         self._begun = 0
         # By hash, which is enough to count: 100,000 questions are waiting at once.
@@ -233,6 +239,24 @@ class Pipeline:
             # What was not retrieved: the run was interrupted.
             self._expected -= found
 
+    @contextmanager
+    def scoring(self, examples: int) -> Iterator[Callable[[], None]]:
+        """Count so many examples as waiting to be scored; what it yields is called as each of them begins."""
+        waiting = examples
+        self.waiting += examples
+
+        def begin() -> None:
+            nonlocal waiting
+            waiting -= 1
+            self.waiting -= 1
+            self.begun += 1
+
+        try:
+            yield begin
+        finally:
+            # What did not begin: the run was interrupted.
+            self.waiting -= waiting
+
     async def _retrieved(self, asked: Asked, k: int) -> Ranking:
         self._begun += 1
         self._expected.discard(hash((self.retriever.key(asked), k)))
@@ -243,6 +267,7 @@ class Pipeline:
             self.ranked += 1
         if self.cached() > cached:
             self._beside_cached.add((self.retriever.key(asked), k))
+        ranking = ranking.kept(self.spool)
         # The first call also opens connections and loads models.
         return replace(ranking, seconds=None) if is_first and not self.retriever.replays else ranking
 
@@ -331,7 +356,7 @@ class Pipeline:
         documents = list(ranking.documents)
         # A text as seed gives the same order in every process.
         random.Random(f"{self.seed} {_question(asked)}").shuffle(documents)  # noqa: S311 - no secret
-        return replace(ranking, documents=tuple(documents))
+        return replace(ranking, documents=tuple(documents)).kept(self.spool)
 
     async def answer(self, asked: Asked, k: int) -> str:
         """The generator's answer from the first k retrieved documents."""
@@ -548,12 +573,13 @@ class SingleFlight:
     """
 
     def __init__(self) -> None:
-        self._tasks: dict[Hashable, asyncio.Future[tuple[Any, Tally]]] = {}
+        self._tasks: dict[bytes, asyncio.Future[tuple[Any, Tally]]] = {}
         # Of tasks that have ended: a task takes 1 kB beside its result.
-        self._results: dict[Hashable, tuple[Any, Tally]] = {}
+        self._results: dict[bytes, tuple[Any, Tally]] = {}
 
-    async def of(self, key: Hashable, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """The result of the work that `make` begins and `key` identifies."""
+    async def of(self, work: Hashable, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """The result of the work that `make` begins and `work` identifies."""
+        key = _digest(work)
         if key not in self._results:
             if key not in self._tasks or _may_be_tried_again(self._tasks[key]):
                 self._tasks[key] = asyncio.ensure_future(judges.with_tally(make()))
@@ -564,18 +590,34 @@ class SingleFlight:
         judges.add_tally(key, votes)
         return cast("T", result)
 
-    def has(self, key: Hashable) -> bool:
+    def has(self, work: Hashable) -> bool:
         """Whether work has begun, and is not to be tried again."""
+        key = _digest(work)
         return key in self._results or (key in self._tasks and not _may_be_tried_again(self._tasks[key]))
 
-    def known(self, key: Hashable) -> Any:
+    def known(self, work: Hashable) -> Any:
         """The result of work that is done; None where there is none."""
+        key = _digest(work)
         if key in self._results:
             return self._results[key][0]
         task = self._tasks.get(key)
         if task is None or not task.done() or task.cancelled() or task.exception() is not None:
             return None
         return task.result()[0]
+
+
+def _digest(work: Hashable) -> bytes:
+    """What identifies work, without the texts that it names."""
+    return blake2b(repr(_parts(work)).encode(errors="surrogatepass"), digest_size=16).digest()
+
+
+def _parts(work: Hashable) -> Hashable:
+    """The parts by which two pieces of work differ; a question does so by the messages before it, too."""
+    if isinstance(work, tuple):
+        return tuple(map(_parts, work))
+    if isinstance(work, Question) and work.history:
+        return "after", tuple(tuple(sorted(message.items())) for message in work.history), str(work)
+    return str(work) if isinstance(work, str) else work
 
 
 def _may_be_tried_again(task: "asyncio.Future[Any]") -> bool:

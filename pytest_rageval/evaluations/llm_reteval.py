@@ -20,7 +20,7 @@ from pytest_rageval.evaluations.context import (
     references_of,
 )
 from pytest_rageval.evaluations.ranking import measured
-from pytest_rageval.evaluations.scoring import GOLD_TEXTS, ScoreDef, score_each
+from pytest_rageval.evaluations.scoring import GOLD_TEXTS, ScoreDef, score_in_turn
 from pytest_rageval.measures.gold_matching import GoldMatch
 from pytest_rageval.measures.near_duplicates import near_duplicate
 from pytest_rageval.model import Example, Ranking
@@ -84,7 +84,7 @@ async def evaluate_llm_reteval(run: Pipeline, examples: Sequence[Example], terms
         lost = lost_by(case, checks, recall=recall, yes=yes, others=others)
         return Outcome(example, same, None, evidence, case=case, lost_by=lost)
 
-    return _with_companions(await score_each(examples, score), matches, terms.k)
+    return _with_companions(await score_in_turn(run, examples, score), matches, terms.k)
 
 
 def _with_companions(outcomes: list[Outcome], matches: Mapping[str, GoldMatch], k: int) -> list[Outcome]:

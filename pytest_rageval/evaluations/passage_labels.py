@@ -27,7 +27,7 @@ from pytest_rageval.evaluations.context import (
     references_of,
 )
 from pytest_rageval.evaluations.ranking import comparable
-from pytest_rageval.evaluations.scoring import GOLD, REFERENCES, ScoreDef, each_example, score_each
+from pytest_rageval.evaluations.scoring import GOLD, REFERENCES, ScoreDef, each_example, score_in_turn
 from pytest_rageval.model import Document, Example, Ranking
 from pytest_rageval.scores import YES, Evidence, Outcome
 
@@ -105,7 +105,7 @@ async def evaluate_erag(run: Pipeline, examples: Sequence[Example], terms: Terms
         return Label(await run.helpful(example, answer, comparator), answer)
 
     labelled = _each_passage(run, terms, annotate, _has_references)
-    return await _scored(examples, terms, labelled, graded=run.comparison(comparator).graded)
+    return await _scored(run, examples, terms, labelled, graded=run.comparison(comparator).graded)
 
 
 async def evaluate_contains(run: Pipeline, examples: Sequence[Example], terms: Terms) -> list[Outcome]:
@@ -118,7 +118,7 @@ async def evaluate_contains(run: Pipeline, examples: Sequence[Example], terms: T
         return Label(float(contains_answer(example, passage)))
 
     labelled = _each_passage(run, terms, annotate, lambda example: bool(example.wanted))
-    return await _scored(examples, terms, labelled)
+    return await _scored(run, examples, terms, labelled)
 
 
 async def evaluate_relevance(run: Pipeline, examples: Sequence[Example], terms: Terms) -> list[Outcome]:
@@ -131,7 +131,7 @@ async def evaluate_relevance(run: Pipeline, examples: Sequence[Example], terms: 
     async def annotate(example: Example, passage: Document) -> Label:
         return Label(float(await called_relevant(run, example, passage)))
 
-    return await _scored(examples, terms, _each_passage(run, terms, annotate, _has_references))
+    return await _scored(run, examples, terms, _each_passage(run, terms, annotate, _has_references))
 
 
 async def evaluate_provenance(run: Pipeline, examples: Sequence[Example], terms: Terms) -> list[Outcome]:
@@ -148,7 +148,7 @@ async def evaluate_provenance(run: Pipeline, examples: Sequence[Example], terms:
         match = comparable(ranking, example, run.match_share)
         return ranking, [Label(float(bool(found))) for found in match.positions]
 
-    return await _scored(examples, terms, labelled)
+    return await _scored(run, examples, terms, labelled)
 
 
 def contains_answer(example: Example, passage: Document) -> bool:
@@ -211,7 +211,7 @@ def _each_passage(
 
 
 async def _scored(
-    examples: Sequence[Example], terms: Terms, labelled: Labelled, *, graded: bool = False
+    run: Pipeline, examples: Sequence[Example], terms: Terms, labelled: Labelled, *, graded: bool = False
 ) -> list[Outcome]:
     """Label the passages of all examples, and score the rankings by the labels."""
     from pytest_rageval.measures.ranking import NEED_BINARY, usefulness  # noqa: PLC0415 - with numpy
@@ -230,7 +230,7 @@ async def _scored(
         alone = tuple(label.answer for label in found if label.answer is not None)
         return 0.0, Evidence(ranking, None, *expected_of(example), labels=values, answers_alone=alone)
 
-    outcomes = await score_each(examples, label)
+    outcomes = await score_in_turn(run, examples, label)
     scores = usefulness(terms.part, labels, terms.k, graded=graded).tolist()
     by_example = dict(zip(labels, scores, strict=True))
     return [

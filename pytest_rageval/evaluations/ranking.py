@@ -1,6 +1,6 @@
 """Ranking measures against the gold passages: `recall@5`, `ndcg@5` and their like."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -9,9 +9,12 @@ from pytest_rageval.evaluations.context import NO_GOLD, Pipeline, Terms
 from pytest_rageval.evaluations.scoring import GOLD, ScoreDef, each_example, score_each
 from pytest_rageval.measures.gold_matching import GoldMatch, ideal_labels
 from pytest_rageval.model import Example, Ranking
-from pytest_rageval.scores import Evidence, Outcome
+from pytest_rageval.scores import NOTHING, Evidence, Outcome
 
 __all__ = ["SCORES", "comparable", "match_gold", "measured", "not_comparable"]
+
+AT_ONCE: Final = 1000
+"""So many rankings are measured at once: numpy takes 0.1 ms for one, and as long for a hundred."""
 
 
 async def match_gold(run: Pipeline, example: Example, terms: Terms) -> tuple[Ranking, GoldMatch]:
@@ -57,7 +60,7 @@ async def evaluate_ranking(run: Pipeline, examples: Sequence[Example], terms: Te
     Unscored: an example without relevant gold passages; one with a gold passage that no retrieved document can be
     compared with; one at whose question the retriever failed.
     """
-    matches: dict[str, GoldMatch] = {}
+    values = _Measured(terms.spec.name, terms.k)
 
     async def matched(example: Example) -> Outcome:
         if not example.relevant:
@@ -67,17 +70,43 @@ async def evaluate_ranking(run: Pipeline, examples: Sequence[Example], terms: Te
         reason = not_comparable(match)
         if reason is not None:
             return Outcome(example, None, reason, Evidence(ranking), cause="retriever")
-        matches[example.id] = match
-        return Outcome(example, 0.0, None, Evidence(ranking, counts=match.counts))
+        values.add(example, match)
+        return Outcome(example, 0.0, None, Evidence(ranking, counts=match.counts or NOTHING))
 
     with run.expecting((each for each in examples if each.relevant), terms.k):
         outcomes = await score_each(examples, matched, at_once=run.retriever.at_once)
-    scored = [outcome.example for outcome in outcomes if outcome.value is not None]
-    found = [(example, matches[example.id]) for example in scored]
-    values = iter(measured(terms.spec.name, found, terms.k))
-    return [
-        outcome if outcome.value is None else replace(outcome, value=next(values)) for outcome in outcomes
-    ]
+    found = values.all()
+    for place, outcome in enumerate(outcomes):
+        if outcome.value is not None:
+            outcomes[place] = replace(outcome, value=found[outcome.example.id])
+    return outcomes
+
+
+class _Measured:
+    """The values of a ranking measure by example: computed for many at once, since a match takes a kilobyte."""
+
+    def __init__(self, name: str, k: int) -> None:
+        self._name, self._k = name, k
+        self._waiting: list[tuple[Example, GoldMatch]] = []
+        self._values: dict[str, float] = {}
+
+    def add(self, example: Example, match: GoldMatch) -> None:
+        """Take over the ranking of an example that has relevant gold passages."""
+        self._waiting.append((example, match))
+        if len(self._waiting) == AT_ONCE:
+            self._compute()
+
+    def all(self) -> Mapping[str, float]:
+        """The values by the id of the example."""
+        self._compute()
+        return self._values
+
+    def _compute(self) -> None:
+        values = measured(self._name, self._waiting, self._k)
+        self._values.update(
+            (example.id, value) for (example, _), value in zip(self._waiting, values, strict=True)
+        )
+        self._waiting.clear()
 
 
 def measured(name: str, found: Sequence[tuple[Example, GoldMatch]], k: int) -> list[float]:

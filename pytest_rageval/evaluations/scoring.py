@@ -29,6 +29,7 @@ __all__ = [
     "each_example",
     "error_of_all",
     "score_each",
+    "score_in_turn",
     "uniform_judge",
 ]
 
@@ -222,6 +223,9 @@ ERRORS: Final = 3
 NAMED: Final = 5
 """How many of the examples that an error ended are named."""
 
+AT_ONCE: Final = 1000
+"""So many examples of a score are evaluated at once: each takes some 40 kB meanwhile, and far fewer busy a server."""
+
 FEWEST: Final = 30
 """From so many verdicts on, it is no accident that all are yes, or all no."""
 
@@ -309,6 +313,21 @@ async def score_each(
     return outcomes
 
 
+async def score_in_turn(
+    run: Pipeline,
+    examples: Sequence[Example],
+    score: Callable[[Example], Awaitable[tuple[float, Evidence] | Outcome]],
+) -> list[Outcome]:
+    """`score_each`, so many at a time as memory allows; the run counts those that wait."""
+    with run.scoring(len(examples)) as begin:
+
+        def begun(example: Example) -> Awaitable[tuple[float, Evidence] | Outcome]:
+            begin()
+            return score(example)
+
+        return await score_each(examples, begun, at_once=max(AT_ONCE, run.retriever.at_once))
+
+
 def each_example(
     score: Callable[[Pipeline, Example, Terms], Awaitable[tuple[float, Evidence] | Outcome]],
 ) -> Evaluation:
@@ -316,7 +335,7 @@ def each_example(
 
     @wraps(score)
     async def evaluate(run: Pipeline, examples: Sequence[Example], terms: Terms) -> list[Outcome]:
-        return await score_each(examples, lambda example: score(run, example, terms))
+        return await score_in_turn(run, examples, lambda example: score(run, example, terms))
 
     return evaluate
 

@@ -6,15 +6,17 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from difflib import get_close_matches
+from functools import partial
 from math import inf
 from pathlib import Path
-from typing import Any, Final, NotRequired, Self, TypedDict
+from typing import Any, Final, NotRequired, Self, TypedDict, cast
 
 from pytest_rageval.errors import InputError, did_you_mean
 from pytest_rageval.files import refuse_special, write_whole
-from pytest_rageval.gate.comparison import BaselineExample, BaselineScore, Pin, mark_of
+from pytest_rageval.gate.comparison import BaselineExample, BaselineScore, KeptExample, Pin, mark_of
 from pytest_rageval.model import Example
 from pytest_rageval.scores import Outcome, Score
+from pytest_rageval.spool import Spool
 
 __all__ = ["LONGEST", "WRITE", "AnchorEntry", "Baseline", "BaselineEntry", "baseline_entry", "pinned"]
 
@@ -122,7 +124,7 @@ class Baseline:
         except (OSError, UnicodeDecodeError) as error:
             raise InputError(f"The baseline {path} cannot be read: {error}.\n{REMEDY}") from None
         try:
-            document = json.loads(text, object_pairs_hook=_unique_keys, parse_int=_integer)
+            document = json.loads(text, object_pairs_hook=partial(_read_object, Spool()), parse_int=_integer)
         except (ValueError, RecursionError) as error:
             reason = "it nests too deeply" if isinstance(error, RecursionError) else str(error)
             reason = "it contains the marks of a merge conflict" if "<<<<<<<" in text else reason
@@ -211,10 +213,10 @@ class Baseline:
         """
         try:
             anchors = {"anchors": self.anchors} if self.anchors else {}
-            text = "\n".join(_lines({"schema": SCHEMA, "tests": self.tests, **anchors}, 0)) + "\n"
+            lines = _lines({"schema": SCHEMA, "tests": self.tests, **anchors}, 0)
             path.resolve().parent.mkdir(parents=True, exist_ok=True)
             # UTF-8 has no half of a surrogate pair; JSON has an escape for it.
-            write_whole(path, [text.encode(errors="backslashreplace")])
+            write_whole(path, (f"{line}\n".encode(errors="backslashreplace") for line in lines))
         except OSError as error:
             raise InputError(f"The baseline {path} cannot be written: {error.strerror or error}.") from None
         except RecursionError:
@@ -229,14 +231,15 @@ def baseline_entry(
     scores: Mapping[str, tuple[Score, Mapping[str, Any]]],
     *,
     context: AbstractSet[str] = frozenset(),
+    spool: Spool | None = None,
 ) -> BaselineEntry:
     """A test's entry, of scores of the whole set, each with what it depends on besides the retriever.
 
-    Any of them may depend on the parts of the `context`.
+    Any of them may depend on the parts of the `context`. With a spool rankings and answers are in there.
     """
     return {
         "questions": {example.id: example.digest_in(context) for example in examples},
-        "scores": {name: _score(score, fingerprint) for name, (score, fingerprint) in scores.items()},
+        "scores": {name: _score(score, fingerprint, spool) for name, (score, fingerprint) in scores.items()},
     }
 
 
@@ -266,25 +269,25 @@ def _without_evidence(kept: BaselineExample) -> BaselineExample:
     return example
 
 
-def _score(score: Score, fingerprint: Mapping[str, Any]) -> ScoreEntry:
+def _score(score: Score, fingerprint: Mapping[str, Any], spool: Spool | None) -> ScoreEntry:
     mark = mark_of(fingerprint)
     entry: ScoreEntry = {
         "fingerprint": dict(fingerprint),
-        "examples": {outcome.example.id: _example(outcome, mark) for outcome in score.outcomes},
+        "examples": {each.example.id: _example(each, mark, spool) for each in score.outcomes},
     }
     if score.repeats:
         entry["repeats"] = len(score.repeats) + 1
     return entry
 
 
-def _example(outcome: Outcome, mark: str) -> BaselineExample:
+def _example(outcome: Outcome, mark: str, spool: Spool | None) -> BaselineExample:
     evidence = outcome.evidence
     example: BaselineExample = {"score": outcome.value, "under": mark}
     if evidence.ranking is not None:
         example["ranking"] = [document.label for document in evidence.ranking]
     if evidence.answer is not None:
         example["answer"] = " ".join(evidence.answer.split())[:LONGEST]
-    return example
+    return example if spool is None else cast("BaselineExample", KeptExample(spool, example))
 
 
 def _candidates(nodeid: str, others: Collection[str]) -> list[str]:
@@ -301,6 +304,17 @@ def _function(nodeid: str) -> str:
     'test_b'
     """
     return nodeid.partition("[")[0].rpartition("::")[2]
+
+
+def _read_object(spool: Spool, pairs: list[tuple[str, Any]]) -> Mapping[str, Any]:
+    """An object of the file; an example of a score with its evidence in the spool."""
+    found = _unique_keys(pairs)
+    if "score" in found and not _problem(found):
+        return KeptExample(spool, found)
+    if isinstance(fingerprint := found.get("fingerprint"), KeptExample):
+        # It has an item "score".
+        found["fingerprint"] = dict(fingerprint)
+    return found
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -364,6 +378,8 @@ def _object(value: Any, problem: str) -> dict[str, Any]:
 
 def _problem(kept: Any) -> str:
     """What is wrong with an example's entry; empty where nothing is."""
+    if isinstance(kept, KeptExample):
+        return ""
     if not isinstance(kept, dict):
         return f"is {kept!r:.40}, which is no object"
     score, ranking = kept.get("score"), kept.get("ranking", [])
@@ -380,10 +396,14 @@ def _lines(value: Any, depth: int, *, name: str = "", end: str = "") -> Iterator
     """A JSON document, with fingerprints and deep objects in one line each."""
     head = " " * depth + (f"{json.dumps(name, ensure_ascii=False)}: " if name else "")
     if not isinstance(value, dict) or not value or depth > DEPTH or name == "fingerprint":
-        yield head + json.dumps(value, ensure_ascii=False, sort_keys=True, allow_nan=False) + end
+        yield head + _ENCODER.encode(value) + end
         return
     yield head + "{"
     names = sorted(value)
     for each in names:
         yield from _lines(value[each], depth + 1, name=each, end="" if each == names[-1] else ",")
     yield " " * depth + "}" + end
+
+
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, sort_keys=True, allow_nan=False, default=dict)
+"""Examples are read from a spool."""

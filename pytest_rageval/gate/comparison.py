@@ -1,17 +1,19 @@
 """A score and its baseline, question by question."""
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import fsum
-from typing import Any, Final, NamedTuple, Required, TypedDict
+from typing import Any, Final, NamedTuple, Required, TypedDict, cast
 
 from pytest_rageval.errors import StaleBaselineError
 from pytest_rageval.fingerprint import digest
 from pytest_rageval.model import Example
 from pytest_rageval.plural import counted
 from pytest_rageval.scores import Outcome, Score
+from pytest_rageval.spool import Spool
 from pytest_rageval.stats.drops import ROUNDING
 
 __all__ = [
@@ -19,6 +21,7 @@ __all__ = [
     "BaselineScore",
     "Change",
     "Comparison",
+    "KeptExample",
     "Pin",
     "compare",
     "fingerprint_changes",
@@ -46,6 +49,41 @@ class BaselineExample(TypedDict, total=False):
     ranking: list[str]
     answer: str
     under: str
+
+
+class KeptExample(Mapping[str, Any]):
+    """A `BaselineExample` whose ranking and answer are in a spool."""
+
+    __slots__ = ("_place", "_score", "_spool", "_under")
+
+    def __init__(self, spool: Spool, example: Mapping[str, Any]) -> None:
+        rest = dict(example)
+        self._score: float | None = rest.pop("score")
+        under: str | None = rest.pop("under", None)
+        # All examples of a score have the same one.
+        self._under = under and sys.intern(under)
+        self._spool = spool
+        self._place = spool.put(rest) if rest else None
+
+    def __getitem__(self, key: str) -> Any:
+        if key == "score":
+            return self._score
+        if key == "under" and self._under is not None:
+            return self._under
+        return self._rest[key]
+
+    def __iter__(self) -> Iterator[str]:
+        yield "score"
+        if self._under is not None:
+            yield "under"
+        yield from self._rest
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    @property
+    def _rest(self) -> dict[str, Any]:
+        return {} if self._place is None else cast("dict[str, Any]", self._spool.get(self._place))
 
 
 class Pin(NamedTuple):
@@ -105,14 +143,23 @@ class Change:
     Attributes:
         outcome: now; it has a value, which is the lowest possible where the retriever failed.
         drop: the old score minus the score now; 0 where it is no more than rounding.
-        ranking: in the baseline, as reports name documents; None where the score had none.
-        answer: in the baseline, or None.
+        kept: the example in the baseline.
     """
 
     outcome: Outcome
     drop: float
-    ranking: tuple[str, ...] | None
-    answer: str | None
+    kept: BaselineExample
+
+    @property
+    def ranking(self) -> tuple[str, ...] | None:
+        """The ranking in the baseline, as reports name documents; None where the score had none."""
+        ranking = self.kept.get("ranking")
+        return None if ranking is None else tuple(ranking)
+
+    @property
+    def answer(self) -> str | None:
+        """The answer in the baseline, or None."""
+        return self.kept.get("answer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +304,5 @@ def is_same(example: Example, before: BaselineScore) -> bool:
 
 
 def _change(outcome: Outcome, drop: float, kept: BaselineExample, tolerance: float) -> Change:
-    ranking = kept.get("ranking")
     # Machines round differently, which is no change.
-    drop = drop if abs(drop) > tolerance else 0.0
-    return Change(outcome, drop, None if ranking is None else tuple(ranking), kept.get("answer"))
+    return Change(outcome, drop if abs(drop) > tolerance else 0.0, kept)

@@ -74,7 +74,8 @@ class WorkerPlugin(_SelectionPlugin):
         """
         data = yield
         if data and "rageval" in data:
-            data["rageval"] = json.dumps(data["rageval"])
+            # Examples of a baseline are read from a spool.
+            data["rageval"] = json.dumps(data["rageval"], default=dict)
         return data
 
 
@@ -171,7 +172,9 @@ class CompletenessPlugin(_SelectionPlugin):
             from pytest_rageval.session.written_files import not_compared  # noqa: PLC0415 - see above
 
             path, required = self._settings.baseline, self._settings.require_baseline
-            self._lines = list(not_compared(path, self._compared, excused=self._excused, required=required))
+            known = GatePlugin.of(self._config).baseline
+            lines = not_compared(path, self._compared, excused=self._excused, required=required, known=known)
+            self._lines = list(lines)
             if self._lines and required:
                 fail_run(session)
 

@@ -30,6 +30,7 @@ from pytest_rageval.printable import printable
 
 if TYPE_CHECKING:
     from pytest_rageval.evaluations.registry import Registry, Report
+    from pytest_rageval.gate.baseline import Baseline
     from pytest_rageval.llm.usage import Usage
     from pytest_rageval.plugin.rageval_fixture import Rageval
     from pytest_rageval.prompts.rendering import Prompts
@@ -209,6 +210,11 @@ class GatePlugin:
 
         return self._running, self._session.usage - self._usage_before.get(self._running, Usage())
 
+    @property
+    def baseline(self) -> "Baseline | None":
+        """The baseline, where a test of this process was compared with it."""
+        return None if self._session is None else vars(self._session).get("baseline")
+
     def recorded(self) -> dict[str, str]:
         """The replies that this process used and that are to be recorded, as lines of a cassette."""
         if self._session is None or not self.settings.record:
@@ -378,7 +384,8 @@ class GatePlugin:
         return Work(
             rankings,
             ranked,
-            usage.requests,
+            # Examples that wait ask for as much as those before them.
+            round(usage.requests / self.session.pipelines.share_begun),
             usage.cached + usage.live + usage.failed,
             live=usage.live,
             cost_usd=usage.cost_usd,

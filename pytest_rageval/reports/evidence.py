@@ -13,12 +13,17 @@ from pytest_rageval.reports.document import EvaluatedQuestion, ExampleEntry
 from pytest_rageval.reports.questions import answer_before, context_entry, expected_entry, steps_entry
 from pytest_rageval.reports.retrieval import Retrieved
 from pytest_rageval.scores import Outcome, Score
+from pytest_rageval.spool import Spool, listed
 
 __all__ = ["common_items", "evaluated_questions", "explained_examples"]
 
 
 def evaluated_questions(
-    examples: Iterable[Example], found: Mapping[str, Retrieved], *, match_share: float
+    examples: Iterable[Example],
+    found: Mapping[str, Retrieved],
+    *,
+    match_share: float,
+    spool: Spool | None = None,
 ) -> list[EvaluatedQuestion]:
     """The questions that were evaluated, each with its right answers and what was retrieved at the largest cut-off.
 
@@ -26,8 +31,9 @@ def evaluated_questions(
         examples: that were evaluated.
         found: what was retrieved, by example id; an example at which the retriever failed has nothing.
         match_share: the share of a gold passage that must be retrieved for it to count as found.
+        spool: for the questions; None to have them in memory.
     """
-    return [_question(each, found.get(each.id), match_share) for each in examples]
+    return listed((_question(each, found.get(each.id), match_share) for each in examples), spool)
 
 
 def _question(example: Example, found: Retrieved | None, match_share: float) -> EvaluatedQuestion:
@@ -78,6 +84,8 @@ def explained_examples(
     score: Score,
     comparison: Comparison | None,
     found: Mapping[str, Retrieved],
+    *,
+    spool: Spool | None = None,
 ) -> list[ExampleEntry]:
     """The examples of a score's entry, each with the evidence behind it, and its score in the baseline.
 
@@ -86,6 +94,7 @@ def explained_examples(
         score: with their outcomes.
         comparison: with the baseline, or None.
         found: what was retrieved at the largest cut-off, by example id.
+        spool: for the examples; None to have them in memory.
     """
     outcomes = {outcome.example.id: outcome for outcome in score.outcomes}
     drops = {} if comparison is None else comparison.drop_of
@@ -93,7 +102,7 @@ def explained_examples(
     if comparison is not None:
         lost = (outcome.example.id for outcome in comparison.lost)
         before = {name: comparison.before.examples[name] for name in (*drops, *lost)}
-    return [
+    explained = (
         cast(
             "ExampleEntry",
             {
@@ -103,7 +112,8 @@ def explained_examples(
             },
         )
         for entry in entries
-    ]
+    )
+    return listed(explained, spool)
 
 
 def _evidence(outcome: Outcome | None, found: Retrieved | None) -> dict[str, Any]:

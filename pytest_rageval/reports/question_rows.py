@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from pytest_rageval.reports.questions import expected_text, score_text
 from pytest_rageval.reports.results import entry_name
+from pytest_rageval.spool import Spool
 from pytest_rageval.tokenize import COMMON_UNSPACED
 
 __all__ = ["STATES", "Field", "Passage", "QuestionRow", "ScoreCell", "question_of", "question_rows", "taken"]
@@ -39,11 +40,18 @@ TELLING: Final = 4  # letters that a word has which is marked as taken; shorter 
 
 @dataclass(frozen=True)
 class ScoreCell:
-    """A score of a question: `example` is its example in the report, with what the baseline had."""
+    """A score of a question; its example is at a place in a spool."""
 
     name: str
-    example: Mapping[str, Any]
+    spool: Spool
+    at: int
     moved: str
+
+    @property
+    def example(self) -> Mapping[str, Any]:
+        """Its example in the report, with what the baseline had."""
+        found: Mapping[str, Any] = self.spool.get(self.at)
+        return found
 
     @property
     def text(self) -> str:
@@ -79,20 +87,26 @@ class Passage:
 
 @dataclass
 class QuestionRow:
-    """A question of a test with all its scores; `place` is that in the eval set, and `worst` orders the lost ones."""
+    """A question of a test with all its scores; what else is known of it is at a place in a spool.
+
+    `place` is that in the eval set, and `worst` orders the lost ones.
+    """
 
     nodeid: str
     place: int
-    entry: Mapping[str, Any]
+    id: str
+    spool: Spool
+    at: int
     cells: list[ScoreCell] = field(default_factory=list)
     states: set[str] = field(default_factory=set)
     worst: int = 0
     side: str = ""
 
     @property
-    def id(self) -> str:
-        """The id in the eval set."""
-        return str(self.entry["id"])
+    def entry(self) -> Mapping[str, Any]:
+        """What the report has of it beside its scores."""
+        found: Mapping[str, Any] = self.spool.get(self.at)
+        return found
 
     @cached_property
     def anchor(self) -> str:
@@ -125,7 +139,7 @@ class QuestionRow:
         """A score of it; None where the score is of a slice that it is not in."""
         return next((cell for cell in self.cells if cell.name == name), None)
 
-    @property
+    @cached_property
     def tags(self) -> list[tuple[str, str]]:
         """Its tags; one with a list of values once for each."""
         return [
@@ -223,12 +237,16 @@ def question_rows(test: Mapping[str, Any]) -> list[QuestionRow]:
     Of a report without `questions` in its tests, as of earlier versions, they are those of the examples, with what the
     questions that explain a verdict say.
     """
+    # The page shows few of them in full.
+    spool = Spool()
     rows = {
-        entry["id"]: QuestionRow(test["nodeid"], place, entry) for place, entry in enumerate(_entries(test))
+        entry["id"]: QuestionRow(test["nodeid"], place, str(entry["id"]), spool, spool.put(entry))
+        for place, entry in enumerate(_entries(test))
     }
     worst = 0
     for name, entries in _by_name(test["scores"]).items():
-        examples: dict[str, dict[str, Any]] = {}
+        examples: dict[str, int] = {}
+        missing = set()
         states: dict[str, set[str]] = {}
         for entry in entries:
             listed = {each["id"]: each for each in (entry.get("questions") or {}).get("listed", ())}
@@ -238,7 +256,11 @@ def question_rows(test: Mapping[str, Any]) -> list[QuestionRow]:
                     name: value for name, value in example.items() if name == "score" or value is not None
                 }
                 # Thresholds on one score differ in what they compare it with.
-                examples[example["id"]] = of_listed | known | examples.get(example["id"], {})
+                first = spool.get(examples[example["id"]]) if example["id"] in examples else {}
+                merged = of_listed | known | first
+                examples[example["id"]] = spool.put(merged)
+                if merged.get("unscored") is not None:
+                    missing.add(example["id"])
             for state, ids in _moved(entry):
                 for one in ids:
                     states.setdefault(one, set()).add(state)
@@ -247,29 +269,28 @@ def question_rows(test: Mapping[str, Any]) -> list[QuestionRow]:
                     if state == "lost" and one in rows and not rows[one].worst:
                         worst += 1
                         rows[one].worst = worst
-        for one, keys in examples.items():
-            moved = states.get(one, set())
-            missing = {"unscored"} if keys.get("unscored") is not None else set()
-            rows[one].states |= moved | missing
-            first = next((state for state in STATES if state in moved | missing), "")
-            rows[one].cells.append(ScoreCell(name, keys, first))
+        for one, at in examples.items():
+            moved = states.get(one, set()) | ({"unscored"} if one in missing else set())
+            rows[one].states |= moved
+            worst_state = next((state for state in STATES if state in moved), "")
+            rows[one].cells.append(ScoreCell(name, spool, at, worst_state))
     return sorted(rows.values(), key=lambda row: row.order)
 
 
-def _entries(test: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def _entries(test: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """The questions that were evaluated, each with its id, its text and what is known of it."""
-    entries: dict[str, Mapping[str, Any]] = {each["id"]: each for each in test.get("questions", ())}
-    listed = {
-        each["id"]: each
-        for entry in test["scores"]
-        for each in (entry.get("questions") or {}).get("listed", ())
-    }
-    for entry in test["scores"]:
-        for example in entry["examples"]:
-            one = example["id"]
-            if one not in entries:
-                entries[one] = question_of(listed[one]) if one in listed else {"id": one, "question": ""}
-    return list(entries.values())
+    known = set()
+    for each in test.get("questions", ()):
+        known.add(each["id"])
+        yield each
+    asked = (example["id"] for entry in test["scores"] for example in entry["examples"])
+    missing = [one for one in dict.fromkeys(asked) if one not in known]
+    listed: dict[str, Mapping[str, Any]] = {}
+    if missing:
+        for entry in test["scores"]:
+            listed |= {each["id"]: each for each in (entry.get("questions") or {}).get("listed", ())}
+    for one in missing:
+        yield question_of(listed[one]) if one in listed else {"id": one, "question": ""}
 
 
 def question_of(question: Mapping[str, Any]) -> dict[str, Any]:

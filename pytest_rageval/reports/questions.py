@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, Final, cast
 
 from pytest_rageval.conversation import conversation_text
@@ -14,6 +15,7 @@ from pytest_rageval.reports.document import QuestionEntry, QuestionsEntry
 from pytest_rageval.reports.layout import field_lines, width, wrapped
 from pytest_rageval.reports.notes import losses
 from pytest_rageval.scores import Evidence, Outcome, Score
+from pytest_rageval.spool import Spool, listed
 
 __all__ = [
     "answer_before",
@@ -40,16 +42,16 @@ NOTHING: Final = "(nothing)"
 MIRRORED: Final = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 
 
-def questions_entry(ruling: Ruling) -> dict[str, QuestionsEntry]:
+def questions_entry(ruling: Ruling, *, spool: Spool | None = None) -> dict[str, QuestionsEntry]:
     """The questions that explain a verdict: those that got worse than in the baseline, else those beyond a bound.
 
     Those beyond the bound also where the ones that got worse do not explain it: the baseline was below `min`
     too, and the drop is allowed; or the score is above `max`. Empty where no question explains it, so that
-    it can be joined to a threshold's entry.
+    it can be joined to a threshold's entry. With a spool the questions are in there.
     """
-    comparison, beyond = _explaining(ruling), _beyond(ruling)
+    comparison, beyond = _explaining(ruling), _beyond(ruling, spool)
     if comparison is not None and comparison.worse and (beyond is None or _explains(comparison, ruling)):
-        entry = worse_entry(comparison)
+        entry = worse_entry(comparison, spool=spool)
         if ruling.early is not None and ruling.stopped_early:
             # The unchanged ones are no part of what was seen.
             entry["of"] = ruling.early.asked
@@ -67,15 +69,15 @@ def _explaining(ruling: Ruling) -> Comparison | None:
     return comparison if dropped else anchor.comparison
 
 
-def _beyond(ruling: Ruling) -> QuestionsEntry | None:
+def _beyond(ruling: Ruling, spool: Spool | None) -> QuestionsEntry | None:
     """The questions beyond the bound that the score has passed; None where it has passed none."""
     score, threshold = ruling.score, ruling.threshold
     if score is None or ruling.verdict.status != "fail":
         return None
     if threshold.min is not None and score < threshold.min:
-        return lost_entry(score, threshold.min, below=True)
+        return lost_entry(score, threshold.min, below=True, spool=spool)
     if threshold.max is not None and score > threshold.max:
-        return lost_entry(score, threshold.max, below=False)
+        return lost_entry(score, threshold.max, below=False, spool=spool)
     return None
 
 
@@ -87,7 +89,7 @@ def _explains(comparison: Comparison, ruling: Ruling) -> bool:
     return comparison.mean >= least or allowed is None or comparison.drop > allowed
 
 
-def worse_entry(comparison: Comparison) -> QuestionsEntry:
+def worse_entry(comparison: Comparison, *, spool: Spool | None = None) -> QuestionsEntry:
     """The examples that got worse than in the baseline, worst first, of `of` that can be compared."""
     worse = comparison.worse
     return {
@@ -96,11 +98,11 @@ def worse_entry(comparison: Comparison) -> QuestionsEntry:
         "of": len(comparison.changes),
         "better": len(comparison.better),
         "lost_by": losses(change.outcome for change in worse),
-        "listed": [_question(change.outcome, _before(change)) for change in worse],
+        "listed": listed((_question(change.outcome, _before(change)) for change in worse), spool),
     }
 
 
-def lost_entry(score: Score, bound: float, *, below: bool) -> QuestionsEntry:
+def lost_entry(score: Score, bound: float, *, below: bool, spool: Spool | None = None) -> QuestionsEntry:
     """The examples on the wrong side of a bound of the mean, worst first.
 
     An example is on the wrong side where its own score is: too low with `below`, else too high.
@@ -116,7 +118,7 @@ def lost_entry(score: Score, bound: float, *, below: bool) -> QuestionsEntry:
         "bound": bound,
         "of": score.n,
         "lost_by": losses(wrong),
-        "listed": [_question(outcome, {}) for outcome in wrong],
+        "listed": listed((_question(outcome, {}) for outcome in wrong), spool),
     }
 
 
@@ -300,14 +302,14 @@ def question_lines(
 
     At most `limit` are shown, None for all; `more` says where a reader finds the others.
     """
-    listed = questions["listed"]
-    shown = listed if limit is None else listed[:limit]
+    every = questions["listed"]
+    shown = every if limit is None else every[:limit]
     lines = [f"{questions_text(questions)}:"]
     if questions["lost_by"]:
         lines.extend(wrapped(f"  lost by: {lost_by_text(questions)}", 4))
     for question in shown:
         lines.extend(single_question_lines(question))
-    rest = [question["id"] for question in listed[len(shown) :]]
+    rest = [question["id"] for question in islice(every, len(shown), None)]
     if rest:
         named = ", ".join(rest[:NAMED]) + (", …" if len(rest) > NAMED else "")
         lines.extend(wrapped(f"  and {len(rest)} more ({more}): {named}", 4))

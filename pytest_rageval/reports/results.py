@@ -29,6 +29,7 @@ from pytest_rageval.reports.notes import (
 )
 from pytest_rageval.reports.questions import questions_entry
 from pytest_rageval.scores import CHANGING, Outcome, Places, Score, score_name
+from pytest_rageval.spool import Spool, listed
 
 __all__ = [
     "CHANGING",
@@ -120,20 +121,23 @@ def report_document(  # noqa: PLR0913 - what a report is made of
     }
 
 
-def ruling_entry(ruling: Ruling, notes: Notes | None = None) -> dict[str, Any]:
-    """The result of a threshold: of the whole set, of its slice, or with `by` of the worst slice and all others."""
+def ruling_entry(ruling: Ruling, notes: Notes | None = None, *, spool: Spool | None = None) -> dict[str, Any]:
+    """The result of a threshold: of the whole set, of its slice, or with `by` of the worst slice and all others.
+
+    With a spool its examples and questions are in there.
+    """
     threshold, verdict = ruling.threshold, ruling.verdict
     if ruling.score is None:
         entry = error_entry(threshold.spec, threshold, verdict.reason, notes)
     else:
-        entry = score_entry(ruling.score, threshold, verdict, notes)
+        entry = score_entry(ruling.score, threshold, verdict, notes, spool=spool)
     entry = entry if ruling.early is None else _asked_in_part(entry, ruling.early)
     return {
         **entry,
         **compared_entry(ruling),
         **warnings_entry(verdict.warnings),
         **slices_entry(ruling),
-        **questions_entry(ruling),
+        **questions_entry(ruling, spool=spool),
     }
 
 
@@ -153,13 +157,20 @@ def _asked_in_part(entry: Mapping[str, Any], early: EarlyStopped) -> dict[str, A
 
 
 def score_entry(
-    score: Score, threshold: Threshold | None, verdict: Verdict | None, notes: Notes | None = None
+    score: Score,
+    threshold: Threshold | None,
+    verdict: Verdict | None,
+    notes: Notes | None = None,
+    *,
+    spool: Spool | None = None,
 ) -> dict[str, Any]:
     """One score, of the whole set or of a slice; with `notes` of its definition.
 
-    `threshold` is None where a test only asked for the score, `verdict` where there is none on it.
+    `threshold` is None where a test only asked for the score, `verdict` where there is none on it. With a spool the
+    examples are in there.
     """
     added = {} if notes is None else notes(score)
+    triaged = "cases" in added
     entry = {
         "spec": score.spec,
         **_words(threshold),
@@ -178,7 +189,7 @@ def score_entry(
         "reason": None if verdict is None else verdict.reason,
         # The verdict of a threshold includes these warnings.
         **warnings_entry(list(uncounted(score)) if verdict is None else ()),
-        "examples": [_example(outcome, triaged="cases" in added) for outcome in score.outcomes],
+        "examples": listed((_example(each, triaged=triaged) for each in score.outcomes), spool),
     }
     return in_order(entry)
 

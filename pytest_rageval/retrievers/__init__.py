@@ -12,7 +12,7 @@ from typing import Any, Final
 from pytest_rageval.errors import Cause, InputError
 from pytest_rageval.event_loop import PrivateLoop
 from pytest_rageval.fingerprint import digest
-from pytest_rageval.model import CONTEXT, Document, Example, Ranking, Retrieval
+from pytest_rageval.model import CONTEXT, Example, Ranking, Retrieval
 from pytest_rageval.retrievers.adapters import ADAPTERS, Adapter, search_of
 from pytest_rageval.retrievers.adapters.callables import Search
 from pytest_rageval.retrievers.documents import retrieval_from
@@ -55,8 +55,6 @@ class Retriever:
         self._name = name
         self._replays = replays
         self._user = UserCallable(name, search.ask, loop, cause=_cause(name), read=read)
-        # A passage that is found for many questions, or at several cut-offs, is kept once.
-        self._documents: dict[str, Document] = {}
 
     @property
     def asked(self) -> Counter[str]:
@@ -94,7 +92,7 @@ class Retriever:
         found, seconds = await self._user.timed(example.question, of_call, **self._given(example))
         if found.seconds is not None or self._replays:
             seconds = found.seconds
-        ranking = Ranking.of(example.question, [self._shared(each) for each in found.documents], k)
+        ranking = Ranking.of(example.question, found.documents, k)
         steps = found.steps
         return replace(
             ranking,
@@ -105,15 +103,6 @@ class Retriever:
             seconds=seconds,
             question=found.question,
         )
-
-    def _shared(self, document: Document) -> Document:
-        first = self._documents.setdefault(document.text, document)
-        if first is document:
-            return document
-        # Metadata may be changed, and may be of types that have no equality.
-        if not (first.metadata or document.metadata) and first == document:
-            return first
-        return document if first.text is document.text else replace(document, text=first.text)
 
     def _given(self, example: Example) -> dict[str, Any]:
         """The context of an example that the retriever takes; a required part also where it is empty."""

@@ -253,7 +253,7 @@ class EvaluatedTest:
         if self._baseline_scores:
             context = {*self._session.received(self._components), "history"}
             results["baseline"] = baseline_entry(
-                self.evalset.examples, self._baseline_scores, context=context
+                self.evalset.examples, self._baseline_scores, context=context, spool=self._session.spool
             )
             if self._test.nodeid not in self._sharing:
                 results["baseline"]["shares_alpha"] = False
@@ -289,7 +289,9 @@ class EvaluatedTest:
                 scores.append(entry)
                 continue
             score, comparison, request = self._evidence[key]
-            examples = explained_examples(entry["examples"], score, comparison, found)
+            examples = explained_examples(
+                entry["examples"], score, comparison, found, spool=self._session.spool
+            )
             fingerprint, templates = self._dependencies(request)
             prompts |= templates
             depends = {"fingerprint": fingerprint, "prompts": list(templates)}
@@ -299,7 +301,10 @@ class EvaluatedTest:
         evaluated = {outcome.example.id for score in self._scores for outcome in score.outcomes}
         asked = [each for each in self.evalset if each.id in evaluated] if evaluated else []
         questions = evaluated_questions(
-            asked, {**self._unscored(asked, found), **found}, match_share=self._session.settings.match_share
+            asked,
+            {**self._unscored(asked, found), **found},
+            match_share=self._session.settings.match_share,
+            spool=self._session.spool,
         )
         fingerprint = common_items(entry["fingerprint"] for entry in scores if "fingerprint" in entry)
         optional = {"questions": questions, "prompts": prompts, "fingerprint": fingerprint}
@@ -521,7 +526,10 @@ class EvaluatedTest:
             self._add(asked, threshold)
             notes = self._definition(threshold).notes
             self._record(
-                {**score_entry(asked, threshold, None, notes), **self._corrected(asked, threshold)},
+                {
+                    **score_entry(asked, threshold, None, notes, spool=self._session.spool),
+                    **self._corrected(asked, threshold),
+                },
                 _Evidence(asked, None, request),
             )
             return asked
@@ -632,7 +640,7 @@ class EvaluatedTest:
         canary = self._canaries.get(request_of(threshold))
         self._record(
             {
-                **ruling_entry(ruling, definition.notes),
+                **ruling_entry(ruling, definition.notes, spool=self._session.spool),
                 **({} if ruling.stopped_early else self._corrected(ruling.score, threshold)),
                 **({} if canary is None else {"canary": asdict(canary)}),
             },

@@ -18,6 +18,7 @@ from pytest_rageval.evaluations.registry import PluginComparator, Registry
 from pytest_rageval.event_loop import PrivateLoop
 from pytest_rageval.model import EvalSet
 from pytest_rageval.retrievers import adapt_retriever
+from pytest_rageval.spool import Spool
 from pytest_rageval.user_code import PlanStub, UserCallable, is_cached, is_ours
 
 if TYPE_CHECKING:
@@ -169,12 +170,18 @@ class Pipelines:
     """One pipeline, and its repeats, for all tests with the same components."""
 
     def __init__(
-        self, settings: Settings, registry: Registry, loop: PrivateLoop, cached: Callable[[], int]
+        self,
+        settings: Settings,
+        registry: Registry,
+        loop: PrivateLoop,
+        cached: Callable[[], int],
+        spool: Spool,
     ) -> None:
         self._settings = settings
         self._registry = registry
         self._loop = loop
         self._cached = cached
+        self._spool = spool
         self._pipelines: dict[tuple[int, ...], tuple[Components, list[Pipeline]]] = {}
         self._drawn: dict[tuple[Pipeline, Drawing], list[Pipeline]] = {}
         self._own: list[UserCallable] = []
@@ -226,6 +233,13 @@ class Pipelines:
         """How many rankings the retrievers were asked for, and how many of these have come."""
         firsts = [pipelines[0] for _, pipelines in list(self._pipelines.values())]
         return sum(each.rankings for each in firsts), sum(each.ranked for each in firsts)
+
+    @property
+    def share_begun(self) -> float:
+        """The share of the examples of model-based scores that were begun: the others ask later."""
+        runs = [run for _, pipelines in list(self._pipelines.values()) for run in pipelines]
+        begun, waiting = sum(run.begun for run in runs), sum(run.waiting for run in runs)
+        return begun / (begun + waiting) if begun else 1.0
 
     def note_judged(self, pipeline: Pipeline) -> None:
         """Note that a score of this pipeline asks the judge."""
@@ -284,6 +298,7 @@ class Pipelines:
             ),
             reference=None if reference is None else adapted(reference, name="rageval_reference_retriever"),
             cached=self._cached,
+            spool=self._spool,
         )
 
     def _generator(self, generator: object) -> "Generator":

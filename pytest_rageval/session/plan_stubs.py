@@ -1,7 +1,7 @@
 """Stubs for results in a plan: every comparison with one holds, so that a test runs on to what it asks next."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any, Final, Self
 
 from pytest_rageval.errors import has_plan_mark
@@ -114,7 +114,7 @@ def planned_ranking(ranking: Ranking) -> Ranking:
     """The ranking, or a stub where it depends on a reply that is not there yet."""
     if not any(has_plan_mark(document.text) for document in ranking):
         return ranking
-    return PlannedRanking(**vars(ranking))
+    return PlannedRanking(**{each.name: getattr(ranking, each.name) for each in fields(ranking)})
 
 
 class PlannedAgreement(Agreement):

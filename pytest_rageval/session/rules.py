@@ -19,6 +19,7 @@ from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.late import Late
 from pytest_rageval.scores import Outcome, Score, Spec
 from pytest_rageval.session.pipelines import Components, MarkedTest
+from pytest_rageval.spool import Spool
 from pytest_rageval.stats.drops import ROUNDING
 from pytest_rageval.stats.intervals import UNIT
 
@@ -31,11 +32,12 @@ EMBEDDING_ROUNDING: Final = 1e-6  # how far a score from embeddings may differ f
 
 
 class Rules(ABC):
-    """Settings and registry of a run, and what follows from them for the verdicts on its scores."""
+    """Settings and registry of a run, what follows from them for the verdicts on its scores, and one spool for all."""
 
     def __init__(self, settings: Settings, registry: Registry) -> None:
         self.settings = settings
         self.registry = registry
+        self.spool = Spool()
 
     @abstractmethod
     def fingerprint(self, components: Components, request: ScoreRequest) -> dict[str, Any]:

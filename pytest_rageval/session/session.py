@@ -84,7 +84,9 @@ class Session(Rules):
         self.models = Models(settings, lambda: self.gateway, workers=self._context.workers)
         self._own_models: list[tuple[object, Models]] = []
         self.sources = Sources(self.registry.formats)
-        self.pipelines = Pipelines(settings, self.registry, self.loop, lambda: self._cached_replies)
+        self.pipelines = Pipelines(
+            settings, self.registry, self.loop, lambda: self._cached_replies, self.spool
+        )
         if settings.cassette or settings.prices:
             # A file that cannot be used is an error, whether models are asked or not.
             _ = self.gateway

@@ -75,7 +75,12 @@ def update_baseline(  # noqa: PLR0913 - what an update depends on
 
 
 def not_compared(
-    path: Path, compared: Mapping[str, Collection[str]], *, excused: Collection[str] = (), required: bool
+    path: Path,
+    compared: Mapping[str, Collection[str]],
+    *,
+    excused: Collection[str] = (),
+    required: bool,
+    known: Baseline | None = None,
 ) -> Iterator[str]:
     """After a full run, what the baseline lists and nothing in the run is compared with, as text.
 
@@ -84,9 +89,10 @@ def not_compared(
         compared: by node id, names of scores.
         excused: node ids of tests, modules and folders whose scores may be missing.
         required: whether a missing comparison fails the run.
+        known: the baseline, where the run has read it.
     """
     try:
-        tests = Baseline.read(path).tests
+        tests = (known or Baseline.read(path)).tests
     except InputError as error:
         # There may be no test left that compares with it.
         yield str(error)

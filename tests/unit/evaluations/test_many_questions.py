@@ -3,20 +3,21 @@
 import asyncio
 import gc
 import tracemalloc
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
 from pytest_rageval.evaluations.context import Pipeline, ScoreRequest, gather_all
 from pytest_rageval.evaluations.registry import resolve
-from pytest_rageval.model import Example, Gold
+from pytest_rageval.model import Document, Example, Gold, Ranking, Span
 from pytest_rageval.retrievers import AT_ONCE, adapt_retriever
 from pytest_rageval.scores import Outcome
 from pytest_rageval.user_code import FIRST
 
 SPECS = ("recall@5", "ndcg@10", "mrr@10")
 MANY = 2 * AT_ONCE
-LIMIT = 8_000  # bytes
+LIMIT = 2_000  # bytes
 
 
 def _examples(questions: int) -> list[Example]:
@@ -55,6 +56,41 @@ def test_a_bounded_number_of_tasks_is_in_flight_and_the_total_is_known(loop) -> 
     for score, value in zip(outcomes, (1.0, None, 0.1), strict=True):
         assert [each.example.id for each in score] == [f"q{n}" for n in range(MANY)]
         assert value is None or {each.value for each in score} == {value}
+
+
+class CountingGenerator:
+    """Answers each question, and notes what the run knows meanwhile."""
+
+    def __init__(self) -> None:
+        self.now = self.most = 0
+        self.totals: set[int] = set()
+        self.run: Pipeline | None = None
+
+    async def generate(self, question: str, *_: object, **__: object) -> str:
+        """The question is its own answer."""
+        self.now += 1
+        self.most = max(self.most, self.now)
+        assert self.run is not None
+        self.totals.add(self.run.begun + self.run.waiting)
+        await asyncio.sleep(0)
+        self.now -= 1
+        return question
+
+
+def test_examples_are_answered_in_turn_and_those_that_wait_are_counted(loop) -> None:
+    """A score of answers asks for a window of its examples; an interrupted one leaves none waiting."""
+    generator = CountingGenerator()
+    generator.run = run = Pipeline(adapt_retriever(_found, loop), generator, None)
+    examples = [Example(f"q{n}", f"item {n}", answers=(f"item {n}",)) for n in range(MANY)]
+    (outcomes,) = loop.run(_evaluated(run, examples, ("answer.em@1",)))
+    assert [outcome.value for outcome in outcomes] == [1.0] * MANY
+    assert 1 < generator.most <= AT_ONCE
+    assert generator.totals == {MANY}
+    assert (run.begun, run.waiting) == (MANY, 0)
+    with suppress(KeyboardInterrupt), run.scoring(5) as begin:
+        begin()
+        raise KeyboardInterrupt
+    assert (run.begun, run.waiting) == (MANY + 1, 0)
 
 
 @pytest.mark.slow
@@ -98,30 +134,26 @@ def test_an_interrupted_run_expects_nothing_and_can_be_run_again(loop) -> None:
     assert [outcome.value for outcome in outcomes] == [1.0] * MANY
 
 
-def test_a_passage_is_kept_once_for_all_cutoffs(loop) -> None:
-    """The documents of two cut-offs are the same objects; two scores of one cut-off share the ranking."""
-    run = Pipeline(adapt_retriever(_found, loop), None, None)
-    short, long, same = loop.run(_evaluated(run, _examples(20), SPECS))
-    for five, ten, other in zip(short, long, same, strict=True):
-        assert ten.evidence.ranking is other.evidence.ranking
-        kept = {id(document) for document in ten.evidence.ranking}
-        assert all(id(document) in kept for document in five.evidence.ranking)
+def test_passages_leave_memory_and_come_back_as_they_were(loop) -> None:
+    """Also scores, spans, and metadata of any kind; two scores of one cut-off share the ranking."""
+    marker = object()
 
-
-def test_a_passage_with_another_score_or_metadata_is_another_document(loop) -> None:
-    """Its text alone is shared."""
-
-    def search(query: str, k: int) -> list[dict[str, Any]]:
+    def search(query: str, k: int) -> list[Document]:
         number = int(query.rsplit(maxsplit=1)[-1])
-        text = "The same passage of any question."
-        other = {"metadata": {"page": number}} if number > 1 else {}
-        return [{"id": "doc", "text": text[:-1] + ".", "score": float(number), **other}][:k]
+        metadata: dict[str, Any] = {1: {"page": (1, 2.5)}, 2: {"object": marker}}.get(number, {})
+        return [
+            Document(f"Passage {number} " * 30, f"doc-{n}", 0.5, metadata, Span("a.md", 1, 9))
+            for n in range(k)
+        ]
 
     run = Pipeline(adapt_retriever(search, loop), None, None)
-    found = [loop.run(run.ranking(f"item {n}", 1))[0] for n in range(4)]
-    assert [document.score for document in found] == [0.0, 1.0, 2.0, 3.0]
-    assert [dict(document.metadata) for document in found] == [{}, {}, {"page": 2}, {"page": 3}]
-    assert len({id(document.text) for document in found}) == 1
+    _, long, same = loop.run(_evaluated(run, _examples(20), SPECS))
+    gc.collect()
+    alive = [each for each in gc.get_objects() if isinstance(each, Document) and each.id == "doc-9"]
+    assert [each.metadata for each in alive] == []
+    for number, (one, other) in enumerate(zip(long, same, strict=True)):
+        assert one.evidence.ranking is other.evidence.ranking
+        assert one.evidence.ranking == Ranking.of(f"item {number}", search(f"item {number}", 10))
 
 
 @pytest.mark.slow

@@ -235,14 +235,6 @@ def test_a_cancelled_run_leaves_nothing_in_the_executor(loops: Any) -> None:
     assert all(future.cancelled() for future, _ in held)
 
 
-def test_a_passage_of_many_questions_is_kept_once(loop: PrivateLoop) -> None:
-    retriever = adapt_retriever(lambda query, _k: [f"{query} passage".removeprefix(query), query], loop)
-    one, other = _ask(loop, retriever, ["one", "other"])
-    assert isinstance(one, Ranking)
-    assert isinstance(other, Ranking)
-    assert one.documents[0].text is other.documents[0].text
-
-
 @pytest.mark.slow
 def test_two_workers_of_dask(loop: PrivateLoop) -> None:
     distributed = pytest.importorskip("distributed")

@@ -1,0 +1,243 @@
+"""A temporary file for what is read again only in parts, such as the passages of 100,000 questions for a report.
+
+A record is plain data: texts, numbers, None, and lists, tuples and dicts of these, each of exactly this type. It comes
+back as it was. Anything else, such as an object in the metadata of a passage, stays in memory.
+"""
+
+import marshal
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from math import inf
+from threading import Lock
+from types import NoneType
+from typing import IO, Any, Final, Generic, Self, SupportsIndex, TypeVar, overload
+
+__all__ = ["Kept", "KeptList", "Spool", "listed"]
+
+T = TypeVar("T")
+
+AT_ONCE: Final = 1_000_000
+"""So many bytes are written at once; a run with less writes no file."""
+
+AHEAD: Final = 16_384
+"""So many bytes are read at once: the records that follow are often the next ones."""
+
+RECENT: Final = 16
+"""So many records that were read last stay in memory: scores and templates read one several times."""
+
+HEAD: Final = 8
+"""Bytes of a record's length, which precedes it."""
+
+SINGLE: Final = frozenset({str, float, int, bool, NoneType})
+
+
+class Spool:
+    """Records in the order of writing, in memory and beyond `AT_ONCE` bytes in a file without a name.
+
+    Where the file cannot be written, as on a full disk, the rest stays in memory.
+    """
+
+    def __init__(self) -> None:
+        self._file: IO[bytes] | None = None
+        self._written = 0
+        self._tail = bytearray()
+        self._most: float = AT_ONCE
+        self._ahead = (0, b"")
+        self._objects: list[Any] = []
+        self._recent: dict[int, Any] = {}
+        # Reports are written in another thread than questions are evaluated in.
+        self._lock = Lock()
+
+    def __del__(self) -> None:
+        """Close the file, which removes it."""
+        if self._file is not None:
+            self._file.close()
+
+    def put(self, value: Any) -> int:
+        """Keep a record; return its place."""
+        try:
+            data = marshal.dumps(value) if _is_plain(value) else None
+        except (ValueError, RecursionError):
+            # It nests too deeply, or is too large.
+            data = None
+        with self._lock:
+            if data is None:
+                self._objects.append(value)
+                return -len(self._objects)
+            place = self._written + len(self._tail)
+            self._tail += len(data).to_bytes(HEAD, "little")
+            self._tail += data
+            if len(self._tail) > self._most:
+                self._write()
+        return place
+
+    def get(self, place: int) -> Any:
+        """The record at a place."""
+        with self._lock:
+            if place < 0:
+                return self._objects[-place - 1]
+            if place in self._recent:
+                return self._recent[place]
+            length = int.from_bytes(self._bytes(place, HEAD), "little")
+            data = self._bytes(place + HEAD, length)
+            value = marshal.loads(data)  # noqa: S302 - written by this process  # nosec B302
+            if len(self._recent) == RECENT:
+                del self._recent[next(iter(self._recent))]
+            self._recent[place] = value
+        return value
+
+    def _write(self) -> None:
+        from tempfile import TemporaryFile  # noqa: PLC0415 - only large runs write
+
+        try:
+            if self._file is None:
+                self._file = TemporaryFile(prefix="rageval-", buffering=0)  # noqa: SIM115 - closed in __del__
+            self._file.seek(self._written)
+            count = self._file.write(self._tail)
+        except OSError:
+            self._most = inf
+            return
+        del self._tail[:count]
+        self._written += count
+
+    def _bytes(self, start: int, length: int) -> bytes:
+        if start >= self._written:
+            start -= self._written
+            return bytes(self._tail[start : start + length])
+        first, ahead = self._ahead
+        if not first <= start <= start + length <= first + len(ahead):
+            first, ahead = self._ahead = start, self._read(start, max(length, AHEAD))
+        return ahead[start - first : start - first + length]
+
+    def _read(self, start: int, length: int) -> bytes:
+        """So many bytes from here on, or all there are."""
+        found, end = bytearray(), min(length, self._written - start)
+        if self._file is not None:
+            self._file.seek(start)
+            while len(found) < end and (part := self._file.read(end - len(found))):
+                found += part
+        # A disk that was full took a part of a record.
+        found += self._tail[: length - len(found)]
+        return bytes(found)
+
+
+class Kept(Sequence[T], Generic[T]):
+    """A tuple in a spool, read at each use; `make` makes it of its record."""
+
+    __slots__ = ("_length", "_make", "_place", "_spool")
+
+    def __init__(
+        self, spool: Spool, record: Any, length: int, make: Callable[[Any], tuple[T, ...]] = tuple
+    ) -> None:
+        self._spool, self._length, self._make = spool, length, make
+        self._place = spool.put(record)
+
+    def _all(self) -> tuple[T, ...]:
+        return self._make(self._spool.get(self._place))
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self._all())
+
+    @overload
+    def __getitem__(self, index: int) -> T: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[T, ...]: ...
+    def __getitem__(self, index: int | slice) -> T | tuple[T, ...]:
+        return self._all()[index]
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, tuple | Kept) and self._all() == tuple(other))
+
+    def __hash__(self) -> int:
+        return hash(self._all())
+
+    def __repr__(self) -> str:
+        return repr(self._all())
+
+    def __reduce__(self) -> tuple[type, tuple[tuple[T, ...]]]:
+        return tuple, (self._all(),)
+
+
+class KeptList(list[T]):
+    """A list in a spool, each item read when it is asked for; it cannot be changed.
+
+    It is a list, since reports and `json` write only such.
+    """
+
+    def __init__(self, spool: Spool, places: Iterable[int]) -> None:
+        super().__init__()
+        self._spool = spool
+        self._places = array("q", places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __bool__(self) -> bool:
+        return bool(self._places)
+
+    def __iter__(self) -> Iterator[T]:
+        return map(self._spool.get, self._places)
+
+    def __reversed__(self) -> Iterator[T]:
+        return map(self._spool.get, reversed(self._places))
+
+    @overload
+    def __getitem__(self, index: SupportsIndex) -> T: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[T]: ...
+    def __getitem__(self, index: SupportsIndex | slice) -> T | list[T]:
+        if isinstance(index, slice):
+            return [self._spool.get(place) for place in self._places[index]]
+        found: T = self._spool.get(self._places[index])
+        return found
+
+    def __contains__(self, item: object) -> bool:
+        return any(item == each for each in self)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, list) and list(self) == list(other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = None
+
+    def __add__(self, other: list[Any]) -> list[Any]:
+        return [*self, *other]
+
+    def __radd__(self, other: list[Any]) -> list[Any]:
+        return [*other, *self]
+
+    def __repr__(self) -> str:
+        return repr(list(self))
+
+    def __copy__(self) -> Self:
+        return self
+
+    copy = __copy__
+
+    def __reduce_ex__(self, _: SupportsIndex) -> tuple[type, tuple[list[T]]]:
+        return list, ([*self],)
+
+    def _refuse(self, *_: object, **__: object) -> Any:
+        raise TypeError("a list of a report cannot be changed: make another one of it")
+
+    append = extend = insert = remove = pop = clear = sort = reverse = _refuse
+    __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
+
+
+def listed(items: Iterable[T], spool: Spool | None) -> list[T]:
+    """The items in a list; with a spool they are in there."""
+    return list(items) if spool is None else KeptList(spool, map(spool.put, items))
+
+
+def _is_plain(value: Any) -> bool:
+    kind = type(value)
+    if kind in SINGLE:
+        return True
+    if kind is dict:
+        return all(map(_is_plain, value)) and all(map(_is_plain, value.values()))
+    return (kind is list or kind is tuple) and all(map(_is_plain, value))

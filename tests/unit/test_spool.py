@@ -1,0 +1,155 @@
+"""Records in a spool: they come back as they were, from memory and from the file, also where there is no room."""
+
+import copy
+import json
+import pickle
+from array import array
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_rageval import spool as spool_module
+from pytest_rageval.spool import Kept, Spool, listed
+
+SINGLE = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
+RECORDS = st.recursive(
+    SINGLE, lambda inner: st.lists(inner) | st.tuples(inner, inner) | st.dictionaries(st.text(), inner)
+)
+
+
+@given(st.lists(RECORDS, max_size=20), st.integers(0, 200))
+def test_records_come_back_as_they_were(records: list[Any], at_once: int) -> None:
+    """In any order, with their types, whatever is in the file by then."""
+    spool = Spool()
+    spool._most = at_once
+    places = [spool.put(record) for record in records]
+    for record, place in reversed(list(zip(records, places, strict=True))):
+        assert repr(spool.get(place)) == repr(record)
+
+
+class Text(str):
+    """A text of another type."""
+
+    __slots__ = ()
+
+
+@pytest.mark.parametrize("value", [object(), Text("a"), {"a": array("d", [1.0])}, [{1, 2}], b"bytes"])
+def test_what_is_no_plain_data_stays_the_same_object(value: object) -> None:
+    """A subclass, a set, an array: none comes back as something else."""
+    spool = Spool()
+    places = [spool.put(each) for each in (1, value, 2)]
+    assert spool.get(places[1]) is value
+    assert [spool.get(places[0]), spool.get(places[2])] == [1, 2]
+
+
+def test_a_record_that_nests_too_deeply_stays_in_memory() -> None:
+    """Also one that holds itself."""
+    itself: list[Any] = []
+    itself.append(itself)
+    spool = Spool()
+    assert spool.get(spool.put(itself)) is itself
+
+
+def test_most_of_a_large_spool_is_in_a_file_without_a_name(tmp_path: Path, monkeypatch) -> None:
+    """Nothing is left in the folder."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    spool = Spool()
+    texts = [f"{n} " * 1000 for n in range(1000)]
+    places = [spool.put(text) for text in texts]
+    assert len(spool._tail) <= spool_module.AT_ONCE
+    assert [spool.get(place) for place in places] == texts
+    del spool
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("room", [0, 1, 17, 1000, 5000])
+def test_a_full_disk_keeps_the_rest_in_memory(monkeypatch, room: int) -> None:
+    """Also where a part of a record was written."""
+
+    class Disk:
+        def __init__(self) -> None:
+            self.content = bytearray()
+            self.at = 0
+
+        def seek(self, place: int) -> None:
+            self.at = place
+
+        def write(self, data: bytes) -> int:
+            taken = bytes(data[: room - self.at])
+            if not taken:
+                raise OSError(28, "No space left on device")
+            self.content[self.at :] = taken
+            return len(taken)
+
+        def read(self, length: int) -> bytes:
+            found = bytes(self.content[self.at : self.at + length])
+            self.at += len(found)
+            return found
+
+        def close(self) -> None:
+            pass
+
+    monkeypatch.setattr("tempfile.TemporaryFile", lambda **_: Disk())
+    spool = Spool()
+    spool._most = 100
+    records = [["a" * n, n] for n in range(0, 300, 7)]
+    places = [spool.put(record) for record in records]
+    assert [spool.get(place) for place in places] == records
+
+
+def test_no_temporary_folder_keeps_all_in_memory(monkeypatch) -> None:
+    """The run goes on."""
+
+    def none(**_: object) -> None:
+        raise FileNotFoundError(2, "No usable temporary directory found")
+
+    monkeypatch.setattr("tempfile.TemporaryFile", none)
+    spool = Spool()
+    texts = ["a" * 400_000 + str(n) for n in range(5)]
+    assert [*listed(texts, spool)] == texts
+
+
+def test_a_kept_list_is_read_as_a_list() -> None:
+    """By reports, by `json`, and by the reports of plugins; a copy is a plain list."""
+    plain = [{"id": f"q{n}", "score": n / 3} for n in range(5)]
+    kept = listed(plain, Spool())
+    assert isinstance(kept, list)
+    assert (len(kept), bool(kept), bool(listed([], Spool()))) == (5, True, False)
+    assert kept == plain
+    assert plain == kept
+    assert (kept == plain[1:], kept != plain) == (False, False)
+    assert (kept[0], kept[-1], kept[1:3], list(reversed(kept))) == (
+        plain[0],
+        plain[4],
+        plain[1:3],
+        plain[::-1],
+    )
+    assert plain[2] in kept
+    assert (kept + [1], [1] + kept, [*kept, 1]) == ([*plain, 1], [1, *plain], [*plain, 1])  # noqa: RUF005
+    assert repr(kept) == repr(plain)
+    for indent in (None, 1):
+        assert json.dumps({"examples": kept}, indent=indent) == json.dumps({"examples": plain}, indent=indent)
+        assert json.dumps(listed([], Spool()), indent=indent) == "[]"
+    for copied in (pickle.loads(pickle.dumps(kept)), copy.deepcopy(kept)):  # noqa: S301 - of this test
+        assert type(copied) is list
+        assert copied == plain
+    with pytest.raises(TypeError, match="cannot be changed"):
+        kept.append(plain[0])
+    with pytest.raises(TypeError, match="cannot be changed"):
+        kept.sort(key=str)
+
+
+def test_a_kept_tuple_is_equal_to_the_tuple() -> None:
+    """As documents of rankings are compared."""
+    kept = Kept(Spool(), ["a", "b"], 2)
+    assert kept == ("a", "b")
+    assert kept == ("a", "b")
+    assert kept == Kept(Spool(), ("a", "b"), 2)
+    assert kept != ("a",)
+    assert hash(kept) == hash(("a", "b"))
+    assert (kept[0], kept[:1], [*kept], repr(kept)) == ("a", ("a",), ["a", "b"], "('a', 'b')")
+    assert pickle.loads(pickle.dumps(kept)) == ("a", "b")  # noqa: S301 - of this test
