@@ -1,6 +1,7 @@
 """The pipeline of a run: rankings, answers and verdicts, each computed once for all scores."""
 
 import asyncio
+import marshal
 import random
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -608,7 +609,12 @@ class SingleFlight:
 
 def _digest(work: Hashable) -> bytes:
     """What identifies work, without the texts that it names."""
-    return blake2b(repr(_parts(work)).encode(errors="surrogatepass"), digest_size=16).digest()
+    try:
+        # In this version without references, so that what is equal has equal bytes.
+        data = marshal.dumps(cast("Any", work), 2)
+    except ValueError:
+        data = repr(_parts(work)).encode(errors="surrogatepass")
+    return blake2b(data, digest_size=16).digest()
 
 
 def _parts(work: Hashable) -> Hashable:
