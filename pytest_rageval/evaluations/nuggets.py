@@ -58,8 +58,8 @@ async def evaluate_ndcg(run: Pipeline, example: Example, terms: Terms) -> tuple[
     """
     _check(example)
     ranking = await run.readable(example, terms.k)
-    found = GoldMatch(ranking, example.gold, run.match_share).found
-    missed = [gold.text for gold, hit in zip(example.gold, found, strict=True) if gold.grade and not hit]
+    found = GoldMatch(ranking, example.relevant, run.match_share).found
+    missed = [gold.text for gold, hit in zip(example.relevant, found, strict=True) if not hit]
     texts = [*texts_of(ranking), *(text for text in missed if text is not None)]
     # All at once, so that a plan counts all.
     every = await _labels(run, example, texts)
