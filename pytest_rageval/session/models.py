@@ -266,7 +266,9 @@ class DefaultJudge:
 
     async def support(self, question: str, nuggets: Sequence[str], passage: str) -> Sequence[float]:
         """How far a passage or an answer says each nugget."""
-        judge = self._model("Which nuggets a text says", "leave out the scores nuggets.* and answer.nuggets")
+        judge = self._model(
+            "Which nuggets a text supports", "leave out the scores nuggets.* and answer.nuggets"
+        )
         return await judge.support(question, nuggets, passage)
 
     async def nuggets(self, question: str, sources: Sequence[str]) -> tuple[Nugget, ...]:
