@@ -232,7 +232,7 @@ class DefaultJudge:
 
     async def relevant(self, question: str, passage: str) -> float:
         """Whether a passage is relevant."""
-        remedy = 'leave out the scores relevance.* and the keyword relevant="judge"'
+        remedy = 'leave out the scores relevance.* and udcg, and the keyword relevant="judge"'
         judge = self._model("Whether a passage is relevant", remedy)
         return await judge.relevant(question, passage)
 
