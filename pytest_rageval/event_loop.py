@@ -158,7 +158,7 @@ class PrivateLoop:
                     made, returned = [], monotonic()
                 self._tick_in_time()
         finally:
-            # With an exception, which ends the run in this thread, some were not made: nobody must wait for them.
+            # An exception ends the run in this thread; calls that were not made are cancelled, so that none is awaited.
             self._in_loop(_set_outcomes, made, calls)
 
     def _tick_in_time(self) -> None:

@@ -235,13 +235,14 @@ class UserCallable:
 
 
 _CALLED: ContextVar[UserCallable | None] = ContextVar("_CALLED", default=None)
-"""Whose code is running; threads that this starts may not know it."""
+"""The part of the user's code that is running. It is not set in threads that this code starts."""
 
 
 def note_asked(loop: PrivateLoop, model: str) -> None:
-    """Note that the user's code asks a model for a completion: with the call that is running, where it is known which.
+    """Count a completion that the user's code asks for, at the callable that asks.
 
-    In a thread of the user's, or behind a server, it is the only one that is running.
+    In a thread that the user's code started, or behind a server, the context does not name it. Then it is the callable
+    of which a call is running; where several have one, the completion is not counted.
     """
     called = _CALLED.get()
     if called is None:

@@ -21,7 +21,7 @@ LOWEST: Final = 1
 HIGHEST: Final = 5
 
 PART: Final = 0.5
-"""The label of a nugget that a text says in part."""
+"""The label of a nugget of which a text supports a part."""
 
 
 class Rating(NamedTuple):
@@ -56,7 +56,7 @@ class Comparator(Protocol):
 
 
 class Judge(Comparator, Protocol):
-    """A comparator that also grades, rates and prefers, and labels passages: relevant, sufficient, with which nuggets.
+    """A comparator that also grades, rates and prefers answers, and labels passages and nuggets.
 
     Each method raises Unscored where there is no verdict, and CallableError where the judge does not support it.
     """
@@ -87,12 +87,12 @@ class Judge(Comparator, Protocol):
 
     @property
     def model_names(self) -> AbstractSet[str]:
-        """The models behind its verdicts; of the user's own judge, those that it asked so far."""
+        """The models that give its verdicts; for the user's own judge, those that it has asked so far."""
 
     async def support(self, question: str, nuggets: Sequence[str], passage: str) -> Sequence[float]:
-        """Return of each nugget, in their order, how far a passage or an answer says it.
+        """Return for each nugget, in their order, how much of it a passage or an answer supports.
 
-        1.0 is all of it, 0.5 a part, and 0.0 nothing, or the contrary.
+        1.0 is all of it, 0.5 a part, and 0.0 nothing, or a contradiction.
         """
 
     def repetition(self, n: int) -> "Judge":

@@ -237,7 +237,7 @@ def parse_rating(reply: str) -> Rating:
 
 
 LABELS: Final[Mapping[str, float]] = {"support": 1.0, "partial_support": PART, "not_support": 0.0}
-"""What a text says of a nugget: all, a part, or nothing."""
+"""How much of a nugget a text supports, by label: all, a part, or nothing."""
 
 _LIST: Final = re.compile(r"\[([^\[\]]*)\]")
 
@@ -270,8 +270,8 @@ def _listed_labels(inner: str) -> list[str]:
 def parse_nuggets(reply: str) -> tuple[Nugget, ...]:
     """Read the JSON list of nuggets of a reply, or in its only code block; raise Unscored where it has none.
 
-    An item is {"text": …, "vital": …}; one that is not is left out, and so is a repeated text. The list may be the
-    value of "nuggets".
+    An item is {"text": …, "vital": …}. Items of another form are left out, and so is a repeated text. The list may
+    also be the value of the key "nuggets" of an object.
 
     >>> parse_nuggets('[{"text": "Tulsa is the seat", "vital": true}]')
     (Nugget(text='Tulsa is the seat', vital=True),)

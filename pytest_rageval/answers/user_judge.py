@@ -29,7 +29,10 @@ OPTIONAL_METHODS: Final[Mapping[str, tuple[str, str]]] = {
         'grade(question, references, prediction), which the comparator "graded" needs',
         "a number between 0 and 1",
     ),
-    "relevant": ("relevant(question, passage), which the scores relevance.* need", "True or False"),
+    "relevant": (
+        'relevant(question, passage), which the scores relevance.* and udcg need, and the keyword relevant="judge"',
+        "True or False",
+    ),
     "sufficient": ("sufficient(question, passages), which the score sufficient needs", "True or False"),
     "prefer": (
         "prefer(question, first, second), which the scores arena.* need",

@@ -177,7 +177,7 @@ def _question_findings(evalset: EvalSet) -> list[Kind]:
         Kind("leak", "an answer stands in the question", list(_leaks(evalset))),
         Kind(
             "unanswerable",
-            "neither answers nor gold passages nor a reference, which few scores do without (sufficient, udcg)",
+            "no answers, gold passages, reference or nuggets: few scores can use these (sufficient, udcg)",
             _where(evalset, lambda example: example.id in bare),
         ),
         Kind("no_gold", "no gold passage of a grade above 0", _where(others, lambda each: not each.relevant)),

@@ -33,7 +33,8 @@ def nuggets_command(options: argparse.Namespace) -> int:
     bare = [example for example in evalset if not example.nuggets]
     with closing(Session(settings, tick=Announcer(note))) as session:
         judge = DefaultJudge(session.models, read_prompts(settings.prompts))
-        found = session.loop.run(_each(judge, bare, f"{settings.llm_judge}"))
+        # The first model proposes; without one, asking it is the error.
+        found = session.loop.run(_each(judge, bare, next(iter(settings.judge_models), "")))
     proposed = {each.id: each for each in found if isinstance(each, Example)}
     lacking = [each for each in found if not isinstance(each, Example)]
     if proposed:

@@ -303,8 +303,8 @@ def _contradictions_of_shard(settings: Settings) -> Iterator[str]:
         )
     if settings.arena_pairs:
         yield (
-            "--rageval-arena-pairs lets systems battle whose answers one process has, and --rageval-shard splits "
-            "them: leave one out."
+            "--rageval-arena-pairs needs the answers of all systems to all questions in one run, and --rageval-shard "
+            "splits the questions: leave one out."
         )
     if settings.canary:
         yield (

@@ -33,7 +33,7 @@ NAMED: Final = 5
 async def evaluate_coverage(run: Pipeline, example: Example, terms: Terms) -> tuple[float, Evidence]:
     """Score the share of all nuggets that one of the first k passages supports; an empty ranking is 0.
 
-    Unscored: an example without nuggets; one with a passage whose labels cannot be had.
+    Unscored: an example without nuggets; one with a passage without readable labels.
     """
     ranking, labels = await _labelled(run, example, terms)
     best = best_labels(labels, len(example.nuggets))
@@ -53,13 +53,13 @@ async def evaluate_vital(run: Pipeline, example: Example, terms: Terms) -> tuple
 async def evaluate_ndcg(run: Pipeline, example: Example, terms: Terms) -> tuple[float, Evidence]:
     """Score alpha-nDCG with the nuggets as subtopics; 0 where no passage supports one; unscored as for coverage.
 
-    The ideal ranking is of the retrieved passages, and of those gold passages with text that were not retrieved. These
-    are labelled too.
+    The ideal ranking is built from the retrieved passages and from gold passages with text that were not retrieved.
+    These are labelled too.
     """
     _check(example)
     ranking = await run.readable(example, terms.k)
-    found = GoldMatch(ranking, example.gold, run.match_share).found
-    missed = [gold.text for gold, hit in zip(example.gold, found, strict=True) if gold.grade and not hit]
+    found = GoldMatch(ranking, example.relevant, run.match_share).found
+    missed = [gold.text for gold, hit in zip(example.relevant, found, strict=True) if not hit]
     texts = [*texts_of(ranking), *(text for text in missed if text is not None)]
     # All at once, so that a plan counts all.
     every = await _labels(run, example, texts)
@@ -73,7 +73,7 @@ async def evaluate_answer(run: Pipeline, example: Example, terms: Terms) -> tupl
     """Score the share of the vital nuggets that the long answer supports, "vital strict" of the TREC 2024 RAG Track.
 
     Beside it stand the other scores of AutoNuggetizer. An abstention supports nothing, and no judge is asked. Undefined
-    where no nugget is vital. Unscored: an example without nuggets; an answer whose labels cannot be had.
+    where no nugget is vital. Unscored: an example without nuggets; an answer without readable labels.
     """
     # Before anything is asked: an example that cannot be scored costs nothing.
     _check(example, vital=True)
@@ -112,7 +112,7 @@ def _vital(example: Example, labels: Labels) -> list[float]:
 def _evidence(
     example: Example, best: Labels, ranking: Ranking, labels: Sequence[Labels], *, vital: bool = False
 ) -> Evidence:
-    """What a report shows: of each passage the share of the nuggets that it supports, and which have no support."""
+    """What a report shows: for each passage the share of nuggets that it supports, and the unsupported nuggets."""
     return Evidence(ranking, labels=tuple(map(strict, labels)), remark=_remark(example, best, vital=vital))
 
 

@@ -90,6 +90,7 @@ class ScoreDef:
         is_time: whether its values are times: it is evaluated before other scores of a test, while nothing else runs.
         semi_gold: whether `draws` are of the answer from the gold passages; else those of each answer that is scored.
         takes_relevant: whether it depends on which passages are relevant, which the keyword `relevant` names.
+        one_passage: whether the generator reads one passage at a time, so that a prompt has no order.
         pair: the score, without the cut-off, that is read beside it; both are given over their common examples.
     """
 
@@ -113,6 +114,7 @@ class ScoreDef:
     is_time: bool = False
     semi_gold: bool = False
     takes_relevant: bool = False
+    one_passage: bool = False
     pair: str = ""
 
     @property
@@ -140,10 +142,10 @@ class ScoreDef:
     def ignores(self) -> frozenset[str]:
         """The keywords that it accepts though they change nothing, so that scores of one grid may share them.
 
-        The order of a prompt matters only where a generator reads several passages at once; in eRAG it reads one.
+        The order of a prompt matters only where a generator reads several passages at once.
         """
-        alone = self.dependencies.isdisjoint(GENERATOR_METHODS) or "label" in self.words
-        return frozenset({"order"} if alone else ()) - self.words
+        unordered = self.one_passage or self.dependencies.isdisjoint(GENERATOR_METHODS)
+        return frozenset({"order"} if unordered else ()) - self.words
 
     @property
     def models(self) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Sufficient context: do the first k passages alone allow an answer? And what lost the wrong answers.
+"""Sufficient context: do the first k passages alone allow an answer? And which part lost each wrong answer.
 
 Source: Joren et al. (2025), "Sufficient Context: A New Lens on Retrieval Augmented Generation Systems"; the prompt is
 our own.
@@ -59,7 +59,7 @@ def _result(outcome: Outcome) -> str:
 
 
 def blamed(answers: Sequence[Outcome], context: Iterable[Outcome]) -> list[Outcome]:
-    """The outcomes of an answer score, with what lost each wrong answer by the verdict on its context.
+    """The outcomes of an answer score, each wrong one with the part that lost it, by the verdict on its context.
 
     With sufficient context it is the generator, with insufficient the retriever. What gold and reference answers say
     stands: "judge", where the answer is right; and "distraction" and "generator", where all gold passages were there.

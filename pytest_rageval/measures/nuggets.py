@@ -1,7 +1,7 @@
 """Nuggets, which are facts that a good answer says: how many of them a ranking covers, and how early.
 
-Inputs are labels: for each passage, in rank order, how far it says each nugget of the question: 1 all of it, 0.5 a
-part, 0 nothing. A nugget is supported where the label is 1.
+Inputs are labels: for each passage, in rank order, how much of each nugget it supports: 1 all of it, 0.5 a part,
+0 nothing. A nugget is supported where the label is 1.
 
 Source: Clarke et al. (2008), "Novelty and Diversity in Information Retrieval Evaluation", with nuggets as subtopics;
 Ju et al. (2025), "Controlled Retrieval-augmented Context Evaluation for Long-form RAG", section 3.3; Pradeep et al.

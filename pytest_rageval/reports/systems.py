@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from itertools import combinations
+from itertools import chain, combinations
 from typing import Any, Final
 
 from pytest_rageval.plural import counted
@@ -239,18 +239,22 @@ def ratings_entries(tests: Sequence[Entry], *, seed: int) -> list[dict[str, Any]
     groups: dict[tuple[str, str, str], dict[str, dict[str, float]]] = {}
     between: dict[tuple[str, str, str], dict[tuple[str, str], Entry]] = {}
     for test in tests:
-        function = test["nodeid"].partition("[")[0]
+        if test["evalset"] is None:
+            continue
+        key = test["nodeid"].partition("[")[0], test["evalset"]["name"], test["evalset"]["digest"]
         for entry in test["scores"]:
             # In a slice each system might have other questions: `by` reports the worst value.
             if "arena" not in entry or entry["where"] or entry["mean"] is None:
                 continue
-            key = function, test["evalset"]["name"], test["evalset"]["digest"]
             system = rated_name(test["nodeid"], entry["spec"].partition("@")[2])
             # By example, since several scores of the arena have the same battles.
             groups.setdefault(key, {}).setdefault(system, {}).update(_results(entry))
-            if "battles" in test:
-                found = {(each["system"], each["opponent"]): each for each in test["battles"]}
-                between.setdefault(key, {}).update(found)
+        if "battles" in test:
+            found = {(each["system"], each["opponent"]): each for each in test["battles"]}
+            between.setdefault(key, {}).update(found)
+            # A system without a score of the whole set has battled on all of it.
+            for name in chain(*found):
+                groups.setdefault(key, {}).setdefault(name, {})
     return [
         {
             "test": function,

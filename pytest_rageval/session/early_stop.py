@@ -76,6 +76,8 @@ def score_until_clear(  # noqa: PLR0913 - as for a score, with what shares the l
             or _uses_added(session.registry, pipeline, terms, score)
             or terms.relevant != "gold"
         )
+        if score.judges(pipeline, terms):
+            session.pipelines.note_judged(pipeline)
         watch = DropWatch(pipeline, terms, score, watched[request])
         await watch.retrieve(evalset.examples, trust_rankings=trusted)
         return watch

@@ -240,7 +240,7 @@ class DefaultJudge:
 
     async def relevant(self, question: str, passage: str) -> float:
         """Whether a passage is relevant."""
-        remedy = 'leave out the scores relevance.* and the keyword relevant="judge"'
+        remedy = 'leave out the scores relevance.* and udcg, and the keyword relevant="judge"'
         judge = self._model("Whether a passage is relevant", remedy)
         return await judge.relevant(question, passage)
 
@@ -274,7 +274,9 @@ class DefaultJudge:
 
     async def support(self, question: str, nuggets: Sequence[str], passage: str) -> Sequence[float]:
         """How far a passage or an answer says each nugget."""
-        judge = self._model("Which nuggets a text says", "leave out the scores nuggets.* and answer.nuggets")
+        judge = self._model(
+            "Which nuggets a text supports", "leave out the scores nuggets.* and answer.nuggets"
+        )
         return await judge.support(question, nuggets, passage)
 
     async def nuggets(self, question: str, sources: Sequence[str]) -> tuple[Nugget, ...]:

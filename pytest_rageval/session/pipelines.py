@@ -33,8 +33,8 @@ NOT_KEPT: Final = (
     "answers of {}, your own function, are kept within this run only (rageval_llm.cached keeps them)"
 )
 CIRCLE: Final = (
-    "the retriever asks {}, which also judges: verdicts on what its own model found are inflated (arXiv 2412.17156, "
-    "2503.19092; --rageval-judge-model names another)"
+    "the retriever asks {}, which also judges: verdicts on what its own model found may be inflated (arXiv "
+    "2412.17156, 2503.19092; --rageval-judge-model names another)"
 )
 NOT_BEHIND: Final = (
     "answers of {}, your own function: nothing came to the gateway, and they are kept within this run only "

@@ -394,7 +394,7 @@ def test_a_budget_that_ends_in_battles_is_an_error_beside_the_scores(three):
 def test_a_run_in_shards_has_no_battles(three):
     """It is refused before anything is asked."""
     result = three.run("--rageval-arena-pairs=18", "--rageval-shard=1/2", "--rageval-report=s.json")
-    result.stderr.fnmatch_lines(["*--rageval-arena-pairs lets systems battle*leave one out.*"])
+    result.stderr.fnmatch_lines(["*--rageval-arena-pairs needs the answers of all systems*leave one out.*"])
 
 
 @pytest.mark.long

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-CIRCLE = "the retriever asks {}, which also judges: verdicts on what its own model found are inflated"
+CIRCLE = "the retriever asks {}, which also judges: verdicts on what its own model found may be inflated"
 
 RETRIEVER = """
 @pytest.fixture
@@ -117,6 +117,20 @@ def test_two_names_of_one_served_model_are_one(project, llm):
     project.use(llm)
     code = RETRIEVER.format(words="model='alias'", ask=ASKS)
     assert [remark for remark in remarks(project, code) if remark.startswith(CIRCLE.format("alias"))]
+
+
+@pytest.mark.slow
+def test_a_run_that_stops_early_warns_too(project, llm):
+    """It asks the judge about the questions whose rankings changed."""
+    project.use(llm)
+    project.ini(rageval_model="m1")
+    project.test("@pytest.mark.rageval_threshold('answer.correct@1', max_drop=0.5)\ndef test_gate(): pass\n")
+    project.run("--rageval-update-baseline").assert_outcomes(passed=1)
+    source = (project.path / "conftest.py").read_text(encoding="utf-8")
+    elsewhere = RETRIEVER.format(words="", ask=ASKS).replace("search(query, k)", "search('item-1?', k)")
+    project.pytester.makeconftest(source + elsewhere)
+    result = project.run("--rageval-early-stop")
+    result.stdout.fnmatch_lines([f"*{CIRCLE.format('m1')}*"])
 
 
 def test_a_judged_retriever_is_not_blamed_for_another(project, llm):

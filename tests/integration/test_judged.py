@@ -154,7 +154,12 @@ def test_a_baseline_knows_what_a_rating_depends_on(project, llm):
     ("spec", "task", "scores"),
     [
         ("judged.context_quality@1", "A rating from 1 to 5", "judged.[*]"),
-        ("nuggets.coverage@1", "Which nuggets a text says", "nuggets.[*] and answer.nuggets"),
+        (
+            "relevance.p@1",
+            "Whether a passage is relevant",
+            'relevance.[*] and udcg, and the keyword relevant="judge"',
+        ),
+        ("nuggets.coverage@1", "Which nuggets a text supports", "nuggets.[*] and answer.nuggets"),
     ],
 )
 def test_rules_do_not_rate(project, spec, task, scores):

@@ -152,6 +152,16 @@ def test_proposed_nuggets_are_for_review(
     assert 'take "nuggets_reviewed" out: 2\n' in capsys.readouterr().out
 
 
+def test_of_several_judges_the_first_proposes_and_is_named(
+    propose: Propose, llm: LLMServer, tmp_path: Path
+) -> None:
+    """The others are not asked, so a reviewer does not read their names."""
+    assert propose(RECORDS[:1], "--judge-model", "a,b,c").status == 0
+    (one,) = load(tmp_path / "out.jsonl")
+    assert one.extra["nuggets_by"] == "a"
+    assert [body["model"] for body in llm.requests] == ["a"]
+
+
 def test_what_was_paid_is_not_asked_again_and_no_file_is_lost(
     propose: Propose, llm: LLMServer, tmp_path: Path
 ) -> None:

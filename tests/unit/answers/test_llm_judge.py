@@ -514,6 +514,7 @@ def test_models_that_judge_together_are_asked_as_each_alone_would_be() -> None:
     assert asyncio.run(judge.prefer("How far?", "6", "5 km")) == 2
     assert [request.key for request in door.requests] == alone
     assert judge.identity("prefer")[""] == "a, b, c at http://here/v1"
+    assert judge.model_names == {"a", "b", "c"}
     assert judge.repetition(1).others == ("b", "c")
 
 

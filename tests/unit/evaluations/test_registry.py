@@ -31,10 +31,9 @@ def test_every_ranking_measure_is_a_score() -> None:
 
 def test_every_measure_of_passages_is_a_score() -> None:
     """For each annotator."""
-    names = {
-        f"{annotator}.{part}" for annotator in ("erag", "contains", "relevance") for part in LABEL_MEASURES
-    }
-    assert names == {name for name in SCORES if name.partition(".")[0] in {"erag", "contains", "relevance"}}
+    annotators = {"erag", "contains", "relevance", "provenance"}
+    names = {f"{annotator}.{part}" for annotator in annotators for part in LABEL_MEASURES}
+    assert names == {name for name in SCORES if name.partition(".")[0] in annotators}
 
 
 @pytest.mark.parametrize("text", ["bleu@5", "recal@5", "answer@5", "answer.xyz@5", "recall.f1@5", "nonsense"])
@@ -98,7 +97,8 @@ def test_a_word_that_would_do_nothing_is_refused(text: str, word: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["recall@3", "steps.recall@3", "contains.p@3", "relevance.p@3", "erag.p@3", "rel.coverage@3"]
+    "text",
+    ["recall@3", "steps.recall@3", "contains.p@3", "relevance.p@3", "erag.p@3", "udcg@3", "rel.coverage@3"],
 )
 def test_an_order_that_changes_nothing_is_accepted(text: str) -> None:
     """Where no generator reads several passages at once, so that one grid serves all scores."""

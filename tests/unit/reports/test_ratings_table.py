@@ -233,3 +233,26 @@ def test_battles_between_systems_may_rate_what_the_reference_does_not() -> None:
     ]
     (table,) = ratings_entries(tests, seed=0)
     assert (len(table["systems"]), table["reason"]) == (3, None)
+
+
+@pytest.mark.parametrize("order", ["abc", "cab", "acb"])
+def test_a_system_that_is_gated_on_slices_alone_keeps_its_battles(order: str) -> None:
+    """These are on the whole set; which test comes last, and so holds them, makes no difference."""
+    tests = {
+        name: {**_test(f"t.py::test_it[{name}]", _entry("wwll")), "battles": list[Any]()} for name in order
+    }
+    tests["c"]["scores"] = [{**_entry("ww"), "where": {"topic": "billing"}}]
+    results = {("a", "b"): "wwwl", ("a", "c"): "wltl", ("b", "c"): "wwtl"}
+    for (one, other), fought in results.items():
+        tests[max(one, other, key=order.index)]["battles"].append(_battles(f"{one}@5", f"{other}@5", fought))
+    broken = {"nodeid": "t.py::test_it[d]", "evalset": None, "scores": []}
+    (table,) = ratings_entries([broken, *tests.values()], seed=0)
+    assert {row["system"]: row["battles"] for row in table["systems"]} == {
+        "a@5": 12,
+        "b@5": 12,
+        "c@5": 8,
+        "reference": 8,
+    }
+    fought = {(pair["system"], pair["opponent"]): pair["battles"] for pair in table["pairs"]}
+    assert [fought[f"{one}@5", f"{other}@5"] for one, other in results] == [4, 4, 4]
+    assert fought["c@5", "reference"] == 0
