@@ -679,12 +679,12 @@ class EvaluatedTest:
 
     def _with_common(self, entry: Mapping[str, Any]) -> Mapping[str, Any]:
         """The entry and, where the test has the score that it is read beside, both over their common questions."""
-        if entry["mean"] is None:
+        if entry["mean"] is None or "early_stop" in entry:
             return entry
         spec, pair = Spec.parse(entry["spec"]), self._session.definition(ScoreRequest(entry["spec"])).pair
         name = sliced_name({**entry, "spec": f"{pair}@{spec.k}"})
         other = next((each for each in self._entries.values() if sliced_name(each) == name), None)
-        if not pair or other is None or other["mean"] is None:
+        if not pair or other is None or other["mean"] is None or "early_stop" in other:
             return entry
         return in_order({**entry, **common_entry(entry, name, other)})
 

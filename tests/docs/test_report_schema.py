@@ -59,6 +59,7 @@ pytestmark = pytest.mark.rageval_evalset("evals.jsonl")
 @pytest.mark.rageval_threshold("judged.correctness@1", min=4.5)
 @pytest.mark.rageval_threshold("sufficient@1", min=0.1)
 @pytest.mark.rageval_threshold("udcg@2", min=0.1)
+@pytest.mark.rageval_threshold("answer.containment@1", min=0.0, temperature=0.7, draws=2)
 @pytest.mark.rageval_calibration("labels.jsonl", min_kappa=0.9)
 @pytest.mark.rageval_calibration("pairs.jsonl")
 def test_many(rageval):
