@@ -253,6 +253,7 @@ def _erag(part: str) -> ScoreDef:
         family="eRAG",
         definition=ERAG[part],
         needs=(REFERENCES,),
+        alone=True,
     )
 
 
@@ -288,6 +289,7 @@ SCORES: Final = (
         family="UDCG",
         definition="The logistic function of the mean of what the first k count: 1 where the generator answers from a "
         "relevant passage alone, -1/3 where it answers from any other, 0 where it abstains.",
+        alone=True,
     ),
     *(
         ScoreDef(

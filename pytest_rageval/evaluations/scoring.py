@@ -81,6 +81,7 @@ class ScoreDef:
         is_cost: whether less is better, so that `max` alone bounds it.
         statistic: sums up the values of the examples.
         is_time: whether its values are times: it is evaluated before other scores of a test, while nothing else runs.
+        alone: whether a generator reads one passage at a time, so that the order of passages changes no prompt.
         takes_relevant: whether it depends on which passages are relevant, which the keyword `relevant` names.
         pair: the score, without the cut-off, that is read beside it; both are given over their common examples.
     """
@@ -103,6 +104,7 @@ class ScoreDef:
     is_cost: bool = False
     statistic: Statistic = MEAN
     is_time: bool = False
+    alone: bool = False
     takes_relevant: bool = False
     pair: str = ""
 
@@ -121,10 +123,10 @@ class ScoreDef:
     def ignores(self) -> frozenset[str]:
         """The keywords that it accepts though they change nothing, so that scores of one grid may share them.
 
-        The order of a prompt matters only where a generator reads several passages at once; in eRAG it reads one.
+        The order of a prompt matters only where a generator reads several passages at once.
         """
-        alone = self.dependencies.isdisjoint(GENERATOR_METHODS) or "label" in self.words
-        return frozenset({"order"} if alone else ()) - self.words
+        unread = self.alone or self.dependencies.isdisjoint(GENERATOR_METHODS)
+        return frozenset({"order"} if unread else ()) - self.words
 
     @property
     def models(self) -> tuple[str, ...]:
