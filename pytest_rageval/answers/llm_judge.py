@@ -230,8 +230,8 @@ class LLMJudge:
 
     @property
     def model_names(self) -> frozenset[str]:
-        """The model."""
-        return frozenset({self.model})
+        """The model, and those that vote with it."""
+        return frozenset(self._models)
 
     def repetition(self, n: int) -> "LLMJudge":
         """Return this judge with the n-th set of samples."""
