@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         FeedbackRetriever,
         FusionRetriever,
         HyDERetriever,
+        RewriteRetriever,
         reciprocal_rank_fusion,
     )
     from pytest_rageval.retrievers.trace_run import TraceRun
@@ -41,6 +42,7 @@ __all__ = [
     "Ranking",
     "Retrieval",
     "RetrieverFactory",
+    "RewriteRetriever",
     "Score",
     "SentenceEncoder",
     "Step",
@@ -64,7 +66,7 @@ _HOMES = {
         ("retrievers.adapters", "RetrieverFactory"),
         (
             "retrievers.llm_baselines",
-            "FeedbackRetriever FusionRetriever HyDERetriever reciprocal_rank_fusion",
+            "FeedbackRetriever FusionRetriever HyDERetriever RewriteRetriever reciprocal_rank_fusion",
         ),
         ("retrievers.trace_run", "TraceRun"),
         ("retrievers.trec_run", "TrecRun"),

@@ -11,16 +11,25 @@ from itertools import combinations, zip_longest
 from math import inf
 from pathlib import Path
 from statistics import fmean
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from pytest_rageval.errors import InputError
-from pytest_rageval.evalsets.human_labels import HumanLabels, LabelledAnswer, LabelledPair, Scale
+from pytest_rageval.evalsets.human_labels import HumanLabels, LabelledItem, Scale
 from pytest_rageval.plural import counted
-from pytest_rageval.scores import YES, Outcome, Score
+from pytest_rageval.scores import YES, Outcome, Score, Spec
 from pytest_rageval.stats.agreement import accuracy, cohen_kappa, majority, pearson
 from pytest_rageval.stats.intervals import Estimate
 
-__all__ = ["MEASURES", "Bounds", "Calibration", "CalibrationRuling", "LabelledVerdict", "People", "rule_on"]
+__all__ = [
+    "MEASURES",
+    "Bounds",
+    "Calibration",
+    "CalibrationRuling",
+    "Correction",
+    "LabelledVerdict",
+    "People",
+    "rule_on",
+]
 
 FORM: Final = 'rageval_calibration("labels.jsonl", min_kappa=0.6)'
 
@@ -99,7 +108,7 @@ class LabelledVerdict:
     The label of several annotators is the mean of grades, else the majority; of pairs 0 without one.
     """
 
-    item: LabelledAnswer | LabelledPair
+    item: LabelledItem
     human: float
     judge: float
     raw: float
@@ -122,9 +131,26 @@ class People:
     judge: float | None
 
 
+class Correction(NamedTuple):
+    """The mean of a score that people would give, from their labels of some answers or questions.
+
+    Attributes:
+        estimate: the mean; None with too few labels or verdicts.
+        labels: how many answers, or questions with their passages, have labels and count.
+        incomplete: of labels of passages, how many questions have labels, but not for each passage that was retrieved.
+    """
+
+    estimate: Estimate | None
+    labels: int
+    incomplete: int | None = None
+
+
 @dataclass(frozen=True)
 class Calibration:
-    """The verdicts of a judge on the items of a labels file, in its order; None is the default comparator."""
+    """The verdicts of a judge on the items of a labels file, in its order; None is the default comparator.
+
+    Without outcomes, the judge was not asked about the labelled passages: it has judged those that were retrieved.
+    """
 
     labels: HumanLabels
     outcomes: Sequence[Outcome]
@@ -184,18 +210,30 @@ class Calibration:
             _mean(measure, ((labels, judge) for labels in annotators)),
         )
 
-    def corrected(self, score: Score) -> Estimate | None:
+    def corrected(self, score: Score) -> Correction | None:
         """The mean of this judge's verdicts that people would give, in [0, 1], by prediction-powered inference.
 
-        It assumes that the labelled answers are a random sample of such answers as were scored: to such questions,
-        by such a system. A scored answer that is also labelled counts as labelled only. None of pairs and slices,
-        and where there are too few labels or verdicts.
+        By labels of answers: of a score whose values are verdicts on answers. It assumes that the labelled answers are
+        a random sample of such answers as were scored: to such questions, by such a system. A scored answer that is
+        also labelled counts as labelled only.
+
+        By labels of passages: of a ranking measure over the judge's labels. A question counts as labelled where people
+        labelled each of its retrieved passages, and has then the measure by their labels beside that by the judge's;
+        the others have the judge's alone. It assumes that the labelled questions are a random sample of the scored.
+
+        None of pairs and slices.
+
+        Source: for passages, Divekar and Majumder (2026), "PRECISE: Reducing the Bias of LLM Evaluations Using
+        Prediction-Powered Ranking Estimation".
         """
         if self.labels.pairs or score.slice:
             return None
         # numpy takes 0.2 s, which a calibration alone does not need.
         from pytest_rageval.stats.prediction_powered import prediction_powered_mean  # noqa: PLC0415
 
+        if self.labels.passages:
+            human, judge, unlabelled, incomplete = self._by_question(score)
+            return Correction(prediction_powered_mean(human, judge, unlabelled), len(human), incomplete)
         labelled = {(item.example.asked, item.prediction) for item in self.labels.answers}
         unlabelled = [
             each.value
@@ -203,7 +241,39 @@ class Calibration:
             if each.value is not None and (each.example.asked, each.evidence.answer) not in labelled
         ]
         human, judge = [one.human for one in self.compared], [one.raw for one in self.compared]
-        return prediction_powered_mean(human, judge, unlabelled)
+        return Correction(prediction_powered_mean(human, judge, unlabelled), len(human))
+
+    def _by_question(self, score: Score) -> tuple[list[float], list[float], list[float], int]:
+        """Of labelled questions the measure by people's labels and the judge's, of others by the judge's; left out."""
+        from pytest_rageval.measures.ranking import usefulness  # noqa: PLC0415 - numpy
+
+        spec = Spec.parse(score.spec)
+        labels: dict[str, dict[str, float | None]] = {}
+        for item in self.labels.passages:
+            label = _consensus(item.human, self.labels.scale)
+            labels.setdefault(item.example.asked, {})[_single_spaced(item.passage)] = label
+        by_people: dict[str, dict[str, float]] = {}
+        judge, unlabelled, incomplete = [], [], 0
+        for each in score.outcomes:
+            if each.value is None:
+                continue
+            known = labels.get(each.example.asked)
+            ranking = () if each.evidence.ranking is None else each.evidence.ranking.documents[: spec.k]
+            found = [] if known is None else [known.get(_single_spaced(passage.text)) for passage in ranking]
+            if known is None or None in found:
+                unlabelled.append(each.value)
+                incomplete += known is not None
+            else:
+                by_people[each.example.id] = {
+                    str(rank): label for rank, label in enumerate(found) if label is not None
+                }
+                judge.append(each.value)
+        human = usefulness(spec.part or "", by_people, spec.k).tolist() if by_people else []
+        return human, judge, unlabelled, incomplete
+
+
+def _single_spaced(text: str) -> str:
+    return " ".join(text.split())
 
 
 def _consensus(human: Iterable[float | None], scale: Scale) -> float | None:

@@ -7,10 +7,10 @@ long answer. `adapt_generator` makes one of the fixture `rageval_generator`.
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol, cast
 
-from pytest_rageval.config import combined
+from pytest_rageval.config import TEMPERATURE, combined
 from pytest_rageval.conversation import conversation_text, history_of
 from pytest_rageval.errors import CallableError, ContextOverflow, Unscored
 from pytest_rageval.event_loop import PrivateLoop
@@ -33,9 +33,6 @@ __all__ = ["CallableGenerator", "EmbeddedGenerator", "Generator", "LLMGenerator"
 
 Prompt = Callable[[str, Sequence[str]], str]
 """Makes a prompt of a question and passages."""
-
-TEMPERATURE: Final = 0.5
-"""The paper's (LLM-retEval, section 3.2): enough for several correct answers to appear."""
 
 ONE_LINE: Final = r'root ::= [^\n] [^\n]* "\n"*'
 """A grammar in llama.cpp's form: not an empty line, which a base model sometimes gives."""
@@ -165,6 +162,11 @@ class LLMGenerator(_ModelGenerator):
     prompts: Prompts = OWN
     parameters: Mapping[str, Any] = field(default_factory=dict, hash=False)  # the user's, in place of these
 
+    def at(self, temperature: float) -> "LLMGenerator":
+        """The same model at another temperature."""
+        others = {name: value for name, value in self.parameters.items() if name != "temperature"}
+        return replace(self, temperature=temperature, parameters=others)
+
     def template(self, method: str) -> str:
         """Return the template of a method's prompt."""
         return self.prompts.template(
@@ -184,8 +186,8 @@ class LLMGenerator(_ModelGenerator):
 class EmbeddedGenerator(_ModelGenerator):
     """The local base model, with worked examples in its prompts.
 
-    It is not sampled: at temperature 0.5 so small a model finds other wrong answers rather than other correct ones.
-    All draws are therefore the same.
+    By default it is not sampled: at temperature 0.5 so small a model finds other wrong answers rather than other
+    correct ones. At temperature 0 all draws are the same.
     """
 
     gateway: Gateway
@@ -194,6 +196,11 @@ class EmbeddedGenerator(_ModelGenerator):
     max_tokens: int = 16
     max_tokens_cited: int = 64
     max_tokens_explained: int = 128
+    temperature: float = 0.0
+
+    def at(self, temperature: float) -> "EmbeddedGenerator":
+        """The same model at another temperature."""
+        return replace(self, temperature=temperature)
 
     def template(self, method: str) -> str:
         """Return the template of a method's prompt; the worked examples are a part of it."""
@@ -209,15 +216,20 @@ class EmbeddedGenerator(_ModelGenerator):
         limit = {"cite": self.max_tokens_cited, "explain": self.max_tokens_explained}.get(
             method, self.max_tokens
         )
-        return {"temperature": 0.0, "max_tokens": limit, "stop": ["\n"], "extra_body": {"grammar": ONE_LINE}}
+        return {
+            "temperature": self.temperature,
+            "max_tokens": limit,
+            "stop": ["\n"],
+            "extra_body": {"grammar": ONE_LINE},
+        }
 
     def identity(self, method: str) -> Mapping[str, Any]:
-        """Return the model, its server, the most tokens, and the digest of the method's prompt."""
-        fixed = {"temperature", "stop", "extra_body"}
+        """Return the model, its server, the most tokens, the prompt's digest, and the temperature above 0."""
+        fixed = {"stop", "extra_body", *(() if self.temperature else ("temperature",))}
         return {name: value for name, value in super().identity(method).items() if name not in fixed}
 
-    async def _answer(self, method: str, question: str, passages: Sequence[Document], sample: int) -> str:  # noqa: ARG002
-        return await super()._answer(method, question, passages, sample=0)
+    async def _answer(self, method: str, question: str, passages: Sequence[Document], sample: int) -> str:
+        return await super()._answer(method, question, passages, sample=sample if self.temperature else 0)
 
 
 class CallableGenerator(_ByMethod):

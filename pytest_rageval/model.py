@@ -258,6 +258,7 @@ class Retrieval:
         tokens: that it used, or None.
         cost: in US dollars, or None.
         seconds: that it took; None for the time of the call. A replay gives the recorded time.
+        question: that the generator answers in place of the user's, such as a rewritten one; None for the user's.
     """
 
     documents: Sequence[Any]
@@ -265,6 +266,7 @@ class Retrieval:
     tokens: int | None = None
     cost: float | None = None
     seconds: float | None = None
+    question: str | None = None
 
 
 @dataclass(frozen=True)
@@ -286,6 +288,7 @@ class Ranking(Sequence[Document]):
         tokens: that the retrieval used, as the retriever says; None where it does not.
         cost: in US dollars, likewise.
         seconds: that the retrieval took; None where other retrievals ran meanwhile, or none ran before.
+        question: that the generator answers in place of the user's; None for the user's.
     """
 
     query: str
@@ -299,6 +302,7 @@ class Ranking(Sequence[Document]):
     tokens: int | None = None
     cost: float | None = None
     seconds: float | None = field(default=None, compare=False)
+    question: str | None = None
 
     @classmethod
     def of(cls, query: str, documents: Sequence[Document], k: int | None = None) -> "Ranking":

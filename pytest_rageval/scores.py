@@ -15,7 +15,19 @@ from pytest_rageval.plural import counted
 from pytest_rageval.stats.agreement import Tally
 from pytest_rageval.stats.intervals import MEAN, UNIT, Statistic
 
-__all__ = ["REFERENCE", "SCORING", "YES", "Evidence", "Outcome", "Places", "Score", "Spec", "too_many"]
+__all__ = [
+    "CHANGING",
+    "REFERENCE",
+    "SCORING",
+    "YES",
+    "Evidence",
+    "Outcome",
+    "Places",
+    "Score",
+    "Spec",
+    "score_name",
+    "too_many",
+]
 
 SCORING: Final = "1"
 """Changes with a release that scores the same answers otherwise: older baselines are stale then."""
@@ -26,8 +38,25 @@ YES: Final = 0.5
 REFERENCE: Final = "reference"
 """The companion score that holds the time of the reference retriever."""
 
+CHANGING: Final = ("comparator", "label", "order", "relevant", "temperature", "draws")
+"""The keywords of a threshold that make another score of it, beside its spec."""
+
 ROUNDING: Final = 1e-9
 _FORM: Final = re.compile(r"(?P<name>[a-z]\w*)(?:\.(?P<part>[a-zA-Z]\w*))?(?:@(?P<k>-?\d+))?", re.ASCII)
+
+
+def score_name(spec: str, words: Mapping[str, Any]) -> str:
+    """A score with the keywords that set it apart from others of its spec.
+
+    >>> score_name("answer.f1@5", {"label": None, "temperature": 0.0, "draws": 3})
+    'answer.f1@5 at temperature 0 in 3 draws'
+    """
+    parts = [f"by {words[word]}" for word in ("comparator", "label") if words.get(word)]
+    parts += [f"relevant by {words['relevant']}"] if words.get("relevant") not in {None, "gold"} else []
+    parts += ["in random order"] if words.get("order") == "random" else []
+    parts += [] if words.get("temperature") is None else [f"at temperature {words['temperature']:g}"]
+    parts += [f"in {counted(words['draws'], 'draw')}"] if words.get("draws") else []
+    return " ".join([spec, *parts])
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,9 @@ nothing: Kleene's strong logic on numbers in [0, 1].
 
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from pytest_rageval.answers.judge_protocol import Comparator, Judge
@@ -36,6 +38,7 @@ __all__ = [
     "CanonicalComparator",
     "Expression",
     "GradedComparator",
+    "MeasureSettings",
     "highest",
     "lowest",
     "parse_expression",
@@ -106,6 +109,42 @@ EXTRAS: Final[Mapping[str, str]] = {
     **dict.fromkeys(EMBEDDED, "dense"),
 }
 """The extra of the package that a measure needs."""
+
+
+@dataclass(frozen=True, slots=True)
+class MeasureSettings:
+    """How answer measures are computed: the encoder's model (None: the packaged one), and BLEU's smoothing."""
+
+    encoder: str | None = None
+    bleu_smoothing: str = "exp"
+
+    def of(self, measures: Mapping[str, AnswerMeasure]) -> dict[str, AnswerMeasure]:
+        """These measures, with the built-in ones computed in this way."""
+        found = dict(measures)
+        if self.bleu_smoothing != "exp":
+            found["bleu"] = partial(bleu, smoothing=self.bleu_smoothing)
+        if self.encoder is not None:
+            found |= {name: partial(_encoded, name, self.encoder) for name in EMBEDDED}
+        return found
+
+    def used(self, measures: AbstractSet[str]) -> dict[str, str]:
+        """The part of these measures in a fingerprint; empty where none is of those that have settings."""
+        found = {}
+        if not measures.isdisjoint(EMBEDDED):
+            from pytest_rageval.embeddings.encoder import shared_encoder  # noqa: PLC0415 - brings numpy
+
+            found["encoder"] = shared_encoder(self.encoder).fingerprint
+        if "bleu" in measures and self.bleu_smoothing != "exp":
+            found["bleu smoothing"] = self.bleu_smoothing
+        return found
+
+
+def _encoded(name: str, encoder: str, prediction: str, references: Sequence[str]) -> float:
+    from pytest_rageval.embeddings.encoder import shared_encoder  # noqa: PLC0415 - as above
+
+    measure: Callable[..., float] = MEASURES[name]
+    return measure(prediction, references, encoder=shared_encoder(encoder))
+
 
 YES_OR_NO: Final = frozenset({"em", "containment"})
 """The measures that are always 0 or 1."""

@@ -231,7 +231,7 @@ def rouge_l(prediction: str, references: Sequence[str]) -> float:
     return float(max(scores, default=0.0))
 
 
-def bleu(prediction: str, references: Sequence[str]) -> float:
+def bleu(prediction: str, references: Sequence[str], *, smoothing: str = "exp") -> float:
     """Sentence BLEU: geometric mean of the precision of 1 to 4-grams, times the brevity penalty.
 
     With sacrebleu's settings for a sentence: effective order (a text of two words is judged by its 1 and 2-grams),
@@ -242,12 +242,15 @@ def bleu(prediction: str, references: Sequence[str]) -> float:
     It is sacrebleu's score against each single reference, divided by 100, and the best of them; not the BLEU that
     merges the n-grams of all references.
 
+    With smoothing "none" it is the plain BLEU of four orders: 0 where an order has no match, as in every text of fewer
+    than four words.
+
     Source: Papineni et al. (2002); Chen and Cherry (2014), method 3; Post (2018), by the package sacrebleu.
 
     >>> round(bleu("the cat sat on the mat", ["the cat sat on a mat"]), 4)
     0.5373
     """
-    score = _bleu().sentence_score
+    score = _bleu(smoothing).sentence_score
     ours = _for_bleu(prediction)
     scores = (score(ours, [_for_bleu(reference)]).score / 100 for reference in references)
     # The mean of logarithms may end a last bit above 1.
@@ -311,9 +314,9 @@ def _stemmer() -> SimpleNamespace:
 
 
 @cache
-def _bleu() -> Any:
+def _bleu(smoothing: str) -> Any:
     module = require("sacrebleu.metrics.bleu", extra=EXTRA, purpose="BLEU")
-    return module.BLEU(effective_order=True, smooth_method="exp", tokenize="13a")
+    return module.BLEU(effective_order=smoothing != "none", smooth_method=smoothing, tokenize="13a")
 
 
 def _rouge(name: str, prediction: str, references: Sequence[str]) -> float:

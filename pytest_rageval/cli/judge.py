@@ -23,7 +23,7 @@ from pytest_rageval.calibration import Calibration
 from pytest_rageval.cli.output import note, plain, reason_lines, say, table
 from pytest_rageval.config import EMBEDDED, resolve
 from pytest_rageval.errors import InputError, Unscored
-from pytest_rageval.evalsets.human_labels import HumanLabels, LabelledPair, load_labels
+from pytest_rageval.evalsets.human_labels import HumanLabels, LabelledAnswer, load_labels
 from pytest_rageval.evaluations.calibration import judge_labels, verdict_of
 from pytest_rageval.llm.rate_limits import Announcer
 from pytest_rageval.prompts.rendering import OTHER, Prompts, read_prompts
@@ -52,11 +52,13 @@ INJECTION_TRIALS: Final = ("injections", "injections without fences")
 def judge_command(options: argparse.Namespace) -> int:
     """Ask the model about the labelled answers, and print the report."""
     labels = load_labels(options.labels)
-    if options.paraphrase and labels.pairs:
+    if options.paraphrase and not labels.answers:
         raise InputError(
-            f"{labels.name} holds pairs, and --paraphrase rewords only the question about single answers.\n"
+            f"{labels.name} holds {labels.kind}, and --paraphrase rewords only the question about single answers.\n"
             "Leave out --paraphrase."
         )
+    if options.swap and labels.passages:
+        raise InputError(f"{labels.name} holds passages, which have no order to swap.\nLeave out --swap.")
     if options.model == EMBEDDED:
         raise InputError(
             f"The {EMBEDDED} model is too small to judge: its verdicts are no better than chance.\n"
@@ -252,7 +254,7 @@ async def _report(
     asked = {
         item.example.id
         for item in labels.items
-        if isinstance(item, LabelledPair) or not abstains(item.prediction)
+        if not (isinstance(item, LabelledAnswer) and abstains(item.prediction))
     }
     if options.swap:
         swapped = await judge_labels(labels, verdict_of(model, labels.scale, swapped=True))

@@ -4,7 +4,8 @@
 `settings` the resolved values.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,7 +24,7 @@ from pytest_rageval.config.models import (
     read_tables,
 )
 from pytest_rageval.config.options import OPTIONS, Option
-from pytest_rageval.config.settings import EMBEDDED, JUDGE_KEY, PACE, Settings
+from pytest_rageval.config.settings import EMBEDDED, JUDGE_KEY, PACE, TEMPERATURE, Settings, drawing_text
 from pytest_rageval.errors import InputError
 from pytest_rageval.secret import CACHE_URL, Secret, StoreURL, parse_cache
 
@@ -35,6 +36,7 @@ __all__ = [
     "REFUSED",
     "ROLES",
     "RUN_VARIABLE",
+    "TEMPERATURE",
     "Address",
     "Api",
     "ModelSettings",
@@ -43,6 +45,7 @@ __all__ = [
     "ServerSettings",
     "Settings",
     "combined",
+    "drawing_text",
     "is_ci",
     "kind_of",
     "named_cache",
@@ -126,10 +129,28 @@ def resolve(
     values |= {"cache_dir": cache, "cache": None} if isinstance(cache, Path) else {"cache": cache}
     values["run"] = _run_of(environ, shared=isinstance(cache, StoreURL))
     values["tables"] = {role: _with_key(table, environ) for role, table in tables.items()}
-    settings = Settings(**values)
+    settings = _with_preset(Settings(**values), values.keys())
     for message in _contradictions(settings):
         raise InputError(message)
     return settings
+
+
+def _with_preset(settings: Settings, named: Collection[str]) -> Settings:
+    """The settings with those of the preset, where the user names none of them."""
+    preset = settings.preset
+    if preset is None:
+        return settings
+    own = {*named, *(f"judge_{name}" for name in settings.tables.get("judge", {}))}
+    if "temperature" in settings.generator.parameters:
+        own |= {"temperature", "llm_reteval_temperature"}
+    if settings.llm_judge is None:
+        # Canonical comparison takes no parameters, and the embedded model has prompts of its own.
+        own.add("judge_parameters")
+        preset = replace(preset, prompts={}) if settings.embedded else preset
+    preset = preset.without(own)
+    options = {option.name: option for option in OPTIONS}
+    given = {name: options[name].parse(text) for name, text in preset.settings.items()}
+    return replace(settings, preset=preset, **given)
 
 
 def _placed(item: Any, base: Path) -> Any:
@@ -218,6 +239,12 @@ BATCH_WITHOUT: Final = {
 
 def _contradictions(settings: Settings) -> Iterator[str]:
     yield from _not_in_batches(settings)
+    for name in ("temperature", "llm_reteval_temperature"):
+        if getattr(settings, name) is not None and "temperature" in settings.generator.parameters:
+            yield (
+                f"--rageval-{name.replace('_', '-')} and the parameters of the generating model both name a "
+                "temperature: leave one out."
+            )
     models = settings.judge_models
     if not all(models) or len(set(models)) < len(models) or (models and len(models) % 2 == 0):
         yield (

@@ -2,12 +2,15 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from pytest_rageval.config.destinations import parse_destination
 from pytest_rageval.config.models import AMOUNT, COUNT, POSITIVE, RATE, SECONDS, number, parse_parameters
 from pytest_rageval.config.settings import Settings
 from pytest_rageval.secret import BaseURL, parse_public_cache
+
+if TYPE_CHECKING:
+    from pytest_rageval.config.presets import Preset
 
 __all__ = ["OPTIONS", "Option"]
 
@@ -48,6 +51,7 @@ ODD: Final = number(
     lambda value: value >= 1 and value % 2 == 1,
     "an odd whole number, at least 1: an even number of votes may be tied",
 )
+DEGREE: Final = number(float, lambda value: 0 <= value < float("inf"), "a number, at least 0")
 SHARE: Final = number(float, lambda value: 0 <= value <= 1, "a share between 0 and 1")
 PART: Final = number(float, lambda value: 0 < value <= 1, "a share above 0, at most 1")
 
@@ -79,6 +83,26 @@ def _batch(text: str) -> bool | str:
     return text if text in {"submit", "status", "collect"} else _switch(text)
 
 
+def _preset(text: str) -> "Preset":
+    from pytest_rageval.config.presets import read_preset  # noqa: PLC0415 - every run of pytest imports this module
+
+    return read_preset(text)
+
+
+def _cutoffs(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(dict.fromkeys(map(POSITIVE, text.split(","))))
+    except ValueError:
+        raise ValueError("expected whole numbers from 1, with commas between them, such as 1,5,10") from None
+
+
+def _encoder(text: str) -> str:
+    _, at, layer = text.rpartition("@")
+    if at and not (layer.isdecimal() and int(layer) >= 1):
+        raise ValueError("expected a model, or one with a layer from 1, such as roberta-large@17")
+    return text
+
+
 def _choice(*words: str) -> Callable[[str], str]:
     def parse(text: str) -> str:
         if text not in words:
@@ -102,6 +126,22 @@ OPTIONS: Final = (
            "asked once"),
     Option("both_orders", _switch, "",
            "judge each pair of long answers in both orders, and count a verdict that changes with the order as a tie"),
+    Option("preset", _preset, "NAME",
+           "the settings of a paper: alinejad2024, salemi2024, garigliotti2024, han2024 or gulsoy2024; other options, "
+           "the tables of the models and keywords of thresholds take precedence"),
+    Option("cutoffs", _cutoffs, "K[,K…]",
+           'cut-offs of scores that are written without one: rageval_threshold("llm_reteval", min=0.8) is then a '
+           "threshold for each"),
+    Option("temperature", DEGREE, "T",
+           "temperature of the generating model, for all scores but llm_reteval; default: 0.5, and 0 of the embedded "
+           "model; a threshold may name its own (temperature=)"),
+    Option("draws", POSITIVE, "N",
+           "answers that are drawn for each question, for all scores but llm_reteval; the mean of their scores "
+           "counts; a threshold may name its own (draws=)"),
+    Option("llm_reteval_temperature", DEGREE, "T",
+           "temperature of the generating model for llm_reteval; default as for --rageval-temperature"),
+    Option("llm_reteval_draws", POSITIVE, "N",
+           "answers that are drawn from the gold passages for llm_reteval"),
     Option("arena_pairs", COUNT, "N",
            "let the systems of a parametrized test that asks for arena.* battle each other too, N times in all on an "
            "eval set: each pair equally often, on questions drawn by --rageval-seed from each domain equally"),
@@ -122,6 +162,11 @@ OPTIONS: Final = (
            "as 'judge or em' or 'f1>=0.5'"),
     Option("match_share", PART, "SHARE",
            "share of a gold passage that retrieved documents must contain, where it is matched by span or text"),
+    Option("encoder", _encoder, "MODEL[@LAYER]",
+           "model of sentence-transformers for answer.bertscore and answer.cosine, a name or a folder; BERTScore "
+           "compares tokens of this layer, such as roberta-large@17; default: the packaged model, its last layer"),
+    Option("bleu_smoothing", _choice("exp", "none"), "exp|none",
+           "smoothing of answer.bleu; with none an answer without four words in a row of a reference scores 0"),
     Option("max_tokens", POSITIVE, "N",
            "most tokens of a reply; without it the server decides, and only a price table bounds the cost"),
     Option("gateway", _switch, "",
@@ -195,7 +240,7 @@ OPTIONS: Final = (
            "otherwise, a comparison is an error"),
     Option("calibration", Path, "FILE",
            "file of answers that people labelled, by which answer.correct and llm_reteval are also reported "
-           "corrected for the judge's errors"),
+           "corrected for the judge's errors; or of passages, by which relevance.* are"),
     Option("repeat", POSITIVE, "N",
            "ask generator and judge this often, under new sample numbers; a question's score is the mean over these "
            "runs, and how far their means spread is reported"),

@@ -5,16 +5,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pytest_rageval.config.destinations import Address
 from pytest_rageval.config.models import ModelSettings, Role, ServerSettings
+from pytest_rageval.plural import counted
 from pytest_rageval.secret import BaseURL, Secret, StoreURL
 
-__all__ = ["EMBEDDED", "JUDGE_KEY", "PACE", "Settings"]
+if TYPE_CHECKING:
+    from pytest_rageval.config.presets import Preset
+
+__all__ = ["EMBEDDED", "JUDGE_KEY", "PACE", "TEMPERATURE", "Settings", "drawing_text"]
 
 EMBEDDED: Final = "embedded"  # the name of the local model in `--rageval-model`
 CANONICAL: Final = "canonical"  # the name of the comparator that needs no model
+TEMPERATURE: Final = 0.5
+"""Of the generator: LLM-retEval's (section 3.2), enough for several correct answers to appear."""
+
 JUDGE_KEY: Final = "RAGEVAL_JUDGE_API_KEY"
 PACE: Final = ("concurrency", "timeout", "rpm", "tpm")
 """Settings of a server that options give for both; a table may give them for one."""
@@ -27,8 +34,9 @@ class Settings:
     """The resolved options of a run; `generator` and `judge` are what follows from them for the two models.
 
     `baseline_named` is whether the command line or the ini file names the baseline, `ci` whether this is a
-    build server. `tables` has the fields of `ModelSettings` and `ServerSettings` that `pyproject.toml` names and no
-    option does. `run` is the name that machines give to a run that they share, where they do.
+    build server. `preset` is without the settings that the user names. `tables` has the fields of `ModelSettings` and
+    `ServerSettings` that `pyproject.toml` names and no option does. `run` is the name that machines give to a run that
+    they share, where they do.
     """
 
     model: str | None = None
@@ -39,10 +47,18 @@ class Settings:
     arena_examples: bool = False
     base_url: BaseURL | None = None
     judge_base_url: BaseURL | None = None
+    preset: "Preset | None" = None
+    cutoffs: tuple[int, ...] = ()
+    temperature: float | None = None
+    draws: int = 1
+    llm_reteval_temperature: float | None = None
+    llm_reteval_draws: int = 3
     parameters: Mapping[str, Any] | None = None
     judge_parameters: Mapping[str, Any] | None = None
     comparator: str = "judge"
     match_share: float = 0.5
+    encoder: str | None = None
+    bleu_smoothing: Literal["exp", "none"] = "exp"
     max_tokens: int | None = None
     gateway: bool = False
     concurrency: int = 16
@@ -168,7 +184,7 @@ class Settings:
     def stops_early(self) -> bool:
         """Whether this run may leave questions out: a plan counts them all, and a replay costs nothing."""
         costs = not (self.plan or self.replay or self.batch)
-        return self.early_stop and costs and not (self.update_baseline or self.repeat > 1)
+        return self.early_stop and costs and not (self.update_baseline or self.repeat * self.draws > 1)
 
     @property
     def collects(self) -> bool:
@@ -193,17 +209,21 @@ class Settings:
             unnamed = "no model is named (--rageval-model), ranking measures alone can be scored"
             return unnamed if self.comparator == Settings.comparator else f"{unnamed}, answers {judge}"
         quality = " [embedded models: smoke-test quality]" if self.embedded else ""
-        return f"generator {self._generator}, answers {judge}{quality}"
+        return f"generator {self._generator}{drawing_text(self.entry())}, answers {judge}{quality}"
 
     def entry(self) -> dict[str, Any]:
         """Generator (null where no model is named), judge (a model, or "canonical") and comparator for the report."""
         return {
+            **({} if self.preset is None else {"preset": self.preset.name}),
             "generator": self._generator,
+            **self._drawing,
             "judge": self._judge,
             "judge_votes": self.judge_votes,
             "both_orders": self.both_orders,
             "comparator": self.comparator,
             "match_share": self.match_share,
+            **({} if self.encoder is None else {"encoder": self.encoder}),
+            **({} if self.bleu_smoothing == "exp" else {"bleu_smoothing": self.bleu_smoothing}),
             "seed": self.seed,
         }
 
@@ -214,6 +234,23 @@ class Settings:
         if self.generator.model is None:
             return None
         return _at(self.generator.model, self.generator.server)
+
+    @property
+    def _drawing(self) -> dict[str, Any]:
+        """Temperature and draws, for LLM-retEval and the rest; the temperature is null where the server has it."""
+        default = 0.0 if self.embedded else TEMPERATURE
+        own = self.generator.parameters.get("temperature", default)
+        own = own if isinstance(own, int | float) else None
+
+        def of(temperature: float | None) -> Any:
+            return own if temperature is None else temperature
+
+        return {
+            "temperature": of(self.temperature),
+            "draws": self.draws,
+            "llm_reteval_temperature": of(self.llm_reteval_temperature),
+            "llm_reteval_draws": self.llm_reteval_draws,
+        }
 
     @property
     def _judge(self) -> str:
@@ -238,3 +275,22 @@ def _changed(model: ModelSettings, table: Mapping[str, Any]) -> ModelSettings:
 
 def _at(model: str, server: ServerSettings) -> str:
     return f"{model} at {server.base_url.public}" if server.base_url else model
+
+
+def drawing_text(entry: Mapping[str, Any]) -> str:
+    """Temperature and draws of a report's settings, in brackets; empty for the defaults of the embedded model."""
+    warm, of_gold = entry.get("temperature"), entry.get("llm_reteval_temperature")
+    draws, gold = (
+        entry.get("draws", Settings.draws),
+        entry.get("llm_reteval_draws", Settings.llm_reteval_draws),
+    )
+    rest = [] if warm is None else [f"temperature {warm:g}"]
+    rest += [counted(draws, "draw")] if draws != Settings.draws else []
+    reteval = [f"temperature {of_gold:g}"] if of_gold not in {warm, None} else []
+    reteval += [counted(gold, "draw")] if gold != Settings.llm_reteval_draws else []
+    embedded = str(entry["generator"]).startswith("embedded model")
+    if embedded and rest == ["temperature 0"] and not reteval:
+        return ""
+    parts = [", ".join(rest), f"llm_reteval: {', '.join(reteval)}" if reteval else ""]
+    text = "; ".join(filter(None, parts))
+    return f" ({text})" if text else ""

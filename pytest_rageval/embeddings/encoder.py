@@ -85,8 +85,12 @@ class FingerprintedEncoder(Encoder, Protocol):
 
 @cache
 def shared_encoder(model: str | None = None) -> "SentenceEncoder":
-    """Return this process's encoder for a model; see `SentenceEncoder`. Nothing is loaded yet."""
-    return SentenceEncoder(model)
+    """Return this process's encoder for a model, such as "roberta-large@17": see `SentenceEncoder`.
+
+    The number is that of the layer. Nothing is loaded yet.
+    """
+    name, _, layer = (model or "").rpartition("@")
+    return SentenceEncoder(name, layer=int(layer)) if name and layer.isdecimal() else SentenceEncoder(model)
 
 
 class SentenceEncoder:
@@ -103,6 +107,7 @@ class SentenceEncoder:
             model's own prompt for queries, mostly none.
         passage_prompt: likewise before each passage that is searched. Texts that are compared with each other,
             such as answers, have no prompt.
+        layer: of which the embeddings of tokens are, from 1; None for the last.
         device: as torch names it; the CPU by default, where results repeat best.
         cache_bytes: the most that is kept of each kind of embedding; the least recently used are dropped.
 
@@ -110,17 +115,18 @@ class SentenceEncoder:
     loaded.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - settings
         self,
         model: str | None = None,
         *,
         query_prompt: str | None = None,
         passage_prompt: str | None = None,
+        layer: int | None = None,
         device: str = "cpu",
         cache_bytes: int = CACHE_BYTES,
     ) -> None:
         self.name = model or PACKAGED_ENCODER
-        self._model, self._device = model, device
+        self._model, self._device, self._layer = model, device, layer
         self._prompts = query_prompt, passage_prompt
         self._loaded: Any = None
         self._lock = RLock()
@@ -131,7 +137,7 @@ class SentenceEncoder:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Identifies the embeddings of this model with these prompts; loads nothing.
+        """Identifies the embeddings of this model with these prompts and of this layer; loads nothing.
 
         For the packaged model it contains the package's version, which must be installed, for a folder the contents of
         its files. For a name it is the name: the model behind it may change on the hub.
@@ -143,6 +149,7 @@ class SentenceEncoder:
         elif folder.is_dir():
             files = sorted(path for path in folder.rglob("*") if path.is_file())
             model = digest({path.relative_to(folder).as_posix(): file_digest(path) for path in files})
+        model = model if self._layer is None else f"{model}@{self._layer}"
         return model if self._prompts == (None, None) else digest([model, *self._prompts])
 
     @property
@@ -180,7 +187,10 @@ class SentenceEncoder:
 
     def _encode_tokens(self, texts: list[str]) -> list[Tokens]:
         model = self._load()
-        rows = model.encode(texts, batch_size=BATCH, show_progress_bar=False, output_value=None)
+        if self._layer is None:
+            rows = model.encode(texts, batch_size=BATCH, show_progress_bar=False, output_value=None)
+        else:
+            rows = self._of_layer(model, self._layer, texts)
         if not all("token_embeddings" in row and "input_ids" in row for row in rows):
             raise InputError(
                 f"The model {self.name!r} has no embeddings of tokens, which BERTScore compares.\n"
@@ -189,6 +199,23 @@ class SentenceEncoder:
         # Not all special tokens: an unknown word is part of the text.
         around = [getattr(model.tokenizer, f"{name}_token_id") for name in ("cls", "sep", "bos", "eos")]
         return [_tokens(row, [token for token in around if token is not None]) for row in rows]
+
+    def _of_layer(self, model: Any, layer: int, texts: list[str]) -> list[dict[str, Any]]:
+        """The embeddings of the tokens of each text, as `encode` gives those of the last layer."""
+        rows: list[dict[str, Any]] = []
+        transformer: Any = getattr(model[0], "auto_model", None)
+        layers = getattr(getattr(transformer, "config", None), "num_hidden_layers", 0)
+        if not 1 <= layer <= layers:
+            raise InputError(f"The model {self.name!r} has {layers} layers of tokens, and {layer} is named.")
+        torch = require("torch", extra=EXTRA, purpose=PURPOSE)
+        for start in range(0, len(texts), BATCH):
+            how = {"padding": True, "truncation": True, "max_length": self.limit, "return_tensors": "pt"}
+            given = model.tokenizer(texts[start : start + BATCH], **how).to(model.device)
+            with torch.inference_mode():
+                states = transformer(**given, output_hidden_states=True).hidden_states[layer]
+            each = zip(states, given["input_ids"], given["attention_mask"], strict=True)
+            rows += [{"token_embeddings": t, "input_ids": i, "attention_mask": m} for t, i, m in each]
+        return rows
 
     def _load(self) -> Any:
         with self._lock:

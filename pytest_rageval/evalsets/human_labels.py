@@ -1,9 +1,9 @@
-"""Labels of people, with which a judge is compared: JSON lines, one labelled answer or pair a line."""
+"""Labels of people, with which a judge is compared: JSON lines, one labelled answer, pair or passage a line."""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, ClassVar, Final, Literal
 
 from pytest_rageval.conversation import conversation_text
 from pytest_rageval.errors import InputError
@@ -11,13 +11,26 @@ from pytest_rageval.evalsets.files import json_records
 from pytest_rageval.evalsets.records import Check, example_from
 from pytest_rageval.model import Example
 
-__all__ = ["PREFERENCES", "HumanLabels", "LabelledAnswer", "LabelledPair", "Scale", "load_labels"]
+__all__ = [
+    "PREFERENCES",
+    "HumanLabels",
+    "Kind",
+    "LabelledAnswer",
+    "LabelledItem",
+    "LabelledPair",
+    "LabelledPassage",
+    "Scale",
+    "load_labels",
+]
 
 Scale = Literal["yes/no", "graded", "pairwise"]
 
+Kind = Literal["answers", "pairs", "passages"]
+
 FORM: Final = (
     'One labelled answer a line: {"question": "…", "references": ["…"], "prediction": "…", "human": true}; '
-    'or one pair of answers: {"question": "…", "first": "…", "second": "…", "human": 1}'
+    'or one pair of answers: {"question": "…", "first": "…", "second": "…", "human": 1}; '
+    'or one passage: {"question": "…", "passage": "…", "human": true}'
 )
 
 MOST_UNUSABLE: Final = 0.1  # of the items; a file with more is refused
@@ -34,6 +47,7 @@ class LabelledAnswer:
     references: tuple[str, ...]
     prediction: str
     human: tuple[float | None, ...]
+    noun: ClassVar = "answer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +58,27 @@ class LabelledPair:
     first: str
     second: str
     human: tuple[float | None, ...]
+    noun: ClassVar = "pair"
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledPassage:
+    """A passage, and whether it is relevant to the question by annotator: 1 yes, 0 no, or None without a label."""
+
+    example: Example
+    passage: str
+    human: tuple[float | None, ...]
+    noun: ClassVar = "passage"
+
+
+LabelledItem = LabelledAnswer | LabelledPair | LabelledPassage
 
 
 @dataclass(frozen=True, slots=True)
 class HumanLabels:
-    """The labels of a file: of answers ("yes/no" if every label is 0 or 1, else "graded"), or of pairs ("pairwise").
+    """The labels of a file: of answers, pairs or passages.
+
+    The scale is "pairwise" for pairs, else "yes/no" if every label is 0 or 1, else "graded".
 
     `unusable` says of each item that was left out what is wrong with it.
     """
@@ -58,11 +88,17 @@ class HumanLabels:
     answers: tuple[LabelledAnswer, ...] = ()
     pairs: tuple[LabelledPair, ...] = ()
     unusable: tuple[str, ...] = ()
+    passages: tuple[LabelledPassage, ...] = ()
 
     @property
-    def items(self) -> Sequence[LabelledAnswer | LabelledPair]:
-        """The answers or the pairs."""
-        return self.answers or self.pairs
+    def items(self) -> Sequence[LabelledItem]:
+        """The answers, the pairs or the passages."""
+        return self.answers or self.pairs or self.passages
+
+    @property
+    def kind(self) -> Kind:
+        """What is labelled."""
+        return "passages" if self.passages else "pairs" if self.pairs else "answers"
 
     def __len__(self) -> int:
         return len(self.items)
@@ -73,17 +109,17 @@ def load_labels(path: Path) -> HumanLabels:
 
     `human` is one label, or a list with one for each annotator in the same order, null without a label. A label
     of an answer is true, false or a number from 0 to 1; of a pair, 1 (the first is better), 2 (the second) or 0
-    (neither). An item without `id` is named by its line.
+    (neither); of a passage, true or false. An item without `id` is named by its line.
 
-    An item (question, references and answer, or question and two answers in either order) counts once: intervals
-    resample items, and one that counted twice would make them too narrow.
+    An item (question, references and answer, question and two answers in either order, or question and passage) counts
+    once: intervals resample items, and one that counted twice would make them too narrow.
 
     An item that cannot be used is left out and told in `unusable`, with an id or an item that came before: up to a
     tenth of all, since beyond that the file is hardly what it is taken for.
 
     Raises:
-        InputError: the file or a line cannot be read, more than a tenth of the items cannot be used, or answers and
-            pairs are mixed.
+        InputError: the file or a line cannot be read, more than a tenth of the items cannot be used, or answers,
+            pairs and passages are mixed.
     """
     reading = _Reading()
     unusable: list[InputError] = []
@@ -101,38 +137,40 @@ def load_labels(path: Path) -> HumanLabels:
             raise unusable[0]
         share = f"{len(unusable)} of {len(items) + len(unusable)} items cannot be used"
         raise InputError(f"{unusable[0]}\n{share}, and this is the first; at most a tenth is left out.")
-    pairs = tuple(item for item in items if isinstance(item, LabelledPair))
     answers = tuple(item for item in items if isinstance(item, LabelledAnswer))
-    if pairs and answers:
-        few = pairs[0] if len(pairs) < len(answers) else answers[0]
+    pairs = tuple(item for item in items if isinstance(item, LabelledPair))
+    passages = tuple(item for item in items if isinstance(item, LabelledPassage))
+    found: list[Sequence[LabelledItem]] = [each for each in (answers, pairs, passages) if each]
+    if len(found) > 1:
+        names = " and ".join(f"labelled {each[0].noun}s" for each in found)
+        few = min(found, key=len)[0]
         raise InputError(
-            f"{path.name}: labelled answers and labelled pairs are mixed, as {reading.places[few.example.id]} shows.\n"
-            "Put them in two files."
+            f"{path.name}: {names} are mixed, as {reading.places[few.example.id]} shows.\n"
+            "Put each kind in a file of its own."
         )
-    labels = {label for answer in answers for label in answer.human if label is not None}
+    labels = {label for item in items for label in item.human if label is not None}
     scale: Scale = "pairwise" if pairs else "yes/no" if labels <= {0.0, 1.0} else "graded"
-    told = tuple(str(error).partition("\n")[0] for error in unusable)
-    return HumanLabels(path.name, scale, answers, pairs, told)
+    left_out = tuple(str(error).partition("\n")[0] for error in unusable)
+    return HumanLabels(path.name, scale, answers, pairs, left_out, passages)
 
 
 class _Reading:
     """The items of a file so far, each once."""
 
     def __init__(self) -> None:
-        self.items: list[LabelledAnswer | LabelledPair] = []
+        self.items: list[LabelledItem] = []
         self.places: dict[str, str] = {}
         self._labelled: dict[Hashable, str] = {}
 
-    def add(self, item: LabelledAnswer | LabelledPair, check: Check) -> None:
+    def add(self, item: LabelledItem, check: Check) -> None:
         """Keep an item; InputError where its id or itself is there already, or others have other annotators."""
         first_place = self.places.get(item.example.id)
         if first_place is not None:
             check.fail(f'the id "{item.example.id}" is already that of {first_place}', "Make one another.")
         first_place = self._labelled.get(_labelled(item))
         if first_place is not None:
-            what = "pair" if isinstance(item, LabelledPair) else "answer"
             check.fail(
-                f"the same {what} to the same question is already labelled in {first_place}",
+                f"the same {item.noun} to the same question is already labelled in {first_place}",
                 'Take one of them out; labels of several people go into one line: "human": [1, 0], in one order.',
             )
         annotators = len(self.items[0].human) if self.items else len(item.human)
@@ -146,10 +184,12 @@ class _Reading:
         self.items.append(item)
 
 
-def _labelled(item: LabelledAnswer | LabelledPair) -> Hashable:
+def _labelled(item: LabelledItem) -> Hashable:
     texts: tuple[str, ...] = ()
     if isinstance(item, LabelledPair):
         texts, answer = (item.first, item.second), ""
+    elif isinstance(item, LabelledPassage):
+        answer = item.passage
     else:
         texts, answer = item.references, item.prediction
     return (
@@ -164,16 +204,24 @@ def _single_spaced(text: str) -> str:
     return " ".join(text.split())
 
 
-def _item(record: Any, check: Check, *, default_id: str) -> LabelledAnswer | LabelledPair:
+def _item(record: Any, check: Check, *, default_id: str) -> LabelledItem:
     named = {"id": default_id, **record} if isinstance(record, Mapping) else record
     example = example_from(named, place=check.place)
     fields = example.extra
-    is_pair = "first" in fields or "second" in fields
-    for name in ("first", "second", "human") if is_pair else ("references", "prediction", "human"):
+    needed: tuple[str, ...] = "references", "prediction"
+    if "first" in fields or "second" in fields:
+        needed = "first", "second"
+    elif "passage" in fields:
+        needed = ("passage",)
+    for name in (*needed, "human"):
         if name not in fields:
             check.fail(f'"{name}" is missing. Found: {", ".join(fields) or "nothing more"}', f"{FORM}.")
-    if is_pair:
-        first, second = (check.text(fields[name], name) for name in ("first", "second"))
+    if needed == ("passage",):
+        return LabelledPassage(
+            example, check.text(fields["passage"], "passage"), _human(fields["human"], check, _relevance)
+        )
+    if "first" in needed:
+        first, second = (check.text(fields[name], name) for name in needed)
         if _single_spaced(first) == _single_spaced(second):
             check.fail(
                 '"first" and "second" are the same answer', "Take the line out: there is nothing to prefer."
@@ -201,6 +249,12 @@ def _human(value: Any, check: Check, label: Callable[[Any, str, Check], float]) 
 def _grade(value: Any, name: str, check: Check) -> float:
     if not isinstance(value, bool | int | float) or not 0 <= value <= 1:
         check.fail(f"{name} is {value!r:.40}", "Write true or false, or a number from 0 to 1.")
+    return float(value)
+
+
+def _relevance(value: Any, name: str, check: Check) -> float:
+    if not isinstance(value, bool | int | float) or value not in {0, 1}:
+        check.fail(f"{name} is {value!r:.40}", "A passage is relevant or not: write true or false.")
     return float(value)
 
 

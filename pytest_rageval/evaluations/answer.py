@@ -6,7 +6,7 @@ from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.answers.comparators import EXTRAS, MEASURES
 from pytest_rageval.errors import NoGroundTruth
 from pytest_rageval.evaluations.context import NO_REFERENCES, Pipeline, Terms, expected_of, references_of
-from pytest_rageval.evaluations.scoring import REFERENCES, ScoreDef, each_example, encoder_used
+from pytest_rageval.evaluations.scoring import REFERENCES, ScoreDef, each_example
 from pytest_rageval.model import Example
 from pytest_rageval.scores import Evidence
 
@@ -81,7 +81,7 @@ def answer_measure_score(name: str) -> ScoreDef:
         f"answer.{name}",
         evaluate_answer_measure,
         {"generate"},
-        settings=lambda _run, terms: encoder_used({terms.part}),
+        settings=lambda run, terms: run.measured_by.used({terms.part}),
         family=FAMILY,
         definition=DEFINITIONS.get(name, ""),
         needs=(REFERENCES,),
@@ -94,7 +94,7 @@ SCORES: Final = (
         "answer.correct",
         evaluate_answer_correct,
         {"generate", "compare"},
-        verdicts=True,
+        corrected_by="answers",
         family=FAMILY,
         definition="The judge's verdict whether the answer says what a reference says.",
         needs=(REFERENCES,),

@@ -1,22 +1,30 @@
-"""The verdicts of a judge on answers that people labelled."""
+"""The verdicts of a judge on answers and passages that people labelled."""
 
 from collections.abc import Awaitable, Callable
 
 from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.answers.judge_protocol import Judge
 from pytest_rageval.errors import CallableError
-from pytest_rageval.evalsets.human_labels import PREFERENCES, HumanLabels, LabelledAnswer, LabelledPair, Scale
+from pytest_rageval.evalsets.human_labels import (
+    PREFERENCES,
+    HumanLabels,
+    LabelledAnswer,
+    LabelledItem,
+    LabelledPair,
+    LabelledPassage,
+    Scale,
+)
 from pytest_rageval.evaluations.context import Pipeline
 from pytest_rageval.evaluations.scoring import score_each
-from pytest_rageval.model import Example
+from pytest_rageval.model import Document, Example
 from pytest_rageval.scores import Evidence, Outcome
 
 __all__ = ["judge_labels", "preference", "verdict_as_scored", "verdict_of"]
 
-Item = LabelledAnswer | LabelledPair
 
-
-async def judge_labels(labels: HumanLabels, verdict: Callable[[Item], Awaitable[float]]) -> list[Outcome]:
+async def judge_labels(
+    labels: HumanLabels, verdict: Callable[[LabelledItem], Awaitable[float]]
+) -> list[Outcome]:
     """The verdicts of a judge on the labelled items, in the file's order; an item without one is unscored."""
     items = {item.example.id: item for item in labels.items}
 
@@ -29,13 +37,15 @@ async def judge_labels(labels: HumanLabels, verdict: Callable[[Item], Awaitable[
     return await score_each([item.example for item in labels.items], score)
 
 
-def verdict_as_scored(run: Pipeline, comparator: str | None) -> Callable[[Item], Awaitable[float]]:
+def verdict_as_scored(run: Pipeline, comparator: str | None) -> Callable[[LabelledItem], Awaitable[float]]:
     """A verdict as this run's scores count it: an abstention is wrong; InputError for an unknown comparator."""
     run.comparison(comparator)
 
-    async def verdict(item: Item) -> float:
+    async def verdict(item: LabelledItem) -> float:
         if isinstance(item, LabelledPair):
             return await preference(run.judge, item)
+        if isinstance(item, LabelledPassage):
+            return await run.relevant(item.example.asked, Document(item.passage))
         if abstains(item.prediction):
             return 0.0
         return await run.same(item.example.asked, item.references, item.prediction, comparator)
@@ -43,16 +53,20 @@ def verdict_as_scored(run: Pipeline, comparator: str | None) -> Callable[[Item],
     return verdict
 
 
-def verdict_of(judge: Judge, scale: Scale, *, swapped: bool = False) -> Callable[[Item], Awaitable[float]]:
+def verdict_of(
+    judge: Judge, scale: Scale, *, swapped: bool = False
+) -> Callable[[LabelledItem], Awaitable[float]]:
     """A judge's own verdict, on the scale of the labels: yes or no, a grade, or a preference.
 
     With `swapped`, the references are shown from the last to the first, and the second answer before the first.
     """
     ask = judge.grade if scale == "graded" else judge.compare
 
-    async def verdict(item: Item) -> float:
+    async def verdict(item: LabelledItem) -> float:
         if isinstance(item, LabelledPair):
             return await preference(judge, item, swapped=swapped)
+        if isinstance(item, LabelledPassage):
+            return await judge.relevant(item.example.asked, item.passage)
         if abstains(item.prediction):
             return 0.0
         references = item.references[::-1] if swapped else item.references

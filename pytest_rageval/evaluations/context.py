@@ -21,9 +21,11 @@ if TYPE_CHECKING:
     from pytest_rageval.retrievers import Retriever
 
 __all__ = [
+    "DRAWING",
     "NO_GOLD",
     "NO_REFERENCES",
     "Asked",
+    "Drawing",
     "Evaluation",
     "Pipeline",
     "ScoreRequest",
@@ -58,12 +60,29 @@ class ScoreRequest(NamedTuple):
     label: str | None = None
     order: str = "rank"
     relevant: str = "gold"
+    temperature: float | None = None
+    draws: int | None = None
 
     @property
-    def words(self) -> dict[str, str]:
+    def words(self) -> dict[str, Any]:
         """The keywords that differ from their defaults."""
         defaults = self._field_defaults
         return {word: value for word, value in self._asdict().items() if value != defaults.get(word, value)}
+
+
+class Drawing(NamedTuple):
+    """How answers are drawn: the temperature (None: the generator's own), and how often.
+
+    `answers` of each question are scored, and the mean counts. `gold` are drawn from the gold passages.
+    """
+
+    temperature: float | None = None
+    answers: int = 1
+    gold: int = SEMI_GOLD_SAMPLES
+
+
+DRAWING: Final = Drawing()
+"""The default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,12 +125,16 @@ class Pipeline:
         generator: of answers.
         judge: behind the comparators "judge" and "graded".
         comparator: the default comparator.
-        measures: the answer measures, by name.
+        measures: the answer measures, by name, as `measured_by` has them.
+        measured_by: how they are computed.
         comparators: more comparators, by name.
         seed: of the random orders of prompts.
         match_share: the share of a gold passage that must be retrieved for it to count as found.
         both_orders: whether two long answers are judged in both orders.
         repeat: 0, 1, 2 …: determines the sample numbers of generator and judge.
+        drawing: how answers are drawn.
+        draw: 0, 1, 2 …: which of the drawn answers this pipeline has.
+        judged: the judge's verdicts so far, by question, what was judged, and what it was held against.
         untried: whether answers are judged by the user's own code, or another plugin's, which may fail at all of them.
         reference: a retriever that is timed beside the one under test; None where none is.
         cached: the number of replies of models that came from the cache so far.
@@ -123,20 +146,23 @@ class Pipeline:
     _: KW_ONLY
     comparator: str = "judge"
     measures: Mapping[str, compare.AnswerMeasure] = field(default_factory=lambda: compare.MEASURES)
+    measured_by: compare.MeasureSettings = field(default_factory=compare.MeasureSettings)
     comparators: Mapping[str, judges.Comparator] = field(default_factory=dict)
     seed: int = 0
     match_share: float = SHARE
     both_orders: bool = False
     repeat: int = 0
+    drawing: Drawing = DRAWING
+    draw: int = 0
+    judged: dict[tuple[str, ...], float] = field(default_factory=dict)
     untried: bool = False
     reference: "Retriever | None" = None
     cached: Callable[[], int] = lambda: 0
 
     def __post_init__(self) -> None:
         """Begin with nothing known."""
-        self._verdicts: dict[tuple[str, ...], float] = {}
         self._comparators: dict[str, judges.Comparator] = {
-            "judge": _RecordedJudge(self.judge, self._verdicts),
+            "judge": _RecordedJudge(self.judge, self.judged),
             "graded": compare.GradedComparator(self.judge),
             "canonical": compare.CanonicalComparator(),
             **self.comparators,
@@ -154,7 +180,14 @@ class Pipeline:
 
     def again(self, n: int) -> "Pipeline":
         """The n-th repeat over the same rankings, in which generator and judge are asked again."""
-        return replace(self, retriever=_SharedRankings(self), judge=self.judge.repetition(n), repeat=n)
+        return replace(
+            self, retriever=_SharedRankings(self), judge=self.judge.repetition(n), repeat=n, judged={}
+        )
+
+    def drawn(self, generator: "Generator", drawing: Drawing) -> list["Pipeline"]:
+        """Pipelines over the same rankings, one for each answer that is drawn in this way."""
+        shared = replace(self, retriever=_SharedRankings(self), generator=generator, drawing=drawing)
+        return [replace(shared, draw=n) for n in range(drawing.answers)]
 
     async def ranking(self, asked: Asked, k: int) -> Ranking:
         """The retriever's ranking when asked for k documents.
@@ -302,18 +335,20 @@ class Pipeline:
 
     async def answer(self, asked: Asked, k: int) -> str:
         """The generator's answer from the first k retrieved documents."""
-        return await self.answer_from(_question(asked), (await self.readable(asked, k)).documents)
+        ranking = await self.readable(asked, k)
+        return await self.answer_from(_answered(asked, ranking), ranking.documents)
 
     async def answer_from(self, question: str, passages: Sequence[Document], sample: int = 0) -> str:
         """The generator's answer from these passages."""
-        sample_of_run = sample + self.repeat * SEMI_GOLD_SAMPLES
+        most = max(SEMI_GOLD_SAMPLES, self.drawing.answers, self.drawing.gold)
+        sample_of_run = sample + self.draw + self.repeat * most
         return await self._once.of(
             ("answer", question, texts_of(passages), sample),
             lambda: self.generator.generate(question, passages, sample=sample_of_run),
         )
 
     async def semi_gold(self, example: Example) -> tuple[str, ...]:
-        """The generator's answers from the gold passages, drawn three times.
+        """The generator's answers from the gold passages, by default drawn three times.
 
         With a retriever that returns just these passages, the first draw is the request of `answer`, and scores 1.
 
@@ -321,32 +356,39 @@ class Pipeline:
             NoGroundTruth: see `gold_passages`.
         """
         passages = gold_passages(example)
-        drawn = (self.answer_from(example.asked, passages, sample) for sample in range(SEMI_GOLD_SAMPLES))
+        drawn = (self.answer_from(example.asked, passages, sample) for sample in range(self.drawing.gold))
         return tuple(await gather_all(drawn))
 
     async def cited_answer(self, asked: Asked, k: int, order: str = "rank") -> str:
         """All answers that the generator finds in the first k retrieved documents, with citations."""
-        question, documents = _question(asked), (await self.shown(asked, k, order)).documents
+        ranking = await self.shown(asked, k, order)
+        question, documents = _answered(asked, ranking), ranking.documents
         # The key holds the order of the texts: two orders that happen to agree are one prompt.
         return await self._once.of(
             ("cited", question, texts_of(documents)),
-            lambda: self.generator.cite(question, documents, sample=self.repeat),
+            lambda: self.generator.cite(question, documents, sample=self._sample),
         )
 
     async def long_answer(self, asked: Asked, k: int) -> str:
         """The generator's long answer from the first k retrieved documents."""
-        question, documents = _question(asked), (await self.readable(asked, k)).documents
+        ranking = await self.readable(asked, k)
+        question, documents = _answered(asked, ranking), ranking.documents
         return await self._once.of(
             ("explained", question, texts_of(documents)),
-            lambda: self.generator.explain(question, documents, sample=self.repeat),
+            lambda: self.generator.explain(question, documents, sample=self._sample),
         )
+
+    @property
+    def _sample(self) -> int:
+        """The sample number of lists and long answers, of which each draw has one."""
+        return self.draw + self.repeat * self.drawing.answers
 
     def known_long_answer(self, asked: Asked, k: int) -> str | None:
         """The long answer if it was written already; None where it was not, or something failed."""
         ranking = self.known_ranking(asked, k)
         if ranking is None:
             return None
-        key = ("explained", _question(asked), texts_of(ranking.documents))
+        key = ("explained", _answered(asked, ranking), texts_of(ranking.documents))
         return cast("str | None", self._once.known(key))
 
     async def preferred(self, question: str, first: str, second: str) -> int:
@@ -360,7 +402,7 @@ class Pipeline:
         verdict = await self._once.of(
             ("relevant", question, passage.text), lambda: self.judge.relevant(question, passage.text)
         )
-        self._verdicts[question, passage.text] = verdict
+        self.judged[question, passage.text] = verdict
         return verdict
 
     async def sufficient(self, question: str, passages: Sequence[Document]) -> float:
@@ -369,7 +411,7 @@ class Pipeline:
         verdict = await self._once.of(
             ("sufficient", question, texts), lambda: self.judge.sufficient(question, texts)
         )
-        self._verdicts[question, "sufficient", *texts] = verdict
+        self.judged[question, "sufficient", *texts] = verdict
         return verdict
 
     async def supported(self, question: str, nuggets: Sequence[str], text: str) -> Sequence[float]:
@@ -392,14 +434,9 @@ class Pipeline:
         )
 
     @property
-    def judged(self) -> Mapping[tuple[str, ...], float]:
-        """The judge's verdicts so far, by question, what was judged, and what it was held against."""
-        return self._verdicts
-
-    @property
     def verdicts(self) -> Iterator[tuple[str, float]]:
         """The judge's verdicts so far on answers and passages, with their questions: 1 is yes, 0 is no."""
-        return ((question, verdict) for (question, *_), verdict in self._verdicts.items())
+        return ((question, verdict) for (question, *_), verdict in self.judged.items())
 
     def comparison(self, text: str | None, word: str = "comparator") -> compare.Expression:
         """The comparator of an expression; None is the default.
@@ -449,6 +486,11 @@ class Pipeline:
 
 def _question(asked: Asked) -> str:
     return asked if isinstance(asked, str) else asked.asked
+
+
+def _answered(asked: Asked, ranking: Ranking) -> str:
+    """The question that the generator answers."""
+    return _question(asked) if ranking.question is None else ranking.question
 
 
 Evaluation = Callable[[Pipeline, Sequence[Example], Terms], Awaitable[list[Outcome]]]

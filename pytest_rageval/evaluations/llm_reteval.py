@@ -49,8 +49,7 @@ async def evaluate_llm_reteval(run: Pipeline, examples: Sequence[Example], terms
     question (`lost_by`). That needs more verdicts; one that is missing leaves the score as it is. Recall, precision
     and F1 of the same rankings are shown with the score.
 
-    Source: Alinejad et al. (2024), section 2.2; three semi-gold samples at
-    temperature 0.5.
+    Source: Alinejad et al. (2024), section 2.2; by default three semi-gold samples at temperature 0.5.
     """
     matches: dict[str, GoldMatch] = {}
 
@@ -281,11 +280,12 @@ SCORES: Final = (
         "llm_reteval",
         evaluate_llm_reteval,
         {"generate", "compare"},
-        verdicts=True,
+        corrected_by="answers",
         notes=triage_notes,
         family="LLM-retEval",
         definition="The judge's verdict whether the answer from the first k retrieved passages says the same as "
         "one of the answers from the gold passages.",
         needs=(GOLD_TEXTS,),
+        semi_gold=True,
     ),
 )

@@ -275,6 +275,7 @@ SCORES: Final = (
             f"relevance.{part}",
             evaluate_relevance,
             {"relevant"},
+            corrected_by="passages",
             family="Passages that a judge calls relevant",
             definition=definition,
             needs=(REFERENCES,),

@@ -4,12 +4,12 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator,
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import wraps
-from typing import Any, Final
+from typing import Any, Final, Literal
 
-from pytest_rageval.answers.comparators import ASKED_OF_JUDGE, EMBEDDED, Expression
+from pytest_rageval.answers.comparators import ASKED_OF_JUDGE, Expression
 from pytest_rageval.answers.judge_protocol import with_tally
 from pytest_rageval.errors import CallableError, QueryError, RagevalError, Undefined, Unscored
-from pytest_rageval.evaluations.context import Evaluation, Pipeline, Terms, gather_all
+from pytest_rageval.evaluations.context import DRAWING, Drawing, Evaluation, Pipeline, Terms, gather_all
 from pytest_rageval.measures.gold_matching import GoldMatch
 from pytest_rageval.model import Example
 from pytest_rageval.plural import counted
@@ -27,7 +27,6 @@ __all__ = [
     "ScoreDef",
     "check_failures",
     "each_example",
-    "encoder_used",
     "error_of_all",
     "score_each",
     "uniform_judge",
@@ -50,7 +49,13 @@ ASKABLE: Final = GENERATOR_METHODS | JUDGE_METHODS | {"compare", "label"}
 MATCH: Final = "match"
 """The dependency of a score that compares items of lists: a judge is asked only where a threshold names it."""
 
-KEYWORDS: Final = {"comparator": {"compare", MATCH}, "label": {"label"}, "order": {"cite"}}
+KEYWORDS: Final = {
+    "comparator": {"compare", MATCH},
+    "label": {"label"},
+    "order": {"cite"},
+    "temperature": GENERATOR_METHODS,
+    "draws": GENERATOR_METHODS,
+}
 """The keywords of a threshold that change a score, each with the dependencies that it changes."""
 
 
@@ -71,7 +76,8 @@ class ScoreDef:
         settings: further settings of the run that change it, by name, for the fingerprint.
         separable: whether an example scores the same whichever others are scored with it.
         by_ids: whether it depends on the others by their ids alone, which `PartOfSet` has of the whole set.
-        verdicts: whether its values are verdicts on answers, so that human labels can correct the mean.
+        corrected_by: the human labels that can correct the mean: of "answers" where its values are verdicts on these,
+            of "passages" where they are measures over verdicts on these; None: none.
         notes: the keys that only this score has in its report entry; for None, of one that could not be computed.
         family: the heading under which lists of scores show it.
         definition: what the value of an example is, in a sentence.
@@ -82,6 +88,7 @@ class ScoreDef:
         statistic: sums up the values of the examples.
         is_time: whether its values are times: it is evaluated before other scores of a test, while nothing else runs.
         alone: whether a generator reads one passage at a time, so that the order of passages changes no prompt.
+        semi_gold: whether `draws` are of the answer from the gold passages; else those of each answer that is scored.
         takes_relevant: whether it depends on which passages are relevant, which the keyword `relevant` names.
         pair: the score, without the cut-off, that is read beside it; both are given over their common examples.
     """
@@ -94,7 +101,7 @@ class ScoreDef:
     settings: Callable[[Pipeline, Terms], Mapping[str, Any]] = lambda _run, _terms: {}
     separable: bool = True
     by_ids: bool = False
-    verdicts: bool = False
+    corrected_by: Literal["answers", "passages"] | None = None
     notes: Callable[[Score | None], Mapping[str, Any]] = lambda _score: {}
     family: str = ""
     definition: str = ""
@@ -105,13 +112,24 @@ class ScoreDef:
     statistic: Statistic = MEAN
     is_time: bool = False
     alone: bool = False
+    semi_gold: bool = False
     takes_relevant: bool = False
     pair: str = ""
+
+    @property
+    def verdicts(self) -> bool:
+        """Whether its values are verdicts on answers."""
+        return self.corrected_by == "answers"
 
     @property
     def dependencies(self) -> frozenset[str]:
         """What it may ask of generator, comparator and judge; empty: asking again changes nothing."""
         return ASKABLE if self.asks is None else frozenset(self.asks)
+
+    @property
+    def generates(self) -> bool:
+        """Whether it may ask the generator."""
+        return not self.dependencies.isdisjoint(GENERATOR_METHODS)
 
     @property
     def words(self) -> frozenset[str]:
@@ -149,7 +167,9 @@ class ScoreDef:
         found |= {word: comparison.text for word, comparison in comparisons.items()}
         for method in self._of_judge(comparisons):
             found |= _prefixed("judge", run.judge.identity(method))
-        found |= encoder_used(_names(comparisons))
+        if self._of_generator:
+            found |= _draws(run.drawing)
+        found |= run.measured_by.used(_names(comparisons))
         if "cite" in self.dependencies and terms.order == "random":
             found["seed"] = run.seed
         if terms.relevant != "gold":
@@ -182,18 +202,15 @@ class ScoreDef:
         return {word: run.comparison(text) for word, text in texts.items()}
 
 
+def _draws(drawing: Drawing) -> dict[str, int]:
+    """Its part of a fingerprint; empty for the default."""
+    named = {"draws": (drawing.answers, DRAWING.answers), "gold draws": (drawing.gold, DRAWING.gold)}
+    return {name: now for name, (now, default) in named.items() if now != default}
+
+
 def _names(comparisons: Mapping[str, Expression]) -> frozenset[str]:
     """The comparators that expressions are made of."""
     return frozenset[str]().union(*(each.names for each in comparisons.values()))
-
-
-def encoder_used(measures: AbstractSet[str]) -> dict[str, str]:
-    """The encoder's part of a fingerprint; empty where none of these answer measures uses embeddings."""
-    if measures.isdisjoint(EMBEDDED):
-        return {}
-    from pytest_rageval.embeddings.encoder import shared_encoder  # noqa: PLC0415 - brings numpy
-
-    return {"encoder": shared_encoder().fingerprint}
 
 
 def _prefixed(part: str, identity: Mapping[str, Any]) -> dict[str, Any]:

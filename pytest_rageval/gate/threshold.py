@@ -7,6 +7,7 @@ from math import inf
 from typing import Any, Final
 
 from pytest_rageval.errors import InputError
+from pytest_rageval.scores import CHANGING, score_name
 from pytest_rageval.stats.intervals import UNIT
 from pytest_rageval.stats.sequential import anchor_alpha
 
@@ -51,6 +52,8 @@ class Threshold:
         comparator: how two answers are compared, such as "judge or em"; None for the comparator in force.
         label: how the answer from one passage is compared in eRAG; None for the comparator.
         order: of the passages in the prompt of Rel'-recall: "random" or "rank"; None is "rank".
+        temperature: of the generator; None for that of the settings.
+        draws: how often an answer is drawn; in LLM-retEval the one from the gold passages; None as above.
         relevant: which passages are relevant in Rel'-recall, such as "contains" or "judge@20"; None is "gold".
         ignored: keywords that were given and change nothing about the score; no keyword of the marker.
     """
@@ -73,6 +76,8 @@ class Threshold:
     comparator: str | None = None
     label: str | None = None
     order: str | None = None
+    temperature: float | None = None
+    draws: int | None = None
     relevant: str | None = None
     ignored: Mapping[str, str] = field(default_factory=dict)
 
@@ -90,9 +95,7 @@ class Threshold:
     @property
     def name(self) -> str:
         """The score with the keywords that change it; slices and bounds are not part of it."""
-        ways = [f" by {way}" for way in (self.comparator, self.label) if way]
-        ways += [f" relevant by {self.relevant}"] if self.relevant not in {None, "gold"} else []
-        return f"{self.spec}{''.join(ways)}{' in random order' if self.order == 'random' else ''}"
+        return score_name(self.spec, {word: getattr(self, word) for word in CHANGING})
 
     @property
     def bounds(self) -> bool:
@@ -287,6 +290,12 @@ VALUES: Final[tuple[tuple[str, Callable[[Any], bool], str], ...]] = (
         for word in ("comparator", "label")
     ),
     ("order", ("rank", "random").__contains__, 'is neither "rank" nor "random"'),
+    ("temperature", lambda value: _is_number(value) and 0 <= value < inf, "is not a number of at least 0"),
+    (
+        "draws",
+        lambda number: type(number) is int and number >= 1,
+        "is not a number of draws, such as draws=3",
+    ),
     (
         "relevant",
         lambda text: isinstance(text, str) and RELEVANT.fullmatch(text) is not None,

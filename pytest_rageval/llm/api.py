@@ -11,6 +11,7 @@ from pytest_rageval.llm.cached_functions import Functions
 from pytest_rageval.llm.gateway import Gateway
 from pytest_rageval.llm.messages import Message, Reply, Request
 from pytest_rageval.llm.servers import Server
+from pytest_rageval.prompts.rendering import OWN, Prompts
 from pytest_rageval.user_code import note_asked
 
 __all__ = ["LLM"]
@@ -25,12 +26,17 @@ REFUSED: Final = {**config.REFUSED, "n": "ask with sample=0, 1, 2 … instead"}
 class LLM:
     """Sends prompts to the configured model; every reply is kept and paid for once.
 
-    `default` returns the server and the default model; it may raise InputError.
+    `default` returns the server and the default model; it may raise InputError. `prompts` are for retrievers.
     """
 
     def __init__(
-        self, gateway: Gateway, loop: PrivateLoop, default: Callable[[], tuple[Server, str]]
+        self,
+        gateway: Gateway,
+        loop: PrivateLoop,
+        default: Callable[[], tuple[Server, str]],
+        prompts: Prompts = OWN,
     ) -> None:
+        self.prompts = prompts
         self._gateway = gateway
         self._loop = loop
         self._default = default

@@ -73,8 +73,8 @@ test are computed on, from the root directory or from the test file's folder; it
 named, options are the format's own.
 rageval_threshold(spec, *, min=None, max=None, max_drop=None, max_total_drop=None, max_lost=None, max_ratio=None, \
 where=None, by=None, alpha=0.05, burden='drop', strict=False, inconclusive=None, cluster=None, tolerance=0.0, \
-comparator=None, label=None, order=None, relevant=None): bounds on the mean of a score, such as \
-rageval_threshold("recall@5", min=0.8, where={"topic": "billing"}).
+comparator=None, label=None, order=None, temperature=None, draws=None, relevant=None): bounds on the mean of a score, \
+such as rageval_threshold("recall@5", min=0.8, where={"topic": "billing"}).
 rageval_calibration(labels, *, min_kappa=None, min_accuracy=None, min_pearson=None, comparator=None): bounds on how \
 far the judge agrees with the people of a labels file, such as rageval_calibration("labels.jsonl", min_kappa=0.6).
 """

@@ -83,13 +83,14 @@ def rageval_executor() -> object:
 
 @pytest.fixture(scope="session")
 def rageval_prompts(pytestconfig: pytest.Config) -> Mapping[str, str]:
-    """Prompts that replace the package's own, by name. Default: those of the file of --rageval-prompts."""
-    path = GatePlugin.of(pytestconfig).settings.prompts
+    """Prompts that replace the package's own, by name. Default: those of --rageval-prompts, then of the preset."""
+    settings = GatePlugin.of(pytestconfig).settings
+    path, given = settings.prompts, settings.preset.prompts if settings.preset else {}
     if path is None:
-        return {}
+        return given
     from pytest_rageval.prompts.rendering import read_templates  # noqa: PLC0415 - few runs have such a file
 
-    return or_failure(lambda: read_templates(path))
+    return {**given, **or_failure(lambda: read_templates(path))}
 
 
 @pytest.fixture(scope="session")
@@ -117,10 +118,10 @@ def rageval_judge(pytestconfig: pytest.Config, rageval_prompts: object, rageval_
 
 
 @pytest.fixture(scope="session")
-def rageval_llm(pytestconfig: pytest.Config, rageval_client: object) -> "LLM":
+def rageval_llm(pytestconfig: pytest.Config, rageval_prompts: object, rageval_client: object) -> "LLM":
     """The model in force, for your own code: complete(messages), acomplete(messages), cached(function)."""
     gate = GatePlugin.of(pytestconfig)
-    return gate.session.llm_of(gate.models_of(rageval_client))
+    return gate.session.llm_of(gate.models_of(rageval_client), checked_prompts(rageval_prompts))
 
 
 @pytest.fixture(scope="session")

@@ -65,10 +65,11 @@ class SummaryPlugin:
         self._notes: list[str] = []
         self._problems: list[str] = []
 
-    def pytest_report_header(self) -> str:
-        """Name the generator, the way to compare answers, and the cassette."""
+    def pytest_report_header(self) -> list[str]:
+        """Name the generator, the way to compare answers, and the cassette; and what a preset sets."""
         cassette = f", cassette {path.name}" if (path := self._settings.cassette) else ""
-        return one_line(f"rageval: {self._settings.in_force()}{cassette}")
+        preset = [self._settings.preset.described()] if self._settings.preset else []
+        return [one_line(f"rageval: {line}") for line in (f"{self._settings.in_force()}{cassette}", *preset)]
 
     def pytest_sessionstart(self) -> None:
         """Refuse reports of unknown kinds."""

@@ -14,6 +14,7 @@ from pytest_rageval.prompts.templates import (
     CITING_EXAMPLES,
     CITING_INSTRUCTION,
     CRITERIA,
+    EXAMPLES,
     LONG_ANSWER_EXAMPLES,
     LONG_ANSWER_INSTRUCTION,
     MARK,
@@ -25,6 +26,7 @@ from pytest_rageval.prompts.templates import (
     SEARCH_EXAMPLES,
     TEMPLATES,
     UNFENCED,
+    UNQUOTED,
     WORKED_PREFERENCE,
     bulleted,
     fenced,
@@ -40,12 +42,10 @@ __all__ = [
     "few_shot_long_answer_prompt",
     "few_shot_prompt",
     "few_shot_question_prompt",
-    "passage_prompt",
     "prompts_of",
     "read_prompts",
     "read_templates",
     "repair_prompt",
-    "searches_prompt",
 ]
 
 _SHOWN: Final[Mapping[str, Callable[[Sequence[str]], str]]] = {
@@ -86,7 +86,7 @@ class Prompts:
         """The template of a prompt, with the lines around quoted texts; `{mark}` is a placeholder of these lines."""
 
         def placed(found: re.Match[str]) -> str:
-            quoted = self._fences and found[1] not in {"question", MARK}
+            quoted = self._fences and found[1] not in UNQUOTED
             return fenced(found[1], found[0], f"{{{MARK}}}") if quoted else found[0]
 
         return PLACEHOLDER.sub(placed, self._templates[name])
@@ -165,9 +165,45 @@ class Prompts:
         """Ask for the facts of good answers to a question, from sources: a JSON list of objects."""
         return self._filled("nuggets", question=question, sources=numbered(sources))
 
-    def _filled(self, name: str, /, *, question: str | None = None, **quoted: str) -> str:
-        """Fill a template in one pass, since a text may hold braces; all texts but the user's question are quoted.
+    def hypothetical_passage(self, question: str, *, worked: bool = True) -> str:
+        """Ask for a passage that could answer a question, true or not; a blank line ends it.
 
+        A base model continues the worked examples; an instruction-tuned one takes from them how long and plain one is,
+        and may do without.
+        """
+        shots = (f"Question: {shot}\nPassage: {passage}\n\n" for shot, passage, _ in SEARCH_EXAMPLES)
+        plain = {EXAMPLES: "".join(shots) if worked else ""}
+        return self._filled("hypothetical_passage", plain, question=question)
+
+    def search_queries(self, question: str, n: int) -> str:
+        """Ask for n search queries that look for what a question asks, one a line, numbered.
+
+        With worked examples, as `hypothetical_passage`; they show at most four queries each.
+        """
+        shots = (
+            f"Question: {shot}\nSearch queries:\n"
+            + "\n".join(f"{i}. {query}" for i, query in enumerate(queries[:n], 1))
+            + "\n\n"
+            for shot, _, queries in SEARCH_EXAMPLES
+        )
+        return self._filled("search_queries", {EXAMPLES: "".join(shots), "n": str(n)}, question=question)
+
+    def better_query(self, question: str, passages: Sequence[str]) -> str:
+        """Ask for a better search query, given what a first search found."""
+        return self._filled("better_query", question=question, passages=numbered(passages))
+
+    def _filled(
+        self,
+        name: str,
+        plain: Mapping[str, str] | None = None,
+        /,
+        *,
+        question: str | None = None,
+        **quoted: str,
+    ) -> str:
+        """Fill a template in one pass, since a text may hold braces.
+
+        All texts but the user's question, and those that are `plain`, are quoted.
         A question with a history has the conversation in a section before it.
         """
         template = self._templates[name]
@@ -178,7 +214,7 @@ class Prompts:
         mark = mark_for([*asked.values(), *quoted.values()])
         if self._fences:
             quoted = {placeholder: fenced(placeholder, text, mark) for placeholder, text in quoted.items()}
-        texts = {**asked, MARK: mark, **quoted}
+        texts = {**asked, MARK: mark, **quoted, **(plain or {})}
         return PLACEHOLDER.sub(lambda place: texts[place[1]], template)
 
 
@@ -237,12 +273,13 @@ def _check(name: object, template: object, where: str) -> None:
         raise InputError(f"{where}: there is no prompt {name!r}.{hint}\nThere are: {', '.join(TEMPLATES)}.")
     if not isinstance(template, str):
         raise InputError(f"{where}: the prompt {name} is {type(template).__name__}. Write it as text.")
-    # Only the mark may be left out: fences have it whether or not the template explains them.
+    # Examples may be left out, and so may the mark: fences have it whether or not the template explains them.
     wanted, found = (
         dict.fromkeys(f"{{{each}}}" for each in PLACEHOLDER.findall(text) if each != MARK)
         for text in (TEMPLATES[str(name)], template)
     )
-    for how, names in (("lacks", wanted.keys() - found), ("does not know", found.keys() - wanted)):
+    lacking = wanted.keys() - found - {f"{{{EXAMPLES}}}"}
+    for how, names in (("lacks", lacking), ("does not know", found.keys() - wanted)):
         if names:
             differing, allowed = ", ".join(sorted(names)), ", ".join(wanted)
             raise InputError(
@@ -283,37 +320,6 @@ def few_shot_question_prompt(passage: str) -> str:
     """Ask a base model for a question on a passage, and its answer; a blank line ends each worked example."""
     worked = "".join(f"Passage: {shown}\n{written}\n\n" for shown, written in QUESTION_EXAMPLES)
     return f"{QUESTION_INSTRUCTION}\n\n{worked}Passage: {' '.join(passage.split())}\nQuestion:"
-
-
-def passage_prompt(question: str) -> str:
-    """Ask for a passage that could answer a question, true or not; a blank line ends it.
-
-    A base model continues the worked examples; an instruction-tuned one takes from them how long and plain one is.
-    """
-    worked = "".join(f"Question: {shot}\nPassage: {passage}\n\n" for shot, passage, _ in SEARCH_EXAMPLES)
-    return (
-        "Write a short passage of a website or an encyclopedia that answers the question, as well as you "
-        f"can guess. Write the passage alone, in one to three sentences.\n\n{worked}"
-        f"Question: {question}\nPassage:"
-    )
-
-
-def searches_prompt(question: str, n: int) -> str:
-    """Ask for n search queries that look for what a question asks, one a line, numbered.
-
-    With worked examples, as `passage_prompt`; they show at most four queries each.
-    """
-    head = "Question: {}\nSearch queries:\n".format
-    pages = (
-        head(shot) + "\n".join(f"{i}. {query}" for i, query in enumerate(queries[:n], 1))
-        for shot, _, queries in SEARCH_EXAMPLES
-    )
-    worked = "".join(f"{page}\n\n" for page in pages)
-    return (
-        f"Write {n} different search queries that help to answer a question: other words for the same thing, "
-        f"its aspects, what belongs to it. Write one query a line, and nothing else.\n\n{worked}"
-        f"{head(question)}1."
-    )
 
 
 def _before(question: str) -> str:

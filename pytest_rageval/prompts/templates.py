@@ -18,6 +18,7 @@ __all__ = [
     "CITING_EXAMPLES",
     "CITING_INSTRUCTION",
     "CRITERIA",
+    "EXAMPLES",
     "LONG_ANSWER_EXAMPLES",
     "LONG_ANSWER_INSTRUCTION",
     "MARK",
@@ -30,6 +31,7 @@ __all__ = [
     "SEARCH_EXAMPLES",
     "TEMPLATES",
     "UNFENCED",
+    "UNQUOTED",
     "WORKED_PREFERENCE",
     "bulleted",
     "fenced",
@@ -111,6 +113,10 @@ SEARCH_EXAMPLES: Final[tuple[tuple[str, str, Sequence[str]], ...]] = tuple(
 )
 PLACEHOLDER: Final = re.compile(r"\{(\w+)\}")  # of a template
 MARK: Final = "mark"  # the placeholder of the mark in the lines around quoted texts
+EXAMPLES: Final = "examples"  # that of worked examples
+UNQUOTED: Final = frozenset({"question", "n", MARK, EXAMPLES})
+"""Placeholders that no fence stands around."""
+
 ABSTENTION: Final = "no answer in the documents"  # when the passages do not hold the answer
 
 CRITERIA: Final[Mapping[str, tuple[str, str]]] = {
@@ -236,6 +242,22 @@ TEMPLATES: Final[Mapping[str, str]] = {
         "Give your reasons in one to three sentences. Then end with one tag: <rating>1</rating> if answer 1 is "
         "better, <rating>2</rating> if answer 2 is better, <rating>0</rating> if they are equally good or you "
         "are not sure."
+    ),
+    "hypothetical_passage": (
+        "Write a short passage of a website or an encyclopedia that answers the question, as well as you "
+        "can guess. Write the passage alone, in one to three sentences.\n\n{examples}"
+        "Question: {question}\nPassage:"
+    ),
+    "search_queries": (
+        "Write {n} different search queries that help to answer a question: other words for the same thing, "
+        "its aspects, what belongs to it. Write one query a line, and nothing else.\n\n{examples}"
+        "Question: {question}\nSearch queries:\n1."
+    ),
+    "better_query": (
+        "Write a better search query for a question, given the passages that a first search found. It asks for the "
+        "same thing, and has the terms that these passages show to be missing. Write the query alone, in one line.\n\n"
+        f"{_QUOTED}"
+        "Question: {question}\n\nPassages:\n{passages}\n\nQuery:"
     ),
     "correctness": (
         "Rate how correct an answer to a question is, by reference answers, any one of which is right. What counts is "

@@ -162,6 +162,8 @@ class ScoreEntry(TypedDict, total=False):
     comparator: str
     label: str
     order: str
+    temperature: float
+    draws: int
     relevant: str
     ignored: dict[str, str]
     where: dict[str, Any]

@@ -3,12 +3,11 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from pytest_rageval.calibration import Calibration, CalibrationRuling, LabelledVerdict
-from pytest_rageval.evalsets.human_labels import LabelledPair, Scale
+from pytest_rageval.calibration import Calibration, CalibrationRuling, Correction, LabelledVerdict
+from pytest_rageval.evalsets.human_labels import LabelledAnswer, LabelledPair, Scale
 from pytest_rageval.plural import counted
 from pytest_rageval.reports.layout import aligned, field_lines, wrapped
 from pytest_rageval.reports.notes import short
-from pytest_rageval.stats.intervals import Estimate
 
 __all__ = [
     "agreement_lines",
@@ -136,12 +135,19 @@ def calibration_failure(ruling: CalibrationRuling, *, limit: int | None) -> list
     return lines
 
 
-def corrected_entry(estimate: Estimate | None, labels: int) -> dict[str, Any]:
-    """The mean of a score corrected for the judge's errors, by so many labels; empty where it is not known."""
-    if estimate is None:
+def corrected_entry(correction: Correction | None) -> dict[str, Any]:
+    """The mean of a score corrected for the judge's errors; empty where it is not known."""
+    if correction is None or (correction.estimate is None and correction.incomplete is None):
         return {}
-    interval = [estimate.low, estimate.high]
-    return {"corrected": {"mean": estimate.value, "ci95": interval, "labels": labels}}
+    estimate = correction.estimate
+    return {
+        "corrected": {
+            "mean": estimate and estimate.value,
+            "ci95": estimate and [estimate.low, estimate.high],
+            "labels": correction.labels,
+            **({} if correction.incomplete is None else {"incomplete": correction.incomplete}),
+        }
+    }
 
 
 def _item(one: LabelledVerdict, scale: Scale) -> Iterator[str]:
@@ -151,9 +157,11 @@ def _item(one: LabelledVerdict, scale: Scale) -> Iterator[str]:
     if isinstance(item, LabelledPair):
         yield from field_lines("first", [item.first])
         yield from field_lines("second", [item.second])
-    else:
+    elif isinstance(item, LabelledAnswer):
         yield from field_lines("reference", item.references, separator=" | ")
         yield from field_lines("prediction", [item.prediction])
+    else:
+        yield from field_lines("passage", [item.passage])
 
 
 def _with_interval(found: Mapping[str, Any] | None) -> str:

@@ -395,11 +395,16 @@ def _bias_text(bias: Mapping[str, Any] | None) -> str:
 def _corrected_text(entry: ScoreEntry) -> str:
     """The mean corrected by human labels, with the assumption behind it."""
     corrected = entry["corrected"]
+    incomplete, labels = corrected.get("incomplete"), corrected["labels"]
+    more = f"; {counted(incomplete, 'more question')} with unlabelled passages" if incomplete else ""
+    if corrected["mean"] is None:
+        return f"not corrected for the judge's errors: {counted(labels, 'question')} with labels of all passages{more}"
     low, high = corrected["ci95"]
-    return (
-        f"corrected for the judge's errors: {corrected['mean']:.3f} [{low:.3f}, {high:.3f}], if the "
-        f"{corrected['labels']} labels are a random sample of such answers"
-    )
+    sample = "labels are a random sample of such answers"
+    if incomplete is not None:
+        sample = f"labelled questions are a random sample of the set's{more}"
+    mean = f"{corrected['mean']:.3f} [{low:.3f}, {high:.3f}]"
+    return f"corrected for the judge's errors: {mean}, if the {labels} {sample}"
 
 
 def _strata_text(entry: ScoreEntry) -> str:

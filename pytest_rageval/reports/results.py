@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
+from pytest_rageval.config import drawing_text
 from pytest_rageval.evalsets.field_map import near_misses
 from pytest_rageval.gate.ruling import EarlyStopped, Ruling
 from pytest_rageval.gate.threshold import Threshold
@@ -27,7 +28,7 @@ from pytest_rageval.reports.notes import (
     warnings_entry,
 )
 from pytest_rageval.reports.questions import questions_entry
-from pytest_rageval.scores import Outcome, Places, Score
+from pytest_rageval.scores import CHANGING, Outcome, Places, Score, score_name
 
 __all__ = [
     "CHANGING",
@@ -66,9 +67,6 @@ REPORTED: Final = (
     ),
 )
 """Keys of a test's results that the reports have."""
-
-CHANGING: Final = ("comparator", "label", "order", "relevant")
-"""The keywords of a threshold that make it another score."""
 
 COMPARED: Final = ("max_drop", "max_total_drop", "max_lost")
 """The bounds that compare with the baseline."""
@@ -232,10 +230,10 @@ def _example(outcome: Outcome, *, triaged: bool) -> dict[str, Any]:
     }
 
 
-def _words(threshold: Threshold | None) -> dict[str, str]:
-    """The keywords that change the score, where they are not the default."""
+def _words(threshold: Threshold | None) -> dict[str, Any]:
+    """The keywords that make another score of a spec, where they are not the default."""
     words = {word: getattr(threshold, word, None) for word in CHANGING}
-    return {word: text for word, text in words.items() if text not in {None, "rank", "gold"}}
+    return {word: value for word, value in words.items() if value not in {None, "rank", "gold"}}
 
 
 def _ignored(threshold: Threshold | None) -> dict[str, Any]:
@@ -301,9 +299,7 @@ def evalset_text(entry: Mapping[str, Any]) -> str:
 
 def entry_name(entry: Mapping[str, Any]) -> str:
     """An entry's score, with the keywords that set it apart from others of its spec."""
-    by = "".join(f" by {entry[word]}" for word in ("comparator", "label") if word in entry)
-    by += f" relevant by {entry['relevant']}" if "relevant" in entry else ""
-    return f"{entry['spec']}{by}{' in random order' if 'order' in entry else ''}"
+    return score_name(entry["spec"], entry)
 
 
 def compared_names(entries: Iterable[Mapping[str, Any]]) -> set[str]:
@@ -328,7 +324,8 @@ def models_text(document: Mapping[str, Any]) -> str:
     """
     settings, tests = document["settings"], document["tests"]
     own = Counter(part for test in tests for part in test.get("own", ()))
-    defaults = f"generator {settings['generator'] or 'none named'}, judge {settings['judge']}"
+    drawn = drawing_text(settings) if settings["generator"] else ""
+    defaults = f"generator {settings['generator'] or 'none named'}{drawn}, judge {settings['judge']}"
     others = [f"own {part} in {count} of {counted(len(tests), 'test')}" for part, count in own.items()]
     return "; ".join([f"{defaults}, compared by {settings['comparator']}", *others])
 

@@ -103,6 +103,7 @@ class Retriever:
             tokens=found.tokens,
             cost=found.cost,
             seconds=seconds,
+            question=found.question,
         )
 
     def _shared(self, document: Document) -> Document:

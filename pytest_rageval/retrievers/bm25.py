@@ -3,7 +3,7 @@
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from pytest_rageval.plural import counted
 from pytest_rageval.retrievers.documents import corpus_from
 from pytest_rageval.tokenize import CharacterMap, is_word_character, normal_form
 
-__all__ = ["BM25Retriever", "words"]
+__all__ = ["ENGLISH", "BM25Retriever", "words"]
 
 
 def words(text: str) -> list[str]:
@@ -40,15 +40,31 @@ def _word_character(character: str) -> str:
 _UNSPACED_SCRIPTS: Final = ("CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR")
 _WORD_CHARACTERS: Final = CharacterMap(_word_character)
 
+ENGLISH: Final = frozenset(
+    words(
+        """
+        i me my myself we our ours ourselves you your yours yourself yourselves he him his himself she her hers herself
+        it its itself they them their theirs themselves what which who whom this that these those am is are was were be
+        been being have has had having do does did doing a an the and but if or because as until while of at by for
+        with about against between into through during before after above below to from up down in out on off over
+        under again further then once here there when where why how all any both each few more most other some such no
+        nor not only own same so than too very s t can will just don should now d ll m o re ve y ain aren couldn didn
+        doesn hadn hasn haven isn ma mightn mustn needn shan shouldn wasn weren won wouldn
+        """
+    )
+)
+"""English stop words: those of Snowball and nltk, as `words` splits them."""
+
 
 class BM25Retriever:
     """Okapi BM25 over passages, by the package rank-bm25 with its k1 = 1.5, b = 0.75.
 
     Args:
         documents: strings, dicts or Documents, as a retriever may return them; at least one.
+        stop_words: words that are not searched for: "english" for `ENGLISH`, or words of your own; default: none.
 
     Raises:
-        InputError: documents is not a list, or none of them has a word.
+        InputError: documents is not a list, or none of them has a word; or stop_words is another text.
         CallableError: a document has no text.
 
     >>> search = BM25Retriever(["the cat sat", "a dog ran", "birds sing"])
@@ -56,9 +72,17 @@ class BM25Retriever:
     ['a dog ran']
     """
 
-    def __init__(self, documents: Iterable[object]) -> None:
+    def __init__(
+        self, documents: Iterable[object], *, stop_words: Literal["english"] | Iterable[str] = ()
+    ) -> None:
         self.documents: Sequence[Document] = corpus_from(documents)
-        tokens = [words(document.text) for document in self.documents]
+        if isinstance(stop_words, str) and stop_words != "english":
+            raise InputError(
+                f'stop_words={stop_words!r:.60}: there is a list for "english".\nGive that, or a list of words.'
+            )
+        listed = ENGLISH if stop_words == "english" else stop_words
+        self._stop_words = frozenset(word for each in listed for word in words(each))
+        tokens = [self._searched(document.text) for document in self.documents]
         if not any(tokens):
             raise InputError(
                 f"BM25 needs passages with words, found {counted(len(self.documents), 'document')} without any.\n"
@@ -69,11 +93,14 @@ class BM25Retriever:
     def __call__(self, query: str, k: int) -> list[Document]:
         """The k best documents, best first; of equal ones the earlier in the corpus."""
         scores = np.zeros(len(self.documents))
-        for word in words(query):
+        for word in self._searched(query):
             if word in self._weights:
                 at, weights = self._weights[word]
                 scores[at] += weights
         return [replace(self.documents[i], score=float(scores[i])) for i in _best(scores, k)]
+
+    def _searched(self, text: str) -> list[str]:
+        return [word for word in words(text) if word not in self._stop_words]
 
 
 def _weights(index: BM25Okapi) -> dict[str, tuple[NDArray[np.intp], NDArray[np.float64]]]:

@@ -172,6 +172,11 @@ def retrieval_from(found: object) -> Retrieval:
         if not is_list(found.steps):
             raise _not_steps(f"{type(found.steps).__name__} as steps")
         steps = [_step(step, number) for number, step in enumerate(found.steps, 1)]
+    if found.question is not None and not isinstance(found.question, str):
+        what = f"returned question={found.question!r:.40}"
+        raise Unusable(
+            what, f"{what} for {{question}}.\nGive a text, or None for the question that was asked."
+        )
     for name in ("tokens", "cost", "seconds"):
         value = getattr(found, name)
         number = 0.0 if value is None else as_number(value)

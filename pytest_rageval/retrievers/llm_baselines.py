@@ -1,8 +1,9 @@
-"""Retrievers that a model helps: HyDE, pseudo-relevance feedback and RAG-fusion.
+"""Retrievers that a model helps: HyDE, pseudo-relevance feedback, a rewritten query, and RAG-fusion.
 
 Each asks a model to write something and searches with it. `search` is a retriever `(query, k)`, sync or async; a sync
-one is called in a thread of its own. `llm` is the fixture `rageval_llm`. `max_tokens` limits what is written; None is
-the server's default, and a model that reasons needs more than the package's. InputError is raised where `search`
+one is called in a thread of its own. `llm` is the fixture `rageval_llm`, whose prompts `rageval_prompts` may replace.
+`temperature` is that of what is written. `max_tokens` limits it; None is the server's default, and a model that reasons
+needs more than the package's. InputError is raised where `search`
 cannot be called; a call raises Unscored where the request failed or the model wrote nothing.
 """
 
@@ -17,12 +18,19 @@ from typing import Any, Final
 from pytest_rageval.errors import InputError, Unscored, is_plan_mark
 from pytest_rageval.llm.api import LLM
 from pytest_rageval.llm.messages import empty_reason
-from pytest_rageval.model import Document, Ranking
-from pytest_rageval.prompts.rendering import passage_prompt, searches_prompt
+from pytest_rageval.model import Document, Ranking, Retrieval
+from pytest_rageval.prompts.rendering import OWN, Prompts
 from pytest_rageval.retrievers.adapters import callables
 from pytest_rageval.retrievers.documents import corpus_from
 
-__all__ = ["RRF_K", "FeedbackRetriever", "FusionRetriever", "HyDERetriever", "reciprocal_rank_fusion"]
+__all__ = [
+    "RRF_K",
+    "FeedbackRetriever",
+    "FusionRetriever",
+    "HyDERetriever",
+    "RewriteRetriever",
+    "reciprocal_rank_fusion",
+]
 
 MAX_TOKENS: Final = 96  # enough for a short paragraph; the packaged encoder reads 256 tokens in all
 SEPARATOR: Final = " [SEP] "  # encoders of BERT's kind read it as the end of a text
@@ -34,7 +42,7 @@ _FIRST: Final = re.compile(r"\*{0,2}1[.):](?!\d)")
 
 
 class _LLMRetriever:
-    def __init__(self, search: object, llm: LLM, max_tokens: int | None) -> None:
+    def __init__(self, search: object, llm: LLM, max_tokens: int | None, temperature: float) -> None:
         if not callable(search):
             raise InputError(
                 f"The retriever to search with is {type(search).__name__}, which cannot be called.\n"
@@ -43,11 +51,13 @@ class _LLMRetriever:
         self._search = callables.adapt(search)
         self._llm = llm
         self._max_tokens = max_tokens
+        self._temperature = temperature
+        self._prompts: Prompts = getattr(llm, "prompts", OWN)
 
-    async def _write(self, prompt: str, temperature: float = 0.0) -> str:
+    async def _write(self, prompt: str) -> str:
         """The model's continuation of a prompt up to the first blank line."""
         limit: dict[str, Any] = {} if self._max_tokens is None else {"max_tokens": self._max_tokens}
-        reply = await self._llm.acomplete(prompt, temperature=temperature, stop=["\n\n"], **limit)
+        reply = await self._llm.acomplete(prompt, temperature=self._temperature, stop=["\n\n"], **limit)
         if not reply.answer:
             raise Unscored(f"the model wrote nothing to search with{empty_reason(reply)}")
         return reply.answer
@@ -59,7 +69,7 @@ class _LLMRetriever:
             return [_read(self._search(query, k)) for query in queries]
 
         async def awaited(found: Awaitable[object] | list[Document]) -> list[Document]:
-            return found if isinstance(found, list) else list(corpus_from(await found))
+            return found if isinstance(found, list) else _documents(await found)
 
         return list(await asyncio.gather(*map(awaited, await asyncio.to_thread(search_all))))
 
@@ -70,15 +80,31 @@ class HyDERetriever(_LLMRetriever):
     It alone is searched with, and may be wrong. A search with a method `nearest(passage, k)`, as `DenseRetriever` has,
     is called by that: an encoder that treats questions differently then reads a passage.
 
-    Source: Gao et al. (2023), with one passage at temperature 0.
+    Args:
+        search: a retriever.
+        llm: that writes.
+        zero_shot: leaves the worked examples out of the prompt, for an instruction-tuned model.
+        temperature: of the passage.
+        max_tokens: of the passage.
+
+    Source: Gao et al. (2023), with one passage.
     """
 
-    def __init__(self, search: Callable[..., Any], llm: LLM, *, max_tokens: int | None = MAX_TOKENS) -> None:
-        super().__init__(getattr(search, "nearest", search), llm, max_tokens)
+    def __init__(
+        self,
+        search: Callable[..., Any],
+        llm: LLM,
+        *,
+        zero_shot: bool = False,
+        temperature: float = 0.0,
+        max_tokens: int | None = MAX_TOKENS,
+    ) -> None:
+        super().__init__(getattr(search, "nearest", search), llm, max_tokens, temperature)
+        self._zero_shot = zero_shot
 
     async def __call__(self, query: str, k: int) -> list[Document]:
         """Return the k documents nearest to the passage, best first."""
-        passage = await self._write(passage_prompt(query))
+        passage = await self._write(self._prompts.hypothetical_passage(query, worked=not self._zero_shot))
         (found,) = await self._search_each([passage], k)
         return _with_mark(found, passage)
 
@@ -93,27 +119,76 @@ class FeedbackRetriever(_LLMRetriever):
         search: a retriever.
         llm: that writes.
         passages: how many of the first passages are taken to be relevant.
-        max_tokens: of the model's passage.
+        temperature: of what the model writes.
+        max_tokens: of what the model writes.
 
     Raises:
         InputError: also where `passages` is below 0.
     """
 
     def __init__(
-        self, search: Callable[..., Any], llm: LLM, *, passages: int = 3, max_tokens: int | None = MAX_TOKENS
+        self,
+        search: Callable[..., Any],
+        llm: LLM,
+        *,
+        passages: int = 3,
+        temperature: float = 0.0,
+        max_tokens: int | None = MAX_TOKENS,
     ) -> None:
         if passages < 0:
             raise InputError(f"passages is {passages}: feedback takes the first 0 or more passages.")
-        super().__init__(search, llm, max_tokens)
+        super().__init__(search, llm, max_tokens, temperature)
         self._passages = passages
 
     async def __call__(self, query: str, k: int) -> list[Document]:
         """Return the k documents that the joined query finds, best first."""
-        knowledge = await self._write(passage_prompt(query))
+        knowledge = await self._write(self._prompts.hypothetical_passage(query))
         (first,) = await self._search_each([query], self._passages)
         joined = SEPARATOR.join([query, knowledge, *(document.text for document in first)])
         (found,) = await self._search_each([joined], k)
         return _with_mark(found, knowledge)
+
+
+class RewriteRetriever(_LLMRetriever):
+    """Feedback in other form: a model reads the question and the first passages, and writes a better query.
+
+    It is searched in place of the question, and the generator answers it in place of the question. The judge compares
+    the answer with references of the question.
+
+    Args:
+        search: a retriever.
+        llm: that writes.
+        passages: how many of the first passages the model reads.
+        temperature: of the query.
+        max_tokens: of the query.
+
+    Raises:
+        InputError: also where `passages` is below 1.
+
+    Source: the code of Gülsøy, who describes `FeedbackRetriever`.
+    """
+
+    def __init__(
+        self,
+        search: Callable[..., Any],
+        llm: LLM,
+        *,
+        passages: int = 3,
+        temperature: float = 0.0,
+        max_tokens: int | None = MAX_TOKENS,
+    ) -> None:
+        if passages < 1:
+            raise InputError(f"passages is {passages}: the model reads the first 1 or more passages.")
+        super().__init__(search, llm, max_tokens, temperature)
+        self._passages = passages
+
+    async def __call__(self, query: str, k: int) -> Retrieval:
+        """Return the k documents that the rewritten query finds, best first, with that query."""
+        (first,) = await self._search_each([query], self._passages)
+        written = await self._write(self._prompts.better_query(query, [each.text for each in first]))
+        better = _first_query(written)
+        (found,) = await self._search_each([better], k)
+        return Retrieval(_with_mark(found, written), question=better)
 
 
 class FusionRetriever(_LLMRetriever):
@@ -125,6 +200,7 @@ class FusionRetriever(_LLMRetriever):
         n: how many queries the model writes. The embedded model writes at most four.
         rrf_k: the constant of `reciprocal_rank_fusion`.
         depth: how many documents of each search are fused; k where that is more.
+        temperature: of the queries.
         max_tokens: of all queries together.
 
     Raises:
@@ -141,19 +217,20 @@ class FusionRetriever(_LLMRetriever):
         n: int = 4,
         rrf_k: float = RRF_K,
         depth: int = DEPTH,
+        temperature: float = TEMPERATURE,
         max_tokens: int | None = MAX_TOKENS,
     ) -> None:
         if n < 1:
             raise InputError(f"n is {n}: RAG-fusion lets the model write at least one query.")
         _require_constant(rrf_k)
-        super().__init__(search, llm, max_tokens)
+        super().__init__(search, llm, max_tokens, temperature)
         self._n = n
         self._rrf_k = rrf_k
         self._depth = depth
 
     async def __call__(self, query: str, k: int) -> list[Document]:
         """Return the k documents with the highest fused score, best first."""
-        reply = await self._write(searches_prompt(query, self._n), TEMPERATURE)
+        reply = await self._write(self._prompts.search_queries(query, self._n))
         queries = list(dict.fromkeys([query, *_read_queries(reply, self._n)]))
         rankings = await self._search_each(queries, max(self._depth, k))
         return _with_mark(reciprocal_rank_fusion(rankings, k=self._rrf_k)[:k], reply)
@@ -197,7 +274,11 @@ def _require_constant(rrf_k: float) -> None:
 
 
 def _read(found: Any) -> Awaitable[object] | list[Document]:
-    return found if inspect.isawaitable(found) else list(corpus_from(found))
+    return found if inspect.isawaitable(found) else _documents(found)
+
+
+def _documents(found: object) -> list[Document]:
+    return list(corpus_from(found.documents if isinstance(found, Retrieval) else found))
 
 
 def _read_queries(reply: str, n: int) -> list[str]:
@@ -214,6 +295,10 @@ def _read_queries(reply: str, n: int) -> list[str]:
     if not queries:
         raise Unscored(f"the model wrote no query to search with: {reply[:80]!r}")
     return queries
+
+
+def _first_query(reply: str) -> str:
+    return reply if is_plan_mark(reply) else _read_queries(reply, 1)[0]
 
 
 def _with_mark(documents: Sequence[Document], text: str) -> list[Document]:

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from pytest_rageval.calibration import Bounds, Calibration, CalibrationRuling, rule_on
 from pytest_rageval.errors import RagevalError
+from pytest_rageval.evalsets.human_labels import HumanLabels, Kind
 from pytest_rageval.evaluations.context import ScoreRequest
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.reports.judge_calibration import calibration_entry, calibration_failure, corrected_entry
@@ -12,7 +13,7 @@ from pytest_rageval.scores import Score
 from pytest_rageval.session.pipelines import Components, MarkedTest
 from pytest_rageval.session.session import Session
 
-__all__ = ["CalibrationGate"]
+__all__ = ["CalibrationGate", "corrected_by"]
 
 MARKER: Final = "rageval_calibration"
 
@@ -58,31 +59,42 @@ class CalibrationGate:
     def corrected(self, score: Score | None, threshold: Threshold) -> dict[str, Any]:
         """The part of a score's entry with its mean corrected for the judge's errors; may be empty.
 
-        From the labels of the first marker that were compared as the score compares, else those of the option.
+        From the labels of the first marker that fit: of passages, or of answers that were compared as the score
+        compares; else those of the option.
         """
-        if score is None or not self._is_correctable(threshold):
+        kind = corrected_by(self._session, threshold)
+        if score is None or kind is None:
             return {}
         pipeline = self._session.pipelines.of(self._components)
         comparison = pipeline.comparison(threshold.comparator).text
-        calibrations = (ruling.calibration for ruling in self._rulings)
-        calibration = next(
-            (each for each in calibrations if pipeline.comparison(each.comparator).text == comparison), None
-        )
-        calibration = calibration or self.by_option(threshold)
-        return corrected_entry(calibration.corrected(score), len(calibration.compared)) if calibration else {}
+        for calibration in (ruling.calibration for ruling in self._rulings):
+            compared = pipeline.comparison(calibration.comparator).text
+            if calibration.labels.kind == kind and (kind == "passages" or compared == comparison):
+                return corrected_entry(calibration.corrected(score))
+        by_option = self.by_option(threshold)
+        return corrected_entry(by_option.corrected(score)) if by_option else {}
 
     def by_option(self, threshold: Threshold) -> Calibration | None:
-        """The judge on the labels of the option; None where there are none, or the score has no correction."""
+        """The judge on the labels of the option; None where there are none, or they do not correct the score."""
         option = self._session.settings.calibration
-        if option is None or not self._is_correctable(threshold):
+        kind = corrected_by(self._session, threshold)
+        if option is None or kind is None:
             return None
-        return self._calibrated(option, threshold.comparator)
-
-    def _is_correctable(self, threshold: Threshold) -> bool:
-        """Whether the score is a mean of verdicts on answers, as the labels are, over the whole set."""
-        score = self._session.definition(ScoreRequest(threshold.spec))
-        return score.verdicts and not threshold.where and threshold.by is None
+        labels = self._session.sources.labels(option, bases=self._test.bases)
+        if isinstance(labels, HumanLabels) and labels.kind != kind:
+            return None
+        # Retrieved passages have been judged for the score.
+        if kind == "passages" and isinstance(labels, HumanLabels):
+            return Calibration(labels, ())
+        return self._session.calibrate(self._components, labels, threshold.comparator)
 
     def _calibrated(self, source: str | Path, comparator: str | None) -> Calibration:
         labels = self._session.sources.labels(source, bases=self._test.bases)
         return self._session.calibrate(self._components, labels, comparator)
+
+
+def corrected_by(session: Session, threshold: Threshold) -> Kind | None:
+    """What must be labelled to correct a score; None where labels cannot, as of a part of the set."""
+    if threshold.where or threshold.by is not None:
+        return None
+    return session.definition(ScoreRequest(threshold.spec)).corrected_by

@@ -65,9 +65,10 @@ def score_until_clear(  # noqa: PLR0913 - as for a score, with what shares the l
         By request: the score of the examples that are known, with how far they were asked, or the error that
         prevented it; and the number of shares of the test's level that these thresholds need.
     """
-    settings, pipeline = session.settings, session.pipelines.of(components)
+    settings = session.settings
 
     async def retrieved(request: ScoreRequest) -> DropWatch:
+        pipeline = session.pipeline(components, request)
         terms, score = resolve(request, session.registry.scores)
         # Where labels make passages relevant, those beyond the prompt count too.
         trusted = not (

@@ -38,6 +38,7 @@ from pytest_rageval.session.session import Session
 from pytest_rageval.stats.intervals import UNIT
 
 if TYPE_CHECKING:
+    from pytest_rageval.evaluations.context import Pipeline
     from pytest_rageval.evaluations.label_agreement import Agreement, AgreementRequest
     from pytest_rageval.gate.comparison import Comparison
     from pytest_rageval.gate.ruling import EarlyStopped
@@ -331,7 +332,7 @@ class EvaluatedTest:
         # The closest marker comes first; in the file it is the last.
         for marker in reversed(self._test.markers("rageval_threshold")):
             try:
-                thresholds.append(self._threshold(marker.args, marker.kwargs))
+                thresholds += self._thresholds(marker.args, marker.kwargs)
             except InputError as error:
                 mistakes.append(str(error))
         if mistakes:
@@ -483,7 +484,8 @@ class EvaluatedTest:
         for threshold in thresholds:
             request, definition = request_of(threshold), self._definition(threshold)
             separable = definition.separable and definition.scale is not None and definition.dependencies
-            if not (threshold.may_stop_early and separable and times[request] == 1):
+            once = times[request] == 1 and self._session.runs(request) == 1
+            if not (threshold.may_stop_early and separable and once):
                 continue
             try:
                 baseline = self._baseline(threshold)
@@ -496,12 +498,12 @@ class EvaluatedTest:
         return watched
 
     def _score(self, spec: str, words: Mapping[str, Any]) -> Score:
-        threshold = self._threshold((spec,), words, optional=True)
+        threshold = self._one_threshold(spec, words)
         request = request_of(threshold)
         if self._session.settings.plan:
             for error in self._plan([threshold]):
                 raise error
-            return self._stub(spec, threshold)
+            return self._stub(threshold)
         if self._session.settings.shard and not self._session.settings.collects:
             # Of all questions: see `_refuse_in_shard`.
             record = self._shard_record()
@@ -513,7 +515,7 @@ class EvaluatedTest:
             self._battle([request])
         except ReplyPending:
             # A stub lets the test run on to what it asks next.
-            return self._stub(spec, threshold)
+            return self._stub(threshold)
         if not threshold.bounds:
             asked = _slice(score, threshold)
             self._add(asked, threshold)
@@ -537,22 +539,37 @@ class EvaluatedTest:
             raise OutOfBoundsError("\n\n".join(texts), _summary(ruling))
         return _slice(score, threshold)
 
-    def _stub(self, spec: str, threshold: Threshold) -> Score:
+    def _stub(self, threshold: Threshold) -> Score:
         self.has_stubs = True
-        scale, repeats = self._definition(threshold).scale or UNIT, self._session.settings.repeat - 1
-        return _slice(planned_score(self.evalset.examples, spec, repeats, scale), threshold)
-
-    def _threshold(
-        self, args: tuple[Any, ...], words: Mapping[str, Any], *, optional: bool = False
-    ) -> Threshold:
-        threshold = Threshold.parse(args, words, optional=optional)
-        threshold = replace(
-            threshold, inconclusive=threshold.inconclusive or self._session.settings.inconclusive
+        scale, repeats = (
+            self._definition(threshold).scale or UNIT,
+            self._session.runs(request_of(threshold)) - 1,
         )
-        definition = self._definition(threshold)
-        threshold = threshold.without(definition.ignores & request_of(threshold).words.keys())
-        threshold.check_scale(definition.scale, is_cost=definition.is_cost, is_time=definition.is_time)
+        return _slice(planned_score(self.evalset.examples, threshold.spec, repeats, scale), threshold)
+
+    def _one_threshold(self, spec: str, words: Mapping[str, Any]) -> Threshold:
+        threshold, *others = self._thresholds((spec,), words, optional=True)
+        if others:
+            among = ", ".join(each.spec for each in (threshold, *others))
+            raise InputError(
+                f"rageval.score({spec!r}) is one score, and the run has several cut-offs.\nWrite one of {among}."
+            )
         return threshold
+
+    def _thresholds(
+        self, args: tuple[Any, ...], words: Mapping[str, Any], *, optional: bool = False
+    ) -> list[Threshold]:
+        """The threshold of a marker; where its score has no cut-off, one at each of the run's."""
+        threshold = Threshold.parse(args, words, optional=optional)
+        inconclusive = threshold.inconclusive or self._session.settings.inconclusive
+        found = []
+        for spec in self._session.specs(threshold.spec):
+            each = replace(threshold, spec=spec, inconclusive=inconclusive)
+            definition = self._definition(each)
+            each = each.without(definition.ignores & request_of(each).words.keys())
+            each.check_scale(definition.scale, is_cost=definition.is_cost, is_time=definition.is_time)
+            found.append(each)
+        return found
 
     def _plan(self, thresholds: Sequence[Threshold]) -> list[RagevalError]:
         if self._calibration:
@@ -568,19 +585,18 @@ class EvaluatedTest:
         """Let the systems of this test battle those of its siblings, where the run asks for it."""
         if not self._session.settings.arena_pairs:
             return
-        cutoffs = arena_cutoffs(request.spec for request in requests)
-        if not cutoffs:
-            return
-        found = self._session.battles.fight(
-            self._test.nodeid,
-            self._session.pipelines.of(self._components),
-            (self.evalset.digest, self.evalset.examples),
-            cutoffs,
-            self._test.siblings(),
-        )
-        self._session.check_answered()
-        pairs = {(each["system"], each["opponent"]): each for each in found}
-        self._battles = {**(self._battles or {}), **pairs}
+        # Those that draw answers in the same way have one pipeline.
+        cutoffs: dict[Pipeline, list[int]] = {}
+        for request in requests:
+            if found := arena_cutoffs([request.spec]):
+                cutoffs.setdefault(self._session.pipeline(self._components, request), []).extend(found)
+        for run, of_run in cutoffs.items():
+            evalset = self.evalset.digest, self.evalset.examples
+            siblings = self._test.siblings()
+            fought = self._session.battles.fight(self._test.nodeid, run, evalset, of_run, siblings)
+            self._session.check_answered()
+            pairs = {(each["system"], each["opponent"]): each for each in fought}
+            self._battles = {**(self._battles or {}), **pairs}
 
     def _case(
         self, score: Score | RagevalError, threshold: Threshold, early: "EarlyStopped | None" = None

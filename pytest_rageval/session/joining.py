@@ -395,7 +395,7 @@ class JoinedRun:
             _not_evaluated,
             None if plugin["asks"] is None else frozenset(plugin["asks"]),
             cast("tuple[float, float] | None", Reader(()).value(plugin["scale"])),
-            verdicts=plugin["verdicts"],
+            corrected_by=plugin["corrected_by"],
             **words,
         )
 

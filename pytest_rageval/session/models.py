@@ -182,10 +182,18 @@ class Models:
 
 @dataclass(frozen=True)
 class DefaultGenerator:
-    """The default of the fixture `rageval_generator`; `prompts` are for a model at a server, None for our own."""
+    """The default of the fixture `rageval_generator`.
+
+    `prompts` are for a model at a server, None for our own; `temperature` None is that of the model's parameters.
+    """
 
     models: Models
     prompts: "Prompts | None" = None
+    temperature: float | None = None
+
+    def at(self, temperature: float) -> "DefaultGenerator":
+        """The same generator at another temperature."""
+        return replace(self, temperature=temperature)
 
     async def generate(self, question: str, passages: Sequence[Document], *, sample: int = 0) -> str:
         """A short answer from the passages."""
@@ -210,9 +218,9 @@ class DefaultGenerator:
     @property
     def _generator(self) -> "EmbeddedGenerator | LLMGenerator":
         generator = self.models.generator
-        if self.prompts is None or self.models.settings.embedded:
-            return generator
-        return replace(cast("LLMGenerator", generator), prompts=self.prompts)
+        if self.prompts is not None and not self.models.settings.embedded:
+            generator = replace(cast("LLMGenerator", generator), prompts=self.prompts)
+        return generator if self.temperature is None else generator.at(self.temperature)
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 from zlib import crc32
 
-from pytest_rageval.answers.comparators import MEASURES
+from pytest_rageval.answers.comparators import MEASURES, MeasureSettings
 from pytest_rageval.config import Settings
 from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets import Format, LoadOptions, load, load_records
 from pytest_rageval.evalsets.loading import find
-from pytest_rageval.evaluations.context import Pipeline
+from pytest_rageval.evaluations.context import DRAWING, Drawing, Pipeline
 from pytest_rageval.evaluations.registry import PluginComparator, Registry
 from pytest_rageval.event_loop import PrivateLoop
 from pytest_rageval.model import EvalSet
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pytest_rageval.answers.judge_protocol import Judge
     from pytest_rageval.evalsets.human_labels import HumanLabels
     from pytest_rageval.generator import Generator
+    from pytest_rageval.session.models import DefaultGenerator
 
 __all__ = ["Components", "MarkedTest", "Pipelines", "Sources"]
 
@@ -175,6 +176,7 @@ class Pipelines:
         self._loop = loop
         self._cached = cached
         self._pipelines: dict[tuple[int, ...], tuple[Components, list[Pipeline]]] = {}
+        self._drawn: dict[tuple[Pipeline, Drawing], list[Pipeline]] = {}
         self._own: list[UserCallable] = []
         self._planned = Counter[str]()
         self._judged: set[Pipeline] = set()
@@ -193,11 +195,31 @@ class Pipelines:
             self._pipelines[key] = components, [first, *repeats]
         return self._pipelines[key][1]
 
-    def anew(self, components: Components, run: str) -> Pipeline:
+    def drawing(self, components: Components, drawing: Drawing) -> list[Pipeline]:
+        """Those that draw answers in this way: for each of `repeated`, one for each answer that is drawn.
+
+        The user's own generator has a temperature of its own.
+        """
+        generator: Generator | None = None
+        if drawing.temperature is not None and "generator" not in components.own:
+            generator = cast("DefaultGenerator", components.generator).at(drawing.temperature)
+        else:
+            drawing = drawing._replace(temperature=None)
+        found: list[Pipeline] = []
+        for each in self.repeated(components):
+            if drawing == DRAWING:
+                found.append(each)
+                continue
+            if (each, drawing) not in self._drawn:
+                self._drawn[each, drawing] = each.drawn(generator or each.generator, drawing)
+            found += self._drawn[each, drawing]
+        return found
+
+    def anew(self, pipeline: Pipeline, run: str) -> Pipeline:
         """A pipeline over the same rankings whose requests no other run makes."""
         from pytest_rageval.llm.messages import OF_ONE_RUN  # noqa: PLC0415 - see session
 
-        return self.of(components).again(OF_ONE_RUN + crc32(run.encode()))
+        return pipeline.again(OF_ONE_RUN + crc32(run.encode()))
 
     @property
     def rankings(self) -> tuple[int, int]:
@@ -241,12 +263,14 @@ class Pipelines:
         adapted = partial(
             adapt_retriever, loop=self._loop, adapters=registry.adapters, executor=components.executor
         )
+        measured_by = MeasureSettings(settings.encoder, settings.bleu_smoothing)
         return Pipeline(
             adapted(components.retriever),
             self._generator(components.generator),
             self._judge(components.judge),
             comparator=settings.comparator,
-            measures=registry.measures,
+            measures=measured_by.of(registry.measures),
+            measured_by=measured_by,
             comparators={
                 name: PluginComparator(name, each, self._loop) for name, each in registry.comparators.items()
             },

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from pytest_rageval.conversation import Question
 from pytest_rageval.errors import QueryError
-from pytest_rageval.evalsets.human_labels import HumanLabels, LabelledAnswer, LabelledPair
+from pytest_rageval.evalsets.human_labels import HumanLabels, LabelledAnswer, LabelledPair, LabelledPassage
 from pytest_rageval.model import Document, Example, Gold, Nugget, Ranking, Span
 from pytest_rageval.scores import Evidence, Outcome, Places
 from pytest_rageval.stats.agreement import Tally
@@ -24,7 +24,8 @@ __all__ = ["Reader", "Writer"]
 KINDS: Final = {
     kind.__name__: kind
     for kind in (
-        Document, Evidence, Example, Gold, HumanLabels, LabelledAnswer, LabelledPair, Outcome, Ranking, Tally,
+        Document, Evidence, Example, Gold, HumanLabels, LabelledAnswer, LabelledPair, LabelledPassage,
+        Outcome, Ranking, Tally,
     )
 }  # fmt: skip
 """The dataclasses that are written; nothing else is made of what a file says."""

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from pytest_rageval.config import Settings
 from pytest_rageval.errors import InputError, RagevalError
-from pytest_rageval.evaluations.context import ScoreRequest
+from pytest_rageval.evaluations.context import DRAWING, Drawing, ScoreRequest
 from pytest_rageval.evaluations.registry import Registry, resolve
 from pytest_rageval.evaluations.scoring import ScoreDef
 from pytest_rageval.gate.baseline import WRITE, Baseline
@@ -17,7 +17,7 @@ from pytest_rageval.gate.comparison import BaselineExample, BaselineScore
 from pytest_rageval.gate.ruling import BaselineLookup
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.late import Late
-from pytest_rageval.scores import Outcome, Score
+from pytest_rageval.scores import Outcome, Score, Spec
 from pytest_rageval.session.pipelines import Components, MarkedTest
 from pytest_rageval.stats.drops import ROUNDING
 from pytest_rageval.stats.intervals import UNIT
@@ -123,6 +123,29 @@ class Rules(ABC):
     def definition(self, request: ScoreRequest) -> ScoreDef:
         """The definition of a score; InputError where it is unknown."""
         return resolve(request, self.registry.scores)[1]
+
+    def specs(self, spec: str) -> list[str]:
+        """A score's name, at each of the run's cut-offs where it needs one and has none; InputError for no name."""
+        parsed, cutoffs = Spec.parse(spec), self.settings.cutoffs
+        definition = self.registry.scores.get(parsed.measure)
+        if parsed.k is not None or not cutoffs or definition is None or not definition.needs_k:
+            return [spec]
+        return [f"{spec}@{k}" for k in cutoffs]
+
+    def drawing(self, request: ScoreRequest) -> Drawing:
+        """How the answers are drawn that a score needs; InputError where it is unknown."""
+        settings, definition = self.settings, self.definition(request)
+        if not definition.generates:
+            return DRAWING
+        if definition.semi_gold:
+            warm = settings.llm_reteval_temperature if request.temperature is None else request.temperature
+            return Drawing(warm, gold=request.draws or settings.llm_reteval_draws)
+        warm = settings.temperature if request.temperature is None else request.temperature
+        return Drawing(warm, request.draws or settings.draws)
+
+    def runs(self, request: ScoreRequest) -> int:
+        """How often a question is scored: the mean counts."""
+        return self.settings.repeat * self.drawing(request).answers
 
     def score_of(
         self, request: ScoreRequest, outcomes: Sequence[Outcome], repeats: Sequence[Sequence[Outcome]] = ()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pytest_rageval.config import EMBEDDED, Settings
 from pytest_rageval.errors import InputError, RagevalError, ReplyPending
-from pytest_rageval.evaluations.context import Asked, Pipeline, ScoreRequest, Terms, gather_all
+from pytest_rageval.evaluations.context import Asked, Drawing, Pipeline, ScoreRequest, Terms, gather_all
 from pytest_rageval.evaluations.registry import CUTOFF, Registry, resolve
 from pytest_rageval.evaluations.scoring import ScoreDef, check_failures, error_of_all
 from pytest_rageval.event_loop import PrivateLoop
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from pytest_rageval.llm.api import LLM
     from pytest_rageval.llm.gateway import Gateway
     from pytest_rageval.llm.rate_limits import Wait
+    from pytest_rageval.prompts.rendering import Prompts
     from pytest_rageval.serving.application import Backend
     from pytest_rageval.session.battles import Battles
     from pytest_rageval.session.shared_embeddings import SharedEmbeddings
@@ -133,11 +134,12 @@ class Session(Rules):
         self._own_models.append((client, models))
         return models
 
-    def llm_of(self, models: Models) -> "LLM":
-        """The one of these models that generates, for the user's own code."""
+    def llm_of(self, models: Models, prompts: "Prompts | None" = None) -> "LLM":
+        """The one of these models that generates, for the user's own code; with `prompts`, None for our own."""
         from pytest_rageval.llm.api import LLM  # noqa: PLC0415 - see gateway
 
-        return LLM(self.gateway, self.loop, models.generating)
+        given = () if prompts is None else (prompts,)
+        return LLM(self.gateway, self.loop, models.generating, *given)
 
     @property
     def encoder(self) -> "CachedEncoder":
@@ -183,7 +185,20 @@ class Session(Rules):
     def fingerprint(self, components: Components, request: ScoreRequest) -> dict[str, Any]:
         """Everything besides the retriever that a score depends on, by name; InputError as for the score."""
         terms, score = resolve(request, self.registry.scores)
-        return score.fingerprint(self.pipelines.of(components), terms, package=version("pytest-rageval"))
+        return score.fingerprint(self.pipeline(components, request), terms, package=version("pytest-rageval"))
+
+    def pipeline(self, components: Components, request: ScoreRequest) -> Pipeline:
+        """The one that a score is evaluated in, the first of its draws and repeats; InputError as for the score."""
+        return self.pipelines.drawing(components, self._drawing(components, request))[0]
+
+    def _drawing(self, components: Components, request: ScoreRequest) -> Drawing:
+        drawing = self.drawing(request)
+        if request.temperature is not None and "generator" in components.own:
+            raise InputError(
+                f"{request.spec}: temperature={request.temperature:g} is for a model of this package, and "
+                "rageval_generator is your own, with a temperature of its own.\nLeave temperature out."
+            )
+        return drawing
 
     def prompts(self, components: Components, request: ScoreRequest) -> dict[str, str]:
         """The templates of what a score asks of models, by method; InputError as for the score."""
@@ -217,10 +232,10 @@ class Session(Rules):
 
         Retrievals are timed first, while nothing else runs.
         """
-        pipelines, k = self.pipelines.repeated(components), _largest_cutoff([*requests, *beside])
+        k = _largest_cutoff([*requests, *beside])
 
         async def evaluated(request: ScoreRequest) -> list[list[Outcome]]:
-            return await self._outcomes_of(pipelines, evalset, request, k)
+            return await self._outcomes_of(components, evalset, request, k)
 
         timed = [request for request in requests if self._is_time(request)]
         others = [request for request in requests if request not in timed]
@@ -251,7 +266,7 @@ class Session(Rules):
     ) -> list[Outcome]:
         """The outcomes of these examples when generator and judge are asked again, whatever the cache has."""
         terms, score = resolve(request, self.registry.scores)
-        pipeline = self.pipelines.anew(components, self._context.run)
+        pipeline = self.pipelines.anew(self.pipeline(components, request), self._context.run)
 
         async def evaluated() -> list[Outcome]:
             return await score.evaluate(pipeline, examples, terms)
@@ -287,10 +302,10 @@ class Session(Rules):
         self, components: Components, evalset: EvalSet, requests: Sequence[ScoreRequest]
     ) -> list[RagevalError]:
         """Count in the gateway's usage what the scores would ask; return the errors that prevented it."""
-        pipelines, k = self.pipelines.repeated(components), _largest_cutoff(requests)
+        k = _largest_cutoff(requests)
 
         async def counted(request: ScoreRequest) -> None:
-            await self._outcomes_of(pipelines, evalset, request, k)
+            await self._outcomes_of(components, evalset, request, k)
 
         return [error for error in self._each(requests, counted).values() if error is not None]
 
@@ -325,7 +340,8 @@ class Session(Rules):
 
     def answer(self, components: Components, asked: Asked, k: int) -> str:
         """The generator's answer from the first k retrieved documents."""
-        return self.loop.run(self.pipelines.of(components).answer(_asked("question", asked), _cutoff(k)))
+        [pipeline, *_] = self.pipelines.drawing(components, Drawing(self.settings.temperature))
+        return self.loop.run(pipeline.answer(_asked("question", asked), _cutoff(k)))
 
     def close(self) -> str | None:
         """Close connections, processes and files; return the user's code where that blocked it for too long."""
@@ -408,9 +424,10 @@ class Session(Rules):
         return dict(zip(requests, self.loop.run(every()), strict=True)) if requests else {}
 
     async def _outcomes_of(
-        self, pipelines: Sequence[Pipeline], evalset: EvalSet, request: ScoreRequest, k: int
+        self, components: Components, evalset: EvalSet, request: ScoreRequest, k: int
     ) -> list[list[Outcome]]:
-        """The outcomes in the first pipeline and, where the score asks models, in its repeats."""
+        """The outcomes in the first pipeline and, where the score asks models, in its draws and repeats."""
+        pipelines = self.pipelines.drawing(components, self._drawing(components, request))
         terms, score = resolve(request, self.registry.scores, k=k)
         asked = pipelines if score.dependencies else pipelines[:1]
         return await gather_all(self._evaluated(each, evalset, terms, score) for each in asked)

@@ -5,7 +5,7 @@ from contextlib import suppress
 from importlib.metadata import version
 from typing import Any, Final
 
-from pytest_rageval.calibration import Bounds
+from pytest_rageval.calibration import Bounds, Calibration
 from pytest_rageval.config import Settings
 from pytest_rageval.conversation import conversation_text, history_of
 from pytest_rageval.errors import RagevalError
@@ -18,6 +18,7 @@ from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.model import EvalSet
 from pytest_rageval.reports.results import Notes, error_entry, evalset_entry, score_entry
 from pytest_rageval.scores import Outcome, Score, Spec
+from pytest_rageval.session.calibration_gate import corrected_by
 from pytest_rageval.session.pipelines import Components, MarkedTest
 from pytest_rageval.session.plain_data import Writer
 from pytest_rageval.session.rules import request_of
@@ -31,7 +32,7 @@ FORMAT: Final = 1
 
 JUDGING: Final = (
     "comparator", "match_share", "judge_votes", "both_orders", "max_unscored", "require_baseline", "family",
-    "inconclusive", "repeat", "sample", "seed",
+    "inconclusive", "repeat", "sample", "seed", "cutoffs", "draws", "llm_reteval_draws",
 )  # fmt: skip
 """The settings that verdicts depend on."""
 
@@ -107,13 +108,16 @@ class ShardRecord:
     def calibrations(self, thresholds: Sequence[Threshold]) -> None:
         """Ask the judge about people's labels, in the first shard alone: they are no questions of the set."""
         option = self._session.settings.calibration
-        asked: list[tuple[str | Any, str | None]] = []
+        corrected: dict[tuple[str | Any, str | None], set[str]] = {}
         for marker in reversed(self._test.markers("rageval_calibration")):
             bounds = Bounds.parse(marker.args, marker.kwargs)
-            asked.append((bounds.labels, bounds.comparator))
-        if option is not None:
-            asked += [(option, each.comparator) for each in thresholds if self._is_corrected(each)]
-        for source, comparator in dict.fromkeys(asked) if self._index == 1 else ():
+            corrected[bounds.labels, bounds.comparator] = {"answers", "pairs", "passages"}
+        for each in thresholds if option is not None else ():
+            kind = corrected_by(self._session, each)
+            if kind is not None:
+                # As in `CalibrationGate.by_option`: retrieved passages have been judged.
+                corrected.setdefault((option, each.comparator), set()).update({kind} - {"passages"})
+        for (source, comparator), kinds in corrected.items() if self._index == 1 else ():
             labels = self._session.sources.labels(source, bases=self._test.bases)
             run = self._session.pipelines.of(self._components)
             found = {
@@ -122,7 +126,11 @@ class ShardRecord:
                 "comparison": run.comparison(comparator).text,
             }
             try:
-                calibration = self._session.calibrate(self._components, labels, comparator)
+                calibration = (
+                    self._session.calibrate(self._components, labels, comparator)
+                    if labels.kind in kinds
+                    else Calibration(labels, ())
+                )
             except RagevalError as error:
                 self.problems.append(str(error))
                 self._calibrations.append({**found, "error": str(error)})
@@ -186,10 +194,6 @@ class ShardRecord:
             found["rankings"] = self._rankings()
         return {**found, "table": self._writer.table}
 
-    def _is_corrected(self, threshold: Threshold) -> bool:
-        definition = self._session.definition(ScoreRequest(threshold.spec))
-        return definition.verdicts and not threshold.where and threshold.by is None
-
     def _rankings(self) -> list[list[Any]]:
         """What was retrieved for examples whose scores do not say it, by the example's place."""
         run = self._session.pipelines.of(self._components)
@@ -221,7 +225,7 @@ class ShardRecord:
                 "name": name,
                 "asks": None if score.asks is None else sorted(score.asks),
                 "scale": self._writer.plain(score.scale),
-                "verdicts": score.verdicts,
+                "corrected_by": score.corrected_by,
                 "pooled": isinstance(score.evaluate, PluginScore),
             }
         }

@@ -13,6 +13,9 @@ __all__ = ["prediction_powered_mean"]
 
 Array = npt.NDArray[np.float64]
 
+ENOUGH: Final = 50
+"""Labelled items from which on values between the ends of the scale show their own spread."""
+
 ALIKE: Final = 1e-9  # scores that differ by less are equal but for rounding
 
 
@@ -46,7 +49,9 @@ def prediction_powered_mean(
         The interval counts four more labelled items, one for each pair of the scale's ends, as Agresti and Coull's
         does for a proportion, and is extended to the mean where that is beyond it. Without them, few labels on which
         people and judge agree by chance give an interval of no width; with them it is rather too wide for few items.
-        The mean does not count them.
+        The mean does not count them. From 50 labelled items on, of which some have values between the ends and people
+        and judge do not agree on all, none is added, since four items at the ends would outweigh the spread of the
+        others; the interval is then Student's with n - 2 degrees of freedom.
 
     Raises:
         ValueError: human and judge are not of one length, or a score is outside the scale.
@@ -69,9 +74,16 @@ def prediction_powered_mean(
     if not len(y) or len(rest) < 2:  # noqa: PLR2004 - a variance needs two
         return None
     value, _ = _corrected(y, f, rest)
-    centre, margin = _corrected(
-        np.append(y, [low, low, high, high]), np.append(f, [low, high, low, high]), rest
-    )
+    if len(y) < ENOUGH or np.isin([y, f], scale).all() or np.abs(y - f).max() < ALIKE:
+        more_y, more_f = np.append(y, [low, low, high, high]), np.append(f, [low, high, low, high])
+        centre, margin = _corrected(more_y, more_f, rest)
+    else:
+        # Less to import than scipy.stats.
+        from scipy.special import stdtrit  # noqa: PLC0415
+
+        freedom = len(y) - 2
+        centre, margin = _corrected(y, f, rest)
+        margin *= float(stdtrit(freedom, 0.975)) / Z95 * sqrt((len(y) - 1) / freedom)
     ends = min(value, centre - margin), max(value, centre + margin)
     return Estimate(*(float(np.clip(x, low, high)) for x in (value, *ends)))
 

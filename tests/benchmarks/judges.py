@@ -21,7 +21,7 @@ from pytest_rageval.config import Settings
 from pytest_rageval.llm.messages import Request
 from pytest_rageval.session import Session
 from tests.benchmarks.comparators import show, table
-from tests.reference.test_canonical_kappa import _Judged, _judged
+from tests.judged_answers import Judged, openqa_eval
 
 ITEMS = 150
 
@@ -36,7 +36,7 @@ SHOTS = (
 """Worked verdicts; their facts are invented."""
 
 
-def prompt(item: _Judged) -> str:
+def prompt(item: Judged) -> str:
     """A page of verdicts to continue."""
     worked = "".join(f"{_asked(*shot)} {verdict}\n\n" for *shot, verdict in SHOTS)
     return (
@@ -52,7 +52,7 @@ def _asked(question: str, references: Sequence[str], answer: str) -> str:
     )
 
 
-async def verdict(session: Session, item: _Judged) -> bool:
+async def verdict(session: Session, item: Judged) -> bool:
     """What the embedded model says."""
     server, model = session.models.generating()
     request = Request(
@@ -70,7 +70,7 @@ async def verdict(session: Session, item: _Judged) -> bool:
 
 def main(cache: Path, items: int) -> None:
     """Print the table."""
-    judged = _judged()
+    judged = openqa_eval()
     sample = random.Random(0).sample(judged, min(items, len(judged)))
     session = Session(Settings(cache_dir=cache, timeout=600.0, model="embedded"))
 

@@ -322,6 +322,15 @@ def test_systems_battle_each_other(three, llm):
     )
 
 
+def test_systems_battle_by_answers_of_the_same_temperature(three, llm):
+    """Those that were scored: nothing is generated again for battles."""
+    options = ("--rageval-temperature=0", "--rageval-report=report.json")
+    three.run(*options, "--rageval-arena-pairs=18").assert_outcomes(passed=3)
+    assert sum(_pairs(three)["bad@1", "good@1"]) == 6
+    answering = [each for each in llm.requests if "Answer 1:" not in each["messages"][0]["content"]]
+    assert {each["temperature"] for each in answering} == {0.0}
+
+
 def test_each_eval_set_has_all_battles(three):
     """Systems of another set are no rivals, and take no share."""
     three.evalset(3, "few.jsonl", reference="That is a long story.")

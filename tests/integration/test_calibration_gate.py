@@ -7,6 +7,7 @@ import pytest
 
 from pytest_rageval.stats.prediction_powered import prediction_powered_mean
 from tests.integration.conftest import Project
+from tests.integration.test_shards import document, merge, shards
 from tests.llm_server import LLMServer, clerk
 
 pytestmark = pytest.mark.slow
@@ -210,3 +211,86 @@ def test_pairs_without_a_judge_that_prefers(judged: Project) -> None:
     result = judged.run()
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["*rageval_judge lacks the method prefer(question, first, second)*"])
+
+
+RELEVANT = "helps to answer"
+"""Words of the judge's prompt about passages."""
+
+
+def passage_labels(project: Project, *, questions: int) -> None:
+    """Of the passage that is found for each of the first questions; people find every other one relevant."""
+    records = [
+        {
+            "question": f"What is the code of item-{n}?",
+            "passage": f"Of all things, item-{n} has the code c{n}x.",
+            "human": n % 2,
+        }
+        for n in range(1, questions + 1)
+    ]
+    (project.path / "labels.jsonl").write_text("\n".join(map(json.dumps, records)), encoding="utf-8")
+
+
+@pytest.mark.parametrize("way", ["marker", "option"])
+def test_a_measure_of_relevance_is_corrected_by_labels_of_passages(
+    judged: Project, llm: LLMServer, way: str
+) -> None:
+    """By marker, with the judge's agreement, and by option, which asks no more than the score; answers are left raw."""
+    llm.model = lambda prompt: "yes" if RELEVANT in prompt else mild(prompt)
+    judged.evalset(20)
+    passage_labels(judged, questions=10)
+    judged.test(
+        (MARKER.format(bounds="min_accuracy=0.5") if way == "marker" else "")
+        + "@pytest.mark.rageval_threshold('relevance.p@1', min=0.5)\n"
+        "@pytest.mark.rageval_threshold('answer.correct@1', min=0)\n"
+        "def test_gate(): pass\n"
+    )
+    option = ["--rageval-calibration=labels.jsonl"] if way == "option" else []
+    result = judged.run("--rageval-report=report.json", *option)
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "*relevance.p@1: corrected for the judge's errors: 0.500 [[]*[]], if the 10 labelled questions are a *"
+        ]
+    )
+    test = json.loads((judged.path / "report.json").read_text())["tests"][0]
+    relevance, correct = test["scores"]
+    expected = prediction_powered_mean([n % 2 for n in range(1, 11)], [1] * 10, [1] * 10)
+    assert expected is not None
+    assert relevance["mean"] == 1
+    assert relevance["corrected"] == {
+        "mean": expected.value,
+        "ci95": [expected.low, expected.high],
+        "labels": 10,
+        "incomplete": 0,
+    }
+    assert "corrected" not in correct
+    assert [entry["agreement"]["accuracy"]["value"] for entry in test.get("calibration", ())] == (
+        [0.5] if way == "marker" else []
+    )
+    assert sum(RELEVANT in str(request) for request in llm.requests) == 20
+
+
+@pytest.mark.parametrize("way", ["marker", "option"])
+def test_shards_correct_as_one_run(judged: Project, llm: LLMServer, way: str) -> None:
+    """Labels of passages, which only the first shard reads, beside a score of answers that they do not correct."""
+    llm.model = lambda prompt: "yes" if RELEVANT in prompt else mild(prompt)
+    judged.evalset(8)
+    passage_labels(judged, questions=5)
+    judged.test(
+        (MARKER.format(bounds="min_accuracy=0.1") if way == "marker" else "")
+        + "@pytest.mark.rageval_threshold('answer.correct@1', min=0)\n"
+        "@pytest.mark.rageval_threshold('relevance.p@1', min=0.5)\n"
+        "def test_gate(): pass\n"
+    )
+    option = ["--rageval-calibration=labels.jsonl"] if way == "option" else []
+    judged.run("--rageval-report=whole.json", *option)
+    asked = len(llm.requests)
+    names = shards(judged, 2, *option)
+    assert merge(judged, *names, "--report", "merged.json") == 0
+    whole, merged = (
+        [score.get("corrected") for score in document(judged, name)["tests"][0]["scores"]]
+        for name in ("whole.json", "merged.json")
+    )
+    assert whole == merged
+    assert [one is not None for one in whole] == [False, True]
+    assert len(llm.requests) == asked

@@ -83,7 +83,7 @@ def test_requests_in_flight_are_limited(project, llm):
         ([], "rageval: generator embedded model, answers compared in canonical form *smoke-test quality*"),
         (
             ["--rageval-model=m", "--rageval-base-url=http://h/v1/"],
-            "rageval: generator m at http://h/v1, answers judged by m",
+            "rageval: generator m at http://h/v1 (temperature 0.5), answers judged by m",
         ),
         (
             ["--rageval-judge-model=j", "--rageval-model=embedded"],

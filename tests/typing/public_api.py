@@ -17,6 +17,7 @@ from pytest_rageval import (
     PooledRetriever,
     Rageval,
     Ranking,
+    RewriteRetriever,
     Score,
     SentenceEncoder,
     TraceRun,
@@ -54,6 +55,7 @@ async def are_retrievers(query: str, k: int, rageval_llm: LLM) -> Sequence[Docum
         await HyDERetriever(dense, rageval_llm)(query, k),
         await FeedbackRetriever(dense, rageval_llm, passages=3)(query, k),
         await FusionRetriever(BM25Retriever(["a text"]), rageval_llm, n=4, rrf_k=60)(query, k),
+        (await RewriteRetriever(dense, rageval_llm, temperature=0.3)(query, k)).documents,
         *dense.search_many([query], k),
     ]
     return reciprocal_rank_fusion(rankings, k=60)

@@ -38,6 +38,12 @@ def test_nothing_said_is_the_default() -> None:
         ("max_unscored", "0", "1", (0.0, 1.0, 0.05)),
         ("match_share", "1", "0.3", (1.0, 0.3, 0.5)),
         ("seed", "7", "8", (7, 8, 0)),
+        ("temperature", "0", "1.5", (0.0, 1.5, None)),
+        ("draws", "5", "2", (5, 2, 1)),
+        ("llm_reteval_temperature", "0", "1", (0.0, 1.0, None)),
+        ("llm_reteval_draws", "5", "1", (5, 1, 3)),
+        ("encoder", "roberta-large@17", "m", ("roberta-large@17", "m", None)),
+        ("bleu_smoothing", "none", "exp", ("none", "exp", "exp")),
         ("repeat", "3", "5", (3, 5, 1)),
         ("update_baseline", "true", "no", (True, False, False)),
         ("require_baseline", "off", "1", (False, True, False)),
@@ -198,6 +204,11 @@ def test_absolute_paths_stay() -> None:
         ("max_unscored", "5%", "a share between 0 and 1"),
         ("match_share", "0", "a share above 0, at most 1"),
         ("match_share", "1.1", "a share above 0, at most 1"),
+        ("temperature", "-0.1", "a number, at least 0"),
+        ("temperature", "inf", "a number, at least 0"),
+        ("llm_reteval_draws", "0", "a whole number, at least 1"),
+        ("encoder", "m@0", "a model, or one with a layer from 1, such as roberta-large@17"),
+        ("bleu_smoothing", "some", "exp or none"),
         ("refresh", "maybe", "true or false"),
         ("record", "2", "true or false"),
         ("seed", "x", "a whole number"),
@@ -230,6 +241,15 @@ def test_a_switch_reads_usual_words(word: str, *, expected: bool) -> None:
     assert _resolve(ini={"refresh": word}).refresh is expected
 
 
+@pytest.mark.parametrize("name", ["temperature", "llm_reteval_temperature"])
+def test_two_temperatures_are_one_too_many(name: str) -> None:
+    """Parameters replace the package's own, and an option names another."""
+    with pytest.raises(
+        InputError, match=rf"--rageval-{name.replace('_', '-')} and the parameters .* leave one out"
+    ):
+        _resolve({"model": "m", name: "0"}, {"parameters": '{"temperature": 0.3}'})
+
+
 def test_recording_needs_a_cassette() -> None:
     """Without a file to write to, recording is an error that says which option to add."""
     with pytest.raises(InputError, match=r"add --rageval-cassette FILE"):
@@ -253,21 +273,31 @@ SMOKE = "[embedded models: smoke-test quality]"
             "j",
             f"generator embedded model, answers judged by j {SMOKE}",
         ),
-        ({"model": "m"}, False, "m", "generator m, answers judged by m"),
-        ({"model": "m", "judge_model": "j"}, False, "j", "generator m, answers judged by j"),
-        ({"model": "m", "judge_votes": 3}, False, "m", "generator m, answers judged by m in 3 votes"),
+        ({"model": "m"}, False, "m", "generator m (temperature 0.5), answers judged by m"),
+        (
+            {"model": "m", "judge_model": "j"},
+            False,
+            "j",
+            "generator m (temperature 0.5), answers judged by j",
+        ),
+        (
+            {"model": "m", "judge_votes": 3},
+            False,
+            "m",
+            "generator m (temperature 0.5), answers judged by m in 3 votes",
+        ),
         (
             {"model": "m", "judge_model": "a,b, c"},
             False,
             "a, b, c",
-            "generator m, answers judged by a, b, c together",
+            "generator m (temperature 0.5), answers judged by a, b, c together",
         ),
         ({"judge_votes": 3}, True, None, f"generator embedded model, {CANONICAL} {SMOKE}"),
         (
             {"model": "m", "base_url": "http://x/v1"},
             False,
             "m",
-            "generator m at http://x/v1, answers judged by m",
+            "generator m at http://x/v1 (temperature 0.5), answers judged by m",
         ),
         (
             {"api_key": "k"},
@@ -292,6 +322,32 @@ def test_an_even_number_of_judges_is_refused(models: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("given", "drawn"),
+    [
+        ({"temperature": 0.0}, "m (temperature 0; llm_reteval: temperature 0.5), "),
+        ({"draws": 3, "llm_reteval_draws": 1}, "m (temperature 0.5, 3 draws; llm_reteval: 1 draw), "),
+        (
+            {"llm_reteval_temperature": 1.0, "llm_reteval_draws": 5},
+            "; llm_reteval: temperature 1, 5 draws), ",
+        ),
+        ({"parameters": {"temperature": 0.9}}, "generator m (temperature 0.9), "),
+        ({"parameters": {"temperature": None}}, "generator m, "),
+        (
+            {"model": "embedded", "temperature": 0.7},
+            "model (temperature 0.7; llm_reteval: temperature 0), ",
+        ),
+        (
+            {"model": "embedded", "draws": 2, "temperature": 0.0},
+            "embedded model (temperature 0, 2 draws), ",
+        ),
+    ],
+)
+def test_how_answers_are_drawn_is_in_the_header(given: dict[str, Any], drawn: str) -> None:
+    """For LLM-retEval where it differs from the rest; the embedded model's default is not named."""
+    assert drawn in Settings(**{"model": "m", **given}).in_force()
+
+
+@pytest.mark.parametrize(
     ("given", "told"),
     [
         ({"comparator": "judge"}, "answers compared in canonical form ["),
@@ -312,6 +368,10 @@ def test_what_is_in_force_as_data() -> None:
     given = Settings(model="m", base_url="http://me:secret@x/v1", comparator="judge or em", seed=3)
     assert given.entry() == {
         "generator": "m at http://x/v1",
+        "temperature": 0.5,
+        "draws": 1,
+        "llm_reteval_temperature": 0.5,
+        "llm_reteval_draws": 3,
         "judge": "m",
         "judge_votes": 1,
         "both_orders": False,
@@ -321,6 +381,10 @@ def test_what_is_in_force_as_data() -> None:
     }
     assert Settings().entry() == {
         "generator": "embedded model",
+        "temperature": 0.0,
+        "draws": 1,
+        "llm_reteval_temperature": 0.0,
+        "llm_reteval_draws": 3,
         "judge": "canonical",
         "judge_votes": 1,
         "both_orders": False,

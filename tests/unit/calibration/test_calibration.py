@@ -1,6 +1,6 @@
 """A judge beside people: agreement, ceiling, disagreements, corrected means."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -8,9 +8,15 @@ import pytest
 
 from pytest_rageval.calibration import Bounds, Calibration, rule_on
 from pytest_rageval.errors import InputError
-from pytest_rageval.evalsets.human_labels import HumanLabels, LabelledAnswer, LabelledPair, Scale
-from pytest_rageval.model import Example
-from pytest_rageval.reports.judge_calibration import agreement_with_people, calibration_lines
+from pytest_rageval.evalsets.human_labels import (
+    HumanLabels,
+    LabelledAnswer,
+    LabelledPair,
+    LabelledPassage,
+    Scale,
+)
+from pytest_rageval.model import Document, Example, Ranking
+from pytest_rageval.reports.judge_calibration import agreement_with_people, calibration_lines, corrected_entry
 from pytest_rageval.scores import Evidence, Outcome, Score
 from pytest_rageval.stats.agreement import accuracy, cohen_kappa, pearson
 from pytest_rageval.stats.prediction_powered import prediction_powered_mean
@@ -124,7 +130,7 @@ def test_a_mean_is_corrected_by_the_labels() -> None:
     human, judge = [YES, NO, NO, NO] * 5, [0.9, 0.6, NO, NO] * 5
     found = calibration("yes/no", human, judge)
     expected = prediction_powered_mean(human, judge, [1, 0.5, 1, 0])
-    assert found.corrected(scored(1, 0.5, None, 1, 0)) == expected
+    assert found.corrected(scored(1, 0.5, None, 1, 0)) == (expected, 20, None)
     assert expected is not None
     assert expected.value < 0.5
 
@@ -133,7 +139,7 @@ def test_an_answer_that_is_labelled_counts_once() -> None:
     """With its label, and not among the unlabelled."""
     found = calibration("yes/no", [YES, NO] * 5, [YES, NO] * 5)
     score = scored(1, 0, 1, answers=["answer to q0", "answer to q0"])
-    assert found.corrected(score) == prediction_powered_mean([1, 0] * 5, [1, 0] * 5, [0, 1])
+    assert found.corrected(score) == (prediction_powered_mean([1, 0] * 5, [1, 0] * 5, [0, 1]), 10, None)
 
 
 def test_a_slice_is_not_corrected() -> None:
@@ -145,6 +151,85 @@ def test_a_slice_is_not_corrected() -> None:
 def test_pairs_correct_nothing() -> None:
     """A preference is no verdict on an answer."""
     assert calibration("pairwise", [1.0, -1.0], [1.0, 1.0]).corrected(scored(1, 0)) is None
+
+
+JUDGED = {
+    "q0": (1, 1),
+    "q1": (1, 0),
+    "q2": (1, 1),
+    "q3": (0, 1),
+    "u0": (1, 1),
+    "u1": (0, 1),
+    "u2": (1, 1),
+} | {
+    "u3": (0, 0),
+    "u4": (1, 0),
+    "u5": (1, 1),
+}
+"""The judge's labels of two passages a question."""
+
+
+def labelled_passages(people: Mapping[str, Sequence[tuple[float | None, ...]]]) -> Calibration:
+    """Labels of the first passages of some questions, each by several annotators; the judge is not asked."""
+    passages = tuple(
+        LabelledPassage(Example(f"{name}-{rank}", f"question {name}"), f"passage  {rank} of {name}", label)
+        for name, labels in people.items()
+        for rank, label in enumerate(labels)
+    )
+    return Calibration(HumanLabels("labels.jsonl", "yes/no", passages=passages), ())
+
+
+def ranked(measure: str, value: Callable[[tuple[float, ...]], float]) -> Score:
+    """A score over the judge's labels."""
+    outcomes = []
+    for name, labels in JUDGED.items():
+        documents = tuple(Document(f"passage {rank} of {name}") for rank in range(2))
+        evidence = Evidence(Ranking(f"question {name}", documents), labels=labels)
+        outcomes.append(Outcome(Example(name, f"question {name}"), value(labels), evidence=evidence))
+    return Score(measure, outcomes)
+
+
+def test_a_ranking_measure_is_corrected_by_labels_of_passages() -> None:
+    """By hand: people give .5, 0, 1, .5, the judge 1, .5, 1, .5; its other mean is 4/6; the slope is 1, λ = 6/10."""
+    people = {
+        "q0": [(1,), (0,)],
+        "q1": [(0,), (0,)],
+        "q2": [(1,), (1,)],
+        "q3": [(0,), (1,)],
+        "elsewhere": [(1,)],
+    }
+    found = labelled_passages(people).corrected(ranked("relevance.p@2", lambda labels: sum(labels) / 2))
+    assert found is not None
+    assert (found.labels, found.incomplete) == (4, 0)
+    assert found.estimate is not None
+    assert found.estimate.value == pytest.approx(0.5 + 0.6 * (4 / 6 - 0.75), abs=1e-12)
+    human, judge, rest = [0.5, 0, 1, 0.5], [1, 0.5, 1, 0.5], [1, 0.5, 1, 0, 0.5, 1]
+    assert found.estimate == prediction_powered_mean(human, judge, rest)
+
+
+def test_a_question_without_a_label_of_each_passage_is_not_a_labelled_one() -> None:
+    """Not with a passage that people disagree about, nor with one that they did not see."""
+    people = {
+        "q0": [(1, 1, 0), (0, 0, 0)],
+        "q1": [(0, 1, None), (0, 0, 0)],
+        "q2": [(1, 1, 1)],
+        "q3": [(0, 0, 1)] * 2,
+    }
+    found = labelled_passages(people).corrected(
+        ranked("relevance.mrr@2", lambda labels: labels[0] or labels[1] / 2)
+    )
+    assert found is not None
+    assert (found.labels, found.incomplete) == (2, 2)
+    assert found.estimate == prediction_powered_mean([1, 0], [1, 0.5], [1, 1, 1, 0.5, 1, 0, 1, 1])
+
+
+def test_no_question_with_a_label_of_each_passage() -> None:
+    """There is no mean, and the table says why."""
+    correction = labelled_passages({"q0": [(1,)]}).corrected(ranked("relevance.hit@2", max))
+    assert correction == (None, 0, 1)
+    assert corrected_entry(correction) == {
+        "corrected": {"mean": None, "ci95": None, "labels": 0, "incomplete": 1}
+    }
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ def test_one_score_is_described(name: str, capsys: pytest.CaptureFixture[str]) -
     assert main(["scores", name]) == 0
     out = capsys.readouterr().out
     assert out.startswith("erag.ndcg@k (eRAG)\n  nDCG with the labels as gains.\n")
-    assert "comparator, label" in out
+    assert "comparator, draws, label, temperature" in out
     assert '@pytest.mark.rageval_threshold("erag.ndcg@5", min=…)' in out
 
 
@@ -66,5 +66,5 @@ def test_json_has_all_of_it(capsys: pytest.CaptureFixture[str]) -> None:
         "needs": ["reference answers"],
         "models": ["generator"],
         "extra": "overlap",
-        "keywords": [],
+        "keywords": ["draws", "temperature"],
     }

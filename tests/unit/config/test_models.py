@@ -211,7 +211,10 @@ def test_the_header_names_the_judges_server_where_it_is_another(resolved) -> Non
             "judge_base_url": "http://me:pw@b/v1?sig=s",
         }
     )
-    assert settings.in_force() == "generator m at http://a/v1, answers judged by j at http://b/v1"
+    assert (
+        settings.in_force()
+        == "generator m at http://a/v1 (temperature 0.5), answers judged by j at http://b/v1"
+    )
     assert settings.entry()["judge"] == "j at http://b/v1"
 
 

@@ -10,6 +10,7 @@ from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets.human_labels import load_labels
 
 ANSWER: dict[str, Any] = {"question": "Where?", "references": ["Tulsa"], "prediction": "tulsa", "human": True}
+PASSAGE: dict[str, Any] = {"question": "Where?", "passage": "Tulsa is a town.", "human": True}
 PAIR: dict[str, Any] = {"question": "Why?", "first": "so", "second": "thus", "human": 1}
 
 
@@ -53,6 +54,17 @@ def test_labels_of_pairs(tmp_path: Path) -> None:
     ]
 
 
+def test_labels_of_passages(tmp_path: Path) -> None:
+    """Yes or no, one or one an annotator; another passage to the same question is another item."""
+    records = [PASSAGE | {"human": [True, 0]}, PASSAGE | {"passage": "It is far.", "human": [None, False]}]
+    found = load_labels(written(tmp_path, *records))
+    assert (found.scale, found.kind, found.answers, found.pairs) == ("yes/no", "passages", (), ())
+    assert [(each.passage, each.human) for each in found.passages] == [
+        ("Tulsa is a town.", (1.0, 0.0)),
+        ("It is far.", (None, 0.0)),
+    ]
+
+
 def test_answers_that_differ_in_anything_read_are_other_items(tmp_path: Path) -> None:
     """Another question, prediction or reference is another judgement."""
     others = ({"question": "Who?"}, {"prediction": "Rome"}, {"references": ["Rome"]})
@@ -80,6 +92,16 @@ def test_answers_that_differ_in_anything_read_are_other_items(tmp_path: Path) ->
         ([PAIR | {"human": True}], '"human" is True.\nWrite 1 where the first'),
         ([PAIR | {"human": 3}], '"human" is 3'),
         ([ANSWER, PAIR], "labelled answers and labelled pairs are mixed, as labels.jsonl line "),
+        (
+            [PAIR, PASSAGE, PAIR | {"second": "hm"}],
+            "pairs and labelled passages are mixed, as labels.jsonl line 2",
+        ),
+        ([PASSAGE | {"human": 0.5}], '"human" is 0.5.\nA passage is relevant or not: write true or false'),
+        ([PASSAGE | {"passage": " "}], '"passage" is an empty text'),
+        (
+            [PASSAGE, PASSAGE | {"passage": " Tulsa is a  town."}],
+            "line 2: the same passage to the same question",
+        ),
         (
             [ANSWER | {"id": "a"}, ANSWER | {"id": "a"}],
             'line 2: the id "a" is already that of labels.jsonl line 1',

@@ -72,3 +72,25 @@ def test_the_tokens_of_the_passages_are_those_of_the_first_k(world) -> None:
 def test_the_k_of_a_ranking_is_the_number_that_was_asked_for() -> None:
     """Whether there were fewer documents or more."""
     assert [Ranking.of("q", _documents("a", "b"), k).k for k in (1, 2, 3)] == [1, 2, 3]
+
+
+def test_the_generator_answers_the_question_that_the_retriever_names(
+    world, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Short, long and cited answers; the judge compares by the user's question."""
+    world.explained["text of a"] = world.cited["text of a"] = "said"
+    found = Retrieval(_documents("a"), question="rewritten")
+    monkeypatch.setattr(world, "retrieve", lambda _query, _k: found)
+    world.run = world.made()
+    world.evaluate("answer.correct@1", Example("q", "asked", answers=("wanted",)))
+    for answer in (world.run.cited_answer, world.run.long_answer):
+        world.loop.run(answer("asked", 1))
+    named = {what[:2] for what in world.asked}
+    assert named == {(part, "rewritten") for part in ("generate", "cite", "explain")} | {("compare", "asked")}
+
+
+def test_a_question_in_place_of_the_users_is_a_text(world, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(world, "retrieve", lambda _query, _k: Retrieval(_documents("a"), question=["x"]))
+    world.run = world.made()
+    [outcome] = world.evaluate("recall@1", EXAMPLE)
+    assert outcome.unscored == "rageval_retriever returned question=['x']"

@@ -13,8 +13,6 @@ from pytest_rageval.prompts.rendering import (
     few_shot_long_answer_prompt,
     few_shot_prompt,
     few_shot_question_prompt,
-    passage_prompt,
-    searches_prompt,
 )
 from pytest_rageval.prompts.templates import (
     ABSTENTION,
@@ -164,17 +162,24 @@ def test_other_words_ask_the_same(name: str) -> None:
 
 def test_the_passage_prompt_ends_where_the_passage_begins() -> None:
     """After worked examples that each end with a blank line: by it a base model knows where to stop."""
-    prompt = passage_prompt(QUESTION)
+    prompt = OWN.hypothetical_passage(QUESTION)
     assert prompt.endswith(f"\n\nQuestion: {QUESTION}\nPassage:")
     assert prompt.count("\nPassage:") == len(SEARCH_EXAMPLES) + 1
     for question, passage, _ in SEARCH_EXAMPLES:
         assert f"\n\nQuestion: {question}\nPassage: {passage}\n\n" in prompt
 
 
+def test_the_passage_prompt_may_do_without_examples() -> None:
+    """Zero-shot, as published."""
+    prompt = OWN.hypothetical_passage(QUESTION, worked=False)
+    assert prompt.count("Question: ") == 1
+    assert prompt.endswith(f".\n\nQuestion: {QUESTION}\nPassage:")
+
+
 @pytest.mark.parametrize("n", [1, 2, 4, 9])
 def test_the_searches_prompt_asks_for_n_queries(n: int) -> None:
     """In words, and by worked examples of as many, or of four; the first number stands already."""
-    prompt = searches_prompt(QUESTION, n)
+    prompt = OWN.search_queries(QUESTION, n)
     assert f"Write {n} different search queries" in prompt
     assert prompt.endswith(f"\n\nQuestion: {QUESTION}\nSearch queries:\n1.")
     *worked, _ = prompt.split("\n\n")[1:]

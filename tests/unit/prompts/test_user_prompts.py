@@ -10,7 +10,7 @@ from pytest_rageval.errors import InputError
 from pytest_rageval.generator import LLMGenerator
 from pytest_rageval.llm.servers import RemoteServer
 from pytest_rageval.prompts.rendering import OWN, prompts_of, read_templates
-from pytest_rageval.prompts.templates import CRITERIA, TEMPLATES
+from pytest_rageval.prompts.templates import CRITERIA, PLACEHOLDER, TEMPLATES, UNQUOTED
 
 SERVER = RemoteServer("http://here/v1")
 
@@ -24,6 +24,9 @@ METHODS = {
     "relevance": lambda prompts: prompts.relevance("Q1", "T1"),
     "sufficiency": lambda prompts: prompts.sufficiency("Q1", ["T1"]),
     "preference": lambda prompts: prompts.preference("Q1", "T1", "T2"),
+    "hypothetical_passage": lambda prompts: prompts.hypothetical_passage("T1"),
+    "search_queries": lambda prompts: prompts.search_queries("T1", 3),
+    "better_query": lambda prompts: prompts.better_query("Q1", ["T1"]),
     "nugget_support": lambda prompts: prompts.support("Q1", ["T1"], "T2"),
     "nuggets": lambda prompts: prompts.nuggets("Q1", ["T1"]),
     **{
@@ -52,7 +55,8 @@ def test_prompts_without_fences_differ_in_these_alone(name: str, mark: str) -> N
     """Also a user's, whether they speak of the mark or not; and what replies depend on is another prompt."""
     own = prompts_of({name: mark + TEMPLATES[name].replace("{mark}", "")}, "here")
     fenced, bare = METHODS[name](own), METHODS[name](own.without_fences())
-    assert re.search("[0-9a-f]{12}", fenced)
+    quotes = bool(mark) or not set(PLACEHOLDER.findall(TEMPLATES[name])) <= UNQUOTED
+    assert bool(re.search("[0-9a-f]{12}", fenced)) == quotes
     assert not re.search("[0-9a-f]{12}", bare)
     assert "T1" in bare
     assert set(bare.splitlines()) <= set(fenced.splitlines())
@@ -110,6 +114,15 @@ def test_what_cannot_be_used_is_told_with_what_can(given: object, said: str) -> 
     with pytest.raises(InputError) as caught:
         prompts_of(given, "here")
     assert str(caught.value).startswith(said)
+
+
+def test_worked_examples_may_be_left_out() -> None:
+    """Of the prompts that have some: zero-shot, say."""
+    own = prompts_of(
+        {"hypothetical_passage": "Answer: {question}", "search_queries": "{n} for {question}:"}, "here"
+    )
+    assert own.hypothetical_passage("Q1") == "Answer: Q1"
+    assert own.search_queries("Q1", 2) == "2 for Q1:"
 
 
 def test_a_file_of_prompts(tmp_path: Path) -> None:

@@ -5,9 +5,11 @@ from typing import Any
 
 import pytest
 
+from pytest_rageval.config import Settings
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.gate.verdict import verdict_on
 from pytest_rageval.model import Example
+from pytest_rageval.reports.results import entry_name, models_text
 from pytest_rageval.scores import Evidence, Outcome, Score
 from pytest_rageval.stats.agreement import Tally
 from tests.unit.reports.entries import error_entry, score_entry
@@ -172,3 +174,20 @@ def test_votes_are_in_the_entry_where_there_were_any(score: Score) -> None:
         {"verdicts": 1, "split": 0, "votes": 2, "minority": 0, "unread": 1},
         None,
     ]
+
+
+def test_how_answers_were_drawn_is_part_of_the_name() -> None:
+    """As the comparator is: at another temperature it is another score."""
+    name = "answer.f1@5 at temperature 0 in 3 draws"
+    assert entry_name({"spec": "answer.f1@5", "temperature": 0.0, "draws": 3}) == name
+    assert Threshold("answer.f1@5", min=0, temperature=0.0, draws=3).name == name
+
+
+def test_the_line_of_models_says_how_answers_were_drawn() -> None:
+    """For the pages; older reports do not know."""
+    settings = {"generator": "m", "judge": "j", "comparator": "judge"}
+    assert models_text({"settings": settings, "tests": []}) == "generator m, judge j, compared by judge"
+    drawn = Settings(model="m", judge_model="j", temperature=0.2, draws=2).entry()
+    assert models_text({"settings": drawn, "tests": []}).startswith(
+        "generator m (temperature 0.2, 2 draws; llm_reteval: temperature 0.5), judge j"
+    )

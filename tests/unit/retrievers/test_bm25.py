@@ -51,3 +51,21 @@ def test_an_item_without_text_is_refused() -> None:
     """The corpus is read as a retriever's documents are."""
     with pytest.raises(CallableError, match="has no text: int"):
         BM25Retriever(["a", 7])
+
+
+def test_stop_words_are_not_searched_for() -> None:
+    """Neither in documents nor in queries; by default every word counts."""
+    corpus = ["what is it that the", "a tarn", "other words"]
+    query = "What is it? That is a TARN."
+    assert [each.text for each in BM25Retriever(corpus)(query, 1)] == [corpus[0]]
+    for stop_words in ("english", ["what", "Is", "a", "it", "that the"]):
+        best, *rest = BM25Retriever(corpus, stop_words=stop_words)(query, 3)
+        assert best.text == "a tarn"
+        assert [each.score for each in rest] == [0, 0]
+
+
+def test_a_list_of_stop_words_is_english_or_your_own() -> None:
+    with pytest.raises(InputError, match=r"stop_words='german': there is a list for \"english\""):
+        BM25Retriever(["a"], stop_words="german")
+    with pytest.raises(InputError, match="1 document without any"):
+        BM25Retriever(["it is"], stop_words="english")

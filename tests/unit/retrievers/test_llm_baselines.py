@@ -9,13 +9,18 @@ import pytest
 from pytest_rageval.errors import PLAN_MARK, CallableError, InputError, Unscored
 from pytest_rageval.llm.api import LLM
 from pytest_rageval.model import Document
-from pytest_rageval.prompts.rendering import passage_prompt, searches_prompt
+from pytest_rageval.prompts.rendering import OWN, prompts_of
 from pytest_rageval.retrievers.dense import DenseRetriever
-from pytest_rageval.retrievers.llm_baselines import FeedbackRetriever, FusionRetriever, HyDERetriever
+from pytest_rageval.retrievers.llm_baselines import (
+    FeedbackRetriever,
+    FusionRetriever,
+    HyDERetriever,
+    RewriteRetriever,
+)
 from tests.llm_server import Cut, Fault, LLMServer
 from tests.unit.retrievers.planar import Planar, Turned
 
-TECHNIQUES = [HyDERetriever, FeedbackRetriever, FusionRetriever]
+TECHNIQUES = [HyDERetriever, FeedbackRetriever, FusionRetriever, RewriteRetriever]
 CORPUS = [Document(f"{angle}", f"d{angle}") for angle in range(0, 180, 10)]
 
 
@@ -43,7 +48,8 @@ def _ids(found: list[Document]) -> list[str | None]:
 
 
 def _run(retriever: Callable[[str, int], object], query: str = "10", k: int = 2) -> list[Document]:
-    return asyncio.run(retriever(query, k))
+    found = asyncio.run(retriever(query, k))
+    return list(getattr(found, "documents", found))
 
 
 def test_hyde_searches_with_the_passage_alone(
@@ -54,7 +60,7 @@ def test_hyde_searches_with_the_passage_alone(
     assert _ids(_run(HyDERetriever(search, ask()))) == ["d90", "d100"]
     assert search.asked == [("perhaps 92", 2)]
     (body,) = llm.requests
-    assert llm.prompts == [passage_prompt("10")]
+    assert llm.prompts == [OWN.hypothetical_passage("10")]
     assert (body["temperature"], body["max_tokens"], body["stop"]) == (0.0, 96, ["\n\n"])
 
 
@@ -74,6 +80,38 @@ def test_feedback_joins_question_knowledge_and_first_passages(
     found = _run(FeedbackRetriever(search, ask(), passages=2), "11", 3)
     assert search.asked == [("11", 2), ("11 [SEP] I know 100 [SEP] 10 [SEP] 20", 3)]
     assert _ids(found) == _ids(DenseRetriever(CORPUS, encoder=Planar())("11 100 10 20", 3))
+
+
+def test_rewriting_searches_with_the_better_query_and_answers_it(
+    llm: LLMServer, ask: Callable[..., LLM], search: Recorded
+) -> None:
+    """The model reads the question and the first passages; what it says around the query is left out."""
+    llm.model = lambda _: '1. "about 92"\nIt is nearer.'
+    retrieval = asyncio.run(RewriteRetriever(search, ask(), passages=2, temperature=0.3)("11", 3))
+    assert search.asked == [("11", 2), ("about 92", 3)]
+    assert (_ids(retrieval.documents), retrieval.question) == (["d90", "d100", "d80"], "about 92")
+    assert llm.prompts == [OWN.better_query("11", ["10", "20"])]
+    assert llm.requests[0]["temperature"] == 0.3
+
+
+def test_prompts_are_those_of_the_user(llm: LLMServer, ask: Callable[..., LLM], search: Recorded) -> None:
+    """As of generators and judges."""
+    client = ask()
+    own = {"hypothetical_passage": "H {question}", "search_queries": "S {n} {question}"}
+    client.prompts = prompts_of({**own, "better_query": "B {question} {passages}"}, "here")
+    llm.model = lambda _: "30"
+    for technique in (HyDERetriever, FusionRetriever, partial(RewriteRetriever, passages=1)):
+        asyncio.run(technique(search, client)("11", 1))
+    hyde, fusion, rewriting = llm.prompts
+    assert (hyde, fusion) == ("H 11", "S 4 11")
+    assert rewriting.startswith("B 11 <passages ")
+
+
+def test_hyde_may_be_zero_shot(llm: LLMServer, ask: Callable[..., LLM], search: Recorded) -> None:
+    llm.model = lambda _: "30"
+    _run(HyDERetriever(search, ask(), zero_shot=True, temperature=0.3))
+    assert llm.prompts == [OWN.hypothetical_passage("10", worked=False)]
+    assert llm.requests[0]["temperature"] == 0.3
 
 
 def test_hyde_and_feedback_share_what_the_model_wrote(
@@ -106,7 +144,7 @@ def test_fusion_asks_for_n_queries_that_differ(
 ) -> None:
     """Sampled, so that they do."""
     _run(FusionRetriever(search, ask(), n=3))
-    assert llm.prompts == [searches_prompt("10", 3)]
+    assert llm.prompts == [OWN.search_queries("10", 3)]
     assert llm.requests[0]["temperature"] == 0.7
 
 
@@ -274,6 +312,11 @@ def test_a_search_that_gives_no_list_is_told(llm: LLMServer, ask: Callable[..., 
     llm.model = lambda _: "20"
     with pytest.raises(InputError, match="given as a list, found NoneType"):
         _run(HyDERetriever(lambda _query, _k: None, ask()))
+
+
+def test_rewriting_needs_a_passage(search: Recorded) -> None:
+    with pytest.raises(InputError, match=r"passages is 0: the model reads the first 1 or more passages"):
+        RewriteRetriever(search, None, passages=0)
 
 
 def test_feedback_of_fewer_than_no_passages_is_refused(search: Recorded) -> None:

@@ -283,3 +283,21 @@ def test_an_unscored_question_has_its_passages_too(session: Session, tmp_path: P
     assert entry["examples"][0]["score"] is None
     assert entry["fingerprint"] == results["fingerprint"]
     assert "questions" not in test.results(describe=True)
+
+
+def test_a_score_without_a_cut_off_takes_those_of_the_run(settings: Settings, tmp_path: Path) -> None:
+    """A threshold holds at each of them; one that needs none, or has one, stays as it is."""
+    session = Session(replace(settings, cutoffs=(1, 3)))
+    marks = (threshold("recall", min=0.5), threshold("ndcg@2", min=0.5), threshold("retrieval.calls", max=3))
+    test = evaluated(session, tmp_path, *marks)
+    assert test.evaluate_markers() == []
+    specs = [entry["spec"] for entry in test.results()["scores"]]
+    assert sorted(specs) == ["ndcg@2", "recall@1", "recall@3", "retrieval.calls"]
+    with pytest.raises(
+        InputError, match=r"one score, and the run has several cut-offs\.\nWrite one of hit@1, hit@3"
+    ):
+        test.score("hit", {})
+    session.close()
+    one = Session(replace(settings, cutoffs=(3,)))
+    assert evaluated(one, tmp_path).score("hit", {}).name == "hit@3"
+    one.close()

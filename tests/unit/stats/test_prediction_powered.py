@@ -129,3 +129,22 @@ def test_the_interval_covers_the_truth() -> None:
         alone += high - low
     assert covered >= 940
     assert widths < 0.85 * alone
+
+
+def test_many_labels_between_the_ends_show_their_own_spread() -> None:
+    """By hand, with Student's quantile of 58 degrees of freedom; from 50 labels on, and unless all agree."""
+    human, judge, rest = [0.2, 0.4, 0.6] * 20, [0.4, 0.4, 0.8] * 20, [0.4, 0.8] * 50
+    found = prediction_powered_mean(human, judge, rest)
+    assert found is not None
+    tuning = 0.75 * 100 / 160
+    residual = np.array(human) - tuning * np.array(judge)
+    spread = (residual.var(ddof=1) / 60 + tuning**2 * np.var(rest, ddof=1) / 100) ** 0.5
+    margin = 2.001717 * (59 / 58) ** 0.5 * spread
+    assert found.value == pytest.approx(0.4 + tuning * (0.6 - 8 / 15), abs=1e-12)
+    assert (found.low, found.high) == pytest.approx((found.value - margin, found.value + margin), abs=1e-6)
+    fewer = prediction_powered_mean(human[:48], judge[:48], rest)
+    assert fewer is not None
+    assert fewer.high - fewer.low > 1.5 * (found.high - found.low)
+    agreeing = prediction_powered_mean(human, human, rest)
+    assert agreeing is not None
+    assert agreeing.high - agreeing.low > 1.3 * (found.high - found.low)

@@ -1,0 +1,306 @@
+"""The tables of the five papers, in small: `python tests/benchmarks/papers.py CACHE [N] [PAPER …]`.
+
+Rows and columns are those of the papers; models, data and size are not, so that no number compares with theirs. The
+embedded model answers the first N (20) questions; the data is found as by `real_data.py`. Below each table stand the
+paper's findings, and whether they hold here: of means, without a test of significance. Where a model must judge, the
+embedded one does, held to the judge's form by a grammar: its verdicts are worth nothing, and findings that rest on them
+are marked. Replies are kept in the folder CACHE. Papers are named by first author and year:
+
+- alinejad2024, LLM-retEval, Tables 1 and 2: NQ-open, a corpus of its gold passages, k = 1, 3, 5;
+- salemi2024, eRAG, Table 1: NQ-open likewise, k = 5, BM25; of its five data sets one. Table 2 is `erag_cost.py`;
+- garigliotti2024, Rel'-recall, Table 1: NQ-open likewise, k = 3, 5, one wanted answer a question, where the paper's
+  has many. Citation precision is one score, since it is the same over both sets;
+- han2024, RAG-QA Arena, Tables 3, 6(A), 9 and 10: two domains of LFRQA, whose sentences stand in for the corpus. Tables
+  4, 5 and 8 need people's labels. 6(A) of the paper's own Table 3 is in `tests/reference`;
+- gulsoy2024, retrieval techniques, Tables 1 and 2 (3 to 6 repeat them for other models): MS MARCO, k = 3.
+"""
+
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from pytest_rageval.config import Settings
+from pytest_rageval.errors import RagevalError
+from pytest_rageval.evaluations.arena import arena_notes
+from pytest_rageval.evaluations.context import ScoreRequest
+from pytest_rageval.evaluations.label_agreement import ANNOTATORS, AgreementRequest
+from pytest_rageval.evaluations.llm_reteval import RECALL_ERRED, triage_notes
+from pytest_rageval.model import EvalSet
+from pytest_rageval.reports.results import score_entry
+from pytest_rageval.reports.systems import ratings_entries, ratings_lines
+from pytest_rageval.retrievers.dense import PooledRetriever
+from pytest_rageval.scores import Score
+from pytest_rageval.session import Components, Session
+from pytest_rageval.session.models import DefaultGenerator, DefaultJudge
+from tests.benchmarks import arena
+from tests.benchmarks.annotators import EmbeddedJudge
+from tests.benchmarks.real_data import ms_marco_pools, nq_open, say
+from tests.benchmarks.techniques import makers
+
+JUDGED = " (by a judge that is none)"
+
+
+class GradeJudge:
+    """The embedded model, which can say nothing but a grade from 1 to 5."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def compare(self, question: str, references: Sequence[str], prediction: str) -> None:
+        """No verdict: this judge compares no answers."""
+
+    async def rate(
+        self, criterion: str, question: str, rated: Sequence[str], against: Sequence[str]
+    ) -> tuple[int, str]:
+        """The grade that it goes on with."""
+        page = (
+            f"Question: {question}\nReference: {' '.join(against)[:2000]}\nText: {' '.join(rated)[:2000]}\n"
+            f"A grade from 1 (bad) to 5 (good) for {criterion.replace('_', ' ')}:"
+        )
+        grammar = {"grammar": 'root ::= " " [1-5]'}
+        reply = await self._session.llm.acomplete(page, temperature=0.0, max_tokens=4, extra_body=grammar)
+        return int(reply.text), "no reasons"
+
+
+def scores(
+    session: Session, parts: Components, evalset: EvalSet, asked: Sequence[ScoreRequest]
+) -> list[Score]:
+    """The scores in the order in which they are asked for; the first error is raised."""
+    found = []
+    for score in session.score(parts, evalset, asked).values():
+        if isinstance(score, RagevalError):
+            raise score
+        found.append(score)
+    return found
+
+
+def rows(head: Sequence[str], cells: Mapping[str, Sequence[float | str | None]]) -> None:
+    """Print a table."""
+    say(f"{'':32}" + "".join(f"{name:>12}" for name in head))
+    for name, values in cells.items():
+        shown = (
+            "-" if value is None else value if isinstance(value, str) else f"{value:.3f}" for value in values
+        )
+        say(f"{name:32}" + "".join(f"{text:>12}" for text in shown))
+
+
+def finding(text: str, *, holds: bool | None) -> None:
+    """Print whether a finding of the paper holds; None where it is undefined here."""
+    say(f"  {'undefined' if holds is None else 'holds' if holds else 'DOES NOT HOLD':14} {text}")
+
+
+def falls(values: Sequence[float]) -> bool:
+    """Whether no value is above the one before it."""
+    return all(one >= other for one, other in pairwise(values))
+
+
+def alone(end: Callable[[Iterable[float]], float], values: Mapping[str, float], name: str) -> bool | None:
+    """Whether this one alone has the highest, or the lowest, value; None where all are equal."""
+    ends = [each for each, value in values.items() if value == end(values.values())]
+    return None if len(ends) == len(values) else ends == [name]
+
+
+def alinejad2024(session: Session, first: int) -> None:
+    """Failures, retriever and answers by k; Spearman's correlation of verdicts with recall."""
+    whole, bm25, _ = nq_open()
+    evalset, ks = EvalSet(f"{whole.name}, first {first}", whole.examples[:first]), (1, 3, 5)
+    parts = Components(bm25, DefaultGenerator(session.models), DefaultJudge(session.models))
+    names = ("recall", "precision", "f1", "llm_reteval", "answer.correct")
+    columns = {}
+    for k in ks:
+        found = scores(session, parts, evalset, [ScoreRequest(f"{name}@{k}") for name in names])
+        notes = triage_notes(found[3])
+        recall_errs = sum(notes["cases"].get(case, 0) for case in RECALL_ERRED)
+        columns[k] = (
+            [recall_errs, sum(notes["cases"].values()) - recall_errs, *map(float, found)],
+            notes["spearman"],
+        )
+    head = [f"@{k}" for k in ks]
+    labels = (
+        "recall failures",
+        "LLM-retEval failures",
+        "Recall@k",
+        "Precision@k",
+        "F1@k",
+        "LLM-retEval",
+        "GPT-Eval",
+    )
+    table = {label: [columns[k][0][place] for k in ks] for place, label in enumerate(labels)}
+    say(f"\nalinejad2024, Table 1 ({evalset.name}, BM25)")
+    rows(head, table)
+    finding("precision and F1 fall with k", holds=falls(table["Precision@k"]) and falls(table["F1@k"]))
+    finding("failures of recall become fewer with k", holds=falls(table["recall failures"]))
+    gaps = [
+        [abs(one - other) for one, other in zip(table[name], table["GPT-Eval"], strict=True)]
+        for name in ("LLM-retEval", "Recall@k")
+    ]
+    finding("LLM-retEval is closer to correctness than recall is", holds=sum(gaps[0]) < sum(gaps[1]))
+    spearman = {kind: [columns[k][1][kind] for k in ks] for kind in ("all", "refined")}
+    say("alinejad2024, Table 2: Spearman's rho with Recall@k")
+    rows(head, spearman)
+    pairs = list(zip(spearman["all"], spearman["refined"], strict=True))
+    known = [(one, other) for one, other in pairs if one is not None and other is not None]
+    finding("refined is not below all", holds=all(one <= other for one, other in known) if known else None)
+
+
+def salemi2024(session: Session, first: int) -> None:
+    """Kendall's tau and Spearman's rho of annotator × measure with the answers from all passages."""
+    whole, bm25, _ = nq_open()
+    evalset = EvalSet(f"{whole.name}, first {first}", whole.examples[:first])
+    parts = Components(bm25, DefaultGenerator(session.models), EmbeddedJudge(session))
+    asked = AgreementRequest(ANNOTATORS, ("map", "mrr", "ndcg", "p", "recall", "hit"), (5,), "canonical")
+    agreement = asked.agreement(session.score(parts, evalset, asked.wanted))
+    say(f"\nsalemi2024, Table 1 ({evalset.name}, BM25, k = 5)")
+    taus: dict[tuple[str, str], float | None] = {
+        (one.annotator, one.measure): one.tau for one in agreement.associations
+    }
+    rows(
+        ["tau", "rho"],
+        {f"{one.annotator} {one.measure}": [one.tau, one.rho] for one in agreement.associations},
+    )
+    best = {
+        name: max(
+            (tau for (annotator, _), tau in taus.items() if annotator == name and tau is not None),
+            default=None,
+        )
+        for name in ANNOTATORS
+    }
+
+    def above(one: str, other: str) -> bool | None:
+        higher, lower = best[one], best[other]
+        return None if higher is None or lower is None else higher > lower
+
+    beaten = [above("erag", name) for name in ANNOTATORS[1:]]
+    finding("eRAG agrees best", holds=all(beaten) if None not in beaten else None)
+    finding("passages that hold the answer agree better than gold ones", holds=above("contains", "gold"))
+    finding(f"relevance by a model agrees least{JUDGED}", holds=above("gold", "relevance"))
+    equal = all(
+        taus.get((name, "recall")) == taus.get((name, "hit")) for name in ("erag", "contains", "gold")
+    )
+    finding("R and hit are one", holds=equal)
+
+
+def garigliotti2024(session: Session, first: int) -> None:
+    """Answer recall, citation precision and citation recall by cut-off and order, over Rel and over Rel'."""
+    whole, bm25, _ = nq_open()
+    evalset = EvalSet(f"{whole.name}, first {first}", whole.examples[:first])
+    parts = Components(bm25, DefaultGenerator(session.models), DefaultJudge(session.models))
+    over: dict[str, dict[str, list[float | str | None]]] = {"rel": {}, "rel_recall": {}}
+    for k in (3, 5):
+        for order in ("rank", "random"):
+            for family, table in over.items():
+                names = (f"{family}.answer", "rel.citation_precision", f"{family}.citation")
+                asked = [ScoreRequest(f"{name}@{k}", order=order) for name in names]
+                found = session.score(parts, evalset, asked).values()
+                table[f"cut-off {k}, {order}"] = [
+                    None if isinstance(each, RagevalError) else float(each) for each in found
+                ]
+    for family, title in (("rel", "Rel"), ("rel_recall", "Rel'")):
+        say(f"\ngarigliotti2024, Table 1, relevance set {title} ({evalset.name})")
+        rows(["answer R", "citation P", "citation R"], over[family])
+    cells = [
+        (one, other)
+        for row in over["rel"]
+        for place in (0, 2)
+        if isinstance(one := over["rel"][row][place], float)
+        and isinstance(other := over["rel_recall"][row][place], float)
+    ]
+    finding(
+        "recall over Rel' is above recall over Rel", holds=all(a <= b for a, b in cells) if cells else None
+    )
+    by_rank, random = (
+        [row[0] for name, row in over["rel_recall"].items() if order in name and isinstance(row[0], float)]
+        for order in ("rank", "random")
+    )
+    ahead = all(a >= b for a, b in zip(by_rank, random, strict=True)) if by_rank and random else None
+    finding("answers are better by rank than in random order", holds=ahead)
+
+
+def han2024(session: Session, first: int) -> None:
+    """Win and win-or-tie rates against people's answers by domain, ratings, abstentions, and the number of passages."""
+    evalset, domain_of, corpora = arena.load(max(first // 2, 1))
+    table: dict[str, list[float | str | None]] = {}
+    tests: list[dict[str, Any]] = []
+    described = {"name": evalset.name, "size": len(evalset), "digest": evalset.digest}
+    for name, search in arena.systems(domain_of, corpora).items():
+        for k in (5, 10):
+            parts = Components(search, DefaultGenerator(session.models), arena.TagJudge(session.llm))
+            asked = [ScoreRequest(f"arena.{part}@{k}") for part in ("win", "win_tie")]
+            both = scores(session, parts, evalset, asked)
+            cut = [
+                (float(each), *(float(each.where(domain=domain)) for domain in arena.DOMAINS))
+                for each in both
+            ]
+            entries = [score_entry(each, None, None, arena_notes) for each in both]
+            table[f"{name}, {k} passages"] = [
+                *(f"{win:.2f} {tie:.2f}" for win, tie in zip(*cut, strict=True)),
+                entries[0]["arena"]["no_answer_ratio"],
+            ]
+            tests.append({"nodeid": f"han2024[{name}]", "evalset": described, "scores": entries})
+    say(f"\nhan2024, Tables 3, 9 and 10: win, win or tie ({evalset.name}){JUDGED}")
+    rows(["all", *arena.DOMAINS, "no answer"], table)
+    wins = {name: float(str(cells[0]).split()[0]) for name, cells in table.items()}
+    finding(f"people's answers win against every system{JUDGED}", holds=max(wins.values()) < 1 / 2)
+    more = all(wins[f"{name}, 10 passages"] >= wins[f"{name}, 5 passages"] for name in ("bm25", "chance"))
+    finding(f"ten passages are no worse than five{JUDGED}", holds=more)
+    say("han2024, Table 6(A)")
+    for line in ratings_lines(ratings_entries(tests, seed=0)):
+        say(line)
+
+
+def gulsoy2024(session: Session, first: int) -> None:
+    """Five retrieval techniques: overlap with the references, BERTScore, and a judge's grades."""
+    whole, pools = ms_marco_pools()
+    evalset = EvalSet(f"{whole.name}, first {first}", whole.examples[:first])
+    overlap = ("answer.bleu", "answer.rouge1", "answer.rougeL")
+    encoded = ("answer.bertscore_p", "answer.bertscore_r", "answer.bertscore")
+    grades = ("judged.correctness", "judged.faithfulness", "judged.context_quality")
+    table: dict[str, list[float]] = {}
+    for name, make in makers(session).items():
+        parts = Components(
+            PooledRetriever(pools, make), DefaultGenerator(session.models), GradeJudge(session)
+        )
+        asked = [ScoreRequest(f"{each}@3") for each in (*overlap, *encoded, *grades)]
+        table[name] = [float(score) for score in scores(session, parts, evalset, asked)]
+    say(f"\ngulsoy2024, Table 1 ({evalset.name}, k = 3)")
+    rows(
+        ["BLEU", "ROUGE-1", "ROUGE-L", "BERT P", "BERT R", "BERT F1"],
+        {name: row[:6] for name, row in table.items()},
+    )
+    rouge = {name: row[2] for name, row in table.items()}
+    finding("dense is above BM25 (ROUGE-L)", holds=rouge["dense"] > rouge["bm25"])
+    finding("fusion is highest (ROUGE-L)", holds=alone(max, rouge, "fusion"))
+    finding("feedback is lowest (ROUGE-L)", holds=alone(min, rouge, "feedback"))
+    say(f"gulsoy2024, Table 2{JUDGED}")
+    rows(["correct", "faithful", "context"], {name: row[6:] for name, row in table.items()})
+    correct = {name: row[6] for name, row in table.items()}
+    finding(
+        f"feedback is lowest in correctness{JUDGED}",
+        holds=alone(min, correct, "feedback"),
+    )
+    finding(f"dense context is above BM25's{JUDGED}", holds=table["dense"][8] > table["bm25"][8])
+
+
+PAPERS: dict[str, Callable[[Session, int], None]] = {
+    each.__name__: each for each in (alinejad2024, salemi2024, garigliotti2024, han2024, gulsoy2024)
+}
+
+
+def main(cache: Path, first: int, papers: Sequence[str]) -> None:
+    """Print the tables of these papers; a paper that cannot be run says why, and the others go on."""
+    settings = Settings(model="embedded", cache_dir=cache, max_unscored=0.5, timeout=600)
+    with closing(Session(settings)) as session:
+        for name in papers:
+            try:
+                PAPERS[name](session, first)
+            except RagevalError as error:
+                say(f"\n{name}: {error}")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 20, sys.argv[3:] or list(PAPERS))

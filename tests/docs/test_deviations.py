@@ -1,0 +1,54 @@
+"""The page of deviations: a table for each paper, and nothing in it that does not exist."""
+
+import re
+import tomllib
+
+import pytest
+
+from pytest_rageval.config import OPTIONS
+from pytest_rageval.evaluations.registry import SCORES
+from pytest_rageval.gate.threshold import Threshold
+from pytest_rageval.prompts.templates import TEMPLATES
+from pytest_rageval.scores import Spec
+from tests.docs.pages import ROOT
+
+PAGE = (ROOT / "docs" / "explanation" / "deviations.md").read_text(encoding="utf-8")
+PRESETS = tomllib.loads((ROOT / "pytest_rageval" / "config" / "presets.toml").read_text(encoding="utf-8"))
+SECTIONS = dict(re.findall(r"(?ms)^## (.+?)\n(.*?)(?=^## |\Z)", PAGE))
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_each_paper_has_a_table_with_four_filled_columns(preset: str) -> None:
+    (section,) = (text for text in SECTIONS.values() if f"`--rageval-preset {preset}`" in text)
+    head, _, *rows = (line for line in section.splitlines() if line.startswith("|"))
+    assert head == "| item | what we do | why | as published |"
+    assert rows
+    for row in rows:
+        cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", row)[1:-1]]
+        assert len(cells) == 4, row
+        assert all(cells), row
+
+
+def test_every_option_of_the_page_is_one() -> None:
+    assert set(re.findall(r"--rageval-[a-z-]+", PAGE)) <= {option.flag for option in OPTIONS}
+
+
+def test_every_score_of_the_page_is_one() -> None:
+    named = re.findall(
+        r'[`"]((?:llm_reteval|answer|erag|rel|rel_recall|arena|judged)(?:\.\w+)?(?:@\d+)?)[`"]', PAGE
+    )
+    assert {Spec.parse(name).measure for name in named} - {"answer", "erag"} <= set(SCORES)
+
+
+def test_every_keyword_of_the_page_is_one() -> None:
+    """Of a threshold: those of retrievers are run."""
+    rows = "\n".join(line for line in PAGE.splitlines() if line.startswith("|"))
+    named = set(re.findall(r'`(\w+)="', rows))
+    assert named
+    assert named <= set(Threshold.words())
+
+
+def test_every_prompt_that_may_be_replaced_is_one() -> None:
+    named = re.findall(r"`--rageval-prompts` replaces `(\w+)`", PAGE)
+    assert named
+    assert set(named) <= set(TEMPLATES)

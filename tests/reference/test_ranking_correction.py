@@ -1,0 +1,101 @@
+"""A ranking measure over a judge's labels, corrected by people's labels of 100 questions: how often it is right."""
+
+import sys
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from pytest_rageval.calibration import Calibration
+from pytest_rageval.evalsets.human_labels import HumanLabels, LabelledPassage
+from pytest_rageval.measures.ranking import LABEL_MEASURES, usefulness
+from pytest_rageval.model import Document, Example, Ranking
+from pytest_rageval.scores import Evidence, Outcome, Score
+from pytest_rageval.stats.prediction_powered import prediction_powered_mean
+
+pytestmark = pytest.mark.slow
+
+Labels = npt.NDArray[np.float64]
+
+K, LABELLED, OTHERS, RUNS = 5, 100, 900, 500
+MEASURES = ("p", "ndcg", "mrr", "map")
+
+
+def passages(
+    n: int, difficulty: tuple[float, float], judge: tuple[float, float], rng: np.random.Generator
+) -> tuple[Labels, Labels]:
+    """What people say of the passages of n questions, and a judge with this sensitivity and specificity.
+
+    Questions are easy or hard, and lower ranks are less often relevant.
+    """
+    share = rng.beta(*difficulty, size=(n, 1)) * np.linspace(1.2, 0.6, K)
+    people = (rng.random((n, K)) < share).astype(float)
+    sensitivity, specificity = judge
+    says = rng.random((n, K)) < np.where(people == 1, sensitivity, 1 - specificity)
+    return people, says.astype(float)
+
+
+def scores(measure: str, labels: Labels) -> Labels:
+    """Of each question; as `usefulness`, without names."""
+    ideal = -np.sort(-labels, axis=1)
+    ideal[ideal[:, 0] == 0, 0] = 1
+    return LABEL_MEASURES[measure](labels, ideal, K)
+
+
+@pytest.mark.parametrize("judge", [(0.9, 0.8), (0.95, 0.95), (0.7, 0.7)], ids=str)
+def test_the_interval_holds_the_truth_in_95_of_100_runs(judge: tuple[float, float]) -> None:
+    """In 93 to 97 for each measure over the kinds of questions; it is narrower than that of the labels alone."""
+    rng = np.random.default_rng(0)
+    held: dict[str, list[bool]] = {measure: [] for measure in MEASURES}
+    narrower, off = [], []
+    for difficulty in ((1.0, 2.0), (0.5, 2.0), (2.0, 1.0)):
+        many, _ = passages(300_000, difficulty, judge, rng)
+        truth = {measure: scores(measure, many).mean() for measure in MEASURES}
+        for _ in range(RUNS):
+            people, says = passages(LABELLED + OTHERS, difficulty, judge, rng)
+            for measure in MEASURES:
+                human, verdicts = scores(measure, people[:LABELLED]), scores(measure, says)
+                found = prediction_powered_mean(
+                    human.tolist(), verdicts[:LABELLED].tolist(), verdicts[LABELLED:].tolist()
+                )
+                assert found is not None
+                held[measure].append(found.low <= truth[measure] <= found.high)
+                narrower.append((found.high - found.low) / (2 * 1.984 * human.std(ddof=1) / LABELLED**0.5))
+                off.append(abs(verdicts.mean() - truth[measure]))
+    coverage = {measure: float(np.mean(each)) for measure, each in held.items()}
+    sys.stdout.write(f"{coverage}\n")
+    assert all(0.93 <= share <= 0.97 for share in coverage.values())
+    assert np.mean(narrower) < (1 if judge == (0.7, 0.7) else 0.85)
+    assert judge == (0.95, 0.95) or np.mean(off) > 0.05
+
+
+def test_a_score_is_corrected_as_its_values_are() -> None:
+    """From the labels of passages and the rankings of a score, to the last digit."""
+    rng = np.random.default_rng(1)
+    people, says = passages(60, (1.0, 2.0), (0.9, 0.8), rng)
+    labels = tuple(
+        LabelledPassage(Example(f"{n}.{rank}", f"question {n}"), f"{rank} of {n}", (people[n, rank],))
+        for n in range(20)
+        for rank in range(K)
+    )
+    calibration = Calibration(HumanLabels("labels.jsonl", "yes/no", passages=labels), ())
+    for measure in LABEL_MEASURES:
+        by_judge, by_people = (
+            usefulness(measure, {str(n): dict(enumerate(row)) for n, row in enumerate(each)}, K)  # type: ignore[misc]
+            for each in (says, people)
+        )
+        outcomes = [
+            Outcome(
+                Example(str(n), f"question {n}"),
+                float(value),
+                evidence=Evidence(
+                    Ranking(f"question {n}", tuple(Document(f"{rank} of {n}") for rank in range(K)))
+                ),
+            )
+            for n, value in enumerate(by_judge)
+        ]
+        found = calibration.corrected(Score(f"relevance.{measure}@{K}", outcomes))
+        expected = prediction_powered_mean(
+            by_people[:20].tolist(), by_judge[:20].tolist(), by_judge[20:].tolist()
+        )
+        assert found == (expected, 20, 0)
