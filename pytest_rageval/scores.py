@@ -199,6 +199,7 @@ class Score(float):
         repeats: the outcomes of further runs, in which generator and judge were asked again.
         scale: the lowest and the highest value that an example may have.
         statistic: of the examples' values.
+        words: the keywords that it was asked for with, such as "comparator".
     """
 
     def __new__(  # noqa: PLR0913 - all that a score keeps
@@ -210,6 +211,7 @@ class Score(float):
         max_unscored: float = 1.0,
         repeats: Sequence[Sequence[Outcome]] = (),
         statistic: Statistic = MEAN,
+        words: Mapping[str, Any] | None = None,
         **_: Any,
     ) -> Self:
         """Sum up the scored outcomes.
@@ -228,7 +230,9 @@ class Score(float):
         values = _values(outcomes)
         defined = sum(outcome.undefined is None for outcome in outcomes)
         if not values or too_many(defined - len(values), defined, max_unscored):
-            raise TooManyUnscoredError(_too_many(spec, outcomes, slice or {}, max_unscored))
+            raise TooManyUnscoredError(
+                _too_many(_name(spec, words or {}, slice or {}), outcomes, max_unscored)
+            )
         return super().__new__(cls, statistic.of(values))
 
     def __init__(  # noqa: PLR0913 - all that a score keeps
@@ -242,6 +246,7 @@ class Score(float):
         repeats: Sequence[Sequence[Outcome]] = (),
         scale: tuple[float, float] = UNIT,
         statistic: Statistic = MEAN,
+        words: Mapping[str, Any] | None = None,
     ) -> None:
         self.spec = spec
         self.outcomes = _over_runs(outcomes, *repeats)
@@ -252,16 +257,17 @@ class Score(float):
         self._first = tuple(outcomes)
         self.scale = scale
         self.statistic = statistic
+        self.words = dict(words or {})
 
     def __getnewargs_ex__(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments of `__new__` for a copy, whose attributes are restored from the state."""
-        words = {"slice": self.slice, "max_unscored": self.max_unscored, "statistic": self.statistic}
-        return (self.spec, self.outcomes), words
+        words = ("slice", "max_unscored", "statistic", "words")
+        return (self.spec, self.outcomes), {word: getattr(self, word) for word in words}
 
     @property
     def name(self) -> str:
         """Such as "recall@5 where topic='billing'"."""
-        return _name(self.spec, self.slice)
+        return _name(self.spec, self.words, self.slice)
 
     @property
     def values(self) -> list[float]:
@@ -369,6 +375,7 @@ class Score(float):
             repeats=repeats,
             scale=self.scale,
             statistic=self.statistic,
+            words=self.words,
         )
 
 
@@ -419,12 +426,12 @@ def _no_such_slice(examples: Sequence[Example], tags: Mapping[str, Any]) -> str:
     return f"No example has {asked}. The tags there are:\n{listed}"
 
 
-def _name(spec: str, tags: Mapping[str, Any]) -> str:
-    return spec + "".join(f" where {tag}={value!r}" for tag, value in tags.items())
+def _name(spec: str, words: Mapping[str, Any], tags: Mapping[str, Any]) -> str:
+    return score_name(spec, words) + "".join(f" where {tag}={value!r}" for tag, value in tags.items())
 
 
-def _too_many(spec: str, outcomes: Sequence[Outcome], tags: Mapping[str, Any], max_unscored: float) -> str:
-    scored, name = len(_values(outcomes)), _name(spec, tags)
+def _too_many(name: str, outcomes: Sequence[Outcome], max_unscored: float) -> str:
+    scored = len(_values(outcomes))
     lines = [f"{name}: none of {counted(len(outcomes), 'example')} has a score:"]
     if scored:
         defined = sum(outcome.undefined is None for outcome in outcomes)

@@ -12,6 +12,7 @@ from typing import Any, Final
 from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.evaluations.context import Pipeline, Terms
 from pytest_rageval.evaluations.scoring import ScoreDef, each_example
+from pytest_rageval.measures.gold_matching import SHARE, GoldMatch
 from pytest_rageval.model import Example
 from pytest_rageval.scores import YES, Evidence, Outcome
 
@@ -58,21 +59,32 @@ def _result(outcome: Outcome) -> str:
     return "abstained" if abstains(outcome.evidence.answer or "") else "wrong"
 
 
-def blamed(answers: Sequence[Outcome], context: Iterable[Outcome]) -> list[Outcome]:
+def blamed(
+    answers: Sequence[Outcome], context: Iterable[Outcome], match_share: float = SHARE
+) -> list[Outcome]:
     """The outcomes of an answer score, each wrong one with the part that lost it, by the verdict on its context.
 
     With sufficient context it is the generator, with insufficient the retriever. What gold and reference answers say
-    stands: "judge", where the answer is right; and "distraction" and "generator", where all gold passages were there.
+    stands: "judge", where the answer is right; "distraction" and "generator", where all gold passages were there; and
+    there it is not known, where nothing else is.
     """
-    verdicts = {each.example.id: each.value for each in context}
-    return [_blamed(each, verdicts.get(each.example.id)) for each in answers]
+    verdicts = {each.example.id: each for each in context}
+    return [_blamed(each, verdicts.get(each.example.id), match_share) for each in answers]
 
 
-def _blamed(outcome: Outcome, verdict: float | None) -> Outcome:
+def _blamed(outcome: Outcome, context: Outcome | None, match_share: float) -> Outcome:
     known = outcome.lost_by in {"judge", "distraction", "generator"}
-    if known or verdict is None or outcome.value is None or outcome.value >= YES:
+    if known or context is None or context.value is None or outcome.value is None or outcome.value >= YES:
         return outcome
-    return replace(outcome, lost_by="generator" if verdict >= YES else "retriever")
+    if context.value >= YES:
+        return replace(outcome, lost_by="generator")
+    return replace(outcome, lost_by="not known" if _all_found(context, match_share) else "retriever")
+
+
+def _all_found(context: Outcome, match_share: float) -> bool:
+    """Whether all gold passages, of which there are some, are in the list that was judged."""
+    gold, ranking = context.example.relevant, context.evidence.ranking
+    return bool(gold) and ranking is not None and all(GoldMatch(ranking, gold, match_share).found)
 
 
 SCORES: Final = (

@@ -334,7 +334,7 @@ def _common_text(entry: ScoreEntry) -> str:
 
 def _ignored_text(entry: ScoreEntry) -> str:
     words = ", ".join(f"{word}={text!r}" for word, text in entry["ignored"].items())
-    return f"{words} changes nothing here: no generator reads several of its passages at once"
+    return f"{words} changes nothing here: the score has no answer from several passages"
 
 
 def _triage_text(entry: ScoreEntry) -> str:

@@ -165,6 +165,7 @@ class Rules(ABC):
             repeats=repeats,
             scale=self.definition(request).scale or UNIT,
             statistic=self.definition(request).statistic,
+            words=request.words,
         )
 
     def score_or_error(

@@ -254,7 +254,8 @@ class Session(Rules):
         context = found.get(ScoreRequest(f"sufficient@{Spec.parse(request.spec).k}"))
         if not isinstance(context, list):
             return runs
-        return [blamed(run, of_run) for run, of_run in zip(runs, context, strict=True)]
+        share = self.settings.match_share
+        return [blamed(run, of_run, share) for run, of_run in zip(runs, context, strict=True)]
 
     def _is_time(self, request: ScoreRequest) -> bool:
         # A name that is none is an error of its own score.

@@ -72,8 +72,9 @@ def remarks(project, code, spec="answer.correct@1", **ini):
             RETRIEVER.format(words="model='m3'", ask=ASKS) + JUDGE, {}, "m3", marks=pytest.mark.slow
         ),
         (HYDE, {}, "m1"),
+        (RETRIEVER.format(words="", ask=ASKS), {"rageval_judge_model": "m2,m1,m3"}, "m1"),
     ],
-    ids=["own", "thread", "named", "own judge", "hyde"],
+    ids=["own", "thread", "named", "own judge", "hyde", "one of three judges"],
 )
 def test_it_is_said_once_with_the_number_of_requests(project, llm, code, ini, model):
     """One a question; by the default model, in a thread of the retriever's, by name, and by our baselines."""

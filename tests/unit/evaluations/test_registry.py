@@ -98,7 +98,16 @@ def test_a_word_that_would_do_nothing_is_refused(text: str, word: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["recall@3", "steps.recall@3", "contains.p@3", "relevance.p@3", "erag.p@3", "udcg@3", "rel.coverage@3"],
+    [
+        "recall@3",
+        "steps.recall@3",
+        "contains.p@3",
+        "relevance.p@3",
+        "erag.p@3",
+        "udcg@3",
+        "nuggets.ndcg@3",
+        "rel.coverage@3",
+    ],
 )
 def test_an_order_that_changes_nothing_is_accepted(text: str) -> None:
     """Where no generator reads several passages at once, so that one grid serves all scores."""

@@ -7,6 +7,7 @@ import pytest
 from pytest_rageval.answers.judge_replies import parse_yes_no
 from pytest_rageval.errors import Unscored
 from pytest_rageval.evaluations.sufficiency import blamed, strata
+from pytest_rageval.model import Document, Ranking
 from pytest_rageval.prompts.rendering import OWN
 from pytest_rageval.scores import Evidence, Outcome
 
@@ -105,4 +106,22 @@ def test_a_wrong_answer_is_lost_by_the_generator_only_with_sufficient_context(
     """What gold passages and references say stands."""
     (answer,) = _outcomes(example, [value])
     (found,) = blamed([replace(answer, lost_by=before)], _outcomes(example, [verdict]))
+    assert found.lost_by == after
+
+
+@pytest.mark.parametrize(
+    ("retrieved", "before", "after"),
+    [
+        (["far", "p 1", "p 2"], None, "not known"),
+        (["far", "p 1", "p 2"], "not known", "not known"),
+        (["p 1", "far"], None, "retriever"),
+        ([], None, "retriever"),
+    ],
+)
+def test_a_retriever_that_found_all_gold_passages_lost_nothing(example, retrieved, before, after):
+    """Whatever the judge says of its list: then it is not known who did."""
+    asked = example("q", "p 1", "p 2")
+    ranking = Ranking("q", [Document(text) for text in retrieved])
+    context = Outcome(asked, 0.0, None, Evidence(ranking))
+    (found,) = blamed([Outcome(asked, 0.0, None, Evidence(ranking), lost_by=before)], [context])
     assert found.lost_by == after

@@ -120,5 +120,5 @@ def test_a_keyword_without_effect_is_noted() -> None:
     assert (threshold.name, threshold.without(())) == ("rel.coverage@5", threshold)
     assert "order" not in entry
     assert list(notes({"scores": [entry]}))[-1] == (
-        "rel.coverage@5: order='random' changes nothing here: no generator reads several of its passages at once"
+        "rel.coverage@5: order='random' changes nothing here: the score has no answer from several passages"
     )
