@@ -4,35 +4,32 @@ In a plan the same path counts what would be asked, and ends with stubs in place
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from pytest_rageval.errors import InputError, Planned, RagevalError, ReplyPending, StaleBaselineError
 from pytest_rageval.evaluations.context import Asked, ScoreRequest
-from pytest_rageval.evaluations.scoring import ScoreDef, uniform_judge
+from pytest_rageval.evaluations.scoring import ScoreDef
 from pytest_rageval.gate.baseline import baseline_entry
 from pytest_rageval.gate.comparison import fingerprint_changes
 from pytest_rageval.gate.ruling import BaselineLookup, Case, Ruling, broken_parts, rule
 from pytest_rageval.gate.threshold import BOUNDS, Threshold
 from pytest_rageval.late import Late
-from pytest_rageval.model import EvalSet, Example, Ranking
-from pytest_rageval.printable import printable
+from pytest_rageval.model import EvalSet, Ranking
 from pytest_rageval.reports.next_steps import accept_entry, accept_lines
 from pytest_rageval.reports.questions import failure_lines
 from pytest_rageval.reports.results import (
-    entry_name,
     error_entry,
     evalset_entry,
-    in_order,
     ruling_entry,
     score_entry,
-    sliced_name,
 )
-from pytest_rageval.scores import Score, Spec
+from pytest_rageval.scores import Score
 from pytest_rageval.session.pipelines import Components, MarkedTest
+from pytest_rageval.session.reported_test import Evidence, ReportedTest
 from pytest_rageval.session.rules import request_of
 from pytest_rageval.session.session import Session
 from pytest_rageval.stats.intervals import UNIT
@@ -40,9 +37,8 @@ from pytest_rageval.stats.intervals import UNIT
 if TYPE_CHECKING:
     from pytest_rageval.evaluations.context import Pipeline
     from pytest_rageval.evaluations.label_agreement import Agreement, AgreementRequest
-    from pytest_rageval.gate.comparison import Comparison
+    from pytest_rageval.gate.baseline import BaselineEntry
     from pytest_rageval.gate.ruling import EarlyStopped
-    from pytest_rageval.reports.retrieval import Retrieved
     from pytest_rageval.session.calibration_gate import CalibrationGate
     from pytest_rageval.session.canary import Canary
     from pytest_rageval.session.early_stop import Found, Watched
@@ -64,14 +60,6 @@ planned_score: Final = Late("session.plan_stubs", "planned_score")
 score_until_clear: Final = Late("session.early_stop", "score_until_clear")
 arena_cutoffs: Final = Late("session.battles", "arena_cutoffs")
 shard_record: Final = Late("session.shards", "ShardRecord")
-strata: Final = Late("evaluations.sufficiency", "strata")
-common_entry: Final = Late("reports.notes", "common_entry")
-common_items: Final = Late("reports.evidence", "common_items")
-evaluated_questions: Final = Late("reports.evidence", "evaluated_questions")
-explained_examples: Final = Late("reports.evidence", "explained_examples")
-retrieval_entry: Final = Late("reports.retrieval", "retrieval_entry")
-retrieved: Final = Late("reports.retrieval", "retrieved")
-with_tokens: Final = Late("reports.retrieval", "with_tokens")
 watched_threshold: Final = Late("session.early_stop", "Watched")
 
 
@@ -81,14 +69,6 @@ class OutOfBoundsError(RagevalError):
     def __init__(self, text: str, summary: str) -> None:
         super().__init__(text)
         self.summary = summary
-
-
-class _Evidence(NamedTuple):
-    """What is behind an entry for the report."""
-
-    score: Score
-    comparison: "Comparison | None"
-    request: ScoreRequest
 
 
 class EvaluatedTest:
@@ -119,10 +99,8 @@ class EvaluatedTest:
         self._calibration: CalibrationGate | None = None
         if session.settings.calibration or test.markers(CALIBRATION):
             self._calibration = calibration_gate(session, components, test)
-        self._scores: list[Score] = []
+        self._reported = ReportedTest(session, components, test)
         self._rulings: list[Ruling] = []
-        self._entries: dict[str, Mapping[str, Any]] = {}
-        self._evidence: dict[str, _Evidence] = {}
         self._agreements: list[Mapping[str, Any]] = []
         self._baseline_scores: dict[str, tuple[Score, Mapping[str, Any]]] = {}
         self._canaries: dict[ScoreRequest, Canary | None] = {}
@@ -233,104 +211,30 @@ class EvaluatedTest:
         With `describe` it says what the retrievals took; with `explain` it has all that is known of every question.
         """
         results: dict[str, Any] = {"evalset": self._evalset_entry(), **self._of_shard()}
-        if own := self._components.own:
-            results["own"] = own
-        if served := self._served():
-            results["served"] = served
-        if warnings := list(self._warnings(served)):
-            results["warnings"] = warnings
-        self._stratify()
-        results["scores"] = [self._with_common(entry) for entry in self._entries.values()]
+        served = self._reported.served(self._rulings)
+        warnings = list(self._reported.warnings(self._rulings, served))
+        noted = {"own": self._components.own, "served": served, "warnings": warnings}
+        results |= {name: value for name, value in noted.items() if value}
+        results |= self._reported.scores(lambda: self.evalset, describe=describe, explain=explain)
         results |= _accept_entry(self._failed)
-        found = retrieved(self._scores) if describe or explain else {}
-        if describe and (entry := retrieval_entry(found.values())):
-            results["retrieval"] = entry
-        if explain:
-            results |= self._explained(found)
         results |= self._calibration.results() if self._calibration else {}
         results |= {"agreement": self._agreements} if self._agreements else {}
         results |= {} if self._battles is None else {"battles": list(self._battles.values())}
         if self._baseline_scores:
-            context = {*self._session.received(self._components), "history"}
-            results["baseline"] = baseline_entry(
-                self.evalset.examples, self._baseline_scores, context=context, spool=self._session.spool
-            )
-            if self._test.nodeid not in self._sharing:
-                results["baseline"]["shares_alpha"] = False
-            renamed = {model: names for model, names in served.items() if names != [model]}
-            if renamed:
-                results["baseline"]["served"] = renamed
+            results["baseline"] = self._baseline_entry(served)
             results["out_of_bounds"] = sorted({ruling.threshold.name for ruling in self._failed})
         return results
 
-    def _stratify(self) -> None:
-        """Add to each score of contexts how the verdicts on answers from these are spread over its own."""
-        for key, context in self._evidence.items():
-            spec = Spec.parse(context.score.spec)
-            if spec.name != "sufficient" or "early_stop" in self._entries[key]:
-                continue
-            found = []
-            for other, answers in self._evidence.items():
-                entry, k = self._entries[other], Spec.parse(answers.score.spec).k
-                alike = k == spec.k and context.score.slice in ({}, answers.score.slice)
-                whole = "early_stop" not in entry
-                if alike and whole and self._session.definition(answers.request).verdicts:
-                    of_context = strata(context.score.outcomes, answers.score.outcomes)
-                    found.append({"score": sliced_name(entry), **of_context})
-            if found:
-                self._entries[key] = {**self._entries[key], "strata": found}
-
-    def _explained(self, found: "Mapping[str, Retrieved]") -> dict[str, Any]:
-        """The questions of the scores, with all that was retrieved, and the scores with their evidence."""
-        scores: list[Mapping[str, Any]] = []
-        prompts: dict[str, str] = {}
-        for key, entry in zip(self._entries, map(self._with_common, self._entries.values()), strict=True):
-            if key not in self._evidence:
-                scores.append(entry)
-                continue
-            score, comparison, request = self._evidence[key]
-            examples = explained_examples(
-                entry["examples"], score, comparison, found, spool=self._session.spool
-            )
-            fingerprint, templates = self._dependencies(request)
-            prompts |= templates
-            depends = {"fingerprint": fingerprint, "prompts": list(templates)}
-            scores.append(
-                {**entry, "examples": examples, **{name: value for name, value in depends.items() if value}}
-            )
-        evaluated = {outcome.example.id for score in self._scores for outcome in score.outcomes}
-        asked = [each for each in self.evalset if each.id in evaluated] if evaluated else []
-        questions = evaluated_questions(
-            asked,
-            {**self._unscored(asked, found), **found},
-            match_share=self._session.settings.match_share,
-            spool=self._session.spool,
+    def _baseline_entry(self, served: Mapping[str, list[str]]) -> "BaselineEntry":
+        context = {*self._session.received(self._components), "history"}
+        entry = baseline_entry(
+            self.evalset.examples, self._baseline_scores, context=context, spool=self._session.spool
         )
-        fingerprint = common_items(entry["fingerprint"] for entry in scores if "fingerprint" in entry)
-        optional = {"questions": questions, "prompts": prompts, "fingerprint": fingerprint}
-        return {"scores": scores, **{name: value for name, value in optional.items() if value}}
-
-    def _unscored(
-        self, examples: Iterable[Example], found: "Mapping[str, Retrieved]"
-    ) -> "dict[str, Retrieved]":
-        """What was retrieved for examples that are unscored, as where the judge had no verdict."""
-        pipeline = self._session.pipelines.of(self._components)
-        longest = max((each.ranking.k for each in found.values()), default=0)
-        rankings = (
-            (each.id, pipeline.known_ranking(each, longest)) for each in examples if each.id not in found
-        )
-        return {name: with_tokens(ranking) for name, ranking in rankings if ranking is not None}
-
-    def _dependencies(self, request: ScoreRequest) -> tuple[dict[str, Any], dict[str, str]]:
-        """The fingerprint of a score and its prompts; empty where it names a model that is not there.
-
-        What a plugin's score asks is not known, so that it may be none of what it names.
-        """
-        try:
-            fingerprint = self._session.fingerprint(self._components, request)
-            return fingerprint, self._session.prompts(self._components, request)
-        except RagevalError:
-            return {}, {}
+        if self._test.nodeid not in self._sharing:
+            entry["shares_alpha"] = False
+        if renamed := {model: names for model, names in served.items() if names != [model]}:
+            entry["served"] = renamed
+        return entry
 
     def _evaluate_markers(self) -> list[str]:
         thresholds, mistakes = [], []
@@ -360,7 +264,7 @@ class EvaluatedTest:
                 problems += [ruling.verdict.reason] if ruling.verdict.status == "error" else []
             else:
                 problems.append(str(ruling))
-                self._record(
+                self._reported.record(
                     error_entry(threshold.spec, threshold, str(ruling), self._definition(threshold).notes)
                 )
         return [*problems, *self._battle_markers(zip(thresholds, cases, strict=True))]
@@ -410,7 +314,7 @@ class EvaluatedTest:
             record.score(request, found, compared=compared)
         for threshold in thresholds:
             found, notes = runs[_key(threshold)], self._definition(threshold).notes
-            self._record(record.entry(threshold, found, notes))
+            self._reported.record(record.entry(threshold, found, notes))
         record.is_whole = True
         return record.problems
 
@@ -523,14 +427,14 @@ class EvaluatedTest:
             return self._stub(threshold)
         if not threshold.bounds:
             asked = _slice(score, threshold)
-            self._add(asked, threshold)
+            self._reported.add(asked, threshold)
             notes = self._definition(threshold).notes
-            self._record(
+            self._reported.record(
                 {
                     **score_entry(asked, threshold, None, notes, spool=self._session.spool),
                     **self._corrected(asked, threshold),
                 },
-                _Evidence(asked, None, request),
+                Evidence(asked, None, request),
             )
             return asked
         case = self._case(score, threshold)
@@ -636,9 +540,9 @@ class EvaluatedTest:
         verdict = ruling.verdict
         verdict = replace(verdict, warnings=(*verdict.warnings, *threshold.doubts(definition.scale)))
         ruling = replace(ruling, verdict=verdict)
-        self._add(score, threshold)
+        self._reported.add(score, threshold)
         canary = self._canaries.get(request_of(threshold))
-        self._record(
+        self._reported.record(
             {
                 **ruling_entry(ruling, definition.notes, spool=self._session.spool),
                 **({} if ruling.stopped_early else self._corrected(ruling.score, threshold)),
@@ -646,7 +550,7 @@ class EvaluatedTest:
             },
             None
             if ruling.score is None
-            else _Evidence(ruling.score, ruling.comparison, request_of(threshold)),
+            else Evidence(ruling.score, ruling.comparison, request_of(threshold)),
         )
         self._rulings.append(ruling)
         if threshold.compares and self._session.settings.update_baseline:
@@ -662,32 +566,6 @@ class EvaluatedTest:
     def _definition(self, threshold: Threshold) -> ScoreDef:
         return self._session.definition(request_of(threshold))
 
-    def _add(self, score: Score, threshold: Threshold) -> None:
-        """Note a score; those whose rankings are in another order than the retriever's come last."""
-        self._scores.insert(len(self._scores) if threshold.order == "random" else 0, score)
-
-    def _record(self, entry: Mapping[str, Any], evidence: "_Evidence | None" = None) -> None:
-        name = f"{entry_name(entry)}{''.join(f' {tag}={value}' for tag, value in entry['where'].items())}"
-        # With `by` the worst slice stands for all: it is another threshold than one on that slice.
-        key = f"{name} {entry['threshold']} {entry.get('by', {}).get('tag')}"
-        if key not in self._entries and entry["mean"] is not None:
-            # xdist sends no half of a surrogate pair, and XML has no control characters.
-            self._test.record_property(printable(f"rageval {name}"), entry["mean"])
-        self._entries[key] = entry
-        if evidence is not None:
-            self._evidence[key] = evidence
-
-    def _with_common(self, entry: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The entry and, where the test has the score that it is read beside, both over their common questions."""
-        if entry["mean"] is None or "early_stop" in entry:
-            return entry
-        spec, pair = Spec.parse(entry["spec"]), self._session.definition(ScoreRequest(entry["spec"])).pair
-        name = sliced_name({**entry, "spec": f"{pair}@{spec.k}"})
-        other = next((each for each in self._entries.values() if sliced_name(each) == name), None)
-        if not pair or other is None or other["mean"] is None or "early_stop" in other:
-            return entry
-        return in_order({**entry, **common_entry(entry, name, other)})
-
     @property
     def _failed(self) -> list[Ruling]:
         return [*filter(None, map(_failed, self._rulings))]
@@ -701,7 +579,7 @@ class EvaluatedTest:
         return "\n".join(failure_lines(ruling, limit=self._limit))
 
     def _evalset_entry(self) -> Mapping[str, Any] | None:
-        if not (self._entries or self._agreements):
+        if not (self._reported or self._agreements):
             return None
         try:
             entry = evalset_entry(self.evalset)
@@ -728,43 +606,6 @@ class EvaluatedTest:
             f"{read.as_posix()} is read, from the root directory, and {other.as_posix()}, beside the test, is not. "
             f'To read that one, write rageval_evalset("{other.as_posix()}")'
         )
-
-    def _served(self) -> dict[str, list[str]]:
-        """The names that servers gave the models of this test's scores, by model: those of other tests are left out."""
-        found = {model: sorted(names) for model, names in self._session.served.items() if names}
-        if not found:
-            return {}
-        requests = {request_of(ruling.threshold) for ruling in self._rulings}
-        prints = [self._session.fingerprint(self._components, request) for request in requests]
-        # A model is named with its server where another server has one of the same name.
-        values = {str(value) for each in prints for value in each.values()}
-        asked = values | {name for value in values for name in value.rpartition(" at ")[0].split(", ")}
-        return {model: names for model, names in found.items() if model in asked}
-
-    def _warnings(self, served: Mapping[str, Sequence[str]]) -> Iterator[str]:
-        """What a reader should know besides the warnings on scores."""
-        comparisons = [one.comparison for one in self._rulings if one.comparison]
-        if self._scores:
-            changes = [change for comparison in comparisons for change in comparison.changes if change.drop]
-            moved = {change.outcome.example.asked for change in changes}
-            # A judge that gave one verdict for everything; empty without one.
-            if text := uniform_judge(self._session.pipelines.of(self._components), self._scores, moved):
-                yield text
-        if served and comparisons:
-            before = self._session.baseline.tests[self._test.nodeid].get("served", {})
-            changed = [
-                f"{model} was served as {', '.join(then)} in the baseline and is as {', '.join(now)} now"
-                for model, now in served.items()
-                if (then := before.get(model)) and not {*then} & {*now}
-            ]
-            if changed:
-                yield f"{'; '.join(changed)}: a drop may be its doing, which --rageval-canary 20 tests"
-        if any(one.early for one in self._rulings) and self._components.undescribed:
-            yield (
-                "--rageval-early-stop asks about questions whose passages did not change too: your own "
-                f"{' and '.join(self._components.own)} may have changed unseen. Give it an attribute fingerprint, a "
-                "text that you change with what it does"
-            )
 
 
 def _key(threshold: Threshold) -> tuple[ScoreRequest, bool]:
