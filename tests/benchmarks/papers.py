@@ -9,9 +9,10 @@ are marked. Replies are kept in the folder CACHE. Papers are named by first auth
 - alinejad2024, LLM-retEval, Tables 1 and 2: NQ-open, a corpus of its gold passages, k = 1, 3, 5;
 - salemi2024, eRAG, Table 1: NQ-open likewise, k = 5, BM25; of its five data sets one. Table 2 is `erag_cost.py`;
 - garigliotti2024, Rel'-recall, Table 1: NQ-open likewise, k = 3, 5, one wanted answer a question, where the paper's
-  has many. Citation precision is one score, since it is the same over both sets;
-- han2024, RAG-QA Arena, Tables 3, 6(A), 9 and 10: two domains of LFRQA, whose sentences stand in for the corpus. Tables
-  4, 5 and 8 need people's labels. 6(A) of the paper's own Table 3 is in `tests/reference`;
+  has many; over the gold passages, and over the passages that hold an answer. Citation precision is one score,
+  since it is the same over Rel and Rel';
+- han2024, RAG-QA Arena, Tables 3, 6(A), 6(B), 9 and 10: two domains of LFRQA, whose sentences stand in for the corpus.
+  Tables 4, 5 and 8 need people's labels. 6 of the paper's own Table 3 is in `tests/reference`;
 - gulsoy2024, retrieval techniques, Tables 1 and 2 (3 to 6 repeat them for other models): MS MARCO, k = 3.
 """
 
@@ -20,7 +21,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, Final
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
@@ -42,6 +44,7 @@ from tests.benchmarks.annotators import EmbeddedJudge
 from tests.benchmarks.real_data import ms_marco_pools, nq_open, say
 from tests.benchmarks.techniques import makers
 
+CUTOFFS: Final = (5, 10)
 JUDGED = " (by a judge that is none)"
 
 
@@ -186,35 +189,42 @@ def salemi2024(session: Session, first: int) -> None:
 
 
 def garigliotti2024(session: Session, first: int) -> None:
-    """Answer recall, citation precision and citation recall by cut-off and order, over Rel and over Rel'."""
+    """Answer recall, citation precision and recall by cut-off and order, over Rel and Rel' by gold and by answers."""
     whole, bm25, _ = nq_open()
     evalset = EvalSet(f"{whole.name}, first {first}", whole.examples[:first])
     parts = Components(bm25, DefaultGenerator(session.models), DefaultJudge(session.models))
-    over: dict[str, dict[str, list[float | str | None]]] = {"rel": {}, "rel_recall": {}}
-    for k in (3, 5):
-        for order in ("rank", "random"):
-            for family, table in over.items():
-                names = (f"{family}.answer", "rel.citation_precision", f"{family}.citation")
-                asked = [ScoreRequest(f"{name}@{k}", order=order) for name in names]
-                found = session.score(parts, evalset, asked).values()
-                table[f"cut-off {k}, {order}"] = [
-                    None if isinstance(each, RagevalError) else float(each) for each in found
-                ]
-    for family, title in (("rel", "Rel"), ("rel_recall", "Rel'")):
-        say(f"\ngarigliotti2024, Table 1, relevance set {title} ({evalset.name})")
-        rows(["answer R", "citation P", "citation R"], over[family])
+    for relevant, what in (("gold", "gold passages"), ("contains", "passages that hold an answer")):
+        over: dict[str, dict[str, list[float | str | None]]] = {"rel": {}, "rel_recall": {}}
+        for k in (3, 5):
+            for order in ("rank", "random"):
+                for family, table in over.items():
+                    names = (f"{family}.answer", "rel.citation_precision", f"{family}.citation")
+                    asked = [ScoreRequest(f"{name}@{k}", order=order, relevant=relevant) for name in names]
+                    found = session.score(parts, evalset, asked).values()
+                    table[f"cut-off {k}, {order}"] = [
+                        None if isinstance(each, RagevalError) else float(each) for each in found
+                    ]
+        for family, title in (("rel", "Rel"), ("rel_recall", "Rel'")):
+            say(f"\ngarigliotti2024, Table 1, relevance set {title} of {what} ({evalset.name})")
+            rows(["answer R", "citation P", "citation R"], over[family])
+        _compare_sets(over["rel"], over["rel_recall"])
+
+
+def _compare_sets(
+    rel: Mapping[str, Sequence[float | str | None]], used: Mapping[str, Sequence[float | str | None]]
+) -> None:
+    """Print the findings of Rel'-recall: over Rel, and over Rel'."""
     cells = [
         (one, other)
-        for row in over["rel"]
+        for row in rel
         for place in (0, 2)
-        if isinstance(one := over["rel"][row][place], float)
-        and isinstance(other := over["rel_recall"][row][place], float)
+        if isinstance(one := rel[row][place], float) and isinstance(other := used[row][place], float)
     ]
     finding(
         "recall over Rel' is above recall over Rel", holds=all(a <= b for a, b in cells) if cells else None
     )
     by_rank, random = (
-        [row[0] for name, row in over["rel_recall"].items() if order in name and isinstance(row[0], float)]
+        [row[0] for name, row in used.items() if order in name and isinstance(row[0], float)]
         for order in ("rank", "random")
     )
     ahead = all(a >= b for a, b in zip(by_rank, random, strict=True)) if by_rank and random else None
@@ -227,30 +237,42 @@ def han2024(session: Session, first: int) -> None:
     table: dict[str, list[float | str | None]] = {}
     tests: list[dict[str, Any]] = []
     described = {"name": evalset.name, "size": len(evalset), "digest": evalset.digest}
-    for name, search in arena.systems(domain_of, corpora).items():
-        for k in (5, 10):
-            parts = Components(search, DefaultGenerator(session.models), arena.TagJudge(session.llm))
+    systems = arena.systems(domain_of, corpora)
+    markers = [SimpleNamespace(args=(f"arena.win@{k}",)) for k in CUTOFFS]
+    siblings = {f"han2024[{name}]": markers for name in systems}
+    for nodeid, (name, search) in zip(siblings, systems.items(), strict=True):
+        parts = Components(search, DefaultGenerator(session.models), arena.TagJudge(session.llm))
+        entries = []
+        for k in CUTOFFS:
             asked = [ScoreRequest(f"arena.{part}@{k}") for part in ("win", "win_tie")]
             both = scores(session, parts, evalset, asked)
             cut = [
                 (float(each), *(float(each.where(domain=domain)) for domain in arena.DOMAINS))
                 for each in both
             ]
-            entries = [score_entry(each, None, None, arena_notes) for each in both]
+            entries += [score_entry(each, None, None, arena_notes, spool=session.spool) for each in both]
             table[f"{name}, {k} passages"] = [
                 *(f"{win:.2f} {tie:.2f}" for win, tie in zip(*cut, strict=True)),
-                entries[0]["arena"]["no_answer_ratio"],
+                entries[-1]["arena"]["no_answer_ratio"],
             ]
-            tests.append({"nodeid": f"han2024[{name}]", "evalset": described, "scores": entries})
+        run = session.pipeline(parts, ScoreRequest(f"arena.win@{CUTOFFS[0]}"))
+        battles = session.battles.fight(nodeid, run, (evalset.digest, evalset.examples), CUTOFFS, siblings)
+        tests.append({"nodeid": nodeid, "evalset": described, "scores": entries, "battles": battles})
     say(f"\nhan2024, Tables 3, 9 and 10: win, win or tie ({evalset.name}){JUDGED}")
     rows(["all", *arena.DOMAINS, "no answer"], table)
     wins = {name: float(str(cells[0]).split()[0]) for name, cells in table.items()}
     finding(f"people's answers win against every system{JUDGED}", holds=max(wins.values()) < 1 / 2)
     more = all(wins[f"{name}, 10 passages"] >= wins[f"{name}, 5 passages"] for name in ("bm25", "chance"))
     finding(f"ten passages are no worse than five{JUDGED}", holds=more)
-    say("han2024, Table 6(A)")
-    for line in ratings_lines(ratings_entries(tests, seed=0)):
-        say(line)
+    against = [{name: value for name, value in test.items() if name != "battles"} for test in tests]
+    order = []
+    for column, of_column in (("A", against), ("B", tests)):
+        say(f"han2024, Table 6({column})")
+        ratings = ratings_entries(of_column, seed=0)
+        for line in ratings_lines(ratings):
+            say(line)
+        order.append([row["system"] for row in ratings[0]["systems"]] if ratings else [])
+    finding(f"battles between systems leave their order as it is{JUDGED}", holds=order[0] == order[1])
 
 
 def gulsoy2024(session: Session, first: int) -> None:
@@ -293,7 +315,9 @@ PAPERS: dict[str, Callable[[Session, int], None]] = {
 
 def main(cache: Path, first: int, papers: Sequence[str]) -> None:
     """Print the tables of these papers; a paper that cannot be run says why, and the others go on."""
-    settings = Settings(model="embedded", cache_dir=cache, max_unscored=0.5, timeout=600)
+    settings = Settings(
+        model="embedded", cache_dir=cache, max_unscored=0.5, timeout=600, arena_pairs=6 * first
+    )
     with closing(Session(settings)) as session:
         for name in papers:
             try:
