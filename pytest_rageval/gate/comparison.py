@@ -81,6 +81,10 @@ class KeptExample(Mapping[str, Any]):
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
+    def __repr__(self) -> str:
+        """As the object of the file, which an error may quote."""
+        return repr(dict(self))
+
     @property
     def _rest(self) -> dict[str, Any]:
         return {} if self._place is None else cast("dict[str, Any]", self._spool.get(self._place))

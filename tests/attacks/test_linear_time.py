@@ -232,6 +232,14 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
         without_reasoning(f"{start}{said}")
         for start in ("", "<think>", "</think>", "<|channel|>a<|message|>")
     ],
+    "judge_replies.parse_support": _quietly(lambda said: judge_replies.parse_support(said, 2)),
+    "judge_replies.parse_support, in a list": _quietly(
+        lambda said: judge_replies.parse_support(f"[{said}]", 2)
+    ),
+    "judge_replies.parse_nuggets": _quietly(judge_replies.parse_nuggets),
+    "judge_replies.parse_nuggets, in an object": _quietly(
+        lambda said: judge_replies.parse_nuggets(json.dumps({"nuggets": [{"text": said}]}))
+    ),
     "judge_replies.json_object": judge_replies.json_object,
     "printable.one_line": printable.one_line,
     "errors.is_plan_mark": lambda said: (errors.is_plan_mark(said), errors.PLAN_MARK.findall(said)),

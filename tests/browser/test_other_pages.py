@@ -70,6 +70,7 @@ def test_the_questions_of_a_comparison_are_filtered(visit: Callable[..., Page], 
     expect(page.locator(".q[open] .passage").first).to_be_visible()
 
 
+@pytest.mark.long
 def test_axe_finds_nothing_serious_in_a_comparison(check_look: Callable[..., None], diff: Path) -> None:
     """With the first questions open."""
     check_look(diff, lambda page: [each.click() for each in page.locator(".q > summary").all()[:3]])

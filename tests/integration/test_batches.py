@@ -201,7 +201,7 @@ def test_the_budget_counts_batches(suite: Project, server: BatchServer) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["", "nightly"])
+@pytest.mark.parametrize("name", ["", pytest.param("nightly", marks=pytest.mark.long)])
 def test_all_stages_have_one_budget(
     suite: Project, server: BatchServer, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:

@@ -124,7 +124,7 @@ CASES = [
     "openai",
     pytest.param("openai streams", marks=pytest.mark.slow),
     pytest.param("langchain", marks=pytest.mark.slow),
-    pytest.param("llamaindex", marks=pytest.mark.slow),
+    pytest.param("llamaindex", marks=[pytest.mark.slow, pytest.mark.long]),
 ]
 
 

@@ -157,6 +157,7 @@ def test_passages_leave_memory_and_come_back_as_they_were(loop) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_question_takes_few_kilobytes(loop) -> None:
     """Three scores at two cut-offs, with passages that several questions share."""
 
