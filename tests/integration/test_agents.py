@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 # Five questions of two hops; the paragraphs A1 and B1 support the first, and so on.
 SET = [
     {

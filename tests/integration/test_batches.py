@@ -323,6 +323,7 @@ def test_a_run_that_is_killed_anywhere_goes_on(suite: Project, server: BatchServ
     assert not server.live
 
 
+@pytest.mark.slow
 def test_a_step_leaves_the_last_failures_as_they_are(suite: Project, server: BatchServer) -> None:
     """For `--lf`: what a step skips has not passed."""
     suite.arguments = [each for each in suite.arguments if "cacheprovider" not in each]

@@ -140,6 +140,7 @@ def client(request, monkeypatch):
     return CLIENTS[name], name != "openai"
 
 
+@pytest.mark.slow
 def test_a_second_run_asks_nothing_and_a_replay_needs_no_server(application, upstream, client, monkeypatch):
     """A client made when the conftest is imported is led to the gateway; the cassette has what it needs in CI."""
     code, alone = client
@@ -195,6 +196,7 @@ def test_a_worker_asks_the_real_server(application, upstream):
     assert len(upstream.requests) == 4
 
 
+@pytest.mark.slow
 def test_a_client_that_is_not_led_to_the_gateway_is_remarked_on(application, upstream):
     """Its replies are neither kept nor counted, and its author believes they are."""
     own = f'openai.OpenAI(base_url="{upstream.url}", max_retries=0)'

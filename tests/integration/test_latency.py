@@ -7,6 +7,8 @@ import pytest
 
 from pytest_rageval import user_code
 
+pytestmark = pytest.mark.slow
+
 
 class Clock:
     """A clock that stands still but where `spend` moves it."""

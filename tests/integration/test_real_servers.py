@@ -6,6 +6,8 @@ import pytest
 
 from tests.llm_server import Cut, Fault, clerk
 
+pytestmark = pytest.mark.slow
+
 GATE = '@pytest.mark.rageval_threshold("answer.em@1", min=0.9)\ndef test_gate(): pass\n'
 JUDGED = '@pytest.mark.rageval_threshold("llm_reteval@1", min=0.9)\ndef test_gate(): pass\n'
 

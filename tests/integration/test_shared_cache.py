@@ -13,6 +13,8 @@ from pytest_rageval.llm.redis_store import RedisStore
 from tests.llm_server import clerk
 from tests.redis_server import RedisServer
 
+pytestmark = pytest.mark.slow
+
 SCORE = '@pytest.mark.rageval_threshold("answer.em@1", min=0.3)\ndef test_gate(): pass\n'
 
 

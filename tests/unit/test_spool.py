@@ -20,6 +20,7 @@ RECORDS = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(st.lists(RECORDS, max_size=20), st.integers(0, 200))
 def test_records_come_back_as_they_were(records: list[Any], at_once: int) -> None:
     """In any order, with their types, whatever is in the file by then."""

@@ -194,6 +194,7 @@ def test_an_old_batch_is_not_taken_for_a_lost_one(runs: Runs, server: BatchServe
     assert batch.id == "batch-2"
 
 
+@pytest.mark.slow
 def test_each_server_and_model_has_a_batch_of_its_own(runs: Runs, server: BatchServer) -> None:
     """A batch is for one model; a judge elsewhere has its own server."""
     with BatchServer(lambda _: "yes") as judges:
@@ -216,6 +217,7 @@ def test_each_server_and_model_has_a_batch_of_its_own(runs: Runs, server: BatchS
         assert [batch.replies for batch in collected] == [1, 1, 1]
 
 
+@pytest.mark.slow
 def test_a_batch_has_no_more_than_the_server_takes(
     runs: Runs, server: BatchServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -141,6 +141,7 @@ def test_who_closes_lets_the_other_ask(caches: Caches, monkeypatch: pytest.Monke
     assert _run(ask()) is True
 
 
+@pytest.mark.slow
 def test_the_lease_of_a_dead_process_is_taken_over(caches: Caches, monkeypatch: pytest.MonkeyPatch) -> None:
     """As soon as it has run out, and by one alone; the other gets the reply."""
     monkeypatch.setattr(leases, "LEASE_S", 1.0)

@@ -103,6 +103,7 @@ def test_a_key_that_stays_refused_is_an_error(command, status: int, code: str) -
     _assert_hidden(caught.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("code", "told"),
     [

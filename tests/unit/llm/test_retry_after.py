@@ -47,6 +47,7 @@ def test_a_refusal_may_say_until_when(monkeypatch: pytest.MonkeyPatch) -> None:
     assert retry_after({"retry-after": "Fri, 31 Dec 9999 23:59:59 GMT"}) == MAX_WAIT_S
 
 
+@pytest.mark.slow
 @given(text=st.text(max_size=40))
 @example(text="Fri, 31 Dec 99999 23:59:59 GMT")
 @example(text="Fri, 99 Dec 2026 99:99:99 +9999")

@@ -200,6 +200,7 @@ def test_a_server_that_says_when_is_asked_then(header: dict[str, str], seconds: 
     assert len(server.requests) == 3
 
 
+@pytest.mark.slow
 def test_a_server_that_says_at_once_is_not_stormed() -> None:
     """`Retry-After: 0` for half a second is a handful of attempts, and not hundreds."""
     times: list[float] = []
@@ -326,6 +327,7 @@ def test_a_server_that_hangs_is_given_up() -> None:
     assert time.monotonic() - began >= 0.4
 
 
+@pytest.mark.slow
 def test_a_server_that_hangs_once_is_asked_again() -> None:
     """And asked less at once from then on."""
     with ScriptedServer(NEVER, "fine") as server:
@@ -594,6 +596,7 @@ class _Bought:
         return replace(reply, text="as it is kept")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("answer", "billed"),
     [

@@ -174,6 +174,7 @@ def test_a_stream_that_breaks_off_is_an_error_and_is_not_kept(serve, upstream):
         served.chat(temperature=0.5)
 
 
+@pytest.mark.slow
 def test_a_stream_that_breaks_off_before_it_begins_is_asked_again(serve, upstream):
     """Nothing was passed on, so that another attempt repeats nothing."""
     served = serve()
