@@ -334,7 +334,9 @@ def _slow(read: Callable[[str], object], shapes: Iterable[str] = SHAPES) -> dict
     return slow
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.long) if ", " in name else name for name in FUNCTIONS]
+)
 def test_time_is_in_proportion_to_the_length(name):
     """Whatever the shape of the text."""
     read = FUNCTIONS[name]

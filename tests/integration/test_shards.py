@@ -115,7 +115,13 @@ def rich(project: Project, llm: LLMServer) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("number", "arguments"), [(8, ()), (2, ("-n2",))], ids=["8", "2, with two workers"])
+@pytest.mark.parametrize(
+    ("number", "arguments"),
+    [
+        pytest.param(8, (), id="8"),
+        pytest.param(2, ("-n2",), id="2, with two workers", marks=pytest.mark.long),
+    ],
+)
 def test_shards_are_one_run(
     project: Project, llm: LLMServer, number: int, arguments: tuple[str, ...]
 ) -> None:

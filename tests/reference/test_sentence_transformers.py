@@ -61,6 +61,7 @@ def test_cosines_of_a_small_corpus(theirs, tmp_path) -> None:
     _check(theirs, CORPUS, QUERIES, tmp_path)
 
 
+@pytest.mark.long
 def test_cosines_of_real_passages(theirs, data, tmp_path) -> None:
     """Sixteen passages, ten questions."""
     with gzip.open(data("lost_in_the_middle") / "nq-open-oracle.jsonl.gz", "rt", encoding="utf-8") as lines:
@@ -69,6 +70,7 @@ def test_cosines_of_real_passages(theirs, data, tmp_path) -> None:
     _check(theirs, [record["ctxs"][0]["text"] for record in records], questions, tmp_path)
 
 
+@pytest.mark.long
 def test_known_texts_load_no_model(tmp_path) -> None:
     """A run whose texts are all kept starts without torch."""
     script = (
