@@ -92,6 +92,7 @@ def test_workers_say_what_they_wait_for(project, llm):
     result.stdout.fnmatch_lines(["rageval: waiting for http://127.0.0.1:* requests, * of at most 8 s): *"])
 
 
+@pytest.mark.long
 def test_a_terminal_shows_what_is_waited_for(project, llm):
     """In the line of progress."""
     _use(project, llm)

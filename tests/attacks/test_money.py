@@ -329,7 +329,7 @@ def test_processes_that_were_stopped_together_pay_once(project, llm):
     assert Counter(_asked(llm).values()) == {1: 60}
 
 
-@pytest.mark.parametrize("processes", [0, 2])
+@pytest.mark.parametrize("processes", [0, pytest.param(2, marks=pytest.mark.long)])
 def test_a_silent_reply_is_asked_for_once_a_run(project, llm, processes):
     """It is unscored, and not for good: the next run may have more luck."""
     project.use(llm)

@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 
 from pytest_rageval.cli import main
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 
 def _open_all(page: Page) -> None:
@@ -60,7 +60,6 @@ def diff(real: Path, tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.long
 def test_the_questions_of_a_comparison_are_filtered(visit: Callable[..., Page], diff: Path) -> None:
     """As on the page of a run."""
     page = visit(diff)
@@ -70,7 +69,6 @@ def test_the_questions_of_a_comparison_are_filtered(visit: Callable[..., Page], 
     expect(page.locator(".q[open] .passage").first).to_be_visible()
 
 
-@pytest.mark.long
 def test_axe_finds_nothing_serious_in_a_comparison(check_look: Callable[..., None], diff: Path) -> None:
     """With the first questions open."""
     check_look(diff, lambda page: [each.click() for each in page.locator(".q > summary").all()[:3]])

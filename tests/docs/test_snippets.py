@@ -13,7 +13,12 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 LONG = {
     *("docs/how-to/langchain.md", "docs/how-to/llamaindex.md", "docs/how-to/haystack.md"),
     *("docs/how-to/mlflow.md", "docs/how-to/vector-stores.md", "docs/how-to/other-plugins.md"),
-    *("docs/how-to/application-calls.md", "docs/how-to/batches.md", "docs/how-to/models.md"),
+    *(
+        "docs/how-to/application-calls.md",
+        "docs/how-to/batches.md",
+        "docs/how-to/models.md",
+        "docs/how-to/cost.md",
+    ),
 }
 """Pages with frameworks, servers and many processes; `tests/integration` runs what they show in every build."""
 

@@ -283,6 +283,7 @@ KILLED_AT = ("upload", "create", "retrieve", "content", "create", "content")
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
 def test_a_run_that_is_killed_anywhere_goes_on(suite: Project, server: BatchServer) -> None:
     """With all its processes; no request is in two batches, and none is asked live."""
