@@ -109,7 +109,29 @@ class HyDERetriever(_LLMRetriever):
         return _with_mark(found, passage)
 
 
-class FeedbackRetriever(_LLMRetriever):
+class _PassagesRetriever(_LLMRetriever):
+    """A retriever that reads the first passages of another search before its own; at least `_least` of them."""
+
+    _least: int
+
+    def __init__(
+        self,
+        search: Callable[..., Any],
+        llm: LLM,
+        *,
+        passages: int = 3,
+        temperature: float = 0.0,
+        max_tokens: int | None = MAX_TOKENS,
+    ) -> None:
+        if passages < self._least:
+            raise InputError(
+                f"passages is {passages}: expected {self._least} or more, the first that are read."
+            )
+        super().__init__(search, llm, max_tokens, temperature)
+        self._passages = passages
+
+
+class FeedbackRetriever(_PassagesRetriever):
     """The question, a model's passage on it, and the first passages that it finds, joined into one query.
 
     The joined text is `question [SEP] knowledge [SEP] d1 [SEP] … [SEP] dn`, which an encoder cuts at its length, 256
@@ -126,19 +148,7 @@ class FeedbackRetriever(_LLMRetriever):
         InputError: also where `passages` is below 0.
     """
 
-    def __init__(
-        self,
-        search: Callable[..., Any],
-        llm: LLM,
-        *,
-        passages: int = 3,
-        temperature: float = 0.0,
-        max_tokens: int | None = MAX_TOKENS,
-    ) -> None:
-        if passages < 0:
-            raise InputError(f"passages is {passages}: feedback takes the first 0 or more passages.")
-        super().__init__(search, llm, max_tokens, temperature)
-        self._passages = passages
+    _least = 0
 
     async def __call__(self, query: str, k: int) -> list[Document]:
         """Return the k documents that the joined query finds, best first."""
@@ -149,7 +159,7 @@ class FeedbackRetriever(_LLMRetriever):
         return _with_mark(found, knowledge)
 
 
-class RewriteRetriever(_LLMRetriever):
+class RewriteRetriever(_PassagesRetriever):
     """Feedback in other form: a model reads the question and the first passages, and writes a better query.
 
     It is searched in place of the question, and the generator answers it in place of the question. The judge compares
@@ -168,19 +178,7 @@ class RewriteRetriever(_LLMRetriever):
     Source: the code of Gülsøy, who describes `FeedbackRetriever`.
     """
 
-    def __init__(
-        self,
-        search: Callable[..., Any],
-        llm: LLM,
-        *,
-        passages: int = 3,
-        temperature: float = 0.0,
-        max_tokens: int | None = MAX_TOKENS,
-    ) -> None:
-        if passages < 1:
-            raise InputError(f"passages is {passages}: the model reads the first 1 or more passages.")
-        super().__init__(search, llm, max_tokens, temperature)
-        self._passages = passages
+    _least = 1
 
     async def __call__(self, query: str, k: int) -> Retrieval:
         """Return the k documents that the rewritten query finds, best first, with that query."""

@@ -315,7 +315,7 @@ def test_a_search_that_gives_no_list_is_told(llm: LLMServer, ask: Callable[..., 
 
 
 def test_rewriting_needs_a_passage(search: Recorded) -> None:
-    with pytest.raises(InputError, match=r"passages is 0: the model reads the first 1 or more passages"):
+    with pytest.raises(InputError, match=r"passages is 0: expected 1 or more"):
         RewriteRetriever(search, None, passages=0)
 
 
