@@ -41,7 +41,7 @@ class Preset:
 
 
 def read_preset(name: str) -> Preset:
-    """Return the preset of this name; ValueError with the names that there are."""
+    """Return the preset of this name; ValueError with the known names."""
     presets = tomllib.loads(Path(__file__).with_name("presets.toml").read_text(encoding="utf-8"))
     if name not in presets:
         hint = did_you_mean(name, presets).strip()

@@ -11,14 +11,8 @@ from typing import Any, Final
 
 from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.errors import NoGroundTruth, Planned, Unscored
-from pytest_rageval.evaluations.context import (
-    Pipeline,
-    Terms,
-    gather_all,
-    gather_two,
-    gold_passages,
-    references_of,
-)
+from pytest_rageval.evaluations.concurrency import gather_all, gather_two
+from pytest_rageval.evaluations.context import Pipeline, Terms, gold_passages, references_of
 from pytest_rageval.evaluations.ranking import measured
 from pytest_rageval.evaluations.scoring import GOLD_TEXTS, ScoreDef, score_in_turn
 from pytest_rageval.measures.gold_matching import GoldMatch

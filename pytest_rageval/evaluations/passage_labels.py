@@ -16,14 +16,13 @@ from typing import Final, NamedTuple
 from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.answers.overlap import containment
 from pytest_rageval.errors import NoGroundTruth
+from pytest_rageval.evaluations.concurrency import gather_all, gather_two
 from pytest_rageval.evaluations.context import (
     NO_GOLD,
     NO_REFERENCES,
     Pipeline,
     Terms,
     expected_of,
-    gather_all,
-    gather_two,
     references_of,
 )
 from pytest_rageval.evaluations.ranking import comparable

@@ -24,7 +24,7 @@ def _resolve(root: Path = HERE, /, ini: dict[str, Any] | None = None, **options:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_preset_has_settings_that_can_be_used(name: str) -> None:
-    """Options of today, with values that they take; prompts with the placeholders of ours."""
+    """Options of today, with values that they take; prompts with our placeholders."""
     preset = read_preset(name)
     by_name = {option.name: option for option in OPTIONS}
     for option, value in preset.settings.items():
