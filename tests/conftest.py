@@ -45,9 +45,19 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _own_settings() -> Iterator[None]:
+    """Forget what the environment says to the code under test, before any other fixture runs."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in list(os.environ):
+            if name.upper().startswith(OWN) and name != "RAGEVAL_TEST_DATA":
+                patch.delenv(name)
+        yield
+
+
 @pytest.fixture(autouse=True)
 def _offline(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Refuse connections that leave the machine, and forget the developer's own settings."""
+    """Refuse connections that leave the machine."""
     connect = socket.socket.connect
 
     def guarded(self: socket.socket, address: object) -> None:
@@ -58,9 +68,6 @@ def _offline(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket.socket, "connect", guarded)
     # Every client reads all certificate authorities, which takes longer than most tests.
     monkeypatch.setattr(ssl.SSLContext, "load_verify_locations", lambda *_, **__: None)
-    for name in list(os.environ):
-        if name.upper().startswith(OWN) and name != "RAGEVAL_TEST_DATA":
-            monkeypatch.delenv(name)
 
 
 @pytest.fixture(scope="session")
