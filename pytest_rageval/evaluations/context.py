@@ -18,6 +18,7 @@ from pytest_rageval.scores import Outcome, Spec
 from pytest_rageval.spool import Spool
 
 if TYPE_CHECKING:
+    from pytest_rageval.evaluations.ranking import Matched
     from pytest_rageval.generator import Generator
     from pytest_rageval.retrievers import Retriever
 
@@ -179,6 +180,8 @@ class Pipeline:
         self._timing = asyncio.Lock()
         # Retrievals during which models gave cached replies, to the retriever or to others.
         self._beside_cached: set[tuple[Hashable, int]] = set()
+        # The rankings that were last compared with gold passages, for the next measure.
+        self.matched: Matched | None = None
 
     def again(self, n: int) -> "Pipeline":
         """The n-th repeat over the same rankings, in which generator and judge are asked again."""
