@@ -20,6 +20,7 @@ from time import monotonic
 from typing import Any, Final, TypeVar, cast
 
 from pytest_rageval.errors import CallableError, ReplyPending, innermost_user_frame
+from pytest_rageval.gathering import Promise
 
 __all__ = ["DaemonThreads", "PrivateLoop", "in_asyncio"]
 
@@ -125,7 +126,7 @@ class PrivateLoop:
         loop = asyncio.get_running_loop()
         job: Callable[[], Outcome[T]] = partial(_outcome, function, args)
         if self._threads == 1:
-            call = _Call(job, loop.create_future())
+            call = _Call(job, Promise())
             if not self._new_calls:
                 # After all calls of this turn of the loop.
                 loop.call_soon(self._hand_over)
@@ -307,7 +308,7 @@ class DaemonThreads(ThreadPoolExecutor):
 @dataclass(eq=False, slots=True)
 class _Call:
     job: "Callable[[], Outcome[Any]]"
-    outcome: "asyncio.Future[Outcome[Any]]"
+    outcome: "Promise[Outcome[Any]]"
 
 
 def _set_outcomes(made: "Sequence[tuple[_Call, Outcome[Any]]]", given: Sequence[_Call] = ()) -> None:

@@ -148,11 +148,15 @@ class UserCallable:
 
     async def _result(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> Timed:
         if not self._async:
-            result = await self._loop.call(self._guarded, args, named)
-            return result if isinstance(result, Timed) else await self._awaited(result, args, named)
+            return await self._whole(await self._loop.call(self._guarded, args, named), args, named)
         async with self._current.turn():
-            result = self._guarded(args, named)
-            return result if isinstance(result, Timed) else await self._awaited(result, args, named)
+            return await self._whole(self._guarded(args, named), args, named)
+
+    async def _whole(self, result: Any, args: tuple[Any, ...], named: Mapping[str, Any]) -> Timed:
+        if isinstance(result, Timed):
+            return result
+        # It may use `asyncio.timeout`, which takes the current task for its own.
+        return await asyncio.ensure_future(self._awaited(result, args, named))
 
     async def _awaited(self, result: Any, args: tuple[Any, ...], named: Mapping[str, Any]) -> Timed:
         try:

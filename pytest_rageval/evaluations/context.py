@@ -11,7 +11,8 @@ from pytest_rageval.answers import comparators as compare
 from pytest_rageval.answers import judge_protocol as judges
 from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.errors import InputError, NoGroundTruth, Unscored, UnusableRanking
-from pytest_rageval.evaluations.concurrency import SingleFlight, gather_all
+from pytest_rageval.evaluations.single_flight import SingleFlight
+from pytest_rageval.gathering import gather_all
 from pytest_rageval.measures.gold_matching import SHARE
 from pytest_rageval.model import Document, Example, Ranking
 from pytest_rageval.scores import Outcome, Spec

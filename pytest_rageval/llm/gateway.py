@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, Protocol
 
 from pytest_rageval.errors import PLAN_MARK, MissingReplyError, RagevalError, ReplyPending, Unscored
+from pytest_rageval.gathering import Promise
 from pytest_rageval.llm.batches import Batch, Batches, Failure
 from pytest_rageval.llm.budget import Budget, Limits, Purchase, most_reply_tokens, prompt_tokens
 from pytest_rageval.llm.cache import Cache
@@ -89,7 +90,7 @@ class Gateway:
         self.served: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
         self._source = self._make_source(Prices.load(access.prices))
         # One future for each caller: cancelling one must not cancel the others.
-        self._callers: defaultdict[str, list[asyncio.Future[Reply]]] = defaultdict(list)
+        self._callers: defaultdict[str, list[Promise[Reply]]] = defaultdict(list)
         self._arrived: list[tuple[Server, Request]] = []
         # asyncio itself holds only weak references to tasks.
         self._tasks: set[asyncio.Task[None]] = set()
@@ -119,8 +120,7 @@ class Gateway:
             Unscored: this request failed; the reason.
             RagevalError: no request can be answered: no server, a wrong key, an unusable cache, no budget.
         """
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[Reply] = loop.create_future()
+        future: Promise[Reply] = Promise()
         if request.key not in self._callers:
             if not self._arrived:
                 self._begin(self._look_up())

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pytest_rageval.config import EMBEDDED, Settings
 from pytest_rageval.errors import InputError, RagevalError, ReplyPending
-from pytest_rageval.evaluations.concurrency import gather_all
 from pytest_rageval.evaluations.context import Asked, Drawing, Pipeline, ScoreRequest, Terms
 from pytest_rageval.evaluations.registry import CUTOFF, Registry, resolve
 from pytest_rageval.evaluations.scoring import ScoreDef, check_failures, error_of_all
 from pytest_rageval.event_loop import PrivateLoop
+from pytest_rageval.gathering import gather_all
 from pytest_rageval.late import Late
 from pytest_rageval.llm.usage import Usage
 from pytest_rageval.model import CONTEXT, EvalSet, Example, Ranking

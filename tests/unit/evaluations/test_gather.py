@@ -5,7 +5,7 @@ from concurrent.futures import CancelledError
 
 import pytest
 
-from pytest_rageval.evaluations.concurrency import gather_all
+from pytest_rageval.gathering import gather_all
 
 
 def test_an_error_is_raised_when_all_have_ended(loop) -> None:

@@ -4,8 +4,8 @@ import pytest
 
 from pytest_rageval.answers.judge_protocol import add_tally
 from pytest_rageval.errors import CallableError, Unscored
-from pytest_rageval.evaluations.concurrency import gather_all
 from pytest_rageval.evaluations.context import Pipeline
+from pytest_rageval.gathering import gather_all
 from pytest_rageval.retrievers import adapt_retriever
 from pytest_rageval.stats.agreement import Tally
 from pytest_rageval.user_code import FIRST

@@ -1,0 +1,198 @@
+"""Coroutines that run together without a task for each.
+
+An evaluation is thousands of coroutines, and most of what they wait for is at hand. A task for each would take several
+times as long as their work: each step of a task goes through the event loop. So `gather_all` runs coroutines itself. It
+goes on with one when its `Promise` has a result, at once for all that have one by then: the replies of one look-up, the
+rankings of one hand-over between threads. A coroutine that waits for any other future becomes a task.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
+from contextvars import Context, copy_context
+from functools import partial
+from math import inf
+from time import monotonic
+from types import coroutine
+from typing import Any, Final, TypeVar, cast
+
+__all__ = ["Promise", "gather_all", "gather_results", "gather_two"]
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+TURN_S: Final = 0.05
+"""How long coroutines that wait for nothing run before the event loop has its turn."""
+
+
+class Promise(asyncio.Future[T]):
+    """A future, awaited by one coroutine, that calls `ended` when it has a result."""
+
+    ended: Callable[[], None] | None = None
+
+    def set_result(self, result: T) -> None:
+        """Set the result."""
+        super().set_result(result)
+        if self.ended is not None:
+            self.ended()
+
+    def set_exception(self, exception: type | BaseException) -> None:
+        """Set an exception as the result."""
+        super().set_exception(exception)
+        if self.ended is not None:
+            self.ended()
+
+    def cancel(self, msg: Any | None = None) -> bool:
+        """Cancel it."""
+        cancelled = super().cancel(msg)
+        if cancelled and self.ended is not None:
+            self.ended()
+        return cancelled
+
+
+async def gather_all(awaitables: Iterable[Awaitable[T]], *, at_once: int | None = None) -> list[T]:
+    """Await all at once, or so many at a time; an exception is raised when all have ended.
+
+    Each begins in its turn without waiting for the event loop, as eager tasks do in Python 3.12. So its
+    `asyncio.current_task()` may be its caller's; `UserCallable` gives the user's coroutines tasks of their own.
+    """
+    results = await _Gathering(awaitables, inf if at_once is None else at_once).results()
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
+    return cast("list[T]", results)
+
+
+async def gather_two(one: Awaitable[T], other: Awaitable[U]) -> tuple[T, U]:
+    """`gather_all` for two of different types."""
+    first, second = await gather_all([cast("Awaitable[Any]", one), cast("Awaitable[Any]", other)])
+    return first, second
+
+
+async def gather_results(awaitables: Iterable[Awaitable[T]]) -> list[T | BaseException]:
+    """Await all at once, as `gather_all`; return the results, or the exceptions, in order."""
+    return await _Gathering(awaitables, inf).results()
+
+
+class _Gathering:
+    """Coroutines that run together: their results, and those that wait, by number."""
+
+    def __init__(self, awaitables: Iterable[Awaitable[Any]], at_once: float) -> None:
+        self._to_begin = enumerate(awaitables)
+        self._at_once = at_once
+        self._results: list[Any] = []
+        self._waiting: dict[int, tuple[Coroutine[Any, Any, Any], Context, Promise[Any]]] = {}
+        self._tasks: dict[int, asyncio.Future[Any]] = {}
+        self._ready: list[int] = []
+        self._change: Promise[None] | None = None
+        self._late = monotonic() + TURN_S
+
+    async def results(self) -> list[Any]:
+        try:
+            for number, each in self._to_begin:
+                self._begin(number, each)
+                if len(self._waiting) + len(self._tasks) >= self._at_once:
+                    # Then half of them at once: what they wait for is found in fewer and larger look-ups.
+                    while 2 * (len(self._waiting) + len(self._tasks)) > self._at_once:
+                        await self._next()
+                if monotonic() > self._late:
+                    await self._turn()
+            while self._waiting or self._tasks:
+                await self._next()
+        except BaseException:
+            self._cancel()
+            raise
+        return self._results
+
+    async def _next(self) -> None:
+        """Go on with those that are ready, or wait for one to be."""
+        if not self._ready:
+            self._change = Promise()
+            await self._change
+        ready, self._ready = self._ready, []
+        for number in ready:
+            work, context, _ = self._waiting.pop(number)
+            self._run(number, work, context)
+            if monotonic() > self._late:
+                await self._turn()
+
+    def _begin(self, number: int, each: Awaitable[Any]) -> None:
+        self._results.append(None)
+        if asyncio.iscoroutine(each):
+            self._run(number, each, copy_context())
+        else:
+            self._follow(number, asyncio.ensure_future(each))
+
+    def _run(self, number: int, work: Coroutine[Any, Any, Any], context: Context) -> None:
+        """Run a coroutine until it ends or waits."""
+        try:
+            wait = context.run(work.send, None)
+        except StopIteration as stop:
+            self._results[number] = stop.value
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:  # noqa: BLE001 - returned
+            self._results[number] = error
+        else:
+            if isinstance(wait, Promise):
+                wait.ended = partial(self._is_ready, number)
+                self._waiting[number] = work, context, wait
+            else:
+                loop = asyncio.get_running_loop()
+                self._follow(number, loop.create_task(_rest(work, wait), context=context))
+
+    def _follow(self, number: int, task: asyncio.Future[Any]) -> None:
+        self._tasks[number] = task
+        task.add_done_callback(partial(self._end_task, number))
+
+    def _end_task(self, number: int, task: asyncio.Future[Any]) -> None:
+        self._tasks.pop(number, None)
+        try:
+            self._results[number] = task.result()
+        except BaseException as error:  # noqa: BLE001 - returned
+            self._results[number] = error
+        self._note_change()
+
+    def _is_ready(self, number: int) -> None:
+        self._ready.append(number)
+        self._note_change()
+
+    def _note_change(self) -> None:
+        if self._change is not None:
+            _end(self._change)
+
+    async def _turn(self) -> None:
+        """Give the event loop its turn."""
+        turn: Promise[None] = Promise()
+        asyncio.get_running_loop().call_soon(_end, turn)
+        await turn
+        self._late = monotonic() + TURN_S
+
+    def _cancel(self) -> None:
+        for work, _, wait in self._waiting.values():
+            wait.ended = None
+            wait.cancel()
+            work.close()
+        for task in self._tasks.values():
+            task.cancel()
+
+
+def _end(wait: Promise[None]) -> None:
+    if not wait.done():
+        wait.set_result(None)
+
+
+@coroutine
+def _rest(work: Coroutine[Any, Any, T], wait: Any) -> Generator[Any, Any, T]:
+    """The rest of a coroutine that has begun, and waits."""
+    if asyncio.isfuture(wait):
+        # As `await` does, for the task that will see it.
+        wait._asyncio_future_blocking = True  # noqa: SLF001
+    while True:
+        try:
+            step = partial(work.send, (yield wait))
+        except BaseException as error:  # noqa: BLE001 - raised in the coroutine
+            step = partial(work.throw, error)
+        try:
+            wait = step()
+        except StopIteration as stop:
+            return cast("T", stop.value)
