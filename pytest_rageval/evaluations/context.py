@@ -14,12 +14,12 @@ from pytest_rageval.errors import InputError, NoGroundTruth, Unscored, UnusableR
 from pytest_rageval.evaluations.single_flight import SingleFlight
 from pytest_rageval.gathering import gather_all
 from pytest_rageval.measures.gold_matching import SHARE
+from pytest_rageval.measures.gold_measures import Row
 from pytest_rageval.model import Document, Example, Ranking
 from pytest_rageval.scores import Outcome, Spec
 from pytest_rageval.spool import Spool
 
 if TYPE_CHECKING:
-    from pytest_rageval.evaluations.ranking import Matched
     from pytest_rageval.generator import Generator
     from pytest_rageval.retrievers import Retriever
 
@@ -30,6 +30,7 @@ __all__ = [
     "Asked",
     "Drawing",
     "Evaluation",
+    "Matched",
     "Pipeline",
     "ScoreRequest",
     "Terms",
@@ -112,6 +113,18 @@ class Terms:
     def part(self) -> str:
         """The measure within the family; empty where there is none."""
         return self.spec.part or ""
+
+
+class Matched(NamedTuple):
+    """The rankings of a set compared with its gold passages, for all measures at one cut-off.
+
+    `rows` has one for each outcome with a value, which is 0; the others are unscored.
+    """
+
+    examples: Sequence[Example]
+    k: int
+    outcomes: Sequence[Outcome]
+    rows: Sequence[Row]
 
 
 @dataclass(eq=False)

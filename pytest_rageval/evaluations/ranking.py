@@ -1,10 +1,10 @@
 """Ranking measures against the gold passages: `recall@5`, `ndcg@5` and their like."""
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from pytest_rageval.errors import NoGroundTruth, UnusableRanking
-from pytest_rageval.evaluations.context import NO_GOLD, Pipeline, Terms
+from pytest_rageval.evaluations.context import NO_GOLD, Matched, Pipeline, Terms
 from pytest_rageval.evaluations.scoring import GOLD, ScoreDef, each_example, score_each
 from pytest_rageval.measures.gold_matching import GoldMatch, ideal_labels
 from pytest_rageval.measures.gold_measures import Row, values
@@ -67,18 +67,6 @@ async def evaluate_ranking(run: Pipeline, examples: Sequence[Example], terms: Te
         each if each.value is None else Outcome(each.example, next(found), None, each.evidence)
         for each in matched.outcomes
     ]
-
-
-class Matched(NamedTuple):
-    """The rankings of a set compared with its gold passages, for all measures at one cut-off.
-
-    `rows` has one for each outcome with a value, which is 0; the others are unscored.
-    """
-
-    examples: Sequence[Example]
-    k: int
-    outcomes: Sequence[Outcome]
-    rows: Sequence[Row]
 
 
 async def _match(run: Pipeline, examples: Sequence[Example], k: int) -> tuple[list[Outcome], list[Row]]:

@@ -12,6 +12,7 @@ from pytest_rageval.conversation import Question
 from pytest_rageval.errors import CallableError
 from pytest_rageval.gathering import Promise
 from pytest_rageval.stats.agreement import Tally
+from pytest_rageval.stepping import ends_all, in_loop
 
 __all__ = ["SingleFlight"]
 
@@ -44,6 +45,9 @@ class SingleFlight:
 
     async def _wait(self, key: bytes) -> "_Ended | None":
         """What others' work came to; None where they were cancelled."""
+        await in_loop()
+        if key not in self._begun:
+            return self._ended.get(key)
         waiter: Promise[_Ended | None] = Promise()
         self._begun[key].append(waiter)
         return await waiter
@@ -56,7 +60,9 @@ class SingleFlight:
             ended = _Ended(*await judges.with_tally(make()))
         except (asyncio.CancelledError, KeyboardInterrupt, SystemExit):
             raise
-        except BaseException as error:  # noqa: BLE001 - raised to all that ask
+        except BaseException as error:
+            if ends_all(error):
+                raise
             ended = _Ended(None, Tally(), error, error.__traceback__)
         finally:
             # The user's own code may work in a later test.
