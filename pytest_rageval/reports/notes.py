@@ -489,8 +489,8 @@ def _foreign(outcomes: Sequence[Outcome]) -> int:
     their span need no id.
     """
     gold = {gold.id for outcome in outcomes for gold in outcome.example.relevant if gold.span is None}
-    rankings = [outcome.evidence.ranking or () for outcome in outcomes]
-    ids = [{document.id for document in ranking} - {None} for ranking in rankings]
+    rankings = [outcome.evidence.ranking for outcome in outcomes]
+    ids = [set() if ranking is None else {*ranking.ids} - {None} for ranking in rankings]
     with_ids = sum(map(bool, ids))
     return with_ids if with_ids >= FEWEST and gold - {None} and gold.isdisjoint(set().union(*ids)) else 0
 
