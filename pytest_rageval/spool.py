@@ -236,8 +236,8 @@ def listed(items: Iterable[T], spool: Spool | None) -> list[T]:
 
 def _is_plain(value: Any) -> bool:
     kind = type(value)
-    if kind in SINGLE:
-        return True
     if kind is dict:
-        return all(map(_is_plain, value)) and all(map(_is_plain, value.values()))
-    return (kind is list or kind is tuple) and all(map(_is_plain, value))
+        value = (*value, *value.values())
+    elif kind is not list and kind is not tuple:
+        return kind in SINGLE
+    return SINGLE.issuperset(map(type, value)) or all(map(_is_plain, value))
