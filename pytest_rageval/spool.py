@@ -53,10 +53,10 @@ class Spool:
         if self._file is not None:
             self._file.close()
 
-    def put(self, value: Any) -> int:
-        """Keep a record; return its place."""
+    def put(self, value: Any, *, plain: bool = False) -> int:
+        """Keep a record; return its place. `plain`: it is known to be plain data."""
         try:
-            data = marshal.dumps(value) if _is_plain(value) else None
+            data = marshal.dumps(value) if plain or _is_plain(value) else None
         except (ValueError, RecursionError):
             # It nests too deeply, or is too large.
             data = None

@@ -1,12 +1,13 @@
 """A score and its baseline, question by question."""
 
-import sys
+from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import fsum
-from typing import Any, Final, NamedTuple, Required, TypedDict, cast
+from math import fsum, isnan, nan
+from types import NoneType
+from typing import Any, Final, NamedTuple, Required, Self, TypedDict, cast
 
 from pytest_rageval.errors import StaleBaselineError
 from pytest_rageval.fingerprint import digest
@@ -22,6 +23,7 @@ __all__ = [
     "Change",
     "Comparison",
     "KeptExample",
+    "KeptExamples",
     "Pin",
     "changed_questions",
     "compare",
@@ -36,6 +38,9 @@ IGNORED: Final = frozenset({"package"})
 UPDATE: Final = "--rageval-update-baseline"
 
 COMMIT_DIGITS: Final = 7  # hex digits of a commit that are shown
+NOWHERE: Final = -(2**63)
+"""The place of an example without a ranking or an answer."""
+
 MARK_DIGITS: Final = 8  # hex digits that distinguish the few fingerprints of one score
 
 
@@ -53,18 +58,19 @@ class BaselineExample(TypedDict, total=False):
 
 
 class KeptExample(Mapping[str, Any]):
-    """A `BaselineExample` whose ranking and answer are in a spool."""
+    """A `BaselineExample` whose ranking and answer are in a spool, at a place; None where it has neither."""
 
     __slots__ = ("_place", "_score", "_spool", "_under")
 
-    def __init__(self, spool: Spool, example: Mapping[str, Any]) -> None:
+    def __init__(self, spool: Spool, score: float | None, under: str | None, place: int | None) -> None:
+        self._spool, self._score, self._under, self._place = spool, score, under, place
+
+    @classmethod
+    def put(cls, spool: Spool, example: Mapping[str, Any]) -> Self:
+        """Keep an example, which is JSON."""
         rest = dict(example)
-        self._score: float | None = rest.pop("score")
-        under: str | None = rest.pop("under", None)
-        # All examples of a score have the same one.
-        self._under = under and sys.intern(under)
-        self._spool = spool
-        self._place = spool.put(rest) if rest else None
+        score, under = rest.pop("score"), rest.pop("under", None)
+        return cls(spool, score, under, spool.put(rest, plain=True) if rest else None)
 
     def __getitem__(self, key: str) -> Any:
         if key == "score":
@@ -72,6 +78,10 @@ class KeptExample(Mapping[str, Any]):
         if key == "under" and self._under is not None:
             return self._under
         return self._rest[key]
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """As of a dict; the score of each of 100,000 examples is read."""
+        return self._score if key == "score" else super().get(key, default)
 
     def __iter__(self) -> Iterator[str]:
         yield "score"
@@ -87,8 +97,71 @@ class KeptExample(Mapping[str, Any]):
         return repr(dict(self))
 
     @property
+    def columns(self) -> tuple[float | None, str | None, int | None]:
+        """The score, the mark of the fingerprint, and the place of the rest."""
+        return self._score, self._under, self._place
+
+    @property
     def _rest(self) -> dict[str, Any]:
         return {} if self._place is None else cast("dict[str, Any]", self._spool.get(self._place))
+
+
+class KeptExamples(Mapping[str, KeptExample]):
+    """The examples of a score, by id, as columns: an object for each would take 0.3 kB.
+
+    Args:
+        spool: of all of them.
+        examples: at least one.
+        alike: of another score; where it has the same ids, both share them.
+    """
+
+    __slots__ = ("_places", "_scores", "_spool", "_under", "index")
+
+    index: dict[str, int]
+
+    def __init__(
+        self, spool: Spool, examples: Mapping[str, KeptExample], alike: "KeptExamples | None" = None
+    ) -> None:
+        shared: dict[str, int] = {} if alike is None else alike.index
+        self.index = shared if [*shared] == [*examples] else _numbered(examples)
+        columns = [each.columns for each in examples.values()]
+        scores = [score for score, _, _ in columns]
+        exact = {float, NoneType}.issuperset(map(type, scores))
+        # A whole number in the file is no float, and is written as it was read.
+        self._scores = array("d", [nan if each is None else each for each in scores]) if exact else scores
+        self._under = [under for _, under, _ in columns]
+        if len(set(self._under)) == 1:
+            del self._under[1:]
+        self._places = array("q", [NOWHERE if place is None else place for _, _, place in columns])
+        self._spool = spool
+
+    def __getitem__(self, key: str) -> KeptExample:
+        row = self.index[key]
+        score, place = self._scores[row], self._places[row]
+        return KeptExample(
+            self._spool,
+            None if score is None or isnan(score) else score,
+            self._under[row if len(self._under) > 1 else 0],
+            None if place == NOWHERE else place,
+        )
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.index)
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def __repr__(self) -> str:
+        return repr(dict(self))
+
+    @property
+    def scores(self) -> Iterator[float | None]:
+        """The score of each, without the rest of it."""
+        return (None if score is None or isnan(score) else score for score in self._scores)
+
+
+def _numbered(names: Iterable[str]) -> dict[str, int]:
+    return {name: row for row, name in enumerate(names)}
 
 
 class Pin(NamedTuple):
