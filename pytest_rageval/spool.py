@@ -53,10 +53,10 @@ class Spool:
         if self._file is not None:
             self._file.close()
 
-    def put(self, value: Any) -> int:
-        """Keep a record; return its place."""
+    def put(self, value: Any, *, plain: bool = False) -> int:
+        """Keep a record; return its place. `plain`: it is known to be plain data."""
         try:
-            data = marshal.dumps(value) if _is_plain(value) else None
+            data = marshal.dumps(value) if plain or _is_plain(value) else None
         except (ValueError, RecursionError):
             # It nests too deeply, or is too large.
             data = None
@@ -236,8 +236,8 @@ def listed(items: Iterable[T], spool: Spool | None) -> list[T]:
 
 def _is_plain(value: Any) -> bool:
     kind = type(value)
-    if kind in SINGLE:
-        return True
     if kind is dict:
-        return all(map(_is_plain, value)) and all(map(_is_plain, value.values()))
-    return (kind is list or kind is tuple) and all(map(_is_plain, value))
+        value = (*value, *value.values())
+    elif kind is not list and kind is not tuple:
+        return kind in SINGLE
+    return SINGLE.issuperset(map(type, value)) or all(map(_is_plain, value))
