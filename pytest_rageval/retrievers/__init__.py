@@ -5,7 +5,7 @@ and `llm_baselines` are baselines; `trec_run` replays a recorded run.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,7 +13,7 @@ from pytest_rageval.errors import Cause, InputError, QueryError, Unscored
 from pytest_rageval.event_loop import PrivateLoop
 from pytest_rageval.fingerprint import digest
 from pytest_rageval.late import Late
-from pytest_rageval.model import CONTEXT, Example, KeptDocuments, Ranking, Retrieval
+from pytest_rageval.model import Example, KeptDocuments, Ranking, Retrieval
 from pytest_rageval.retrievers.adapters import ADAPTERS, Adapter, search_of
 from pytest_rageval.retrievers.adapters.callables import Search
 from pytest_rageval.retrievers.documents import retrieval_from
@@ -41,6 +41,14 @@ FORMS: Final = {
     "metadata": 'It is an object: {"source": "chat"}.',
 }
 """The form of each part of the context, for errors."""
+
+COPIED: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "history": lambda messages: list(map(dict, messages)),
+    "filters": dict,
+    "metadata": dict,
+    "example": lambda example: example,
+}
+"""Each part of the context as the user's code may change it."""
 
 
 class Retriever:
@@ -81,11 +89,12 @@ class Retriever:
 
     def key(self, asked: Example | str) -> tuple[str, str]:
         """Identify what it is called with, beside k; InputError where it cannot be asked this."""
-        given = self._given(_example(asked))
+        if isinstance(asked, str):
+            asked = _example(asked)
+        given = self._given(asked)
         if "example" in given:
-            given["example"] = given["example"].id
-        question = asked if isinstance(asked, str) else asked.question
-        return question, digest(given) if given else ""
+            given["example"] = asked.id
+        return asked.question, digest(given) if given else ""
 
     async def retrieve(self, asked: Example | str, k: int, *, alone: bool = False) -> Ranking:
         """Return the first k documents for a query, each once; fewer where fewer were returned.
@@ -145,19 +154,17 @@ class Retriever:
                 "another search.\nName them in the signature, as in `def search(query, k, filters)`, or take them out "
                 "of the eval set."
             )
-        given: dict[str, Any] = {
-            "history": [dict(message) for message in example.history],
-            "filters": dict(example.filters),
-            "metadata": dict(example.metadata),
-            "example": example,
-        }
-        for name in CONTEXT:
-            if name in taken and not given[name] and example.extra.get(name):
+        given: dict[str, Any] = {}
+        for name, required in taken.items():
+            value = example if name == "example" else getattr(example, name)
+            if not value and example.extra.get(name):
                 raise InputError(
                     f"The retriever takes {name}, and an example has another form of it: {example.extra[name]!r:.80}.\n"
                     f"{FORMS[name]}"
                 )
-        return {name: given[name] for name, required in taken.items() if given[name] or required}
+            if value or required:
+                given[name] = COPIED[name](value)
+        return given
 
 
 def _example(asked: Example | str) -> Example:
