@@ -318,10 +318,11 @@ class Ranking(Sequence[Document]):
 
     def kept(self, spool: Spool) -> "Ranking":
         """The same, with its documents and its searches in a spool."""
-        steps = self.steps
+        steps, documents = self.steps, self.documents
+        if steps is None and isinstance(documents, Kept):
+            return self
         if steps is not None:
             steps = Kept(spool, [_ranking_record(step) for step in steps], len(steps), _rankings_of)
-        documents = self.documents
         if not isinstance(documents, Kept):
             documents = KeptDocuments(spool, documents)
         return replace(self, documents=documents, steps=steps)

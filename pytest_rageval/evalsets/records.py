@@ -35,6 +35,7 @@ OWN_FIELDS: Final = ("id", "question", "answers", "answer_set", "gold", "referen
 FIELDS: Final = (*OWN_FIELDS, *CONTEXT)
 GOLD_FIELDS: Final = ("id", "text", "source", "start", "end", "grade", "group")
 OWN_FIELD_SET: Final = frozenset(OWN_FIELDS)
+ONLY_ID: Final = {"id"}
 GOLD_FIELD_SET: Final = frozenset(GOLD_FIELDS)
 NUGGET_FIELDS: Final = ("text", "vital", "importance")
 IMPORTANCE: Final = {"vital": True, "okay": False}
@@ -177,6 +178,9 @@ def _gold(value: Any, check: "Check") -> tuple[Gold, ...]:
         _passage(check.mapping(item, "gold", i, remedy=GOLD_REMEDY), i, check)
         for i, item in enumerate(check.array(value, "gold"))
     ]
+    ids = {passage.id for passage in passages}
+    if len(ids) == len(passages) and None not in ids:
+        return tuple(passages)
     known: set[tuple[Any, ...]] = set()
     for i, passage in enumerate(passages if len(passages) > 1 else ()):
         if _repeats(passage, known):
@@ -185,6 +189,8 @@ def _gold(value: Any, check: "Check") -> tuple[Gold, ...]:
 
 
 def _passage(fields: Mapping[Any, Any], i: int, check: "Check") -> Gold:
+    if fields.keys() == ONLY_ID and fields["id"] is not None:
+        return Gold(check.name(fields["id"], "gold", i, "id"))
     if not GOLD_FIELD_SET.issuperset(fields):
         unknown = sorted(str(key)[:40] for key in fields if key not in GOLD_FIELD_SET)
         found = f'"gold"[{i}] has unknown keys: {", ".join(unknown[:MAX_LISTED])}'

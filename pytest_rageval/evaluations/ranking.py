@@ -1,12 +1,12 @@
 """Ranking measures against the gold passages: `recall@5`, `ndcg@5` and their like."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from pytest_rageval.errors import NoGroundTruth, UnusableRanking
 from pytest_rageval.evaluations.context import NO_GOLD, Matched, Pipeline, Terms
 from pytest_rageval.evaluations.scoring import GOLD, ScoreDef, each_example, score_each
-from pytest_rageval.measures.gold_matching import GoldMatch, ideal_labels
+from pytest_rageval.measures.gold_matching import GoldMatch, found_by_id, ideal_labels
 from pytest_rageval.measures.gold_measures import Row, values
 from pytest_rageval.model import Example, Ranking
 from pytest_rageval.scores import NOTHING, Evidence, Outcome
@@ -77,13 +77,16 @@ async def _match(run: Pipeline, examples: Sequence[Example], k: int) -> tuple[li
         if not example.relevant:
             raise NoGroundTruth(NO_GOLD)
         ranking = await run.ranking(example, k)
-        match = GoldMatch(ranking, example.gold, run.match_share)
-        reason = not_comparable(match)
-        if reason is not None:
-            return Outcome(example, None, reason, Evidence(ranking), cause="retriever")
-        row = _row(example, match, k)
+        counts: Mapping[str, int] = NOTHING
+        if (found := found_by_id(ranking, example.gold)) is not None:
+            row = Row(found, tuple(ideal_labels(example.gold)), k)
+        else:
+            match = GoldMatch(ranking, example.gold, run.match_share)
+            if (reason := not_comparable(match)) is not None:
+                return Outcome(example, None, reason, Evidence(ranking), cause="retriever")
+            row, counts = _row(example, match, k), match.counts or NOTHING
         rows[example.id] = equal.setdefault(row, row)
-        return Outcome(example, 0.0, None, Evidence(ranking, counts=match.counts or NOTHING))
+        return Outcome(example, 0.0, None, Evidence(ranking, counts=counts))
 
     with run.expecting((each for each in examples if each.relevant), k):
         outcomes = await score_each(examples, matched, at_once=run.retriever.at_once)

@@ -2,13 +2,13 @@
 
 from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property, lru_cache
-from itertools import accumulate, repeat
+from itertools import accumulate
 from typing import Final, Literal, NamedTuple
 
 from pytest_rageval.measures.near_duplicates import runs, words
 from pytest_rageval.model import Document, Gold, Ranking, Span
 
-__all__ = ["SHARE", "GoldMatch", "files_named", "ideal_labels", "normal_path", "overlap"]
+__all__ = ["SHARE", "GoldMatch", "files_named", "found_by_id", "ideal_labels", "normal_path", "overlap"]
 
 SHARE: Final = 0.5  # of a gold passage that has to be retrieved for it to be found
 RUN: Final = 8  # words in a row that two texts on one topic do not share by chance
@@ -229,13 +229,24 @@ def ideal_labels(gold: Sequence[Gold]) -> list[int]:
     return sorted((passage.grade for passage in gold if passage.grade > 0), reverse=True)
 
 
-def _labels_by_id(ranking: Ranking, gold: Sequence[Gold]) -> list[int] | None:
-    """The labels where ids alone decide, the usual case, by one look-up a document; otherwise None."""
+def found_by_id(ranking: Ranking, gold: Sequence[Gold]) -> tuple[tuple[int, int], ...] | None:
+    """The positions that hold a gold passage, with its grade above 0, where ids alone decide, the usual case."""
     ids = ranking.ids
     grades = {passage.id: passage.grade for passage in gold if passage.source is None}
     if None in ids or None in grades or len(grades) < len(gold):
         return None
-    return list(map(grades.pop, ids, repeat(0)))
+    return tuple([(at, grade) for at, id_ in enumerate(ids) if (grade := grades.pop(id_, 0))])
+
+
+def _labels_by_id(ranking: Ranking, gold: Sequence[Gold]) -> list[int] | None:
+    """The labels, likewise; otherwise None."""
+    found = found_by_id(ranking, gold)
+    if found is None:
+        return None
+    labels = [0] * len(ranking)
+    for at, grade in found:
+        labels[at] = grade
+    return labels
 
 
 def _union(parts: Iterable[Part]) -> list[Part]:

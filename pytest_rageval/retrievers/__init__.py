@@ -68,6 +68,7 @@ class Retriever:
         self._search = search
         self._name = name
         self._replays = replays
+        self._requires = any(search.context.values()) or "example" in search.context
         self._read = read
         self._user = UserCallable(name, search.ask, loop, cause=_cause(name), read=read)
         self._batches: Batches | None = None if search.many is None else in_batches(name, search.many, loop)
@@ -155,6 +156,9 @@ class Retriever:
                 "of the eval set."
             )
         given: dict[str, Any] = {}
+        if not (self._requires or example.history or example.filters or example.metadata or example.extra):
+            # Most examples, of which each is looked at several times.
+            return given
         for name, required in taken.items():
             value = example if name == "example" else getattr(example, name)
             if not value and example.extra.get(name):
