@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from pytest_rageval.config import EMBEDDED, Settings
 from pytest_rageval.errors import InputError, RagevalError, ReplyPending
@@ -17,7 +17,7 @@ from pytest_rageval.evaluations.context import Asked, Drawing, Pipeline, ScoreRe
 from pytest_rageval.evaluations.registry import CUTOFF, Registry, resolve
 from pytest_rageval.evaluations.scoring import ScoreDef, check_failures, error_of_all
 from pytest_rageval.event_loop import PrivateLoop
-from pytest_rageval.gathering import gather_all
+from pytest_rageval.gathering import gather_all, gather_results
 from pytest_rageval.late import Late
 from pytest_rageval.llm.usage import Usage
 from pytest_rageval.model import CONTEXT, EvalSet, Example, Ranking
@@ -428,10 +428,11 @@ class Session(Rules):
                 return RagevalError("it waits for a reply")
 
         async def every() -> list[T | RagevalError]:
-            found = await gather_all(map(one, requests))
-            for each in pending:
-                raise each
-            return found
+            found = await gather_results(map(one, requests))
+            for each in (*pending, *found):
+                if isinstance(each, BaseException) and not isinstance(each, RagevalError):
+                    raise each
+            return cast("list[T | RagevalError]", found)
 
         found = self.loop.run(every(), here=not any(map(self._waits_for_more, requests))) if requests else []
         return dict(zip(requests, found, strict=True))
