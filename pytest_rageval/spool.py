@@ -22,8 +22,8 @@ AT_ONCE: Final = 1_000_000
 AHEAD: Final = 16_384
 """So many bytes are read at once: the records that follow are often the next ones."""
 
-RECENT: Final = 16
-"""So many records that were read last stay in memory: scores and templates read one several times."""
+RECENT: Final = 4_000_000
+"""So many bytes of the records that were used last stay in memory: several scores read those of a question."""
 
 HEAD: Final = 8
 """Bytes of a record's length, which precedes it."""
@@ -44,7 +44,8 @@ class Spool:
         self._most: float = AT_ONCE
         self._ahead = (0, b"")
         self._objects: list[Any] = []
-        self._recent: dict[int, Any] = {}
+        self._recent: dict[int, tuple[Any, int]] = {}
+        self._recent_bytes = 0
         # Reports are written in another thread than questions are evaluated in.
         self._lock = Lock()
 
@@ -71,20 +72,30 @@ class Spool:
                 self._write()
         return place
 
-    def get(self, place: int) -> Any:
-        """The record at a place."""
+    def get(self, place: int, make: Callable[[Any], Any] | None = None) -> Any:
+        """The record at a place; or what `make`, always the same one, makes of it."""
+        recent = self._recent.get(place)
+        if recent is not None:
+            return recent[0]
         with self._lock:
             if place < 0:
-                return self._objects[-place - 1]
-            if place in self._recent:
-                return self._recent[place]
-            length = int.from_bytes(self._bytes(place, HEAD), "little")
-            data = self._bytes(place + HEAD, length)
-            value = marshal.loads(data)  # noqa: S302 - written by this process  # nosec B302
-            if len(self._recent) == RECENT:
-                del self._recent[next(iter(self._recent))]
-            self._recent[place] = value
+                value, length = self._objects[-place - 1], 0
+            else:
+                length = int.from_bytes(self._bytes(place, HEAD), "little")
+                data = self._bytes(place + HEAD, length)
+                value = marshal.loads(data)  # noqa: S302 - written by this process  # nosec B302
+            if make is not None:
+                value = make(value)
+            if place >= 0:
+                self._keep_recent(place, value, length)
         return value
+
+    def _keep_recent(self, place: int, value: Any, length: int) -> None:
+        if place not in self._recent:
+            self._recent[place] = value, length
+            self._recent_bytes += length
+        while self._recent_bytes > RECENT:
+            self._recent_bytes -= self._recent.pop(next(iter(self._recent)))[1]
 
     def _write(self) -> None:
         from tempfile import TemporaryFile  # noqa: PLC0415 - only large runs write
@@ -133,7 +144,8 @@ class Kept(Sequence[T], Generic[T]):
         self._place = spool.put(record)
 
     def _all(self) -> tuple[T, ...]:
-        return self._make(self._spool.get(self._place))
+        items: tuple[T, ...] = self._spool.get(self._place, self._make)
+        return items
 
     def __len__(self) -> int:
         return self._length
@@ -239,5 +251,8 @@ def _is_plain(value: Any) -> bool:
     if kind in SINGLE:
         return True
     if kind is dict:
-        return all(map(_is_plain, value)) and all(map(_is_plain, value.values()))
-    return (kind is list or kind is tuple) and all(map(_is_plain, value))
+        value = [*value, *value.values()]
+    elif kind is not list and kind is not tuple:
+        return False
+    # Most hold nothing else: no call for each.
+    return SINGLE.issuperset(map(type, value)) or all(map(_is_plain, value))

@@ -4,15 +4,15 @@ Where Recall@k and the verdict disagree, triage finds which of them erred, and w
 """
 
 from collections import Counter
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
 from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.errors import NoGroundTruth, Planned, Unscored
 from pytest_rageval.evaluations.context import Pipeline, Terms, gold_passages, references_of
-from pytest_rageval.evaluations.ranking import measured
+from pytest_rageval.evaluations.ranking import AT_ONCE, measured
 from pytest_rageval.evaluations.scoring import GOLD_TEXTS, ScoreDef, score_in_turn
 from pytest_rageval.gathering import gather_all, gather_two
 from pytest_rageval.measures.gold_matching import GoldMatch
@@ -45,7 +45,7 @@ async def evaluate_llm_reteval(run: Pipeline, examples: Sequence[Example], terms
 
     Source: Alinejad et al. (2024), section 2.2; by default three semi-gold samples at temperature 0.5.
     """
-    matches: dict[str, GoldMatch] = {}
+    companions = _Companions(terms.k)
 
     async def score(example: Example) -> Outcome:
         # Before anything is asked: an example that cannot be scored costs nothing.
@@ -56,10 +56,12 @@ async def evaluate_llm_reteval(run: Pipeline, examples: Sequence[Example], terms
             raise NoGroundTruth("the generator abstains even with the gold passages")
         ranking = await run.ranking(example, terms.k)
         match = GoldMatch(ranking, example.gold, run.match_share)
-        matches[example.id] = match
         found = sum(label > 0 for label in match.labels)
         retrieved, recall = found > 0, found / len(example.relevant)
-        evidence = Evidence(ranking, answer, references, "with gold", recall, counts=match.counts)
+        beside: dict[str, float] = {}
+        evidence = Evidence(
+            ranking, answer, references, "with gold", recall, beside=beside, counts=match.counts
+        )
 
         triage = _Triage(run, example, answer, references, terms.comparator)
         check = partial(triage.checks, ranking, gold_retrieved=retrieved)
@@ -76,21 +78,36 @@ async def evaluate_llm_reteval(run: Pipeline, examples: Sequence[Example], terms
         case = case_of(checks, gold_retrieved=retrieved, yes=yes)
         others = any(not gold for gold in match.positions)
         lost = lost_by(case, checks, recall=recall, yes=yes, others=others)
+        companions.add(example, match, beside)
         return Outcome(example, same, None, evidence, case=case, lost_by=lost)
 
-    return _with_companions(await score_in_turn(run, examples, score), matches, terms.k)
+    outcomes = await score_in_turn(run, examples, score)
+    companions.measure()
+    return outcomes
 
 
-def _with_companions(outcomes: list[Outcome], matches: Mapping[str, GoldMatch], k: int) -> list[Outcome]:
-    """The outcomes, with the ranking measures of those that have a value."""
-    found = [(each.example, matches[each.example.id]) for each in outcomes if each.value is not None]
-    columns = [measured(name, found, k) for name in COMPANIONS]
-    names = [f"{name}@{k}" for name in COMPANIONS]
-    rows = (dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True))
-    return [
-        each if each.value is None else replace(each, evidence=replace(each.evidence, beside=next(rows)))
-        for each in outcomes
-    ]
+class _Companions:
+    """The ranking measures of examples that have a value: computed for many at once."""
+
+    def __init__(self, k: int) -> None:
+        self._k = k
+        self._waiting: list[tuple[Example, GoldMatch]] = []
+        self._given: list[dict[str, float]] = []
+
+    def add(self, example: Example, match: GoldMatch, given: dict[str, float]) -> None:
+        """Take over the ranking of an example; `given` gets its measures."""
+        self._waiting.append((example, match))
+        self._given.append(given)
+        if len(self._waiting) == AT_ONCE:
+            self.measure()
+
+    def measure(self) -> None:
+        """Measure those that were taken over."""
+        for name in COMPANIONS:
+            for given, value in zip(self._given, measured(name, self._waiting, self._k), strict=True):
+                given[f"{name}@{self._k}"] = value
+        self._waiting.clear()
+        self._given.clear()
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from pytest_rageval.measures.gold_matching import GoldMatch, ideal_labels
 from pytest_rageval.model import Example, Ranking
 from pytest_rageval.scores import NOTHING, Evidence, Outcome
 
-__all__ = ["SCORES", "comparable", "match_gold", "measured", "not_comparable"]
+__all__ = ["AT_ONCE", "SCORES", "comparable", "match_gold", "measured", "not_comparable"]
 
 AT_ONCE: Final = 1000
 """So many rankings are measured at once: numpy takes 0.1 ms for one, and as long for a hundred."""
