@@ -210,19 +210,21 @@ class Reply:
         if not isinstance(record, Mapping):
             message = f"a reply is a JSON object, found {type(record).__name__}"
             raise ValueError(message)  # noqa: TRY004 - the text is at fault, not an argument's type
-        found = {name: record[name] for name in TYPES if name in record}
+        values: list[Any] = []
         for name, kind in TYPES.items():
+            value = record.get(name, None if name in REQUIRED else "")
             # The exact type: True is an int to isinstance.
-            if (name in found or name in REQUIRED) and type(found.get(name)) is not kind:
-                raise ValueError(f"{name!r} is {reprlib.repr(found.get(name))}, expected {kind.__name__}")
-            if kind is int and not 0 <= found.get(name, 0) <= MOST_TOKENS:
-                raise ValueError(f"{name!r} is {reprlib.repr(found[name])}, expected a number of tokens")
-        return cls(**{name: well_formed(value) for name, value in found.items()})
+            if type(value) is not kind:
+                raise ValueError(f"{name!r} is {reprlib.repr(value)}, expected {kind.__name__}")
+            if kind is int and not 0 <= value <= MOST_TOKENS:
+                raise ValueError(f"{name!r} is {reprlib.repr(value)}, expected a number of tokens")
+            values.append(well_formed(value))
+        return cls(*values)
 
 
 REQUIRED: Final = {"text", "model", "finish_reason", "tokens_in", "tokens_out"}
 KEPT: Final = [each.name for each in fields(Reply) if each.compare]
-TYPES: Final = {name: int if name.startswith("tokens") else str for name in KEPT}
+TYPES: Final[dict[str, type[Any]]] = {name: int if name.startswith("tokens") else str for name in KEPT}
 
 
 def empty_reason(reply: Reply) -> str:
