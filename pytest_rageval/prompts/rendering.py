@@ -3,6 +3,7 @@
 import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -28,6 +29,7 @@ from pytest_rageval.prompts.templates import (
     UNFENCED,
     UNQUOTED,
     WORKED_PREFERENCE,
+    Example,
     bulleted,
     fenced,
     mark_for,
@@ -307,26 +309,21 @@ def few_shot_prompt(question: str, passages: Sequence[str]) -> str:
     Each of four worked examples has several passages, because a base model copies the pattern it sees: among one
     passage it learns to copy, among several to choose.
     """
-    shots = "".join(f"{_short_question(shot, page)} {answer}\n\n" for shot, page, answer in ANSWER_EXAMPLES)
     return (
         "Read each question and give a short answer (at most 5 words), copied from the text.\n\n"
-        f"{shots}{_before(question)}{_short_question(question, passages)}"
+        f"{_worked(_short_question, ANSWER_EXAMPLES)}{_before(question)}{_short_question(question, passages)}"
     )
 
 
 def few_shot_citing_prompt(question: str, passages: Sequence[str]) -> str:
     """Ask a base model for all answers with citations, after two worked examples."""
-    worked = "".join(
-        f"{_question_twice(shot, page)} {answers}\n\n" for shot, page, answers in CITING_EXAMPLES
-    )
+    worked = _worked(_question_twice, CITING_EXAMPLES)
     return f"{CITING_INSTRUCTION}\n\n{worked}{_before(question)}{_question_twice(question, passages)}"
 
 
 def few_shot_long_answer_prompt(question: str, passages: Sequence[str]) -> str:
     """Ask a base model for a long answer, after two worked examples; each joins two of its passages."""
-    worked = "".join(
-        f"{_question_twice(shot, page)} {answer}\n\n" for shot, page, answer in LONG_ANSWER_EXAMPLES
-    )
+    worked = _worked(_question_twice, LONG_ANSWER_EXAMPLES)
     return f"{LONG_ANSWER_INSTRUCTION}\n\n{worked}{_before(question)}{_question_twice(question, passages)}"
 
 
@@ -334,6 +331,12 @@ def few_shot_question_prompt(passage: str) -> str:
     """Ask a base model for a question on a passage, and its answer; a blank line ends each worked example."""
     worked = "".join(f"Passage: {shown}\n{written}\n\n" for shown, written in QUESTION_EXAMPLES)
     return f"{QUESTION_INSTRUCTION}\n\n{worked}Passage: {' '.join(passage.split())}\nQuestion:"
+
+
+@cache
+def _worked(form: Callable[[str, Sequence[str]], str], examples: Sequence[Example]) -> str:
+    """Examples in the form of the question that follows them, with their answers."""
+    return "".join(f"{form(shot, page)} {answer}\n\n" for shot, page, answer in examples)
 
 
 def _before(question: str) -> str:

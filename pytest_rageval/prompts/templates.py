@@ -33,6 +33,7 @@ __all__ = [
     "UNFENCED",
     "UNQUOTED",
     "WORKED_PREFERENCE",
+    "Example",
     "bulleted",
     "fenced",
     "mark_for",
