@@ -183,12 +183,14 @@ class LLMJudge:
     async def nuggets(self, question: str, sources: Sequence[str]) -> tuple[Nugget, ...]:
         """Propose the facts of a good answer, from reference answers or passages; unscored where the reply has none."""
         prompt = self.prompts.nuggets(question, sources)
-        parts = {
-            "instructions": self.prompts.nuggets("", []),
-            "question": str(question),
-            **_conversation(question),
-            "sources": "\n".join(sources),
-        }
+        parts = Parts(
+            lambda: {
+                "instructions": self.prompts.nuggets("", []),
+                "question": str(question),
+                **_conversation(question),
+                "sources": "\n".join(sources),
+            }
+        )
         reply = await self._answer(self._request(prompt, parts, Ballot(self.model, self.poll.first)))
         return parse_nuggets(reply)[:MOST_NUGGETS]
 
@@ -210,13 +212,15 @@ class LLMJudge:
         the reply. After a reply that is not a rating the model is asked once more, with what is wrong with it.
         """
         prompt = self.prompts.rating(criterion, question, rated, against)
-        parts = {
-            "instructions of the judge": self.prompts.rating(criterion, "", [], []),
-            "question": str(question),
-            **_conversation(question),
-            "rated": "\n".join(rated),
-            "held against": "\n".join(against),
-        }
+        parts = Parts(
+            lambda: {
+                "instructions of the judge": self.prompts.rating(criterion, "", [], []),
+                "question": str(question),
+                **_conversation(question),
+                "rated": "\n".join(rated),
+                "held against": "\n".join(against),
+            }
+        )
         votes: dict[Ballot, Rating] = {}
 
         async def vote(ballot: Ballot) -> float:
