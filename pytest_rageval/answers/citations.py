@@ -90,6 +90,8 @@ def without_citations(answer: str) -> str:
     >>> without_citations("Marazan [1][3], In the Wet [2].")
     'Marazan, In the Wet.'
     """
+    if "[" not in answer and "\u3010" not in answer:
+        return answer.strip()
     *before, last = between_citations(answer)
     return "".join([*map(_without_space, before), last]).strip()
 

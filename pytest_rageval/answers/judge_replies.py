@@ -7,6 +7,7 @@ models use beside those that the prompts ask for, such as "Here is my verdict: n
 import json
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any, Final
 
 from pytest_rageval.answers.judge_protocol import HIGHEST, LOWEST, PART, Rating
@@ -173,6 +174,7 @@ _PREFERRED: Final = _Wording(
 _PREFERENCES: Final = {"0": 0.0, "tie": 0.0, "1": 1.0, "a": 1.0, "2": 2.0, "b": 2.0}
 
 
+@lru_cache(maxsize=1 << 8)  # most replies are one of a few
 def parse_yes_no(reply: str) -> float:
     """Return 1.0 for a reply that states yes, 0.0 for one that states no; otherwise raise Unscored.
 
@@ -182,6 +184,7 @@ def parse_yes_no(reply: str) -> float:
     return float(_verdict(_YES_NO.stated(reply), "neither yes nor no", reply) == "yes")
 
 
+@lru_cache(maxsize=1 << 8)
 def parse_grade(reply: str) -> float:
     """Return (grade - 1) / 4 for a reply that states an integer from 1 to 5, perhaps "of 5"; otherwise raise Unscored.
 

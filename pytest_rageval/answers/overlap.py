@@ -180,8 +180,10 @@ def _shared(prediction: str, reference: str) -> tuple[int, int, int]:
     """The numbers of tokens that both have, of the prediction's, and of the reference's."""
     texts = normalize(prediction), normalize(reference)
     by_character = all(map(has_unspaced, texts))
-    own, wanted = (Counter(set_apart(text, by_character=by_character).split()) for text in texts)
-    return (own & wanted).total(), own.total(), wanted.total()
+    own, wanted = (set_apart(text, by_character=by_character).split() for text in texts)
+    # Most wrong answers share nothing.
+    shared = 0 if set(own).isdisjoint(wanted) else (Counter(own) & Counter(wanted)).total()
+    return shared, len(own), len(wanted)
 
 
 def _padded(answer: str) -> str:

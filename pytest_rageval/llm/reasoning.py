@@ -37,6 +37,9 @@ def without_reasoning(text: str) -> str:
     >>> without_reasoning("<|channel|>analysis<|message|>Why?<|end|><|channel|>final<|message|>no<|return|>")
     'no'
     """
+    # Most replies have no sign of it.
+    if not ("<" in text or "[" in text or "\u25c1" in text or "analysis" in text):
+        return text.strip()
     final = _final_message(text)
     if final is not None:
         return final.strip()
