@@ -7,11 +7,9 @@ from hashlib import blake2b
 from types import TracebackType
 from typing import Any, TypeVar, cast
 
-from pytest_rageval.answers import judge_protocol as judges
 from pytest_rageval.conversation import Question
 from pytest_rageval.errors import CallableError
 from pytest_rageval.gathering import Promise
-from pytest_rageval.stats.agreement import Tally
 
 __all__ = ["SingleFlight"]
 
@@ -21,15 +19,14 @@ T = TypeVar("T")
 class SingleFlight:
     """Does each piece of work when the first asks for it; the others wait for the same result.
 
-    For one event loop. An error is kept like a result, except one of the user's own code. The
-    votes behind a verdict count for each score that uses it. Where the first is cancelled, another does the work.
+    For one event loop. An error is kept like a result, except one of the user's own code. Where the first is
+    cancelled, another does the work.
     """
 
     def __init__(self) -> None:
         # Of work that has begun: those who wait for it.
         self._begun: dict[bytes, list[Promise[BaseException | None]]] = {}
         self._results: dict[bytes, Any] = {}
-        self._votes: dict[bytes, Tally] = {}
         self._errors: dict[bytes, tuple[BaseException, TracebackType | None]] = {}
 
     async def of(self, work: Hashable, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
@@ -44,8 +41,6 @@ class SingleFlight:
                 await self._wait(key)
             else:
                 await self._do(key, make)
-        if key in self._votes:
-            judges.add_tally(key, self._votes[key])
         result: T = self._results[key]
         return result
 
@@ -61,9 +56,7 @@ class SingleFlight:
         failed: BaseException | None = None
         waiters = self._begun[key] = []
         try:
-            self._results[key], votes = await judges.with_tally(make())
-            if votes.verdicts:
-                self._votes[key] = votes
+            self._results[key] = await make()
         except (asyncio.CancelledError, KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:
