@@ -14,6 +14,7 @@ import threading
 import traceback
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextvars import Context, copy_context
 from dataclasses import dataclass
 from functools import partial
 from time import monotonic
@@ -21,6 +22,7 @@ from typing import Any, Final, TypeVar, cast
 
 from pytest_rageval.errors import CallableError, ReplyPending, innermost_user_frame
 from pytest_rageval.gathering import Promise
+from pytest_rageval.stepping import NOT_ENDED, call_outside, is_stepping, step
 
 __all__ = ["DaemonThreads", "PrivateLoop", "in_asyncio"]
 
@@ -60,19 +62,30 @@ class PrivateLoop:
         """Call a function in the loop's thread where a run is cancelled."""
         self._on_cancel.append(drop)
 
-    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+    def run(self, coroutine: Coroutine[Any, Any, T], *, here: bool = False) -> T:
         """Run a coroutine to completion; sync calls that it makes through `call` run in this thread.
+
+        With `here` all of it runs in this thread, without the loop, until it waits for something: a run that asks no
+        model and whose retriever is sync never does.
 
         An exception here meanwhile (Ctrl-C, a timeout plugin) cancels the coroutine and its pending calls, which
         must not run in a later test, and is raised.
         """
+        self._refuse_if_patched(coroutine)
+        self.runs += 1
+        self._ticked = -TICK_S
+        if not here or self._threads > 1 or in_asyncio():
+            return self._run_in_loop(coroutine)
+        context = copy_context()
+        result = step(coroutine, context)
+        return cast("T", result) if result is not NOT_ENDED else self._run_in_loop(_rest(coroutine, context))
+
+    def _run_in_loop(self, coroutine: Coroutine[Any, Any, T]) -> T:
         self._started_for(coroutine)
         self._drop_calls()
-        self.runs += 1
         future = self.submit(coroutine)
         # To wake up this thread.
         future.add_done_callback(lambda _: self._calls.put([]))
-        self._ticked = -TICK_S
         try:
             while not future.done():
                 with contextlib.suppress(queue.Empty):
@@ -123,6 +136,9 @@ class PrivateLoop:
 
     async def call(self, function: Callable[..., T], *args: Any) -> T:
         """Call a sync function from a coroutine: in the thread that waits in `run`, or in the pool."""
+        if is_stepping():
+            self._tick_in_time()
+            return call_outside(function, *args)
         loop = asyncio.get_running_loop()
         job: Callable[[], Outcome[T]] = partial(_outcome, function, args)
         if self._threads == 1:
@@ -218,12 +234,15 @@ class PrivateLoop:
         ending.result()
         return None
 
-    def _started_for(self, coroutine: Coroutine[Any, Any, Any]) -> asyncio.AbstractEventLoop:
+    def _refuse_if_patched(self, coroutine: Coroutine[Any, Any, Any]) -> None:
         patched = _patched()
         if self.forked or patched is not None:
             # Closed, so that Python does not warn that it was never awaited.
             coroutine.close()
             raise CallableError(FORKED if self.forked else PATCHED.format(patched))
+
+    def _started_for(self, coroutine: Coroutine[Any, Any, Any]) -> asyncio.AbstractEventLoop:
+        self._refuse_if_patched(coroutine)
         with self._starting:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
@@ -327,6 +346,11 @@ def in_asyncio() -> bool:
     except RuntimeError:
         return False
     return True
+
+
+async def _rest(work: Coroutine[Any, Any, T], context: Context) -> T:
+    """Go on with a coroutine that was begun without a loop."""
+    return await asyncio.get_running_loop().create_task(work, context=context)
 
 
 async def _two_turns() -> None:

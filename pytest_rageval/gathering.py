@@ -15,6 +15,8 @@ from time import monotonic
 from types import coroutine
 from typing import Any, Final, TypeVar, cast
 
+from pytest_rageval.stepping import NEEDS_LOOP, ends_all, in_loop, is_stepping
+
 __all__ = ["Promise", "gather_all", "gather_results", "gather_two"]
 
 T = TypeVar("T")
@@ -82,6 +84,7 @@ class _Gathering:
         self._results: list[Any] = []
         self._waiting: dict[int, tuple[Coroutine[Any, Any, Any], Context, Promise[Any]]] = {}
         self._tasks: dict[int, asyncio.Future[Any]] = {}
+        self._need_loop: dict[int, tuple[Coroutine[Any, Any, Any], Context]] = {}
         self._ready: list[int] = []
         self._change: Promise[None] | None = None
         self._late = monotonic() + TURN_S
@@ -90,18 +93,29 @@ class _Gathering:
         try:
             for number, each in self._to_begin:
                 self._begin(number, each)
+                if len(self._need_loop) >= self._at_once:
+                    await self._enter_loop()
                 if len(self._waiting) + len(self._tasks) >= self._at_once:
                     # Then half of them at once: what they wait for is found in fewer and larger look-ups.
                     while 2 * (len(self._waiting) + len(self._tasks)) > self._at_once:
                         await self._next()
                 if monotonic() > self._late:
                     await self._turn()
+            await self._enter_loop()
             while self._waiting or self._tasks:
                 await self._next()
         except BaseException:
             self._cancel()
             raise
         return self._results
+
+    async def _enter_loop(self) -> None:
+        """Go on in an event loop with those that need one."""
+        if self._need_loop:
+            await in_loop()
+        begun, self._need_loop = self._need_loop, {}
+        for number, (work, context) in begun.items():
+            self._run(number, work, context)
 
     async def _next(self) -> None:
         """Go on with those that are ready, or wait for one to be."""
@@ -119,6 +133,8 @@ class _Gathering:
         self._results.append(None)
         if asyncio.iscoroutine(each):
             self._run(number, each, copy_context())
+        elif is_stepping():
+            self._run(number, _awaited(each), copy_context())
         else:
             self._follow(number, asyncio.ensure_future(each))
 
@@ -130,10 +146,14 @@ class _Gathering:
             self._results[number] = stop.value
         except (KeyboardInterrupt, SystemExit):
             raise
-        except BaseException as error:  # noqa: BLE001 - returned
+        except BaseException as error:
+            if ends_all(error):
+                raise
             self._results[number] = error
         else:
-            if isinstance(wait, Promise):
+            if wait is NEEDS_LOOP:
+                self._need_loop[number] = work, context
+            elif isinstance(wait, Promise):
                 wait.ended = partial(self._is_ready, number)
                 self._waiting[number] = work, context, wait
             else:
@@ -161,7 +181,10 @@ class _Gathering:
             _end(self._change)
 
     async def _turn(self) -> None:
-        """Give the event loop its turn."""
+        """Give the event loop its turn, where there is one."""
+        if is_stepping():
+            self._late = inf
+            return
         turn: Promise[None] = Promise()
         asyncio.get_running_loop().call_soon(_end, turn)
         await turn
@@ -172,8 +195,15 @@ class _Gathering:
             wait.ended = None
             wait.cancel()
             work.close()
+        for work, _ in self._need_loop.values():
+            work.close()
         for task in self._tasks.values():
             task.cancel()
+
+
+async def _awaited(each: Awaitable[T]) -> T:
+    await in_loop()
+    return await each
 
 
 def _end(wait: Promise[None]) -> None:

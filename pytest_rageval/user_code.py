@@ -24,6 +24,7 @@ from pytest_rageval.errors import (
     summary_line,
 )
 from pytest_rageval.event_loop import PrivateLoop
+from pytest_rageval.stepping import in_loop
 
 __all__ = [
     "CACHED",
@@ -149,12 +150,14 @@ class UserCallable:
     async def _result(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> Timed:
         if not self._async:
             return await self._whole(await self._loop.call(self._guarded, args, named), args, named)
+        await in_loop()
         async with self._current.turn():
             return await self._whole(self._guarded(args, named), args, named)
 
     async def _whole(self, result: Any, args: tuple[Any, ...], named: Mapping[str, Any]) -> Timed:
         if isinstance(result, Timed):
             return result
+        await in_loop()
         # It may use `asyncio.timeout`, which takes the current task for its own.
         return await asyncio.ensure_future(self._awaited(result, args, named))
 

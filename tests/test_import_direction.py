@@ -36,8 +36,8 @@ LAYERS = {
         "stats",
         "tokenize",
     },
-    1: {"errors"},
-    0: {"gathering", "late", "plural", "printable"},
+    1: {"errors", "gathering"},
+    0: {"late", "plural", "printable", "stepping"},
 }
 LAYER_OF = {part: layer for layer, parts in LAYERS.items() for part in parts}
 PYTEST = {"pytest", "_pytest", "xdist", "pytester"}

@@ -14,6 +14,7 @@ from pytest_rageval.errors import InputError, NoGroundTruth, Unscored, UnusableR
 from pytest_rageval.evaluations.single_flight import SingleFlight
 from pytest_rageval.gathering import gather_all
 from pytest_rageval.measures.gold_matching import SHARE
+from pytest_rageval.measures.gold_measures import Row
 from pytest_rageval.model import Document, Example, Ranking
 from pytest_rageval.scores import Outcome, Spec
 from pytest_rageval.spool import Spool
@@ -29,6 +30,7 @@ __all__ = [
     "Asked",
     "Drawing",
     "Evaluation",
+    "Matched",
     "Pipeline",
     "ScoreRequest",
     "Terms",
@@ -113,6 +115,18 @@ class Terms:
         return self.spec.part or ""
 
 
+class Matched(NamedTuple):
+    """The rankings of a set compared with its gold passages, for all measures at one cut-off.
+
+    `rows` has one for each outcome with a value, which is 0; the others are unscored.
+    """
+
+    examples: Sequence[Example]
+    k: int
+    outcomes: Sequence[Outcome]
+    rows: Sequence[Row]
+
+
 @dataclass(eq=False)
 class Pipeline:
     """One retriever, generator and judge, and what they returned so far.
@@ -180,6 +194,8 @@ class Pipeline:
         self._timing = asyncio.Lock()
         # Retrievals during which models gave cached replies, to the retriever or to others.
         self._beside_cached: set[tuple[Hashable, int]] = set()
+        # The rankings that were last compared with gold passages, for the next measure.
+        self.matched: Matched | None = None
 
     def again(self, n: int) -> "Pipeline":
         """The n-th repeat over the same rankings, in which generator and judge are asked again."""

@@ -1,20 +1,17 @@
 """Ranking measures against the gold passages: `recall@5`, `ndcg@5` and their like."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import Final
 
 from pytest_rageval.errors import NoGroundTruth, UnusableRanking
-from pytest_rageval.evaluations.context import NO_GOLD, Pipeline, Terms
+from pytest_rageval.evaluations.context import NO_GOLD, Matched, Pipeline, Terms
 from pytest_rageval.evaluations.scoring import GOLD, ScoreDef, each_example, score_each
 from pytest_rageval.measures.gold_matching import GoldMatch, ideal_labels
+from pytest_rageval.measures.gold_measures import Row, values
 from pytest_rageval.model import Example, Ranking
 from pytest_rageval.scores import NOTHING, Evidence, Outcome
 
 __all__ = ["AT_ONCE", "SCORES", "comparable", "match_gold", "measured", "not_comparable"]
-
-AT_ONCE: Final = 1000
-"""So many rankings are measured at once: numpy takes 0.1 ms for one, and as long for a hundred."""
 
 
 async def match_gold(run: Pipeline, example: Example, terms: Terms) -> tuple[Ranking, GoldMatch]:
@@ -60,74 +57,47 @@ async def evaluate_ranking(run: Pipeline, examples: Sequence[Example], terms: Te
     Unscored: an example without relevant gold passages; one with a gold passage that no retrieved document can be
     compared with; one at whose question the retriever failed.
     """
-    values = _Measured(terms.spec.name, terms.k)
+    matched = run.matched
+    if matched is None or matched.examples is not examples or matched.k != terms.k:
+        matched = Matched(examples, terms.k, *await _match(run, examples, terms.k))
+        # Where the retriever failed it may work in a later test.
+        run.matched = None if any(each.failed for each in matched.outcomes) else matched
+    found = iter(values(terms.spec.name, matched.rows))
+    return [
+        each if each.value is None else Outcome(each.example, next(found), None, each.evidence)
+        for each in matched.outcomes
+    ]
+
+
+async def _match(run: Pipeline, examples: Sequence[Example], k: int) -> tuple[list[Outcome], list[Row]]:
+    rows: dict[str, Row] = {}
+    equal: dict[Row, Row] = {}
 
     async def matched(example: Example) -> Outcome:
         if not example.relevant:
             raise NoGroundTruth(NO_GOLD)
-        ranking = await run.ranking(example, terms.k)
+        ranking = await run.ranking(example, k)
         match = GoldMatch(ranking, example.gold, run.match_share)
         reason = not_comparable(match)
         if reason is not None:
             return Outcome(example, None, reason, Evidence(ranking), cause="retriever")
-        values.add(example, match)
+        row = _row(example, match, k)
+        rows[example.id] = equal.setdefault(row, row)
         return Outcome(example, 0.0, None, Evidence(ranking, counts=match.counts or NOTHING))
 
-    with run.expecting((each for each in examples if each.relevant), terms.k):
+    with run.expecting((each for each in examples if each.relevant), k):
         outcomes = await score_each(examples, matched, at_once=run.retriever.at_once)
-    found = values.all()
-    for place, outcome in enumerate(outcomes):
-        if outcome.value is not None:
-            outcomes[place] = replace(outcome, value=found[outcome.example.id])
-    return outcomes
+    return outcomes, [rows[each.example.id] for each in outcomes if each.value is not None]
 
 
-class _Measured:
-    """The values of a ranking measure by example: computed for many at once, since a match takes a kilobyte."""
-
-    def __init__(self, name: str, k: int) -> None:
-        self._name, self._k = name, k
-        self._waiting: list[tuple[Example, GoldMatch]] = []
-        self._values: dict[str, float] = {}
-
-    def add(self, example: Example, match: GoldMatch) -> None:
-        """Take over the ranking of an example that has relevant gold passages."""
-        self._waiting.append((example, match))
-        if len(self._waiting) == AT_ONCE:
-            self._compute()
-
-    def all(self) -> Mapping[str, float]:
-        """The values by the id of the example."""
-        self._compute()
-        return self._values
-
-    def _compute(self) -> None:
-        values = measured(self._name, self._waiting, self._k)
-        self._values.update(
-            (example.id, value) for (example, _), value in zip(self._waiting, values, strict=True)
-        )
-        self._waiting.clear()
+def _row(example: Example, match: GoldMatch, k: int) -> Row:
+    found = tuple((at, label) for at, label in enumerate(match.labels) if label)
+    return Row(found, tuple(ideal_labels(example.gold)), k + match.surplus)
 
 
 def measured(name: str, found: Sequence[tuple[Example, GoldMatch]], k: int) -> list[float]:
     """A ranking measure of n examples that have relevant gold passages, each with its ranking's match."""
-    import numpy as np  # noqa: PLC0415 - 0.2 s, which a run without ranking measures need not pay
-
-    from pytest_rageval.measures.ranking import MEASURES  # noqa: PLC0415
-
-    ideals = [ideal_labels(example.gold) for example, _ in found]
-    cutoffs = np.array([k + match.surplus for _, match in found], int)
-    labels = np.zeros((len(found), cutoffs.max(initial=k)))
-    # At least as wide as the cut-off: the width decides in which order numpy adds, and other examples must not.
-    ideal = np.zeros((len(found), max([k, *map(len, ideals)])))
-    for row, ((_, match), best) in enumerate(zip(found, ideals, strict=True)):
-        labels[row, : len(match.labels)] = match.labels
-        ideal[row, : len(best)] = best
-    scores = np.zeros(len(found))
-    for cutoff in set(cutoffs.tolist()):
-        rows = cutoffs == cutoff
-        scores[rows] = MEASURES[name](labels[rows], ideal[rows], cutoff)
-    return [float(score) for score in scores]
+    return values(name, [_row(example, match, k) for example, match in found])
 
 
 def not_comparable(match: GoldMatch) -> str | None:

@@ -10,6 +10,7 @@ from typing import Any, TypeVar, cast
 from pytest_rageval.conversation import Question
 from pytest_rageval.errors import CallableError
 from pytest_rageval.gathering import Promise
+from pytest_rageval.stepping import ends_all, in_loop
 
 __all__ = ["SingleFlight"]
 
@@ -46,6 +47,9 @@ class SingleFlight:
 
     async def _wait(self, key: bytes) -> None:
         """Wait until the work has ended, or was cancelled."""
+        await in_loop()
+        if key not in self._begun:
+            return
         waiter: Promise[BaseException | None] = Promise()
         self._begun[key].append(waiter)
         error = await waiter
@@ -60,6 +64,8 @@ class SingleFlight:
         except (asyncio.CancelledError, KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:
+            if ends_all(error):
+                raise
             failed = error
             # The user's own code may work in a later test.
             if not isinstance(error, CallableError):

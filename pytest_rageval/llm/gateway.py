@@ -33,6 +33,7 @@ from pytest_rageval.llm.rate_limits import Limiter, Wait
 from pytest_rageval.llm.sender import Sender
 from pytest_rageval.llm.servers import Pace, RemoteServer, Server
 from pytest_rageval.llm.usage import Price, Prices, Tier, Usage
+from pytest_rageval.stepping import in_loop
 
 __all__ = ["Access", "BatchSource", "Gateway", "LiveSource", "PlanSource", "ReplaySource", "Submission"]
 
@@ -120,6 +121,7 @@ class Gateway:
             Unscored: this request failed; the reason.
             RagevalError: no request can be answered: no server, a wrong key, an unusable cache, no budget.
         """
+        await in_loop()
         future: Promise[Reply] = Promise()
         if request.key not in self._callers:
             if not self._arrived:

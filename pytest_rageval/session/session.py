@@ -1,6 +1,5 @@
 """The session: what all tests of one process share, from options to scores."""
 
-import asyncio
 import uuid
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
@@ -264,6 +263,15 @@ class Session(Rules):
             return self.definition(request).is_time
         return False
 
+    def _waits_for_more(self, request: ScoreRequest) -> bool:
+        """Whether a score waits for more than the retriever: it asks models, is a plugin's, or times retrievals."""
+        # A name that is none is an error of its own score.
+        with suppress(InputError):
+            score = self.definition(request)
+            ours = getattr(score.evaluate, "__module__", "").startswith("pytest_rageval.")
+            return bool(score.dependencies) or score.is_time or not ours
+        return False
+
     def score_anew(
         self, components: Components, examples: Sequence[Example], request: ScoreRequest
     ) -> list[Outcome]:
@@ -339,7 +347,8 @@ class Session(Rules):
 
     def retrieve(self, components: Components, asked: Asked, k: int) -> Ranking:
         """The retriever's ranking for one query."""
-        return self.loop.run(self.pipelines.of(components).ranking(_asked("query", asked), _cutoff(k)))
+        ranking = self.pipelines.of(components).ranking(_asked("query", asked), _cutoff(k))
+        return self.loop.run(ranking, here=True)
 
     def answer(self, components: Components, asked: Asked, k: int) -> str:
         """The generator's answer from the first k retrieved documents."""
@@ -419,12 +428,13 @@ class Session(Rules):
                 return RagevalError("it waits for a reply")
 
         async def every() -> list[T | RagevalError]:
-            found = await asyncio.gather(*map(one, requests))
+            found = await gather_all(map(one, requests))
             for each in pending:
                 raise each
             return found
 
-        return dict(zip(requests, self.loop.run(every()), strict=True)) if requests else {}
+        found = self.loop.run(every(), here=not any(map(self._waits_for_more, requests))) if requests else []
+        return dict(zip(requests, found, strict=True))
 
     async def _outcomes_of(
         self, components: Components, evalset: EvalSet, request: ScoreRequest, k: int

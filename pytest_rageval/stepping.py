@@ -1,0 +1,62 @@
+"""Coroutines that need no waiting run to their end in the calling thread, without an event loop.
+
+A retriever that is a plain function makes all of an evaluation such a coroutine. What does need a loop waits for
+`in_loop` before it makes a future or a task; the coroutine then goes on in one, from where it is.
+"""
+
+import threading
+from collections.abc import Callable, Coroutine, Generator
+from contextvars import Context
+from types import coroutine
+from typing import Any, Final, TypeVar
+
+__all__ = ["NEEDS_LOOP", "NOT_ENDED", "call_outside", "ends_all", "in_loop", "is_stepping", "step"]
+
+T = TypeVar("T")
+
+NEEDS_LOOP: Final = object()  # what a coroutine waits for that cannot go on without a loop
+NOT_ENDED: Final = object()
+
+_HERE: Final = threading.local()
+
+
+def is_stepping() -> bool:
+    """Whether the coroutine that is running is run by `step`, in this thread."""
+    return getattr(_HERE, "stepping", False)
+
+
+def step(work: Coroutine[Any, Any, Any], context: Context) -> Any:
+    """Run a coroutine in this thread; its result, or `NOT_ENDED` where it is to go on in an event loop."""
+    before = is_stepping()
+    _HERE.stepping = True
+    try:
+        while context.run(work.send, None) is not NEEDS_LOOP:
+            # As `asyncio.sleep(0)` does, it gives others their turn, and there are none.
+            pass
+    except StopIteration as stop:
+        return stop.value
+    finally:
+        _HERE.stepping = before
+    return NOT_ENDED
+
+
+def call_outside(function: Callable[..., T], *args: Any) -> T:
+    """Call the user's function: a loop that it runs in this thread is not ours."""
+    _HERE.stepping = False
+    try:
+        return function(*args)
+    finally:
+        _HERE.stepping = True
+
+
+@coroutine
+def in_loop() -> Generator[Any, Any, None]:
+    """Wait until the running coroutine is in an event loop; at once where it is."""
+    if is_stepping():
+        yield NEEDS_LOOP
+
+
+def ends_all(error: BaseException) -> bool:
+    """Whether an exception ends the whole run here, not one coroutine of many: Ctrl-C, or a timeout of pytest."""
+    of_one = isinstance(error, Exception) or type(error).__module__ == f"{__package__}.errors"
+    return is_stepping() and not of_one
