@@ -12,7 +12,7 @@ from typing import Any, Final
 from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.errors import NoGroundTruth, Planned, Unscored
 from pytest_rageval.evaluations.context import Pipeline, Terms, gold_passages, references_of
-from pytest_rageval.evaluations.ranking import AT_ONCE, measured
+from pytest_rageval.evaluations.ranking import measured
 from pytest_rageval.evaluations.scoring import GOLD_TEXTS, ScoreDef, score_in_turn
 from pytest_rageval.gathering import gather_all, gather_two
 from pytest_rageval.measures.gold_matching import GoldMatch
@@ -45,7 +45,6 @@ async def evaluate_llm_reteval(run: Pipeline, examples: Sequence[Example], terms
 
     Source: Alinejad et al. (2024), section 2.2; by default three semi-gold samples at temperature 0.5.
     """
-    companions = _Companions(terms.k)
 
     async def score(example: Example) -> Outcome:
         # Before anything is asked: an example that cannot be scored costs nothing.
@@ -58,7 +57,7 @@ async def evaluate_llm_reteval(run: Pipeline, examples: Sequence[Example], terms
         match = GoldMatch(ranking, example.gold, run.match_share)
         found = sum(label > 0 for label in match.labels)
         retrieved, recall = found > 0, found / len(example.relevant)
-        beside: dict[str, float] = {}
+        beside = {f"{name}@{terms.k}": measured(name, [(example, match)], terms.k)[0] for name in COMPANIONS}
         evidence = Evidence(
             ranking, answer, references, "with gold", recall, beside=beside, counts=match.counts
         )
@@ -78,36 +77,9 @@ async def evaluate_llm_reteval(run: Pipeline, examples: Sequence[Example], terms
         case = case_of(checks, gold_retrieved=retrieved, yes=yes)
         others = any(not gold for gold in match.positions)
         lost = lost_by(case, checks, recall=recall, yes=yes, others=others)
-        companions.add(example, match, beside)
         return Outcome(example, same, None, evidence, case=case, lost_by=lost)
 
-    outcomes = await score_in_turn(run, examples, score)
-    companions.measure()
-    return outcomes
-
-
-class _Companions:
-    """The ranking measures of examples that have a value: computed for many at once."""
-
-    def __init__(self, k: int) -> None:
-        self._k = k
-        self._waiting: list[tuple[Example, GoldMatch]] = []
-        self._given: list[dict[str, float]] = []
-
-    def add(self, example: Example, match: GoldMatch, given: dict[str, float]) -> None:
-        """Take over the ranking of an example; `given` gets its measures."""
-        self._waiting.append((example, match))
-        self._given.append(given)
-        if len(self._waiting) == AT_ONCE:
-            self.measure()
-
-    def measure(self) -> None:
-        """Measure those that were taken over."""
-        for name in COMPANIONS:
-            for given, value in zip(self._given, measured(name, self._waiting, self._k), strict=True):
-                given[f"{name}@{self._k}"] = value
-        self._waiting.clear()
-        self._given.clear()
+    return await score_in_turn(run, examples, score)
 
 
 @dataclass(frozen=True, slots=True)

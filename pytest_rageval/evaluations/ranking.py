@@ -11,7 +11,7 @@ from pytest_rageval.measures.gold_measures import Row, values
 from pytest_rageval.model import Example, Ranking
 from pytest_rageval.scores import NOTHING, Evidence, Outcome
 
-__all__ = ["AT_ONCE", "SCORES", "comparable", "match_gold", "measured", "not_comparable"]
+__all__ = ["SCORES", "comparable", "match_gold", "measured", "not_comparable"]
 
 
 async def match_gold(run: Pipeline, example: Example, terms: Terms) -> tuple[Ranking, GoldMatch]:
