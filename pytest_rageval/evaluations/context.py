@@ -374,7 +374,7 @@ class Pipeline:
     async def answer(self, asked: Asked, k: int) -> str:
         """The generator's answer from the first k retrieved documents."""
         ranking = await self.readable(asked, k)
-        return await self.answer_from(_answered(asked, ranking), ranking.documents)
+        return await self.answer_from(_answered(asked, ranking), tuple(ranking.documents))
 
     async def answer_from(self, question: str, passages: Sequence[Document], sample: int = 0) -> str:
         """The generator's answer from these passages."""

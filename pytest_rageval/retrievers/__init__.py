@@ -73,11 +73,13 @@ class Retriever:
 
     def key(self, asked: Example | str) -> tuple[str, str]:
         """Identify what it is called with, beside k; InputError where it cannot be asked this."""
-        given = self._given(_example(asked))
+        example = _example(asked)
+        if not self._search.context and not example.filters:
+            return example.question, ""
+        given = self._given(example)
         if "example" in given:
             given["example"] = given["example"].id
-        question = asked if isinstance(asked, str) else asked.question
-        return question, digest(given) if given else ""
+        return example.question, digest(given) if given else ""
 
     async def retrieve(self, asked: Example | str, k: int) -> Ranking:
         """Return the first k documents for a query, each once; fewer where fewer were returned.
