@@ -16,6 +16,7 @@ __all__ = [
     "EvalSet",
     "Example",
     "Gold",
+    "KeptDocuments",
     "Nugget",
     "Part",
     "PartOfSet",
@@ -320,7 +321,9 @@ class Ranking(Sequence[Document]):
         steps = self.steps
         if steps is not None:
             steps = Kept(spool, [_ranking_record(step) for step in steps], len(steps), _rankings_of)
-        documents = Kept(spool, _documents_record(self.documents), len(self.documents), _documents_of)
+        documents = self.documents
+        if not isinstance(documents, Kept):
+            documents = KeptDocuments(spool, documents)
         return replace(self, documents=documents, steps=steps)
 
     @property
@@ -341,11 +344,15 @@ class Ranking(Sequence[Document]):
     @property
     def textless(self) -> int:
         """The number of documents without text."""
+        if isinstance(self.documents, KeptDocuments):
+            return self.documents.textless
         return sum(not document.text.strip() for document in self.documents)
 
     @property
     def ids(self) -> tuple[str | None, ...]:
         """The documents' ids in rank order."""
+        if isinstance(self.documents, KeptDocuments):
+            return self.documents.ids
         return tuple(document.id for document in self.documents)
 
     @overload
@@ -371,6 +378,21 @@ class Ranking(Sequence[Document]):
         return False
 
 
+class KeptDocuments(Kept[Document]):
+    """The documents of a ranking in a spool; most of their readers want no more than the ids."""
+
+    __slots__ = ("textless",)
+
+    def __init__(self, spool: Spool, documents: Sequence[Document]) -> None:
+        super().__init__(spool, _documents_record(documents), len(documents), _documents_of)
+        self.textless = sum(not document.text.strip() for document in documents)
+
+    @property
+    def ids(self) -> tuple[str | None, ...]:
+        """The documents' ids."""
+        return tuple(each[1] for each in self._spool.get(self._place))
+
+
 def _documents_record(documents: Iterable[Document]) -> list[tuple[Any, ...]]:
     return [
         (each.text, each.id, each.score, each.metadata or None, each.span and tuple(each.span))
@@ -379,10 +401,12 @@ def _documents_record(documents: Iterable[Document]) -> list[tuple[Any, ...]]:
 
 
 def _documents_of(record: Iterable[tuple[Any, ...]]) -> tuple[Document, ...]:
-    return tuple([
-        Document(text, id_, score, {} if metadata is None else metadata, span and Span(*span))
-        for text, id_, score, metadata, span in record
-    ])
+    return tuple(
+        [
+            Document(text, id_, score, {} if metadata is None else metadata, span and Span(*span))
+            for text, id_, score, metadata, span in record
+        ]
+    )
 
 
 def _ranking_record(ranking: Ranking) -> tuple[Any, ...]:

@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import chain
 from math import fsum, inf, isfinite
 from statistics import stdev
@@ -274,7 +275,7 @@ class Score(float):
         """The scores of the scored examples."""
         return _values(self.outcomes)
 
-    @property
+    @cached_property
     def n(self) -> int:
         """How many examples have a score."""
         return len(self.values)
@@ -284,7 +285,7 @@ class Score(float):
         """How many have none though it is defined."""
         return len(self.outcomes) - self.n - self.undefined
 
-    @property
+    @cached_property
     def undefined(self) -> int:
         """For how many it is not defined."""
         return sum(outcome.undefined is not None for outcome in self.outcomes)
@@ -330,7 +331,7 @@ class Score(float):
         """The judge's votes on the verdicts behind the scored examples, and behind their cases."""
         return sum((outcome.evidence.votes for outcome in self.outcomes), Tally())
 
-    @property
+    @cached_property
     def ci95(self) -> tuple[float, float] | None:
         """95% interval of the statistic over examples like these; None where there are too few, as for a single one."""
         return self.statistic.interval(self.values, scale=self.scale, seed=self.seed)

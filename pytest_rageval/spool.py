@@ -54,10 +54,10 @@ class Spool:
         if self._file is not None:
             self._file.close()
 
-    def put(self, value: Any) -> int:
-        """Keep a record; return its place."""
+    def put(self, value: Any, *, plain: bool = False) -> int:
+        """Keep a record; return its place. `plain`: it is known to be plain data."""
         try:
-            data = marshal.dumps(value) if _is_plain(value) else None
+            data = marshal.dumps(value) if plain or _is_plain(value) else None
         except (ValueError, RecursionError):
             # It nests too deeply, or is too large.
             data = None
@@ -72,22 +72,18 @@ class Spool:
                 self._write()
         return place
 
-    def get(self, place: int, make: Callable[[Any], Any] | None = None) -> Any:
-        """The record at a place; or what `make`, always the same one, makes of it."""
+    def get(self, place: int) -> Any:
+        """The record at a place."""
         recent = self._recent.get(place)
         if recent is not None:
             return recent[0]
         with self._lock:
             if place < 0:
-                value, length = self._objects[-place - 1], 0
-            else:
-                length = int.from_bytes(self._bytes(place, HEAD), "little")
-                data = self._bytes(place + HEAD, length)
-                value = marshal.loads(data)  # noqa: S302 - written by this process  # nosec B302
-            if make is not None:
-                value = make(value)
-            if place >= 0:
-                self._keep_recent(place, value, length)
+                return self._objects[-place - 1]
+            length = int.from_bytes(self._bytes(place, HEAD), "little")
+            data = self._bytes(place + HEAD, length)
+            value = marshal.loads(data)  # noqa: S302 - written by this process  # nosec B302
+            self._keep_recent(place, value, length)
         return value
 
     def _keep_recent(self, place: int, value: Any, length: int) -> None:
@@ -144,8 +140,7 @@ class Kept(Sequence[T], Generic[T]):
         self._place = spool.put(record)
 
     def _all(self) -> tuple[T, ...]:
-        items: tuple[T, ...] = self._spool.get(self._place, self._make)
-        return items
+        return self._make(self._spool.get(self._place))
 
     def __len__(self) -> int:
         return self._length
@@ -248,11 +243,8 @@ def listed(items: Iterable[T], spool: Spool | None) -> list[T]:
 
 def _is_plain(value: Any) -> bool:
     kind = type(value)
-    if kind in SINGLE:
-        return True
     if kind is dict:
-        value = [*value, *value.values()]
+        value = (*value, *value.values())
     elif kind is not list and kind is not tuple:
-        return False
-    # Most hold nothing else: no call for each.
+        return kind in SINGLE
     return SINGLE.issuperset(map(type, value)) or all(map(_is_plain, value))

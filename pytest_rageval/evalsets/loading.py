@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import file_digest
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,6 +13,7 @@ from pytest_rageval.evalsets.format import Format, format_of
 from pytest_rageval.evalsets.formats import FORMATS
 from pytest_rageval.evalsets.records import Records, from_records
 from pytest_rageval.evalsets.sampling import Draw, sampled
+from pytest_rageval.files import refuse_special
 from pytest_rageval.model import EvalSet
 
 __all__ = ["LoadOptions", "find", "load", "load_records"]
@@ -61,7 +63,29 @@ def load(
     if not path.exists():
         raise InputError(f"The eval set {path} cannot be read: there is no such file.")
     form = format_of(path, formats, how.format, how.options)
-    return _evalset(lambda: form.records(path, how.options), how.draw, path.name)
+    content = _digest(path) if form is FORMATS["native"] else None
+    key = path.absolute(), content, repr(how)
+    if content is not None and key in _LAST:
+        return _LAST[key]
+    evalset = _evalset(lambda: form.records(path, how.options), how.draw, path.name)
+    if content is not None:
+        _LAST.clear()
+        _LAST[key] = evalset
+    return evalset
+
+
+_LAST: Final[dict[tuple[Path, bytes | None, str], EvalSet]] = {}
+"""The set that was read last, by its content: a fixture often reads that of the tests, as for a recorded run."""
+
+
+def _digest(path: Path) -> bytes | None:
+    """What tells whether a file changed; None where it cannot be read."""
+    try:
+        refuse_special(path)
+        with path.open("rb") as file:
+            return file_digest(file, "sha256").digest()
+    except OSError:
+        return None
 
 
 def load_records(source: object, how: LoadOptions | None = None) -> EvalSet | None:

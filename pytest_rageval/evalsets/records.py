@@ -104,13 +104,8 @@ def example_from(record: Any, *, place: str) -> Example:
     check = Check(place)
     record = check.record(record, "id", "question")
     get = record.get
-    reference = get("reference")
+    reference, nuggets = get("reference"), get("nuggets")
     answer_set = enumerate(check.array(get("answer_set"), "answer_set"))
-    extra, context = {}, {}
-    if not OWN_FIELD_SET.issuperset(record):
-        context = {name: record[name] for name in CONTEXT if _is_context(name, get(name))}
-        known = OWN_FIELD_SET.union(context)
-        extra = {str(key): value for key, value in record.items() if key not in known}
     return Example(
         id=check.name(record["id"], "id"),
         question=check.text(record["question"], "question"),
@@ -119,12 +114,22 @@ def example_from(record: Any, *, place: str) -> Example:
         gold=_gold(get("gold"), check),
         reference=None if reference is None else check.text(reference, "reference"),
         tags=check.plain(check.object(get("tags"), "tags"), '"tags"'),
-        extra=check.plain(extra, "it"),
-        history=tuple(check.plain({"history": context.get("history", ())}, '"history"')["history"]),
-        filters=check.plain(check.object(context.get("filters"), "filters"), '"filters"'),
-        metadata=check.plain(check.object(context.get("metadata"), "metadata"), '"metadata"'),
-        nuggets=_nuggets(get("nuggets"), check),
+        # Most records have neither, and a set may have 100,000.
+        **({} if OWN_FIELD_SET.issuperset(record) else _extra_and_context(record, check)),
+        nuggets=() if nuggets is None else _nuggets(nuggets, check),
     )
+
+
+def _extra_and_context(record: Mapping[Any, Any], check: "Check") -> dict[str, Any]:
+    """The fields `extra` and `CONTEXT` of an example whose record has other keys than its own."""
+    context = {name: record[name] for name in CONTEXT if _is_context(name, record.get(name))}
+    known = OWN_FIELD_SET.union(context)
+    return {
+        "extra": check.plain({str(key): value for key, value in record.items() if key not in known}, "it"),
+        "history": tuple(check.plain({"history": context.get("history", ())}, '"history"')["history"]),
+        "filters": check.plain(check.object(context.get("filters"), "filters"), '"filters"'),
+        "metadata": check.plain(check.object(context.get("metadata"), "metadata"), '"metadata"'),
+    }
 
 
 def _is_context(name: str, value: object) -> bool:

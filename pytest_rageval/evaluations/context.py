@@ -239,13 +239,15 @@ class Pipeline:
         if isinstance(self.retriever, _SharedRankings):
             yield
             return
-        found = set()
+        found, expected = set(), []
         for each in examples:
             # An example that the retriever cannot be asked has this as its own error.
             with suppress(InputError):
                 if not self._once.has(self._key(each, k)):
                     found.add(hash((self.retriever.key(each), k)))
+                    expected.append(each)
         self._expected |= found
+        self.retriever.expect(expected, k)
         try:
             yield
         finally:
@@ -270,12 +272,12 @@ class Pipeline:
             # What did not begin: the run was interrupted.
             self.waiting -= waiting
 
-    async def _retrieved(self, asked: Asked, k: int) -> Ranking:
+    async def _retrieved(self, asked: Asked, k: int, *, alone: bool = False) -> Ranking:
         self._begun += 1
         self._expected.discard(hash((self.retriever.key(asked), k)))
         is_first, cached = self._begun == 1, self.cached()
         try:
-            ranking = await self.retriever.retrieve(asked, k)
+            ranking = await self.retriever.retrieve(asked, k, alone=alone)
         finally:
             self.ranked += 1
         if self.cached() > cached:
@@ -300,7 +302,7 @@ class Pipeline:
             ranking, cached = await self.ranking(asked, k), self.cached()
             unsure = ranking.seconds is None or (self.retriever.key(asked), k) in self._beside_cached
             if unsure and not self.retriever.replays:
-                ranking = replace(ranking, seconds=(await self._retrieved(asked, k)).seconds)
+                ranking = replace(ranking, seconds=(await self._retrieved(asked, k, alone=True)).seconds)
             return ranking, self._seconds_of(ranking, cached)
 
     async def timed_beside(
@@ -324,10 +326,10 @@ class Pipeline:
             return ranking, self._seconds_of(ranking, cached)
 
         def own() -> Awaitable[Ranking]:
-            return self._retrieved(asked, k)
+            return self._retrieved(asked, k, alone=True)
 
         def other() -> Awaitable[Ranking]:
-            return reference.retrieve(asked, k)
+            return reference.retrieve(asked, k, alone=True)
 
         async with self._timing:
             if not self._begun:
@@ -357,7 +359,7 @@ class Pipeline:
             UnusableRanking: one of the documents has no text.
         """
         ranking = await self.ranking(asked, k)
-        if "" in map(str.strip, texts_of(ranking.documents)):
+        if ranking.textless:
             raise UnusableRanking("a retrieved document has no text to read")
         return ranking
 
@@ -569,7 +571,7 @@ class _SharedRankings:
     def key(self, asked: Asked) -> Hashable:
         return self._run.retriever.key(asked)
 
-    async def retrieve(self, asked: Asked, k: int) -> Ranking:
+    async def retrieve(self, asked: Asked, k: int, *, alone: bool = False) -> Ranking:  # noqa: ARG002 - it has them
         return await self._run.ranking(asked, k)
 
     @property

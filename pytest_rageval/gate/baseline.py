@@ -3,17 +3,23 @@
 import json
 import shlex
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from difflib import get_close_matches
-from functools import partial
 from math import inf
 from pathlib import Path
 from typing import Any, Final, NotRequired, Self, TypedDict, cast
 
 from pytest_rageval.errors import InputError, did_you_mean
 from pytest_rageval.files import refuse_special, write_whole
-from pytest_rageval.gate.comparison import BaselineExample, BaselineScore, KeptExample, Pin, mark_of
+from pytest_rageval.gate.comparison import (
+    BaselineExample,
+    BaselineScore,
+    KeptExample,
+    KeptExamples,
+    Pin,
+    mark_of,
+)
 from pytest_rageval.model import Example
 from pytest_rageval.scores import Outcome, Score
 from pytest_rageval.spool import Spool
@@ -50,7 +56,7 @@ class ScoreEntry(TypedDict):
     """A score in the file: examples by id, and `repeats`, the runs over which each is a mean, where it is not one."""
 
     fingerprint: dict[str, Any]
-    examples: dict[str, BaselineExample]
+    examples: Mapping[str, BaselineExample]
     repeats: NotRequired[int]
 
 
@@ -124,7 +130,7 @@ class Baseline:
         except (OSError, UnicodeDecodeError) as error:
             raise InputError(f"The baseline {path} cannot be read: {error}.\n{REMEDY}") from None
         try:
-            document = json.loads(text, object_pairs_hook=partial(_read_object, Spool()), parse_int=_integer)
+            document = json.loads(text, object_pairs_hook=_Reader().object, parse_int=_integer)
         except (ValueError, RecursionError) as error:
             reason = "it nests too deeply" if isinstance(error, RecursionError) else str(error)
             reason = "it contains the marks of a merge conflict" if "<<<<<<<" in text else reason
@@ -167,8 +173,9 @@ class Baseline:
             return None
         score = test["scores"][name]
         low, high = scale or (-inf, inf)
-        for example, kept in score["examples"].items():
-            value = kept.get("score")
+        examples = score["examples"]
+        values = examples.scores if isinstance(examples, KeptExamples) else _scores_of(examples)
+        for example, value in zip(examples, values, strict=True):
             if value is not None and not low - ROUNDING <= value <= high + ROUNDING:
                 raise InputError(
                     f"The baseline {self.path} cannot be compared with: question {example} in {name} of {nodeid} has "
@@ -273,21 +280,32 @@ def _score(score: Score, fingerprint: Mapping[str, Any], spool: Spool | None) ->
     mark = mark_of(fingerprint)
     entry: ScoreEntry = {
         "fingerprint": dict(fingerprint),
-        "examples": {each.example.id: _example(each, mark, spool) for each in score.outcomes},
+        "examples": _examples(score.outcomes, mark, spool),
     }
     if score.repeats:
         entry["repeats"] = len(score.repeats) + 1
     return entry
 
 
-def _example(outcome: Outcome, mark: str, spool: Spool | None) -> BaselineExample:
+def _examples(outcomes: Iterable[Outcome], mark: str, spool: Spool | None) -> Mapping[str, BaselineExample]:
+    if spool is None:
+        return {each.example.id: _example(each, mark) for each in outcomes}
+    kept = {each.example.id: KeptExample.put(spool, _example(each, mark)) for each in outcomes}
+    return cast("Mapping[str, BaselineExample]", KeptExamples(spool, kept) if kept else kept)
+
+
+def _example(outcome: Outcome, mark: str) -> BaselineExample:
     evidence = outcome.evidence
     example: BaselineExample = {"score": outcome.value, "under": mark}
     if evidence.ranking is not None:
         example["ranking"] = [document.label for document in evidence.ranking]
     if evidence.answer is not None:
         example["answer"] = " ".join(evidence.answer.split())[:LONGEST]
-    return example if spool is None else cast("BaselineExample", KeptExample(spool, example))
+    return example
+
+
+def _scores_of(examples: Mapping[str, BaselineExample]) -> Iterator[float | None]:
+    return (kept.get("score") for kept in examples.values())
 
 
 def _candidates(nodeid: str, others: Collection[str]) -> list[str]:
@@ -306,15 +324,26 @@ def _function(nodeid: str) -> str:
     return nodeid.partition("[")[0].rpartition("::")[2]
 
 
-def _read_object(spool: Spool, pairs: list[tuple[str, Any]]) -> Mapping[str, Any]:
-    """An object of the file; an example of a score with its evidence in the spool."""
-    found = _unique_keys(pairs)
-    if "score" in found and not _problem(found):
-        return KeptExample(spool, found)
-    if isinstance(fingerprint := found.get("fingerprint"), KeptExample):
-        # It has an item "score".
-        found["fingerprint"] = dict(fingerprint)
-    return found
+class _Reader:
+    """Keeps the examples of a file as they are read, with their evidence in one spool."""
+
+    def __init__(self) -> None:
+        self._spool = Spool()
+        self._last: KeptExamples | None = None
+
+    def object(self, pairs: list[tuple[str, Any]]) -> Mapping[str, Any]:
+        """An object of the file; the examples of a score as `KeptExamples`."""
+        found = _unique_keys(pairs)
+        if "score" in found and not _problem(found):
+            return KeptExample.put(self._spool, found)
+        if isinstance(fingerprint := found.get("fingerprint"), KeptExample):
+            # It has an item "score".
+            found["fingerprint"] = dict(fingerprint)
+        examples = found.get("examples")
+        # Those of a score, not an example of this name.
+        if isinstance(examples, dict) and {KeptExample} == {*map(type, examples.values())}:
+            found["examples"] = self._last = KeptExamples(self._spool, examples, self._last)
+        return found
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -330,7 +359,7 @@ def _integer(digits: str) -> int | float:
     return int(digits) if len(digits) <= DIGITS else inf
 
 
-def _check_anchors(anchors: dict[str, Any]) -> None:
+def _check_anchors(anchors: Mapping[str, Any]) -> None:
     named = {f"the anchor of {nodeid}": anchor for nodeid, anchor in anchors.items()}
     _check(named)
     for where, anchor in named.items():
@@ -340,7 +369,7 @@ def _check_anchors(anchors: dict[str, Any]) -> None:
             raise ValueError(f"{where} does not say when it was pinned, by date, commit and updates")
 
 
-def _check(tests: dict[str, Any]) -> None:
+def _check(tests: Mapping[str, Any]) -> None:
     """Raise ValueError, with the place, for what is not of the form that `baseline_entry` gives it."""
     for nodeid, test in tests.items():
         questions, scores = (_part(test, part, nodeid) for part in ("questions", "scores"))
@@ -354,7 +383,8 @@ def _check(tests: dict[str, Any]) -> None:
                         f"{where} has in its fingerprint {key} = {value!r:.40}, which is no text or number"
                     )
             _check_count(score, "repeats", where, 1)
-            for example, kept in _part(score, "examples", where).items():
+            examples = _part(score, "examples", where)
+            for example, kept in () if isinstance(examples, KeptExamples) else examples.items():
                 if problem := _problem(kept):
                     raise ValueError(f"question {example} in {where} {problem}")
 
@@ -365,13 +395,13 @@ def _check_count(value: dict[str, Any], part: str, where: str, least: int) -> No
         raise ValueError(f"{where} has {part} = {number!r:.40}, which is no whole number of at least {least}")
 
 
-def _part(value: Any, part: str, where: str) -> dict[str, Any]:
+def _part(value: Any, part: str, where: str) -> Mapping[str, Any]:
     problem = f"{where} has no object of {part}"
     return _object(_object(value, problem).get(part), problem)
 
 
-def _object(value: Any, problem: str) -> dict[str, Any]:
-    if not isinstance(value, dict):
+def _object(value: Any, problem: str) -> Mapping[str, Any]:
+    if not isinstance(value, dict | KeptExamples):
         raise ValueError(problem)  # noqa: TRY004 - likewise
     return value
 
@@ -386,7 +416,7 @@ def _problem(kept: Any) -> str:
     is_number = isinstance(score, int | float) and not isinstance(score, bool)
     if score is not None and not (is_number and abs(score) <= LARGEST):
         return f"has the score {score!r:.40}; that is a number, or null where there is none"
-    if not isinstance(ranking, list) or not all(isinstance(label, str) for label in ranking):
+    if not isinstance(ranking, list) or not {str}.issuperset(map(type, ranking)):
         return f"has the ranking {ranking!r:.40}, which is no list of texts"
     other = next((part for part in ("answer", "under") if not isinstance(kept.get(part, ""), str)), None)
     return "" if other is None else f"has as {other} {kept[other]!r:.40}, which is no text"
@@ -395,7 +425,8 @@ def _problem(kept: Any) -> str:
 def _lines(value: Any, depth: int, *, name: str = "", end: str = "") -> Iterator[str]:
     """A JSON document, with fingerprints and deep objects in one line each."""
     head = " " * depth + (f"{json.dumps(name, ensure_ascii=False)}: " if name else "")
-    if not isinstance(value, dict) or not value or depth > DEPTH or name == "fingerprint":
+    spread = isinstance(value, dict | KeptExamples) and value
+    if not spread or depth > DEPTH or name == "fingerprint":
         yield head + _ENCODER.encode(value) + end
         return
     yield head + "{"

@@ -1,12 +1,13 @@
 """A score and its baseline, question by question."""
 
-import sys
-from collections.abc import Iterator, Mapping
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import fsum
-from typing import Any, Final, NamedTuple, Required, TypedDict, cast
+from math import fsum, isnan, nan
+from types import NoneType
+from typing import Any, Final, NamedTuple, Required, Self, TypedDict, cast
 
 from pytest_rageval.errors import StaleBaselineError
 from pytest_rageval.fingerprint import digest
@@ -22,7 +23,9 @@ __all__ = [
     "Change",
     "Comparison",
     "KeptExample",
+    "KeptExamples",
     "Pin",
+    "changed_questions",
     "compare",
     "fingerprint_changes",
     "is_same",
@@ -35,6 +38,9 @@ IGNORED: Final = frozenset({"package"})
 UPDATE: Final = "--rageval-update-baseline"
 
 COMMIT_DIGITS: Final = 7  # hex digits of a commit that are shown
+NOWHERE: Final = -(2**63)
+"""The place of an example without a ranking or an answer."""
+
 MARK_DIGITS: Final = 8  # hex digits that distinguish the few fingerprints of one score
 
 
@@ -52,18 +58,19 @@ class BaselineExample(TypedDict, total=False):
 
 
 class KeptExample(Mapping[str, Any]):
-    """A `BaselineExample` whose ranking and answer are in a spool."""
+    """A `BaselineExample` whose ranking and answer are in a spool, at a place; None where it has neither."""
 
     __slots__ = ("_place", "_score", "_spool", "_under")
 
-    def __init__(self, spool: Spool, example: Mapping[str, Any]) -> None:
+    def __init__(self, spool: Spool, score: float | None, under: str | None, place: int | None) -> None:
+        self._spool, self._score, self._under, self._place = spool, score, under, place
+
+    @classmethod
+    def put(cls, spool: Spool, example: Mapping[str, Any]) -> Self:
+        """Keep an example, which is JSON."""
         rest = dict(example)
-        self._score: float | None = rest.pop("score")
-        under: str | None = rest.pop("under", None)
-        # All examples of a score have the same one.
-        self._under = under and sys.intern(under)
-        self._spool = spool
-        self._place = spool.put(rest) if rest else None
+        score, under = rest.pop("score"), rest.pop("under", None)
+        return cls(spool, score, under, spool.put(rest, plain=True) if rest else None)
 
     def __getitem__(self, key: str) -> Any:
         if key == "score":
@@ -71,6 +78,10 @@ class KeptExample(Mapping[str, Any]):
         if key == "under" and self._under is not None:
             return self._under
         return self._rest[key]
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """As of a dict; the score of each of 100,000 examples is read."""
+        return self._score if key == "score" else super().get(key, default)
 
     def __iter__(self) -> Iterator[str]:
         yield "score"
@@ -86,8 +97,71 @@ class KeptExample(Mapping[str, Any]):
         return repr(dict(self))
 
     @property
+    def columns(self) -> tuple[float | None, str | None, int | None]:
+        """The score, the mark of the fingerprint, and the place of the rest."""
+        return self._score, self._under, self._place
+
+    @property
     def _rest(self) -> dict[str, Any]:
         return {} if self._place is None else cast("dict[str, Any]", self._spool.get(self._place))
+
+
+class KeptExamples(Mapping[str, KeptExample]):
+    """The examples of a score, by id, as columns: an object for each would take 0.3 kB.
+
+    Args:
+        spool: of all of them.
+        examples: at least one.
+        alike: of another score; where it has the same ids, both share them.
+    """
+
+    __slots__ = ("_places", "_scores", "_spool", "_under", "index")
+
+    index: dict[str, int]
+
+    def __init__(
+        self, spool: Spool, examples: Mapping[str, KeptExample], alike: "KeptExamples | None" = None
+    ) -> None:
+        shared: dict[str, int] = {} if alike is None else alike.index
+        self.index = shared if [*shared] == [*examples] else _numbered(examples)
+        columns = [each.columns for each in examples.values()]
+        scores = [score for score, _, _ in columns]
+        exact = {float, NoneType}.issuperset(map(type, scores))
+        # A whole number in the file is no float, and is written as it was read.
+        self._scores = array("d", [nan if each is None else each for each in scores]) if exact else scores
+        self._under = [under for _, under, _ in columns]
+        if len(set(self._under)) == 1:
+            del self._under[1:]
+        self._places = array("q", [NOWHERE if place is None else place for _, _, place in columns])
+        self._spool = spool
+
+    def __getitem__(self, key: str) -> KeptExample:
+        row = self.index[key]
+        score, place = self._scores[row], self._places[row]
+        return KeptExample(
+            self._spool,
+            None if score is None or isnan(score) else score,
+            self._under[row if len(self._under) > 1 else 0],
+            None if place == NOWHERE else place,
+        )
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.index)
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def __repr__(self) -> str:
+        return repr(dict(self))
+
+    @property
+    def scores(self) -> Iterator[float | None]:
+        """The score of each, without the rest of it."""
+        return (None if score is None or isnan(score) else score for score in self._scores)
+
+
+def _numbered(names: Iterable[str]) -> dict[str, int]:
+    return {name: row for row, name in enumerate(names)}
 
 
 class Pin(NamedTuple):
@@ -172,18 +246,20 @@ class Comparison:
 
     Attributes:
         before: the baseline.
-        changes: examples that are the same and scored in both, unchanged ones included. An example at
-            which the retriever fails now counts with the lowest value that it may have.
+        outcomes: of the examples that are the same and scored in both. An example at which the retriever fails now
+            counts with the lowest value that it may have.
+        drops: of these: the old score minus the score now; 0 where it is no more than rounding.
         mean: of the baseline over these.
         left_out: number of examples that are new, gone, or have another question now.
         unscored: number of others that are the same, and have no score now or had none.
         new: number of examples with a score now and none in the baseline, or another question there.
         lost: examples that are the same, had a score and have none now; a part of `unscored`.
-        failed: those among `changes` at which the retriever fails now.
+        failed: those among `outcomes` at which the retriever fails now.
     """
 
     before: BaselineScore
-    changes: tuple[Change, ...]
+    outcomes: Sequence[Outcome]
+    drops: list[float]
     mean: float
     left_out: int
     unscored: int
@@ -192,86 +268,118 @@ class Comparison:
     failed: tuple[Outcome, ...] = ()
 
     @property
-    def examples(self) -> list[Example]:
-        """The examples that can be compared."""
-        return [change.outcome.example for change in self.changes]
+    def n(self) -> int:
+        """The number of examples that can be compared."""
+        return len(self.drops)
 
     @property
-    def drops(self) -> list[float]:
-        """The drop of each example."""
-        return [change.drop for change in self.changes]
+    def examples(self) -> list[Example]:
+        """The examples that can be compared."""
+        return [outcome.example for outcome in self.outcomes]
 
     @property
     def drop_of(self) -> dict[str, float]:
-        """The same by the example's id."""
-        return {change.outcome.example.id: change.drop for change in self.changes}
+        """The drop of each example, by its id."""
+        return {outcome.example.id: drop for outcome, drop in zip(self.outcomes, self.drops, strict=True)}
 
     @property
     def drop(self) -> float:
         """Their mean."""
-        return fsum(self.drops) / len(self.changes)
+        return fsum(self.drops) / self.n
+
+    @property
+    def changes(self) -> Iterator[Change]:
+        """The examples, unchanged ones included; made as they are read, since there may be 100,000."""
+        return map(self._change, self.outcomes, self.drops)
+
+    @property
+    def moved(self) -> Iterator[Change]:
+        """The examples that got worse or better."""
+        return (
+            self._change(each, drop) for each, drop in zip(self.outcomes, self.drops, strict=True) if drop
+        )
 
     @property
     def worse(self) -> list[Change]:
         """The examples that got worse, worst first."""
-        return sorted((each for each in self.changes if each.drop > 0), key=lambda each: -each.drop)
+        return sorted((each for each in self.moved if each.drop > 0), key=lambda each: -each.drop)
 
     @property
     def better(self) -> list[Change]:
         """The examples that got better, best first."""
-        return sorted((each for each in self.changes if each.drop < 0), key=lambda each: each.drop)
+        return sorted((each for each in self.moved if each.drop < 0), key=lambda each: each.drop)
+
+    def _change(self, outcome: Outcome, drop: float) -> Change:
+        return Change(outcome, drop, self.before.examples[outcome.example.id])
 
 
 def compare(
-    score: Score, fingerprint: Mapping[str, Any], before: BaselineScore, *, tolerance: float = ROUNDING
+    score: Score,
+    fingerprint: Mapping[str, Any],
+    before: BaselineScore,
+    *,
+    tolerance: float = ROUNDING,
+    changed: AbstractSet[str] | None = None,
 ) -> Comparison:
     """Compare a score, perhaps of a slice, with its baseline; differences up to the tolerance are none.
+
+    `changed` are the `changed_questions` of the whole set, where they are known.
 
     Raises:
         StaleBaselineError: more than the retriever changed, or no example is the same and scored in both.
     """
-    changed = fingerprint_changes(before, fingerprint)
+    differing = fingerprint_changes(before, fingerprint)
     which = before.kind if before.pin is None else f"{before.kind} ({before.pin})"
     remedy = f"{'write' if before.pin is None else 'pin'} a new {before.kind} on the commit to compare with"
-    if changed:
+    if differing:
         raise StaleBaselineError(
             f"{score.spec}: the {which} was made with other settings; only the retriever may differ. Changed since:\n"
-            + "\n".join(f"  {line}" for line in changed)
+            + "\n".join(f"  {line}" for line in differing)
             + f"\nGo back to what it was, or {remedy}: {before.options}."
         )
-    same = [outcome for outcome in score.outcomes if is_same(outcome.example, before)]
-    scored = [
-        (each, then) for each in same if (then := before.examples[each.example.id].get("score")) is not None
-    ]
-    lowest = min([score.reach[0], *(then for _, then in scored)])
-    # If they were left out, a retriever would get better by failing at the questions that it loses.
-    failing = {id(outcome) for outcome in score.lacking("retriever")}
-    now = [
-        (replace(outcome, value=lowest) if id(outcome) in failing else outcome, then)
-        for outcome, then in scored
-    ]
-    changes = tuple(
-        _change(outcome, then - outcome.value, before.examples[outcome.example.id], tolerance)
-        for outcome, then in now
-        if outcome.value is not None
-    )
-    if not changes:
+    if changed is None:
+        changed = changed_questions((outcome.example for outcome in score.outcomes), before)
+    same, scored, thens = 0, [], []
+    for outcome in score.outcomes:
+        if outcome.example.id not in changed and (kept := _kept(outcome.example, before)) is not None:
+            same += 1
+            if (then := kept.get("score")) is not None:
+                scored.append(outcome)
+                thens.append(then)
+    lowest = min([score.reach[0], *thens])
+    outcomes, drops, lost, failed = [], [], [], []
+    for outcome, then in zip(scored, thens, strict=True):
+        now = outcome
+        # If they were left out, a retriever would get better by failing at the questions that it loses.
+        if outcome.unscored is not None and outcome.cause == "retriever":
+            now = replace(outcome, value=lowest)
+            failed.append(now)
+        if now.value is None:
+            lost.append(now)
+            continue
+        outcomes.append(now)
+        drop = then - now.value
+        # Machines round differently, which is no change.
+        drops.append(drop if abs(drop) > tolerance else 0.0)
+    if not outcomes:
         raise StaleBaselineError(
             f"{score.name}: of {counted(len(score.outcomes), 'example')} none is in the {which} with the same "
             f"question and gold, and scored in both.\n{remedy[0].upper()}{remedy[1:]}: {before.options}."
         )
+    known = sum(outcome.example.id in before.examples for outcome in score.outcomes)
     # A slice leaves out the rest of the set on purpose.
-    gone = 0 if score.slice else len(before.examples.keys() - {o.example.id for o in score.outcomes})
-    failed = tuple(change.outcome for change in changes if change.outcome.unscored is not None)
+    gone = 0 if score.slice else len(before.examples) - known
     return Comparison(
         before,
-        changes,
-        mean=fsum(change.drop + (change.outcome.value or 0.0) for change in changes) / len(changes),
-        left_out=len(score.outcomes) - len(same) + gone,
-        unscored=len(same) - len(changes),
-        new=score.n - (len(changes) - len(failed)),
-        lost=tuple(outcome for outcome, _ in now if outcome.value is None),
-        failed=failed,
+        tuple(outcomes),
+        drops,
+        mean=fsum(drop + (outcome.value or 0.0) for outcome, drop in zip(outcomes, drops, strict=True))
+        / len(outcomes),
+        left_out=len(score.outcomes) - same + gone,
+        unscored=same - len(outcomes),
+        new=score.n - (len(outcomes) - len(failed)),
+        lost=tuple(lost),
+        failed=tuple(failed),
     )
 
 
@@ -296,17 +404,24 @@ def _shown(value: Any) -> str:
 
 def is_same(example: Example, before: BaselineScore) -> bool:
     """Whether the baseline has a score of the same question under the same fingerprint."""
+    return not changed_questions([example], before) and _kept(example, before) is not None
+
+
+def changed_questions(examples: Iterable[Example], before: BaselineScore) -> set[str]:
+    """The ids of the examples whose question is new or another one than in the baseline."""
+    changed = set()
+    for example in examples:
+        then = before.questions.get(example.id)
+        # All scores of a test share the digest, and some of them see the history.
+        if then != example.digest_in(before.context) and not (
+            example.history and then == example.digest_in({*before.context, "history"})
+        ):
+            changed.add(example.id)
+    return changed
+
+
+def _kept(example: Example, before: BaselineScore) -> BaselineExample | None:
+    """The example in the baseline; None where it has none under the same fingerprint."""
     kept = before.examples.get(example.id)
-    # All scores of a test share the digest, and some of them see the history.
-    then = before.questions.get(example.id)
-    if kept is None or (
-        then != example.digest_in(before.context) and then != example.digest_in({*before.context, "history"})
-    ):
-        return False
     # A merge without a conflict may put a score of one branch under the fingerprint of another.
-    return kept.get("under", before.mark) == before.mark
-
-
-def _change(outcome: Outcome, drop: float, kept: BaselineExample, tolerance: float) -> Change:
-    # Machines round differently, which is no change.
-    return Change(outcome, drop if abs(drop) > tolerance else 0.0, kept)
+    return None if kept is None or kept.get("under", before.mark) != before.mark else kept

@@ -176,6 +176,8 @@ def _jointly(parts: Sequence[Compared], cluster: str | None, levels: Sequence[fl
 
 def _design_effect(drops: Sequence[float], clusters: Sequence[Hashable], *, unknown: float) -> float:
     """The design effect; `unknown` is the correlation where too few examples changed to estimate it."""
+    if len(set(clusters)) == len(clusters):
+        return 1.0
     correlation = intraclass_correlation(drops, clusters)
     sizes = list(Counter(clusters).values())
     return max(1.0, design_effect(sizes, unknown if correlation is None else correlation))
@@ -185,8 +187,9 @@ def _power(part: Compared, alpha: float, effect: float) -> tuple[float | None, i
     """The drop that is detected at 80% power, and the number of examples needed."""
     drops, max_drop = part.comparison.drops, part.threshold.max_drop or 0.0
     # What a question of the baseline loses where it loses everything, on average over such losses.
+    outcomes = part.comparison.outcomes
     heights = [
-        change.drop + (change.outcome.value or 0.0) - part.scale[0] for change in part.comparison.changes
+        drop + (outcome.value or 0.0) - part.scale[0] for outcome, drop in zip(outcomes, drops, strict=True)
     ]
     whole = fsum(heights)
     loss = fsum(height**2 for height in heights) / whole if whole > 0 else None
@@ -235,28 +238,27 @@ def question_clusters(examples: Iterable[Example], by: str) -> list[Hashable]:
     Raises:
         InputError: no example has such a value.
     """
-    root: dict[Hashable, Hashable] = {}
+    # Examples by their places: a tuple for each name and value takes as much memory as the examples.
+    root: list[int] = []
+    first: dict[str, int] = {}
 
-    def top(node: Hashable) -> Hashable:
-        while (parent := root.setdefault(node, node)) != node:
-            node = parent
-        return node
+    def top(place: int) -> int:
+        while root[place] != place:
+            # Halved, so that a topic of 100,000 questions is no chain of as many steps.
+            root[place] = place = root[root[place]]
+        return place
 
-    names = []
-    found = False
-    for example in examples:
-        name = ("example", example.id)
-        names.append(name)
+    for place, example in enumerate(examples):
+        root.append(place)
         for value in _cluster_values(example, by):
-            found = True
-            root[top(("value", value))] = top(name)
-    if not found:
+            root[top(place)] = top(first.setdefault(value, place))
+    if not first:
         what = f"gold passage with a {by.removeprefix('gold.')}" if by in GOLD else f"tag {by!r}"
         raise InputError(
             f"cluster={by!r}: no example has a {what}.\n"
             f'Name a tag of the eval set, or "{GOLD[0]}" or "{GOLD[1]}" for what the gold passages share.'
         )
-    return [top(name) for name in names]
+    return [*map(top, range(len(root)))]
 
 
 def _cluster_values(example: Example, by: str) -> Iterable[str]:

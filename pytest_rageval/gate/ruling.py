@@ -3,10 +3,11 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import is_
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from pytest_rageval.errors import InputError, RagevalError, StaleBaselineError
-from pytest_rageval.gate.comparison import BaselineScore, Comparison, compare
+from pytest_rageval.gate.comparison import BaselineScore, Comparison, changed_questions, compare
 from pytest_rageval.gate.drop_tests import Compared, DropTest, drop_tests
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.gate.verdict import (
@@ -19,6 +20,7 @@ from pytest_rageval.gate.verdict import (
     verdict_on,
 )
 from pytest_rageval.late import Late
+from pytest_rageval.model import Example
 from pytest_rageval.scores import Score
 
 if TYPE_CHECKING:
@@ -181,7 +183,8 @@ def rule(
         For each case the ruling; or an `InputError`, where no example has the tag of `where` or `by`, or a
         `TooManyUnscoredError`, where the slice of `where` has no score.
     """
-    sliced = [case if isinstance(case, RagevalError) else _slices(case) for case in cases]
+    changed = _ChangedQuestions()
+    sliced = [case if isinstance(case, RagevalError) else _slices(case, changed) for case in cases]
     slices = [each for found in sliced if not isinstance(found, RagevalError) for each in found]
     try:
         drops = iter(drop_tests([part for each in slices if (part := each.tested)], tests=tests, apart=apart))
@@ -223,13 +226,29 @@ class _Slice:
         return None if self.threshold.max_drop is None or self.stopped else self.compared
 
 
-def _slices(case: Case) -> list[_Slice] | RagevalError:
+class _ChangedQuestions:
+    """The `changed_questions` of sets of examples: a digest is made once for all scores and slices of a test."""
+
+    def __init__(self) -> None:
+        self._found: list[tuple[BaselineScore, list[Example], set[str]]] = []
+
+    def of(self, score: Score, before: BaselineScore) -> set[str]:
+        examples = [outcome.example for outcome in score.outcomes]
+        for known, of, changed in self._found:
+            is_alike = known.questions is before.questions and known.context == before.context
+            if is_alike and len(of) == len(examples) and all(map(is_, of, examples)):
+                return changed
+        self._found.append((before, examples, changed_questions(examples, before)))
+        return self._found[-1][-1]
+
+
+def _slices(case: Case, changed: _ChangedQuestions) -> list[_Slice] | RagevalError:
     """The slices of a case: one, or with `by` one for each value of the tag."""
     score, threshold, baseline, early = case
     try:
         whole = score.where(**threshold.where) if threshold.where else score
         if threshold.by is None:
-            return [_compared(_Slice(threshold, baseline, whole, early=early))]
+            return [_compared(_Slice(threshold, baseline, whole, early=early), score, changed)]
         values = _values(whole, threshold.by)
     except RagevalError as error:
         return error
@@ -240,14 +259,14 @@ def _slices(case: Case) -> list[_Slice] | RagevalError:
             each.score = whole.where(**each.threshold.where)
         except RagevalError as error:
             each.error = error
-        slices.append(_compared(each))
+        slices.append(_compared(each, score, changed))
     return slices
 
 
-def _compared(each: _Slice) -> _Slice:
+def _compared(each: _Slice, whole: Score, changed: _ChangedQuestions) -> _Slice:
     """Compare a slice with the baseline and the anchor, where its threshold does; an update with the anchor alone.
 
-    Or with the times of a reference.
+    Or with the times of a reference. `whole` is the score of all examples.
     """
     score, baseline = each.score, each.baseline
     if score is not None and each.threshold.max_ratio is not None:
@@ -255,7 +274,7 @@ def _compared(each: _Slice) -> _Slice:
     if score is None or not each.threshold.compares:
         return each
     try:
-        each.anchored = _anchored(score, each.threshold, baseline)
+        each.anchored = _anchored(each, score, whole, changed)
     except RagevalError as error:
         each.anchor_error = error
     if baseline.updating:
@@ -264,7 +283,13 @@ def _compared(each: _Slice) -> _Slice:
         if baseline.missing:
             raise StaleBaselineError(f"{score.name}: {baseline.missing}")
         if baseline.before is not None and not _is_new(score, baseline.before):
-            comparison = compare(score, baseline.fingerprint, baseline.before, tolerance=baseline.tolerance)
+            comparison = compare(
+                score,
+                baseline.fingerprint,
+                baseline.before,
+                tolerance=baseline.tolerance,
+                changed=changed.of(whole, baseline.before),
+            )
             level = None if each.early is None else each.early.level
             each.compared = Compared(each.threshold, comparison, score.scale, score.seed, level)
     except RagevalError as error:
@@ -272,12 +297,18 @@ def _compared(each: _Slice) -> _Slice:
     return each
 
 
-def _anchored(score: Score, threshold: Threshold, baseline: BaselineLookup) -> Compared | None:
-    anchor = baseline.anchor
+def _anchored(each: _Slice, score: Score, whole: Score, changed: _ChangedQuestions) -> Compared | None:
+    baseline, anchor = each.baseline, each.baseline.anchor
     if anchor is None or anchor.pin is None or _is_new(score, anchor):
         return None
-    comparison = compare(score, baseline.fingerprint, anchor, tolerance=baseline.tolerance)
-    return Compared(threshold.since_anchor(anchor.pin.updates), comparison, score.scale, score.seed)
+    comparison = compare(
+        score,
+        baseline.fingerprint,
+        anchor,
+        tolerance=baseline.tolerance,
+        changed=changed.of(whole, anchor),
+    )
+    return Compared(each.threshold.since_anchor(anchor.pin.updates), comparison, score.scale, score.seed)
 
 
 def _ruling(slices: Sequence[_Slice]) -> Ruling:

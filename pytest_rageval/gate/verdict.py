@@ -237,7 +237,7 @@ def _on_lost(score: Score, threshold: Threshold, comparison: Comparison) -> Verd
     lost = [change.outcome.example.id for change in comparison.worse if change.drop > least]
     by = f" by more than {threshold.tolerance:g}" if threshold.tolerance else ""
     text = (
-        f"{score:.3f}: {len(lost)} of {counted(len(comparison.changes), 'example')} score less than in the "
+        f"{score:.3f}: {len(lost)} of {counted(comparison.n, 'example')} score less than in the "
         f"baseline{by}, allowed {threshold.max_lost}"
     )
     if len(lost) <= (threshold.max_lost or 0):
@@ -337,7 +337,7 @@ def unseen_drop(
     new, lost = comparison.new, [outcome.example.id for outcome in comparison.lost]
     lowest, highest = score.reach
     unseen = new + len(lost)
-    whole = len(comparison.changes) + unasked + unseen
+    whole = comparison.n + unasked + unseen
     drop_is_seen = (
         threshold.max_drop is None or unseen * (highest - lowest) <= threshold.max_drop * whole + ROUNDING
     )
@@ -358,7 +358,7 @@ def unseen_drop(
 
 def _doubts(drop: DropTest, status: Status) -> Iterator[str]:
     """Warnings about the test of a drop."""
-    n = len(drop.comparison.changes)
+    n = drop.comparison.n
     units, what = (n, "examples") if drop.clusters is None else (drop.clusters, "clusters of examples")
     if status == "pass" and drop.least is not None and units < drop.least:
         p_value = 0.5 ** (units + 1)
@@ -416,13 +416,13 @@ def _over(comparison: Comparison) -> str:
         parts.append(
             f"{comparison.unscored} {'has' if comparison.unscored == 1 else 'have'} no score now or then"
         )
-    n = len(comparison.changes)
+    n = comparison.n
     return f" over {counted(n, 'example')} ({', '.join(parts)})" if parts else ""
 
 
 def _power(score: Score, drop: DropTest) -> str:
     """What this many examples can show, and how many are needed; empty where nothing is known."""
-    n = len(drop.comparison.changes)
+    n = drop.comparison.n
     parts = []
     if drop.detectable is not None and drop.detectable <= drop.comparison.mean - score.reach[0]:
         parts.append(

@@ -231,7 +231,7 @@ def ideal_labels(gold: Sequence[Gold]) -> list[int]:
 
 def _labels_by_id(ranking: Ranking, gold: Sequence[Gold]) -> list[int] | None:
     """The labels where ids alone decide, the usual case, by one look-up a document; otherwise None."""
-    ids = [document.id for document in ranking.documents]
+    ids = ranking.ids
     grades = {passage.id: passage.grade for passage in gold if passage.source is None}
     if None in ids or None in grades or len(grades) < len(gold):
         return None

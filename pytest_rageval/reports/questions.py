@@ -95,7 +95,7 @@ def worse_entry(comparison: Comparison, *, spool: Spool | None = None) -> Questi
     return {
         "why": "worse",
         **({} if comparison.before.pin is None else {"since": comparison.before.kind}),
-        "of": len(comparison.changes),
+        "of": comparison.n,
         "better": len(comparison.better),
         "lost_by": losses(change.outcome for change in worse),
         "listed": listed((_question(change.outcome, _before(change)) for change in worse), spool),

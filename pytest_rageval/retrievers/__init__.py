@@ -5,22 +5,28 @@ and `llm_baselines` are baselines; `trec_run` replays a recorded run.
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from pytest_rageval.errors import Cause, InputError
+from pytest_rageval.errors import Cause, InputError, QueryError, Unscored
 from pytest_rageval.event_loop import PrivateLoop
 from pytest_rageval.fingerprint import digest
-from pytest_rageval.model import CONTEXT, Example, Ranking, Retrieval
+from pytest_rageval.late import Late
+from pytest_rageval.model import Example, KeptDocuments, Ranking, Retrieval
 from pytest_rageval.retrievers.adapters import ADAPTERS, Adapter, search_of
 from pytest_rageval.retrievers.adapters.callables import Search
 from pytest_rageval.retrievers.documents import retrieval_from
-from pytest_rageval.user_code import UserCallable, is_cached
+from pytest_rageval.user_code import Unusable, UserCallable, is_cached
+
+if TYPE_CHECKING:
+    from pytest_rageval.retrievers.batches import Batches
 
 __all__ = ["Retriever", "adapt_retriever"]
 
 NAME: Final = "rageval_retriever"
+
+in_batches = Late("retrievers.batches", "Batches")  # few retrievers take several questions at once
 
 AT_ONCE: Final = 1000
 AT_ONCE_IN_EXECUTOR: Final = 16_000
@@ -35,6 +41,14 @@ FORMS: Final = {
     "metadata": 'It is an object: {"source": "chat"}.',
 }
 """The form of each part of the context, for errors."""
+
+COPIED: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "history": lambda messages: list(map(dict, messages)),
+    "filters": dict,
+    "metadata": dict,
+    "example": lambda example: example,
+}
+"""Each part of the context as the user's code may change it."""
 
 
 class Retriever:
@@ -54,12 +68,14 @@ class Retriever:
         self._search = search
         self._name = name
         self._replays = replays
+        self._read = read
         self._user = UserCallable(name, search.ask, loop, cause=_cause(name), read=read)
+        self._batches: Batches | None = None if search.many is None else in_batches(name, search.many, loop)
 
     @property
     def asked(self) -> Counter[str]:
         """By model, the completions that it asked for."""
-        return self._user.asked
+        return self._user.asked + (Counter() if self._batches is None else self._batches.asked)
 
     @property
     def replays(self) -> bool:
@@ -73,16 +89,17 @@ class Retriever:
 
     def key(self, asked: Example | str) -> tuple[str, str]:
         """Identify what it is called with, beside k; InputError where it cannot be asked this."""
-        example = _example(asked)
-        if not self._search.context and not example.filters:
-            return example.question, ""
-        given = self._given(example)
+        if isinstance(asked, str):
+            asked = _example(asked)
+        given = self._given(asked)
         if "example" in given:
-            given["example"] = given["example"].id
-        return example.question, digest(given) if given else ""
+            given["example"] = asked.id
+        return asked.question, digest(given) if given else ""
 
-    async def retrieve(self, asked: Example | str, k: int) -> Ranking:
+    async def retrieve(self, asked: Example | str, k: int, *, alone: bool = False) -> Ranking:
         """Return the first k documents for a query, each once; fewer where fewer were returned.
+
+        Several are asked for at once where the retriever takes that, unless this one is to be asked for alone.
 
         Where the retriever is configured to return a number of its own, it is asked for that number unless k is larger.
 
@@ -91,9 +108,13 @@ class Retriever:
         """
         example, own_k = _example(asked), self._search.own_k
         of_call = None if own_k is not None and own_k >= k else k
-        found, seconds = await self._user.timed(example.question, of_call, **self._given(example))
+        found, seconds = await self._found(example, of_call, alone=alone)
         if found.seconds is not None or self._replays:
             seconds = found.seconds
+        if isinstance(found.documents, KeptDocuments) and len(found.documents) <= k:
+            # Of a recorded run, which has each once: none is made before it is read.
+            missing = k - len(found.documents)
+            return Ranking(example.question, found.documents, missing=missing, own_k=own_k, seconds=seconds)
         ranking = Ranking.of(example.question, found.documents, k)
         steps = found.steps
         return replace(
@@ -106,6 +127,24 @@ class Retriever:
             question=found.question,
         )
 
+    def expect(self, examples: Iterable[Example], k: int) -> None:
+        """Name the questions that will be asked next, so that it can be asked for several at once."""
+        if self._batches is not None:
+            own_k = self._search.own_k
+            of_call = None if own_k is not None and own_k >= k else k
+            self._batches.expect((each.question for each in examples if not self._given(each)), of_call)
+
+    async def _found(self, example: Example, k: int | None, *, alone: bool) -> tuple[Retrieval, float | None]:
+        """What it returns, and how long that took."""
+        given = self._given(example)
+        if self._batches is not None and not given and not alone:
+            try:
+                return self._read(await self._batches.of(example.question, k)), None
+            except (QueryError, Unusable, Unscored):
+                # Asked alone, each question has the result or the error of its own.
+                pass
+        return await self._user.timed(example.question, k, **given)
+
     def _given(self, example: Example) -> dict[str, Any]:
         """The context of an example that the retriever takes; a required part also where it is empty."""
         taken = self._search.context
@@ -115,19 +154,17 @@ class Retriever:
                 "another search.\nName them in the signature, as in `def search(query, k, filters)`, or take them out "
                 "of the eval set."
             )
-        given: dict[str, Any] = {
-            "history": [dict(message) for message in example.history],
-            "filters": dict(example.filters),
-            "metadata": dict(example.metadata),
-            "example": example,
-        }
-        for name in CONTEXT:
-            if name in taken and not given[name] and example.extra.get(name):
+        given: dict[str, Any] = {}
+        for name, required in taken.items():
+            value = example if name == "example" else getattr(example, name)
+            if not value and example.extra.get(name):
                 raise InputError(
                     f"The retriever takes {name}, and an example has another form of it: {example.extra[name]!r:.80}.\n"
                     f"{FORMS[name]}"
                 )
-        return {name: given[name] for name, required in taken.items() if given[name] or required}
+            if value or required:
+                given[name] = COPIED[name](value)
+        return given
 
 
 def _example(asked: Example | str) -> Example:

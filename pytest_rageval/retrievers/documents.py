@@ -8,7 +8,7 @@ from pathlib import PurePath
 from typing import Any, Final, TypeGuard
 
 from pytest_rageval.errors import CallableError, InputError
-from pytest_rageval.model import Document, Retrieval, Span, Step
+from pytest_rageval.model import Document, KeptDocuments, Retrieval, Span, Step
 from pytest_rageval.user_code import Unusable, as_number
 
 __all__ = ["corpus_from", "document_from", "is_list", "listed", "retrieval_from"]
@@ -165,6 +165,9 @@ def _first(item: object, names: tuple[str, ...]) -> Any:
 
 def retrieval_from(found: object) -> Retrieval:
     """Return what a retriever returned, with all documents read; Unusable where it cannot be."""
+    if isinstance(found, KeptDocuments):
+        # Of a recorded run: they are read already.
+        return Retrieval(found)
     if not isinstance(found, Retrieval):
         return Retrieval(_documents(found, ""))
     steps = None

@@ -7,8 +7,8 @@ from typing import Any, Final
 from pytest_rageval.conversation import Message
 from pytest_rageval.errors import InputError
 from pytest_rageval.fingerprint import digest
-from pytest_rageval.model import Document, Example
-from pytest_rageval.retrievers.run_file import read_run
+from pytest_rageval.model import Document, Example, KeptDocuments
+from pytest_rageval.retrievers.run_file import RunFile, read_run
 
 __all__ = ["TrecRun"]
 
@@ -75,20 +75,45 @@ class TrecRun:
         filters: Mapping[str, Any] | None = None,
     ) -> list[Document]:
         """Return the first k documents of the run for a question in its context; InputError if no example asks it."""
-        first, end = self._place(query, k, history, filters or {})
-        ranking = zip(self._run.ids(first, end), self._run.scores[first:end], strict=True)
-        return [Document(self._texts.get(name, ""), id=name, score=score) for name, score in ranking]
+        return list(self._first(query, k, history, filters or {}))
 
-    def _place(
+    def retrieve_many(self, queries: Iterable[str], k: int) -> list[Sequence[Document]]:
+        """Return the first k documents for each of these questions, none of which has a context; raises as one does."""
+        return [self._first(query, k) for query in queries]
+
+    def _first(
         self, query: str, k: int, history: Iterable[Message] = (), filters: Mapping[str, Any] = EMPTY
-    ) -> tuple[int, int]:
+    ) -> "RunDocuments":
         key = _key(query, history, filters)
         if key not in self._places:
             raise InputError(
                 f"The run was not recorded for {query!r}.\nOnly questions of its eval set can be looked up."
             )
         first, end = self._places[key]
-        return first, min(end, first + k)
+        return RunDocuments(self._run, self._texts, first, min(end, first + k))
+
+
+class RunDocuments(KeptDocuments):
+    """Documents of a run, made when they are read."""
+
+    __slots__ = ("_first", "_run", "_texts")
+
+    def __init__(self, run: RunFile, texts: Mapping[str, str], first: int, end: int) -> None:
+        self._run, self._texts = run, texts
+        self._first, self._length = first, end - first
+        self.textless = self._length
+        if texts:
+            self.textless = sum(not texts.get(name, "").strip() for name in self.ids)
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The documents' ids."""
+        return tuple(self._run.ids(self._first, self._first + self._length))
+
+    def _all(self) -> tuple[Document, ...]:
+        scores = self._run.scores[self._first : self._first + self._length]
+        ranking = zip(self.ids, scores, strict=True)
+        return tuple(Document(self._texts.get(name, ""), id=name, score=score) for name, score in ranking)
 
 
 def _key(question: str, history: Iterable[Message], filters: Mapping[str, Any]) -> tuple[str, str]:

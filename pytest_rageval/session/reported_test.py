@@ -184,8 +184,9 @@ class ReportedTest:
         """What a reader should know besides the warnings on scores."""
         comparisons = [one.comparison for one in rulings if one.comparison]
         if self._scores:
-            changes = [change for comparison in comparisons for change in comparison.changes if change.drop]
-            moved = {change.outcome.example.asked for change in changes}
+            moved = {
+                change.outcome.example.asked for comparison in comparisons for change in comparison.moved
+            }
             # A judge that gave one verdict for everything; empty without one.
             if text := uniform_judge(self._session.pipelines.of(self._components), self._scores, moved):
                 yield text

@@ -1,6 +1,7 @@
 """Adapters from retrievers of every known shape to a `Search`; no framework is imported before one is met."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from pytest_rageval.errors import CallableError, RagevalError
@@ -29,6 +30,10 @@ ADAPTERS: Final[Sequence[Adapter]] = (
     (_has("similarity_search"), Late("retrievers.adapters.langchain", "adapt_store")),
 )
 """In the order in which they are tried."""
+
+
+MANY: Final = "retrieve_many"
+"""The method `(queries, k)` of a retriever of any form that takes several questions at once."""
 
 
 class RetrieverFactory:
@@ -80,6 +85,9 @@ def search_of(retriever: object, adapters: Sequence[Adapter], name: str) -> Sear
         search = Search(
             search, callables.required({name: each for name, each in context.items() if each.name == name})
         )
+    # Not of a mock, which has every method.
+    if MANY in dir(type(retriever)):
+        search = replace(search, many=callables.adapt(getattr(retriever, MANY)).ask)
     return search
 
 

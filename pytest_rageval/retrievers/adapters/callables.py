@@ -62,11 +62,14 @@ class Search:
         ask: called as `(query, k, **context)`, sync or async; with `own_k`, k may be None: the retriever's own.
         context: of `CONTEXT_NAMES`, what `ask` takes by keyword, and whether it is required.
         own_k: the number of documents that the retriever is configured to return; None where it has none.
+        many: called as `(queries, k)` for questions without context, sync or async: one result for each; None where
+            the retriever takes one at a time.
     """
 
     ask: Callable[..., Any]
     context: Mapping[str, bool] = field(default_factory=dict)
     own_k: int | None = None
+    many: Callable[..., Any] | None = None
 
     def __call__(self, query: str, k: int | None, **context: Any) -> Any:
         """Ask."""

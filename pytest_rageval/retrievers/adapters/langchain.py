@@ -9,6 +9,9 @@ The API of retrievers has no k. Where the retriever has one of these, k goes to 
 Filters and other context go to the parameters of `_get_relevant_documents` that are named so; with `search_kwargs`
 filters go to the vector store as `filter`, joined with those that the retriever has there. A retriever with
 configurable fields (`configurable_fields`) receives what these are named, in `config`.
+
+A retriever with a `batch` of its own is given many questions at once. That of LangChain's base class is not used: it
+calls `invoke` in threads, where some retrievers must not be used.
 """
 
 import inspect
@@ -38,6 +41,9 @@ FILTER: Final = "filter"
 
 SEARCH_KWARGS: Final = "search_kwargs"
 
+BATCH: Final = {"invoke": "batch", "ainvoke": "abatch"}
+"""The method for many questions, by that for one."""
+
 
 def adapt_retriever(retriever: Any) -> Search:
     """Return `ainvoke` where the retriever itself is asynchronous, else `invoke`; with k and context where it can."""
@@ -47,6 +53,7 @@ def adapt_retriever(retriever: Any) -> Search:
     method = "ainvoke" if has_own(retriever, "_aget_relevant_documents") else "invoke"
     ask = getattr(retriever, method)
     search = getattr(retriever, "_get_relevant_documents", None)
+    many = BATCH[method] if has_own(retriever, BATCH[method]) else None
     if search is None:
         return adapt_callable(ask)
     over_store = _searches_with_keywords(retriever, search)
@@ -68,20 +75,27 @@ def adapt_retriever(retriever: Any) -> Search:
         def by_keyword(query: str, k: int | None, **given: Any) -> Any:
             return ask(query, **({} if k is None else {keyword: k}), **named(given))
 
+        def batch(queries: list[str], k: int | None) -> Any:
+            return getattr(retriever, str(many))(queries, **({} if k is None else {keyword: k}))
+
         own_k = as_count(own.get(keyword)) or default_of(search, keyword)
-        return Search(_like(ask, by_keyword), context, own_k)
+        return Search(_like(ask, by_keyword), context, own_k, _like(ask, batch) if many else None)
     field = next((name for name in K_NAMES if type(getattr(retriever, name, None)) is int), None)
     if field is None:
-        return Search(_like(ask, lambda query, _k, **given: ask(query, **named(given))), context)
+        alone = _like(ask, lambda query, _k, **given: ask(query, **named(given)))
+        together = _like(ask, lambda queries, _k: getattr(retriever, str(many))(queries))
+        return Search(alone, context, many=together if many else None)
 
     @cache
-    def asking_for(k: int | None) -> Callable[..., Any]:
+    def asking_for(k: int | None, method: str = method) -> Callable[..., Any]:
         asked = retriever if k is None else retriever.model_copy(update={field: k})
         asking: Callable[..., Any] = getattr(asked, method)
         return asking
 
     own_k = as_count(getattr(retriever, field))
-    return Search(_like(ask, lambda query, k, **given: asking_for(k)(query, **named(given))), context, own_k)
+    alone = _like(ask, lambda query, k, **given: asking_for(k)(query, **named(given)))
+    together = _like(ask, lambda queries, k: asking_for(k, str(many))(queries))
+    return Search(alone, context, own_k, together if many else None)
 
 
 def _like(ask: Callable[..., Any], search: Callable[..., Any]) -> Callable[..., Any]:
@@ -89,7 +103,7 @@ def _like(ask: Callable[..., Any], search: Callable[..., Any]) -> Callable[..., 
     if not is_async(ask):
         return search
 
-    async def awaited(query: str, k: int | None, **given: Any) -> Any:
+    async def awaited(query: Any, k: int | None, **given: Any) -> Any:
         return await search(query, k, **given)
 
     return awaited

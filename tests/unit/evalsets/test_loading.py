@@ -256,3 +256,14 @@ def test_a_folder_is_passed_over_where_a_file_is_looked_for(tmp_path: Path) -> N
     bases = tmp_path / "one", tmp_path / "two"
     assert find("eval set", "labels", bases=bases) == tmp_path / "one" / "labels"
     assert find("labels file", "labels", bases=bases, accepts=Path.is_file) == tmp_path / "two" / "labels"
+
+
+def test_a_file_that_did_not_change_is_read_once(tmp_path: Path) -> None:
+    """A fixture reads the set of the test; what it reads depends on the content and on the words."""
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"id": "1", "question": "a?"}\n{"id": "2", "question": "b?"}')
+    whole = load(path)
+    assert load(path) is whole
+    assert len(load(path, sample=1)) == 1
+    path.write_text('{"id": "1", "question": "a?"}\n{"id": "2", "question": "c?"}')
+    assert [each.question for each in load(path)] == ["a?", "c?"]

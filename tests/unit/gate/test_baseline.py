@@ -417,3 +417,23 @@ def test_what_is_missing_is_said_with_what_it_may_have_been(
     assert told in missing
     assert "un pytest --rageval-update-baseline " in missing
     assert Baseline().missing(nodeid, "recall@5", present) == ""
+
+
+def test_the_examples_of_a_file_are_written_as_they_were_read(tmp_path: Path) -> None:
+    """They are kept as columns: whole numbers, missing scores, marks and rankings of some examples alone."""
+    examples = {
+        "a": {"score": 1},
+        "b": {"score": None, "under": "12345678"},
+        "c": {"score": -0.0, "answer": "five days", "ranking": ["kb-1"], "of a later version": {"x": [1]}},
+    }
+    score = {"fingerprint": {"scoring": "1"}, "examples": examples}
+    exact = {"fingerprint": {}, "examples": {name: {"score": 0.5, "under": "m"} for name in examples}}
+    test = {"questions": dict.fromkeys(examples, "0" * 12), "scores": {"recall@5": score, "mrr@5": exact}}
+    path, again = tmp_path / "one.json", tmp_path / "two.json"
+    path.write_text(json.dumps({"schema": 1, "tests": {"test_a": test}}), encoding="utf-8")
+    baseline = Baseline.read(path)
+    baseline.write(again)
+    assert json.loads(again.read_text(encoding="utf-8"))["tests"] == {"test_a": test}
+    assert '"a": {"score": 1},' in again.read_text(encoding="utf-8")
+    assert '"score": -0.0' in again.read_text(encoding="utf-8")
+    assert baseline.tests["test_a"]["scores"]["recall@5"]["examples"] == examples

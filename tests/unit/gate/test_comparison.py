@@ -116,7 +116,7 @@ def test_what_got_worse_is_listed_worst_first() -> None:
     now = {"a": 0.0, "b": 0.0, "c": 0.5, "d": 1.0, "e": 0.3, "f": 0.0}
     comparison = comparison_of(before, now)
     assert [change.outcome.example.id for change in comparison.worse] == ["b", "f", "a", "c"]
-    assert comparison.changes[4].drop == 0.0
+    assert comparison.drops[4] == 0.0
 
 
 def test_a_change_shows_what_came_back_then() -> None:

@@ -130,9 +130,14 @@ def test_the_drops_of_a_score_are_gathered_once(monkeypatch: pytest.MonkeyPatch)
     gathered: list[int] = []
 
     def drop_of(comparison: Comparison) -> dict[str, float]:
-        gathered.append(len(comparison.changes))
+        gathered.append(comparison.n)
         return {change.outcome.example.id: change.drop for change in comparison.changes}
 
     monkeypatch.setattr(Comparison, "drop_of", property(drop_of))
     drop_tests([_part(LOST)] * 3)
     assert len(gathered) <= 2 * 3
+
+
+def test_many_questions_of_one_topic_are_clustered() -> None:
+    """By steps to the first of them; through all those between it would take minutes."""
+    assert len(set(question_clusters([_example(f"q{n}", doc="x") for n in range(30_000)], "doc"))) == 1

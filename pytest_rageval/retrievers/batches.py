@@ -1,0 +1,112 @@
+"""Questions that a retriever is asked together: those that wait for it at one time, or are known to come next."""
+
+import asyncio
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
+
+from pytest_rageval.errors import CallableError
+from pytest_rageval.event_loop import PrivateLoop
+from pytest_rageval.gathering import Promise
+from pytest_rageval.stepping import is_stepping
+from pytest_rageval.user_code import UserCallable
+
+__all__ = ["Batches"]
+
+Key = tuple[str, int | None]
+
+MOST: Final = 100
+"""So many questions are asked at once: the display of progress goes on between two batches."""
+
+
+class Batches:
+    """The results of a retriever's function `(queries, k)`, sync or async, by question.
+
+    Args:
+        name: of the fixture, for errors.
+        many: the function.
+        loop: the run's event loop.
+    """
+
+    def __init__(self, name: str, many: Callable[..., Any], loop: PrivateLoop) -> None:
+        self._name = name
+        self._user = UserCallable(name, many, loop)
+        self._waiting: defaultdict[int | None, list[tuple[str, Promise[Any]]]] = defaultdict(list)
+        self._next: dict[Key, None] = {}
+        self._found: dict[Key, Any] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def asked(self) -> Counter[str]:
+        """By model, the completions that the function asked for."""
+        return self._user.asked
+
+    def expect(self, questions: Iterable[str], k: int | None) -> None:
+        """Note the questions that will be asked next, in this order, instead of those noted before."""
+        self._next = dict.fromkeys((question, k) for question in questions)
+        self._found.clear()
+
+    async def of(self, question: str, k: int | None) -> Any:
+        """What the function returns for a question.
+
+        Raises:
+            QueryError: the function raised, for this question or for another one of the batch.
+            CallableError: it returned no list, or another number of results than of questions.
+        """
+        if not is_stepping():
+            promise: Promise[Any] = Promise()
+            if not self._waiting:
+                asyncio.get_running_loop().call_soon(self._ask_waiting)
+            self._waiting[k].append((question, promise))
+            return await promise
+        key = question, k
+        if key not in self._found:
+            self._next.pop(key, None)
+            following = [each for each, _ in zip(self._next, range(MOST - 1), strict=False) if each[1] == k]
+            for each in following:
+                del self._next[each]
+            self._found |= await self._results_of([key, *following])
+        found = self._found.pop(key)
+        if isinstance(found, CallableError):
+            raise found
+        return found
+
+    async def _results_of(self, batch: Sequence[Key]) -> dict[Key, Any]:
+        """The results of a batch; where it failed, its error for each."""
+        try:
+            results = await self._results([question for question, _ in batch], batch[0][1])
+        except CallableError as error:
+            return dict.fromkeys(batch, error)
+        return dict(zip(batch, results, strict=True))
+
+    def _ask_waiting(self) -> None:
+        """Ask for all that wait in this turn of the loop."""
+        for k, waiting in self._waiting.items():
+            for first in range(0, len(waiting), MOST):
+                task = asyncio.get_running_loop().create_task(self._answer(waiting[first : first + MOST], k))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+        self._waiting.clear()
+
+    async def _answer(self, waiting: Sequence[tuple[str, Promise[Any]]], k: int | None) -> None:
+        try:
+            results = await self._results([question for question, _ in waiting], k)
+        except BaseException as error:  # noqa: BLE001 - raised to all that wait
+            for _, promise in waiting:
+                if not promise.done():
+                    promise.set_exception(error)
+            return
+        for (_, promise), result in zip(waiting, results, strict=True):
+            if not promise.done():
+                promise.set_result(result)
+
+    async def _results(self, questions: list[str], k: int | None) -> list[Any]:
+        """One result for each question."""
+        found = await self._user.call(questions, k)
+        if isinstance(found, list | tuple) and len(found) == len(questions):
+            return list(found)
+        what = f"{len(found)} results" if isinstance(found, list | tuple) else type(found).__name__
+        raise CallableError(
+            f"{self._name} returned {what} for {len(questions)} questions that it was asked at once.\n"
+            "Return a list with one result for each question, in their order; [] is the result where nothing is found."
+        )

@@ -1,0 +1,207 @@
+"""A retriever that takes many questions at once gets them so, in the loop and without one."""
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from pytest_rageval.errors import CallableError, QueryError
+from pytest_rageval.event_loop import PrivateLoop
+from pytest_rageval.gathering import gather_results
+from pytest_rageval.model import Example
+from pytest_rageval.retrievers import Retriever, adapt_retriever, batches
+
+HERE = pytest.mark.parametrize("here", [True, False], ids=["without a loop", "in the loop"])
+
+
+class _Many:
+    """Notes how it was asked."""
+
+    def __init__(self, broken: Sequence[str] = ()) -> None:
+        self.batches: list[tuple[list[str], int]] = []
+        self.alone: list[str] = []
+        self.threads: set[int] = set()
+        self._broken = broken
+
+    def __call__(self, query: str, k: int) -> list[str]:
+        self.alone.append(query)
+        if query in self._broken:
+            raise ValueError(f"{query} is broken")
+        return [f"{query} {rank}" for rank in range(k)]
+
+    def retrieve_many(self, queries: list[str], k: int) -> list[list[str]]:
+        self.batches.append((queries, k))
+        self.threads.add(threading.get_ident())
+        if not set(queries).isdisjoint(self._broken):
+            raise ValueError("one is broken")
+        return [[f"{query} {rank}" for rank in range(k)] for query in queries]
+
+
+def _asked(
+    loop: PrivateLoop, retriever: Retriever, questions: Sequence[Example | str], k: int = 2, *, here: bool
+) -> list[Any]:
+    """The texts of each ranking, or the exception."""
+    retriever.expect([Example("", each) if isinstance(each, str) else each for each in questions], k)
+    found = loop.run(gather_results(retriever.retrieve(each, k) for each in questions), here=here)
+    return [
+        each if isinstance(each, BaseException) else [str(document) for document in each] for each in found
+    ]
+
+
+@HERE
+def test_questions_are_asked_in_batches_in_the_calling_thread(
+    loop: PrivateLoop, monkeypatch: pytest.MonkeyPatch, *, here: bool
+) -> None:
+    """As many at once as may be, each once; the results are in order."""
+    monkeypatch.setattr(batches, "MOST", 3)
+    search = _Many()
+    questions = [f"q{n}" for n in range(7)]
+    found = _asked(loop, adapt_retriever(search, loop), questions, here=here)
+    assert found == [[f"{each} 0", f"{each} 1"] for each in questions]
+    assert [queries for queries, _ in search.batches] == [questions[:3], questions[3:6], questions[6:]]
+    assert search.threads == {threading.get_ident()}
+    assert search.alone == []
+
+
+@HERE
+def test_an_async_function_for_many(loop: PrivateLoop, *, here: bool) -> None:
+    """And k by its name."""
+
+    class Many:
+        async def __call__(self, query: str, *, top_k: int) -> list[str]:
+            raise AssertionError(query, top_k)
+
+        async def retrieve_many(self, queries: list[str], *, top_k: int) -> tuple[list[str], ...]:
+            return tuple([query] * top_k for query in queries)
+
+    assert _asked(loop, adapt_retriever(Many(), loop), ["a", "b"], 1, here=here) == [["a"], ["b"]]
+
+
+@HERE
+def test_a_question_with_a_context_is_asked_alone(loop: PrivateLoop, *, here: bool) -> None:
+    """A function for many takes questions alone."""
+
+    class Many(_Many):
+        def __call__(self, query: str, k: int, filters: Any = None) -> list[str]:
+            return [f"{query} {filters}"] * k
+
+    search = Many()
+    asked: list[Example | str] = ["a", Example("", "b", filters={"x": 1}), "c"]
+    found = _asked(loop, adapt_retriever(search, loop), asked, 1, here=here)
+    assert found == [["a 0"], ["b {'x': 1}"], ["c 0"]]
+    assert search.batches == [(["a", "c"], 1)]
+
+
+@HERE
+def test_the_questions_of_a_batch_that_fails_are_asked_alone(
+    loop: PrivateLoop, monkeypatch: pytest.MonkeyPatch, *, here: bool
+) -> None:
+    """So that one of them is unscored, not all; other batches are not touched."""
+    monkeypatch.setattr(batches, "MOST", 2)
+    search = _Many(broken=["b"])
+    a, b, c, d = _asked(loop, adapt_retriever(search, loop), ["a", "b", "c", "d"], 1, here=here)
+    assert [a, c, d] == [["a 0"], ["c 0"], ["d 0"]]
+    assert isinstance(b, QueryError)
+    assert "ValueError: b is broken" in str(b)
+    assert search.alone == ["a", "b"]
+    assert len(search.batches) == 2
+
+
+@HERE
+@pytest.mark.parametrize(
+    ("results", "said"),
+    [
+        (lambda _queries, _k: [["x"]], "returned 1 results for 2 questions that it was asked at once"),
+        (lambda _queries, _k: {"x": 1}, "returned dict for 2 questions that it was asked at once"),
+        (lambda _queries, _k: None, "returned NoneType for 2 questions that it was asked at once"),
+    ],
+)
+def test_another_number_of_results_is_an_error(
+    loop: PrivateLoop, results: Callable[..., Any], said: str, *, here: bool
+) -> None:
+    """Which of them belongs to which question is not known."""
+    search = _Many()
+    search.retrieve_many = results  # type: ignore[method-assign]
+    found = _asked(loop, adapt_retriever(search, loop), ["a", "b"], here=here)
+    assert [type(each) for each in found] == [CallableError, CallableError]
+    assert f"rageval_retriever {said}" in str(found[0])
+    assert "Return a list with one result for each question, in their order" in str(found[0])
+
+
+@HERE
+def test_a_result_that_cannot_be_read_concerns_its_question(loop: PrivateLoop, *, here: bool) -> None:
+    """As where it is returned for this question alone."""
+
+    class Many(_Many):
+        def __call__(self, query: str, k: int) -> Any:
+            return 5 if query == "b" else super().__call__(query, k)
+
+        def retrieve_many(self, queries: list[str], k: int) -> list[Any]:
+            return [self(query, k) for query in queries]
+
+    a, b = _asked(loop, adapt_retriever(Many(), loop), ["a", "b"], 1, here=here)
+    assert a == ["a 0"]
+    assert str(b).startswith("rageval_retriever returned int for 'b'")
+
+
+@HERE
+def test_a_question_that_is_timed_is_asked_alone(loop: PrivateLoop, *, here: bool) -> None:
+    """How long one of a batch took is not known."""
+    search = _Many()
+    retriever = adapt_retriever(search, loop)
+    assert loop.run(retriever.retrieve("a", 1), here=here).seconds is None
+    assert loop.run(retriever.retrieve("a", 1, alone=True), here=here).seconds is not None
+    assert search.alone == ["a"]
+
+
+def test_a_mock_takes_one_question_at_a_time(loop: PrivateLoop) -> None:
+    """It has every method."""
+    from unittest.mock import MagicMock
+
+    retriever = adapt_retriever(MagicMock(return_value=["x"]), loop)
+    assert _asked(loop, retriever, ["a", "b"], here=False) == [["x"], ["x"]]
+
+
+def test_threads_get_batches(loops: Callable[..., PrivateLoop], monkeypatch: pytest.MonkeyPatch) -> None:
+    """As single questions do with `--rageval-threads`."""
+    monkeypatch.setattr(batches, "MOST", 2)
+    loop, search = loops(threads=2), _Many()
+    questions = [f"q{n}" for n in range(8)]
+    assert _asked(loop, adapt_retriever(search, loop), questions, 1, here=True) == [
+        [f"{q} 0"] for q in questions
+    ]
+    assert threading.get_ident() not in search.threads
+    assert sorted(len(queries) for queries, _ in search.batches) == [2, 2, 2, 2]
+
+
+@HERE
+@pytest.mark.parametrize("has_k", [True, False])
+def test_a_langchain_retriever_with_a_batch_of_its_own(loop: PrivateLoop, *, here: bool, has_k: bool) -> None:
+    """That of the base class would call `invoke` in threads."""
+    pytest.importorskip("langchain_core")
+    from langchain_core.documents import Document
+    from langchain_core.retrievers import BaseRetriever
+
+    threads = set()
+
+    class Plain(BaseRetriever):
+        def _get_relevant_documents(self, query: str, **_: Any) -> list[Document]:
+            threads.add(threading.get_ident())
+            return [Document(f"{query} alone")]
+
+    class Own(Plain):
+        def batch(self, inputs: list[str], *_: Any, **__: Any) -> list[list[Document]]:  # type: ignore[override]
+            k = self.k if isinstance(self, Counted) else 1
+            return [[Document(f"{query} {len(inputs)}")] * k for query in inputs]
+
+    class Counted(Own):
+        k: int = 4
+
+    kind = Counted if has_k else Own
+    assert _asked(loop, adapt_retriever(kind(), loop), ["a", "b"], 1, here=here) == [["a 2"], ["b 2"]]
+    assert _asked(loop, adapt_retriever(Plain(), loop), ["a", "b"], 1, here=here) == [
+        ["a alone"],
+        ["b alone"],
+    ]
+    assert threads == {threading.get_ident()}
