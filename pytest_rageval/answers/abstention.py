@@ -6,10 +6,11 @@ subject is an answer, however negative: "batteries are not included in the box".
 """
 
 import re
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Final
 
 from pytest_rageval.answers.citations import without_citations
+from pytest_rageval.late import late_pattern
 from pytest_rageval.prompts.templates import ABSTENTION
 
 __all__ = ["abstains"]
@@ -121,7 +122,9 @@ _FORMS: Final = (
     rf"{_CANNOT} be {_SAID}{_STOP}",
 )
 
-_WORDS: Final = re.compile(
+_ANY_FORM: Final = late_pattern("|".join(_FORMS))
+
+_WORDS: Final = late_pattern(
     r"n[o'](?:t|ne|thing|where)?\b|neither|never|fail|lack|silent|insufficient|inadequate|too little|impossible"
     r"|un(?:able|answerable|certain|clear|known|specified|sure)|n/a"
 )
@@ -130,12 +133,12 @@ _WORDS: Final = re.compile(
 _LONGEST: Final = 400
 """Characters of a sentence that declines; runaway outputs have thousands."""
 
-_APOLOGY: Final = re.compile(
+_APOLOGY: Final = late_pattern(
     r"(?:(?:(?:i am|i'm|we are|we're) )?(?:very )?sorry|unfortunately|(?:my )?apologies|i apologi[sz]e)\b\W*(?:but )?"
 )
-_FIRST_THE_SOURCE: Final = re.compile(rf"((?:in|from|given|based on|according to) {_SOURCE}),? ")
-_IS: Final = re.compile(r"(?<=\bthere)'s\b|(?<=\bit)'s\b|(?<=\bthat)'s\b")
-_BUT: Final = re.compile(r"[,;] (?:but|however|although|though)\b")
+_FIRST_THE_SOURCE: Final = late_pattern(rf"((?:in|from|given|based on|according to) {_SOURCE}),? ")
+_IS: Final = late_pattern(r"(?<=\bthere)'s\b|(?<=\bit)'s\b|(?<=\bthat)'s\b")
+_BUT: Final = late_pattern(r"[,;] (?:but|however|although|though)\b")
 _MARKUP: Final = str.maketrans("", "", '*_`"\u201c\u201d')
 
 
@@ -167,13 +170,7 @@ def abstains(answer: str) -> bool:
     if opening:
         # "In the passages the colour is not given" is "the colour is not given in the passages".
         first = f"{first[opening.end() :]} {opening[1]}"
-    return _any_form().match(first) is not None
-
-
-@cache
-def _any_form() -> re.Pattern[str]:
-    """The forms as one pattern. It takes 0.1 s to compile, so it waits for an answer that has one of their words."""
-    return re.compile("|".join(_FORMS))
+    return _ANY_FORM.match(first) is not None
 
 
 def _is_title(text: str) -> bool:

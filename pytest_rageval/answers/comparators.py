@@ -25,7 +25,7 @@ from pytest_rageval.answers.overlap import (
     token_recall,
 )
 from pytest_rageval.errors import InputError, Planned, Unscored, did_you_mean, is_plan_mark
-from pytest_rageval.late import Late
+from pytest_rageval.late import Late, late_pattern
 
 __all__ = [
     "ASKED_OF_JUDGE",
@@ -158,8 +158,8 @@ ASKED_OF_JUDGE: Final = {"judge": "compare", "graded": "grade"}
 FORM: Final = re.compile(r"([A-Za-z]\w*)(?:\s*>=\s*(\d+(?:\.\d+)?|\.\d+))?", re.ASCII)
 
 # Common mistakes, for hints.
-OTHER_SIGN: Final = re.compile(r"([A-Za-z]\w*)\s*(?:>|=>|==?|≥)\s*(\d+(?:\.\d+)?|\.\d+)", re.ASCII)
-UPPER: Final = re.compile(r"\b(?:AND|OR)\b")
+OTHER_SIGN: Final = late_pattern(r"([A-Za-z]\w*)\s*(?:>|=>|==?|≥)\s*(\d+(?:\.\d+)?|\.\d+)", re.ASCII)
+UPPER: Final = late_pattern(r"\b(?:AND|OR)\b")
 
 
 @dataclass(frozen=True, slots=True)

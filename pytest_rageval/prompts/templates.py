@@ -12,6 +12,8 @@ from itertools import count
 from pathlib import Path
 from typing import Final
 
+from pytest_rageval.late import late_pattern
+
 __all__ = [
     "ABSTENTION",
     "ANSWER_EXAMPLES",
@@ -41,7 +43,7 @@ __all__ = [
 ]
 
 DIGITS: Final = 12
-UNFENCED: Final = re.compile(
+UNFENCED: Final = late_pattern(
     r"(?:\A|(?<=\n\n))[^\n]*\{mark\}[^\n]*\n\n|^</?\w+ \{mark\}>(?:\n|\Z)", re.MULTILINE
 )
 """What fences are in a template: paragraphs that mention the mark, and lines around quoted examples."""

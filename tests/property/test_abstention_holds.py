@@ -23,7 +23,7 @@ def _one_by_one(text: str) -> bool:
     any_form = SimpleNamespace(match=lambda first: next(filter(None, (f.match(first) for f in FORMS)), None))
     with (
         patch.object(abstention, "_WORDS", re.compile("")),
-        patch.object(abstention, "_any_form", lambda: any_form),
+        patch.object(abstention, "_ANY_FORM", any_form),
     ):
         return abstains.__wrapped__(text)
 
