@@ -7,12 +7,13 @@ where it was made.
 
 import asyncio
 import contextlib
+import gc
 import os
 import queue
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextvars import Context, copy_context
 from dataclasses import dataclass
@@ -31,6 +32,9 @@ T = TypeVar("T")
 TICK_S: Final = 0.1  # the interval of `tick`
 AWAITED_TICK_S: Final = 1.0  # the interval of `tick` for each waiter in another loop: there may be a thousand
 RETURN_S: Final = 0.005  # how long the outcomes of short calls are collected before the loop is woken
+ALLOCATED: Final = (
+    20_000  # so many more objects begin a search for garbage during a run; Python's default is 700
+)
 CLOSE_S: Final = 5.0  # how long closing waits for code that blocks the loop
 POOL_THREADS: Final = 32  # threads for `asyncio.to_thread`
 
@@ -74,11 +78,14 @@ class PrivateLoop:
         self._refuse_if_patched(coroutine)
         self.runs += 1
         self._ticked = -TICK_S
-        if not here or self._threads > 1 or in_asyncio():
-            return self._run_in_loop(coroutine)
-        context = copy_context()
-        result = step(coroutine, context)
-        return cast("T", result) if result is not NOT_ENDED else self._run_in_loop(_rest(coroutine, context))
+        with _fewer_collections():
+            if not here or self._threads > 1 or in_asyncio():
+                return self._run_in_loop(coroutine)
+            context = copy_context()
+            result = step(coroutine, context)
+            return (
+                cast("T", result) if result is not NOT_ENDED else self._run_in_loop(_rest(coroutine, context))
+            )
 
     def _run_in_loop(self, coroutine: Coroutine[Any, Any, T]) -> T:
         self._started_for(coroutine)
@@ -337,6 +344,19 @@ def _set_outcomes(made: "Sequence[tuple[_Call, Outcome[Any]]]", given: Sequence[
             call.outcome.set_result(outcome)
     for call in given:
         call.outcome.cancel()
+
+
+@contextlib.contextmanager
+def _fewer_collections() -> Iterator[None]:
+    """Search for garbage in cycles less often: it took a third of the time, and an evaluation keeps what it makes."""
+    before = gc.get_threshold()
+    # 0 is never.
+    if before[0]:
+        gc.set_threshold(max(before[0], ALLOCATED), *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 def in_asyncio() -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
-__all__ = ["digest", "digest_of_all", "file_digest"]
+__all__ = ["canonical", "digest", "digest_of_all", "file_digest", "text_digest"]
 
 SAMPLES: Final = 64
 SAMPLE_BYTES: Final = 1 << 16
@@ -21,7 +21,17 @@ def digest(value: Any) -> str:
     >>> digest({"a": 1, "b": 2}) == digest({"b": 2, "a": 1})
     True
     """
-    return hashlib.sha256(_canonical(value)).hexdigest()
+    return text_digest(canonical(value))
+
+
+def canonical(value: Any) -> str:
+    """Return the canonical form of a JSON value; raises as `digest`, of which it is the text."""
+    return _ENCODER.encode(value)
+
+
+def text_digest(text: str) -> str:
+    """Return the SHA-256 of a text in UTF-8, as 64 hex digits."""
+    return hashlib.sha256(_utf8(text)).hexdigest()
 
 
 def digest_of_all(values: Iterable[Any]) -> str:
@@ -29,13 +39,13 @@ def digest_of_all(values: Iterable[Any]) -> str:
     sha256 = hashlib.sha256()
     for value in values:
         # The canonical form has no line feed, so different sequences have different bytes.
-        sha256.update(_canonical(value) + b"\n")
+        sha256.update(_utf8(canonical(value)) + b"\n")
     return sha256.hexdigest()
 
 
-def _canonical(value: Any) -> bytes:
+def _utf8(text: str) -> bytes:
     # A lone surrogate is legal in a Python string and in JSON, but not in UTF-8.
-    return _ENCODER.encode(value).encode("utf-8", "surrogatepass")
+    return text.encode("utf-8", "surrogatepass")
 
 
 def file_digest(path: Path) -> str:

@@ -87,7 +87,8 @@ class _Gathering:
         self._need_loop: dict[int, tuple[Coroutine[Any, Any, Any], Context]] = {}
         self._ready: list[int] = []
         self._change: Promise[None] | None = None
-        self._late = monotonic() + TURN_S
+        # Those that gather a few are gathered themselves, by one that gathers many.
+        self._late = inf if at_once == inf else monotonic() + TURN_S
 
     async def results(self) -> list[Any]:
         try:
@@ -122,6 +123,8 @@ class _Gathering:
         if not self._ready:
             self._change = Promise()
             await self._change
+            if self._late < inf:
+                self._late = monotonic() + TURN_S
         ready, self._ready = self._ready, []
         for number in ready:
             work, context, _ = self._waiting.pop(number)

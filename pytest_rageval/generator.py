@@ -8,6 +8,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
 from typing import Any, Final, Protocol, cast
 
 from pytest_rageval.config import TEMPERATURE, combined
@@ -16,7 +17,7 @@ from pytest_rageval.errors import CallableError, ContextOverflow, Unscored
 from pytest_rageval.event_loop import PrivateLoop
 from pytest_rageval.fingerprint import digest
 from pytest_rageval.llm.gateway import Gateway
-from pytest_rageval.llm.messages import Reply, Request, described, empty_reason
+from pytest_rageval.llm.messages import Parts, Reply, Request, described, empty_reason
 from pytest_rageval.llm.servers import Server
 from pytest_rageval.model import Document
 from pytest_rageval.plural import counted
@@ -119,6 +120,11 @@ class _ModelGenerator(_ByMethod):
     @abstractmethod
     def _parameters(self, method: str) -> dict[str, Any]: ...
 
+    @cached_property
+    def _ways(self) -> dict[str, tuple[Prompt, dict[str, Any]]]:
+        """The prompts and parameters of the methods that were called, made once."""
+        return {}
+
     def identity(self, method: str) -> Mapping[str, Any]:
         """Return the model, its server and parameters, and the digest of the method's prompt."""
         prompt = {f"prompt to {method}": digest(self._prompt(method)("", []))[:12]}
@@ -127,20 +133,18 @@ class _ModelGenerator(_ByMethod):
         return {"": f"{self.model} at {self.server.base_url}", **api, **parameters, **prompt}
 
     async def _answer(self, method: str, question: str, passages: Sequence[Document], sample: int) -> str:
-        prompt, texts = self._prompt(method), [passage.text for passage in passages]
+        if method not in self._ways:
+            self._ways[method] = self._prompt(method), self._parameters(method)
+        prompt, parameters = self._ways[method]
+        texts = tuple([passage.text for passage in passages])
         request = Request(
             base_url=self.server.base_url,
             api=self.server.api,
             model=self.model,
-            messages=({"role": "user", "content": prompt(question, texts)},),
-            parameters=self._parameters(method),
+            messages=({"role": "user", "content": _filled(prompt, question, texts)},),
+            parameters=parameters,
             sample=sample,
-            parts={
-                "instructions of the generator": prompt("", []),
-                "question": str(question),
-                **({"conversation": conversation_text(history)} if (history := history_of(question)) else {}),
-                **{f"passage {n}": text for n, text in enumerate(texts, 1)},
-            },
+            parts=Parts(lambda: _parts(prompt, question, texts)),
         )
         try:
             reply = await self.gateway.ask(self.server, request)
@@ -148,6 +152,21 @@ class _ModelGenerator(_ByMethod):
             reason = f"{counted(len(texts), 'passage')} of {sum(map(len, texts)):,} characters: {overflow}"
             raise ContextOverflow(reason) from overflow
         return _not_empty(reply)
+
+
+@lru_cache(maxsize=1 << 8)
+def _filled(prompt: Prompt, question: str, texts: tuple[str, ...]) -> str:
+    """A prompt, which several draws have in common."""
+    return prompt(question, texts)
+
+
+def _parts(prompt: Prompt, question: str, texts: tuple[str, ...]) -> dict[str, str]:
+    return {
+        "instructions of the generator": _filled(prompt, "", ()),
+        "question": str(question),
+        **({"conversation": conversation_text(history)} if (history := history_of(question)) else {}),
+        **{f"passage {n}": text for n, text in enumerate(texts, 1)},
+    }
 
 
 @dataclass(frozen=True)
@@ -272,6 +291,7 @@ def _read_answer(answer: object) -> str:
 
 def _not_empty(reply: Reply) -> str:
     """The answer of a reply."""
-    if not reply.answer:
+    answer = reply.answer
+    if not answer:
         raise Unscored(f"the generator's reply is empty{empty_reason(reply)}")
-    return reply.answer
+    return answer

@@ -1,15 +1,16 @@
-"""Functions that are imported when they are first called.
+"""Functions that are imported when they are first called, and patterns that are compiled when they are first used.
 
 The registries of eval-set formats, retriever adapters, answer measures and reports hold them, so that a run imports
 only what it uses. (The registry of scores imports a method's module when one of its scores is asked for.)
 """
 
+import re
 from collections.abc import Callable
 from functools import cached_property
 from importlib import import_module
-from typing import Any
+from typing import Any, cast
 
-__all__ = ["Late"]
+__all__ = ["Late", "late_pattern"]
 
 
 class Late:
@@ -32,3 +33,22 @@ class Late:
     def __call__(self, *args: Any, **named: Any) -> Any:
         """Import the function, and call it."""
         return self.__wrapped__(*args, **named)
+
+
+def late_pattern(pattern: str, flags: int = 0) -> re.Pattern[str]:
+    """Return a pattern that is compiled at its first use: few runs use all that they import.
+
+    >>> late_pattern("[a-z]+").findall("to be")
+    ['to', 'be']
+    """
+    return cast("re.Pattern[str]", _LatePattern(pattern, flags))
+
+
+class _LatePattern:
+    def __init__(self, pattern: str, flags: int) -> None:
+        self._source = pattern, flags
+
+    def __getattr__(self, name: str) -> Any:
+        # It is kept, so that the next use finds it as quickly as that of any object.
+        self.__dict__[name] = found = getattr(re.compile(*self._source), name)
+        return found

@@ -171,7 +171,7 @@ class Example:
     @property
     def relevant(self) -> tuple[Gold, ...]:
         """The gold passages of a grade above 0."""
-        return tuple(gold for gold in self.gold if gold.grade > 0)
+        return tuple([gold for gold in self.gold if gold.grade > 0])
 
     @property
     def wanted(self) -> tuple[tuple[str, ...], ...]:
@@ -403,8 +403,10 @@ def _documents_record(documents: Iterable[Document]) -> list[tuple[Any, ...]]:
 
 def _documents_of(record: Iterable[tuple[Any, ...]]) -> tuple[Document, ...]:
     return tuple(
-        Document(text, id_, score, {} if metadata is None else metadata, span and Span(*span))
-        for text, id_, score, metadata, span in record
+        [
+            Document(text, id_, score, {} if metadata is None else metadata, span and Span(*span))
+            for text, id_, score, metadata, span in record
+        ]
     )
 
 

@@ -22,8 +22,8 @@ AT_ONCE: Final = 1_000_000
 AHEAD: Final = 16_384
 """So many bytes are read at once: the records that follow are often the next ones."""
 
-RECENT: Final = 16
-"""So many records that were read last stay in memory: scores and templates read one several times."""
+RECENT: Final = 4_000_000
+"""So many bytes of the records that were used last stay in memory: several scores read those of a question."""
 
 HEAD: Final = 8
 """Bytes of a record's length, which precedes it."""
@@ -44,7 +44,8 @@ class Spool:
         self._most: float = AT_ONCE
         self._ahead = (0, b"")
         self._objects: list[Any] = []
-        self._recent: dict[int, Any] = {}
+        self._recent: dict[int, tuple[Any, int]] = {}
+        self._recent_bytes = 0
         # Reports are written in another thread than questions are evaluated in.
         self._lock = Lock()
 
@@ -73,18 +74,24 @@ class Spool:
 
     def get(self, place: int) -> Any:
         """The record at a place."""
+        recent = self._recent.get(place)
+        if recent is not None:
+            return recent[0]
         with self._lock:
             if place < 0:
                 return self._objects[-place - 1]
-            if place in self._recent:
-                return self._recent[place]
             length = int.from_bytes(self._bytes(place, HEAD), "little")
             data = self._bytes(place + HEAD, length)
             value = marshal.loads(data)  # noqa: S302 - written by this process  # nosec B302
-            if len(self._recent) == RECENT:
-                del self._recent[next(iter(self._recent))]
-            self._recent[place] = value
+            self._keep_recent(place, value, length)
         return value
+
+    def _keep_recent(self, place: int, value: Any, length: int) -> None:
+        if place not in self._recent:
+            self._recent[place] = value, length
+            self._recent_bytes += length
+        while self._recent_bytes > RECENT:
+            self._recent_bytes -= self._recent.pop(next(iter(self._recent)))[1]
 
     def _write(self) -> None:
         from tempfile import TemporaryFile  # noqa: PLC0415 - only large runs write

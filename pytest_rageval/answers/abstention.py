@@ -6,10 +6,11 @@ subject is an answer, however negative: "batteries are not included in the box".
 """
 
 import re
-from functools import cache
+from functools import lru_cache
 from typing import Final
 
 from pytest_rageval.answers.citations import without_citations
+from pytest_rageval.late import late_pattern
 from pytest_rageval.prompts.templates import ABSTENTION
 
 __all__ = ["abstains"]
@@ -121,18 +122,27 @@ _FORMS: Final = (
     rf"{_CANNOT} be {_SAID}{_STOP}",
 )
 
+_ANY_FORM: Final = late_pattern("|".join(_FORMS))
+
+_WORDS: Final = late_pattern(
+    r"n[o'](?:t|ne|thing|where)?\b|neither|never|fail|lack|silent|insufficient|inadequate|too little|impossible"
+    r"|un(?:able|answerable|certain|clear|known|specified|sure)|n/a"
+)
+"""A text that any of the forms matches has one of these words; most answers have none."""
+
 _LONGEST: Final = 400
 """Characters of a sentence that declines; runaway outputs have thousands."""
 
-_APOLOGY: Final = re.compile(
+_APOLOGY: Final = late_pattern(
     r"(?:(?:(?:i am|i'm|we are|we're) )?(?:very )?sorry|unfortunately|(?:my )?apologies|i apologi[sz]e)\b\W*(?:but )?"
 )
-_FIRST_THE_SOURCE: Final = re.compile(rf"((?:in|from|given|based on|according to) {_SOURCE}),? ")
-_IS: Final = re.compile(r"(?<=\bthere)'s\b|(?<=\bit)'s\b|(?<=\bthat)'s\b")
-_BUT: Final = re.compile(r"[,;] (?:but|however|although|though)\b")
+_FIRST_THE_SOURCE: Final = late_pattern(rf"((?:in|from|given|based on|according to) {_SOURCE}),? ")
+_IS: Final = late_pattern(r"(?<=\bthere)'s\b|(?<=\bit)'s\b|(?<=\bthat)'s\b")
+_BUT: Final = late_pattern(r"[,;] (?:but|however|although|though)\b")
 _MARKUP: Final = str.maketrans("", "", '*_`"\u201c\u201d')
 
 
+@lru_cache(maxsize=1 << 10)  # the scores of an example ask for the same few answers
 def abstains(answer: str) -> bool:
     """Whether an answer declines, in the words that the prompt asks for or in usual English ones.
 
@@ -143,11 +153,14 @@ def abstains(answer: str) -> bool:
     (True, False)
     """
     plain = " ".join(without_citations(answer).translate(_MARKUP).replace("\u2019", "'").split())
-    if ABSTENTION in plain.lower():
+    lowered = plain.lower()
+    if not _WORDS.search(lowered):
+        return False
+    if ABSTENTION in lowered:
         return True
     if _is_title(plain):
         return False
-    lowered = _IS.sub(" is", plain.lower())
+    lowered = _IS.sub(" is", lowered)
     apology = _APOLOGY.match(lowered)
     statement = lowered[apology.end() if apology else 0 :]
     first = re.split(r"(?<=[.!?]) ", statement, maxsplit=1)[0].rstrip(" .!")
@@ -157,13 +170,7 @@ def abstains(answer: str) -> bool:
     if opening:
         # "In the passages the colour is not given" is "the colour is not given in the passages".
         first = f"{first[opening.end() :]} {opening[1]}"
-    return any(form.match(first) for form in _forms())
-
-
-@cache
-def _forms() -> tuple[re.Pattern[str], ...]:
-    """The compiled forms. They take 0.1 s, so they wait for the first answer."""
-    return tuple(map(re.compile, _FORMS))
+    return _ANY_FORM.match(first) is not None
 
 
 def _is_title(text: str) -> bool:

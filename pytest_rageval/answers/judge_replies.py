@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from pytest_rageval.answers.judge_protocol import HIGHEST, LOWEST, PART, Rating
 from pytest_rageval.errors import Unscored
+from pytest_rageval.late import late_pattern
 from pytest_rageval.model import Nugget
 from pytest_rageval.plural import counted
 
@@ -50,16 +51,16 @@ FENCE: Final = "```"
 _CLOSING: Final = " \t\r\n*_\"'`).!"
 """Characters that may follow a verdict at the end of a reply."""
 
-_PREFERENCE: Final = re.compile(r"<rating>[\s*_]*([012])[\s*_]*</rating>", re.IGNORECASE)
-_PREFERENCE_TAG: Final = re.compile(r"</?\s*rating\b", re.IGNORECASE)
-_WRAPPED: Final = re.compile(r"\\(?:boxed|text|textbf)\{([^{}]{0,40})\}")  # as in LaTeX
-_EXPLANATION: Final = re.compile(
+_PREFERENCE: Final = late_pattern(r"<rating>[\s*_]*([012])[\s*_]*</rating>", re.IGNORECASE)
+_PREFERENCE_TAG: Final = late_pattern(r"</?\s*rating\b", re.IGNORECASE)
+_WRAPPED: Final = late_pattern(r"\\(?:boxed|text|textbf)\{([^{}]{0,40})\}")  # as in LaTeX
+_EXPLANATION: Final = late_pattern(
     r"\n[ \t*_#>]*+(?:explanation|reason|reasons|reasoning|rationale|justification)[ \t*_]*+(?::|\n)",
     re.IGNORECASE,
 )
 """The head of an explanation that follows a verdict."""
 
-_OBJECT: Final = re.compile(r"(?:^|\n)[ \t]*+(?:\w++:[ \t]*+)?(\{)")
+_OBJECT: Final = late_pattern(r"(?:^|\n)[ \t]*+(?:\w++:[ \t]*+)?(\{)")
 
 
 class _Wording:
@@ -71,27 +72,26 @@ class _Wording:
     follow.
 
     `verdict` is a pattern with the verdict as its group, and what must follow it; `labels` are alternatives that may
-    stand before it, with a colon, and keys of a JSON object; `keys` are further ones. Where `labelled`, a verdict at
-    the beginning needs a label, too.
+    stand before it, with a colon, and keys of a JSON object; `keys` are further ones. A reply that is one of the
+    words `bare` is a verdict by itself; where there are none, a verdict at the beginning needs a label, too.
     """
 
-    def __init__(
-        self, verdict: str, labels: str, keys: str, *, alone: bool = False, labelled: bool = False
-    ) -> None:
+    def __init__(self, verdict: str, labels: str, keys: str, *, alone: bool = False, bare: str = "") -> None:
         # Possessive, so that matching takes linear time.
         lead = r"""[ \t*_\#>"'`(]*+"""
         label = rf"(?: (?:final[ ]|my[ ])? (?:{labels}) [ \t*_]*+ : {lead} )"
         flags = re.IGNORECASE | re.VERBOSE
         start = r"""[\s*_\#>"'`(]*+"""
-        self._value = re.compile(rf"{start} {label}? {verdict}", flags)
-        self._first = re.compile(rf"{start} {label} {verdict}", flags) if labelled else self._value
+        self._value = late_pattern(rf"{start} {label}? {verdict}", flags)
+        self._first = late_pattern(rf"{start} {label} {verdict}", flags) if not bare else self._value
         # At the beginning of a line or a sentence: what is quoted within one is not stated.
-        self._labelled = re.compile(
+        self._labelled = late_pattern(
             rf"(?: ^ | [.!?][\"')]?\s ) {lead} {label} {verdict}", flags | re.MULTILINE
         )
         self._keys = {*labels.split("|"), *keys.split("|")}
         self._alone = alone
-        self._introduced = re.compile(
+        self._bare = frozenset(bare.split())
+        self._introduced = late_pattern(
             rf"""(?: \A\s*+ (?:(?:sure|certainly|of[ ]course|okay|ok|understood) [!,.]*+ \s++)? | \n | [.!?]\s )
             {lead} (?: (?:so|thus|therefore|hence|overall)[ ,]\s? )?
             (?: (?:here[ ]is|here['’]s|this[ ]is|below[ ]is)[ ](?:my|the)[ ](?:final[ ]|overall[ ])?
@@ -103,11 +103,14 @@ class _Wording:
             \s*+""",
             flags,
         )
-        self._closed = re.compile(rf"</(?:{labels})>", re.IGNORECASE)
+        self._closed = late_pattern(rf"</(?:{labels})>", re.IGNORECASE)
         self._label = f"\n{labels.partition('|')[0]}: "
 
     def stated(self, reply: str) -> str | None:
         """Return the one verdict of a reply, in lower case; None where it states none, or two."""
+        word = reply.strip().removesuffix(".").lower()
+        if word in self._bare:
+            return word
         verdicts = self._verdicts(reply) or self._rephrased(reply)
         return verdicts.pop() if len(verdicts) == 1 else None
 
@@ -149,6 +152,7 @@ _YES_NO: Final = _Wording(
     "answer|verdict|judgment|judgement|decision|conclusion",
     "final_answer|final_verdict|correct|is_correct|right|relevant|is_relevant|sufficient|is_sufficient",
     alone=True,
+    bare="yes no",
 )
 
 
@@ -163,12 +167,12 @@ _GRADE: Final = _Wording(
     rf"([1-5]) (?: \s*/\s*5 | \s+out\s+of\s+5 )? {_NUMBER_ENDS}",
     "grade|score|rating|points",
     "final_grade|final_score",
+    bare="1 2 3 4 5",
 )
 _PREFERRED: Final = _Wording(
     rf"(?:answer[ ])? ([012ab]|tie) {_NUMBER_ENDS}",
     "rating|verdict|preference|decision|winner|choice|better",
     "final_rating|better_answer",
-    labelled=True,
 )
 _PREFERENCES: Final = {"0": 0.0, "tie": 0.0, "1": 1.0, "a": 1.0, "2": 2.0, "b": 2.0}
 
@@ -239,7 +243,7 @@ def parse_rating(reply: str) -> Rating:
 LABELS: Final[Mapping[str, float]] = {"support": 1.0, "partial_support": PART, "not_support": 0.0}
 """How much of a nugget a text supports, by label: all, a part, or nothing."""
 
-_LIST: Final = re.compile(r"\[([^\[\]]*)\]")
+_LIST: Final = late_pattern(r"\[([^\[\]]*)\]")
 
 
 def parse_support(reply: str, n: int) -> tuple[float, ...]:

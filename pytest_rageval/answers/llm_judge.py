@@ -6,7 +6,7 @@ It is asked once or several times for a verdict, and so may be several models, w
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from statistics import median, median_low
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -26,7 +26,7 @@ from pytest_rageval.conversation import conversation_text, history_of
 from pytest_rageval.errors import Planned, Unscored, is_plan_mark
 from pytest_rageval.fingerprint import digest
 from pytest_rageval.llm.gateway import Gateway
-from pytest_rageval.llm.messages import Reply, Request, described, empty_reason
+from pytest_rageval.llm.messages import Parts, Reply, Request, described, empty_reason
 from pytest_rageval.llm.servers import Server
 from pytest_rageval.model import Nugget
 from pytest_rageval.prompts.rendering import OWN, Prompts, repair_prompt
@@ -81,10 +81,10 @@ class Poll:
         Raises:
             Unscored: no vote can be read, or they do not settle it.
         """
+        if self.votes == len(models) == 1:
+            return await vote(Ballot(models[0], self.first))
         samples = range(self.first, self.first + self.votes)
         ballots = [Ballot(model, sample) for model in models for sample in samples]
-        if len(ballots) == 1:
-            return await vote(ballots[0])
         votes: list[V] = []
         lost: list[Unscored] = []
         for outcome in await asyncio.gather(*map(vote, ballots), return_exceptions=True):
@@ -131,7 +131,7 @@ LONGEST: Final = 2000
 """Characters of an unreadable reply that are sent back for repair."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class LLMJudge:
     """A model as judge: whether an answer holds what a reference says (LLM-retEval, step 3), grades and ratings.
 
@@ -183,12 +183,14 @@ class LLMJudge:
     async def nuggets(self, question: str, sources: Sequence[str]) -> tuple[Nugget, ...]:
         """Propose the facts of a good answer, from reference answers or passages; unscored where the reply has none."""
         prompt = self.prompts.nuggets(question, sources)
-        parts = {
-            "instructions": self.prompts.nuggets("", []),
-            "question": str(question),
-            **_conversation(question),
-            "sources": "\n".join(sources),
-        }
+        parts = Parts(
+            lambda: {
+                "instructions": self.prompts.nuggets("", []),
+                "question": str(question),
+                **_conversation(question),
+                "sources": "\n".join(sources),
+            }
+        )
         reply = await self._answer(self._request(prompt, parts, Ballot(self.model, self.poll.first)))
         return parse_nuggets(reply)[:MOST_NUGGETS]
 
@@ -210,13 +212,15 @@ class LLMJudge:
         the reply. After a reply that is not a rating the model is asked once more, with what is wrong with it.
         """
         prompt = self.prompts.rating(criterion, question, rated, against)
-        parts = {
-            "instructions of the judge": self.prompts.rating(criterion, "", [], []),
-            "question": str(question),
-            **_conversation(question),
-            "rated": "\n".join(rated),
-            "held against": "\n".join(against),
-        }
+        parts = Parts(
+            lambda: {
+                "instructions of the judge": self.prompts.rating(criterion, "", [], []),
+                "question": str(question),
+                **_conversation(question),
+                "rated": "\n".join(rated),
+                "held against": "\n".join(against),
+            }
+        )
         votes: dict[Ballot, Rating] = {}
 
         async def vote(ballot: Ballot) -> float:
@@ -270,11 +274,7 @@ class LLMJudge:
         texts: Mapping[str, str | list[str]],
     ) -> V:
         """Ask with these texts in the prompt; read each reply and settle a verdict on the votes."""
-        prompt = ask(*texts.values())
-        parts = {"instructions of the judge": ask(*(type(text)() for text in texts.values()))}
-        for name, text in texts.items():
-            parts[name] = str(text) if isinstance(text, str) else "\n".join(text)
-        parts |= _conversation(texts["question"])
+        prompt, parts = ask(*texts.values()), Parts(lambda: _parts(ask, texts))
 
         async def vote(ballot: Ballot) -> V:
             return read(await self._answer(self._request(prompt, parts, ballot)))
@@ -283,9 +283,9 @@ class LLMJudge:
 
     async def _rating(self, request: Request) -> Rating:
         """Read a rating, and ask once more where the reply is not one. A plan counts both requests."""
-        reply = await self._reply(request)
+        reply, answer = await self._reply(request)
         try:
-            return parse_rating(reply.answer)
+            return parse_rating(answer)
         except ValueError as error:
             # A broken reply may be very long, so only its beginning is sent.
             messages = (
@@ -300,41 +300,56 @@ class LLMJudge:
         except ValueError as error:
             raise unread(f"no rating when asked again either ({error})", answer) from None
 
-    @property
+    @cached_property
     def _models(self) -> tuple[str, ...]:
         return self.model, *self.others
 
-    def _request(self, prompt: str, parts: Mapping[str, str], ballot: Ballot, **parameters: Any) -> Request:
+    @cached_property
+    def _parameters(self) -> dict[str, Any]:
+        return self._parameters_with()
+
+    def _parameters_with(self, **more: Any) -> dict[str, Any]:
         limit = {} if self.max_tokens is None else {"max_tokens": self.max_tokens}
-        ours = {"temperature": self.poll.temperature, **limit, **parameters}
+        return combined({"temperature": self.poll.temperature, **limit, **more}, self.parameters)
+
+    def _request(self, prompt: str, parts: Mapping[str, str], ballot: Ballot, **more: Any) -> Request:
         return Request(
             base_url=self.server.base_url,
             api=self.server.api,
             model=ballot.model,
             messages=({"role": "user", "content": prompt},),
-            parameters=combined(ours, self.parameters),
+            parameters=self._parameters_with(**more) if more else self._parameters,
             sample=ballot.sample,
             parts=parts,
         )
 
     async def _answer(self, request: Request) -> str:
         """Ask, and return the reply without its reasoning."""
-        reply = await self._reply(request)
+        reply, answer = await self._reply(request)
         if is_plan_mark(reply.text):
             raise Planned("the judge is not asked in a plan")
-        return reply.answer
+        return answer
 
-    async def _reply(self, request: Request) -> Reply:
-        """Ask for a reply that has an answer; in a plan it has the mark of one."""
+    async def _reply(self, request: Request) -> tuple[Reply, str]:
+        """Ask for a reply that has an answer, and return both; in a plan it has the mark of one."""
         reply = await self.gateway.ask(self.server, request)
-        if not reply.answer:
+        answer = reply.answer
+        if not answer:
             raise Unscored(f"the judge's reply is empty{empty_reason(reply)}")
-        return reply
+        return reply, answer
 
 
 def _medians(votes: Sequence[tuple[float, ...]]) -> tuple[float, ...]:
     """The median of each label; the lower one of an even number of votes."""
     return tuple(map(median_low, zip(*votes, strict=True)))
+
+
+def _parts(ask: Callable[..., str], texts: Mapping[str, str | list[str]]) -> dict[str, str]:
+    """What the messages are made of."""
+    parts = {"instructions of the judge": ask(*(type(text)() for text in texts.values()))}
+    for name, text in texts.items():
+        parts[name] = str(text) if isinstance(text, str) else "\n".join(text)
+    return parts | _conversation(texts["question"])
 
 
 def _conversation(question: object) -> dict[str, str]:

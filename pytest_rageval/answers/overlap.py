@@ -21,6 +21,7 @@ from types import SimpleNamespace
 from typing import Any, Final
 
 from pytest_rageval.errors import require
+from pytest_rageval.late import late_pattern
 from pytest_rageval.tokenize import CharacterMap, fold, has_unspaced, is_word_character, set_apart, tighten
 
 __all__ = [
@@ -162,8 +163,8 @@ _VARIATION_SELECTORS: Final = range(0xFE00, 0xFE10)
 _DASHES: Final = "\u2013\u2014\u2015"
 _OPENING, _CLOSING = "\u2018\u2019"
 _COUNTED_BY_SQUAD: Final = frozenset({*_DASHES, _OPENING, _CLOSING})
-_NOT_BETWEEN_WORDS: Final = re.compile(rf"(?<!\S\s)[{_DASHES}]|[{_DASHES}](?!\s\S)")
-_WITHIN_A_WORD: Final = re.compile(rf"(?<=\w)[{_OPENING}{_CLOSING}](?=\w)")
+_NOT_BETWEEN_WORDS: Final = late_pattern(rf"(?<!\S\s)[{_DASHES}]|[{_DASHES}](?!\s\S)")
+_WITHIN_A_WORD: Final = late_pattern(rf"(?<=\w)[{_OPENING}{_CLOSING}](?=\w)")
 
 
 def _f1(prediction: str, reference: str) -> float:
@@ -180,8 +181,10 @@ def _shared(prediction: str, reference: str) -> tuple[int, int, int]:
     """The numbers of tokens that both have, of the prediction's, and of the reference's."""
     texts = normalize(prediction), normalize(reference)
     by_character = all(map(has_unspaced, texts))
-    own, wanted = (Counter(set_apart(text, by_character=by_character).split()) for text in texts)
-    return (own & wanted).total(), own.total(), wanted.total()
+    own, wanted = (set_apart(text, by_character=by_character).split() for text in texts)
+    # Most wrong answers share nothing.
+    shared = 0 if set(own).isdisjoint(wanted) else (Counter(own) & Counter(wanted)).total()
+    return shared, len(own), len(wanted)
 
 
 def _padded(answer: str) -> str:

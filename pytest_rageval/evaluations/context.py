@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
@@ -376,7 +376,7 @@ class Pipeline:
     async def answer(self, asked: Asked, k: int) -> str:
         """The generator's answer from the first k retrieved documents."""
         ranking = await self.readable(asked, k)
-        return await self.answer_from(_answered(asked, ranking), ranking.documents)
+        return await self.answer_from(_answered(asked, ranking), tuple(ranking.documents))
 
     async def answer_from(self, question: str, passages: Sequence[Document], sample: int = 0) -> str:
         """The generator's answer from these passages."""
@@ -433,13 +433,13 @@ class Pipeline:
 
     async def preferred(self, question: str, first: str, second: str) -> int:
         """1 or 2 where the judge prefers the first or the second answer, else 0."""
-        return await self._once.of(
+        return await self._verdict(
             ("preferred", question, first, second), lambda: self.judge.prefer(question, first, second)
         )
 
     async def relevant(self, question: str, passage: Document) -> float:
         """How relevant the judge finds a passage to a question, in [0, 1]."""
-        verdict = await self._once.of(
+        verdict = await self._verdict(
             ("relevant", question, passage.text), lambda: self.judge.relevant(question, passage.text)
         )
         self.judged[question, passage.text] = verdict
@@ -448,7 +448,7 @@ class Pipeline:
     async def sufficient(self, question: str, passages: Sequence[Document]) -> float:
         """How far the judge finds passages enough to answer a question, in [0, 1]."""
         texts = texts_of(passages)
-        verdict = await self._once.of(
+        verdict = await self._verdict(
             ("sufficient", question, texts), lambda: self.judge.sufficient(question, texts)
         )
         self.judged[question, "sufficient", *texts] = verdict
@@ -459,7 +459,7 @@ class Pipeline:
 
         Labels depend on neither k nor rank.
         """
-        return await self._once.of(
+        return await self._verdict(
             ("supported", question, tuple(nuggets), text),
             lambda: self.judge.support(question, nuggets, text),
         )
@@ -468,10 +468,17 @@ class Pipeline:
         self, criterion: str, question: str, rated: Sequence[str], against: Sequence[str]
     ) -> judges.Rating:
         """The judge's rating by a criterion, from 1 to 5, with its explanation; see `Judge.rate`."""
-        return await self._once.of(
+        return await self._verdict(
             ("rated", criterion, question, tuple(rated), tuple(against)),
             lambda: self.judge.rate(criterion, question, rated, against),
         )
+
+    async def _verdict(self, about: Hashable, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """A verdict that is given once; the votes behind it count for each score that uses it."""
+        verdict, votes = await self._once.of(about, lambda: judges.with_tally(make()))
+        if votes.verdicts:
+            judges.add_tally(about, votes)
+        return verdict
 
     @property
     def verdicts(self) -> Iterator[tuple[str, float]]:
@@ -496,7 +503,7 @@ class Pipeline:
     ) -> float:
         """How far the prediction agrees with one of the references, in [0, 1]."""
         comparison = self.comparison(comparator)
-        return await self._once.of(
+        return await self._verdict(
             ("same", comparison.text, question, tuple(references), prediction),
             lambda: comparison.compare(question, references, prediction),
         )
@@ -539,7 +546,7 @@ Evaluation = Callable[[Pipeline, Sequence[Example], Terms], Awaitable[list[Outco
 
 def texts_of(passages: Iterable[Document]) -> tuple[str, ...]:
     """The texts of passages, in their order."""
-    return tuple(passage.text for passage in passages)
+    return tuple([passage.text for passage in passages])
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@ Where Recall@k and the verdict disagree, triage finds which of them erred, and w
 """
 
 from collections import Counter
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
@@ -45,7 +45,6 @@ async def evaluate_llm_reteval(run: Pipeline, examples: Sequence[Example], terms
 
     Source: Alinejad et al. (2024), section 2.2; by default three semi-gold samples at temperature 0.5.
     """
-    matches: dict[str, GoldMatch] = {}
 
     async def score(example: Example) -> Outcome:
         # Before anything is asked: an example that cannot be scored costs nothing.
@@ -56,10 +55,12 @@ async def evaluate_llm_reteval(run: Pipeline, examples: Sequence[Example], terms
             raise NoGroundTruth("the generator abstains even with the gold passages")
         ranking = await run.ranking(example, terms.k)
         match = GoldMatch(ranking, example.gold, run.match_share)
-        matches[example.id] = match
         found = sum(label > 0 for label in match.labels)
         retrieved, recall = found > 0, found / len(example.relevant)
-        evidence = Evidence(ranking, answer, references, "with gold", recall, counts=match.counts)
+        beside = {f"{name}@{terms.k}": measured(name, [(example, match)], terms.k)[0] for name in COMPANIONS}
+        evidence = Evidence(
+            ranking, answer, references, "with gold", recall, beside=beside, counts=match.counts
+        )
 
         triage = _Triage(run, example, answer, references, terms.comparator)
         check = partial(triage.checks, ranking, gold_retrieved=retrieved)
@@ -78,19 +79,7 @@ async def evaluate_llm_reteval(run: Pipeline, examples: Sequence[Example], terms
         lost = lost_by(case, checks, recall=recall, yes=yes, others=others)
         return Outcome(example, same, None, evidence, case=case, lost_by=lost)
 
-    return _with_companions(await score_in_turn(run, examples, score), matches, terms.k)
-
-
-def _with_companions(outcomes: list[Outcome], matches: Mapping[str, GoldMatch], k: int) -> list[Outcome]:
-    """The outcomes, with the ranking measures of those that have a value."""
-    found = [(each.example, matches[each.example.id]) for each in outcomes if each.value is not None]
-    columns = [measured(name, found, k) for name in COMPANIONS]
-    names = [f"{name}@{k}" for name in COMPANIONS]
-    rows = (dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True))
-    return [
-        each if each.value is None else replace(each, evidence=replace(each.evidence, beside=next(rows)))
-        for each in outcomes
-    ]
+    return await score_in_turn(run, examples, score)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,24 +3,26 @@
 import re
 from typing import Final
 
+from pytest_rageval.late import late_pattern
+
 __all__ = ["without_reasoning"]
 
 _TAGS: Final = "think|thinking|thought|reasoning|seed:think"
-_BLANK: Final = re.compile(r"\s*")
-_OPENED: Final = re.compile(rf"[<\[◁](?:{_TAGS})(?:\s[^<>]{{0,200}})?[>\]▷]", re.IGNORECASE)
-_CLOSED: Final = re.compile(rf"[<\[◁]/(?:{_TAGS})\s{{0,9}}[>\]▷]", re.IGNORECASE)
+_BLANK: Final = late_pattern(r"\s*")
+_OPENED: Final = late_pattern(rf"[<\[◁](?:{_TAGS})(?:\s[^<>]{{0,200}})?[>\]▷]", re.IGNORECASE)
+_CLOSED: Final = late_pattern(rf"[<\[◁]/(?:{_TAGS})\s{{0,9}}[>\]▷]", re.IGNORECASE)
 _QUOTES: Final = frozenset("\"'`“”‘’")
 
-_CHANNEL: Final = re.compile(
+_CHANNEL: Final = late_pattern(
     r"(?: <\|start\|> \s* assistant \s* )? <\|channel\|> \s* (\w+) [^<]{0,200} "
     r"(?: <\|constrain\|> [^<]{0,200} )? <\|message\|>",
     re.VERBOSE,
 )
 """The head of a message in gpt-oss's harmony format, with the name of its channel as the group."""
 
-_ENDED: Final = re.compile(r"<\|(?:end|return|call|start|channel)\|>")
+_ENDED: Final = late_pattern(r"<\|(?:end|return|call|start|channel)\|>")
 
-_BARE_ANALYSIS: Final = re.compile(r"\s*analysis(?=[A-Z])")
+_BARE_ANALYSIS: Final = late_pattern(r"\s*analysis(?=[A-Z])")
 _BARE_FINAL: Final = "assistantfinal"
 """Heads of messages in the harmony format where the server has removed the special tokens."""
 
@@ -37,6 +39,9 @@ def without_reasoning(text: str) -> str:
     >>> without_reasoning("<|channel|>analysis<|message|>Why?<|end|><|channel|>final<|message|>no<|return|>")
     'no'
     """
+    # Most replies have no sign of it.
+    if not ("<" in text or "[" in text or "\u25c1" in text or "analysis" in text):
+        return text.strip()
     final = _final_message(text)
     if final is not None:
         return final.strip()

@@ -3,12 +3,14 @@
 import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Final
 
 from pytest_rageval.conversation import conversation_text, history_of
 from pytest_rageval.errors import InputError, did_you_mean
 from pytest_rageval.files import refuse_special
+from pytest_rageval.late import late_pattern
 from pytest_rageval.prompts.templates import (
     ANSWER_EXAMPLES,
     CITING_EXAMPLES,
@@ -28,6 +30,7 @@ from pytest_rageval.prompts.templates import (
     UNFENCED,
     UNQUOTED,
     WORKED_PREFERENCE,
+    Example,
     bulleted,
     fenced,
     mark_for,
@@ -59,7 +62,7 @@ _SHOWN: Final[Mapping[str, Callable[[Sequence[str]], str]]] = {
 CONVERSATION: Final = "Conversation before the question:\n{conversation}\n\n"
 """The section of a prompt before the line that first names a question with a history."""
 
-FIRST_QUESTION: Final = re.compile(r"^(?=.*\{question\})", re.MULTILINE)
+FIRST_QUESTION: Final = late_pattern(r"^(?=.*\{question\})", re.MULTILINE)
 
 
 class Prompts:
@@ -71,6 +74,7 @@ class Prompts:
     def __init__(self, replaced: Mapping[str, str] | None = None, *, fences: bool = True) -> None:
         self._templates = {**TEMPLATES, **(replaced or {})}
         self._fences = fences
+        self._cut: dict[tuple[str, bool], tuple[Sequence[str], Sequence[str]]] = {}
 
     def with_examples(self) -> "Prompts":
         """Return the prompts with worked examples where two answers are compared, unless that prompt is replaced."""
@@ -84,12 +88,14 @@ class Prompts:
 
     def template(self, name: str) -> str:
         """The template of a prompt, with the lines around quoted texts; `{mark}` is a placeholder of these lines."""
+        return self._with_fences(self._templates[name])
 
+    def _with_fences(self, template: str) -> str:
         def placed(found: re.Match[str]) -> str:
             quoted = self._fences and found[1] not in UNQUOTED
             return fenced(found[1], found[0], f"{{{MARK}}}") if quoted else found[0]
 
-        return PLACEHOLDER.sub(placed, self._templates[name])
+        return PLACEHOLDER.sub(placed, template)
 
     def answer(self, question: str, passages: Sequence[str]) -> str:
         """Ask an instruction-tuned model for a short answer from passages, with the question before and after them.
@@ -206,16 +212,27 @@ class Prompts:
         All texts but the user's question, and those that are `plain`, are quoted.
         A question with a history has the conversation in a section before it.
         """
-        template = self._templates[name]
-        if conversation := conversation_text(history_of(question)):
-            template = FIRST_QUESTION.sub(lambda _: CONVERSATION, template, count=1)
-            quoted["conversation"] = conversation
-        asked = {} if question is None else {"question": question}
-        mark = mark_for([*asked.values(), *quoted.values()])
-        if self._fences:
-            quoted = {placeholder: fenced(placeholder, text, mark) for placeholder, text in quoted.items()}
-        texts = {**asked, MARK: mark, **quoted, **(plain or {})}
-        return PLACEHOLDER.sub(lambda place: texts[place[1]], template)
+        history = history_of(question)
+        texts = quoted if question is None else {"question": question, **quoted}
+        if history:
+            texts["conversation"] = conversation_text(history)
+        texts[MARK] = mark_for(texts.values())
+        if plain:
+            texts.update(plain)
+        pieces, placeholders = self._pieces(name, after_conversation=bool(history))
+        filled = [*pieces]
+        filled[1::2] = [texts[placeholder] for placeholder in placeholders]
+        return "".join(filled)
+
+    def _pieces(self, name: str, *, after_conversation: bool) -> tuple[Sequence[str], Sequence[str]]:
+        """A template, cut once at its placeholders, each of which is a piece; and the placeholders."""
+        if (name, after_conversation) not in self._cut:
+            template = self._templates[name]
+            if after_conversation:
+                template = FIRST_QUESTION.sub(lambda _: CONVERSATION, template, count=1)
+            pieces = PLACEHOLDER.split(self._with_fences(template))
+            self._cut[name, after_conversation] = pieces, pieces[1::2]
+        return self._cut[name, after_conversation]
 
 
 OWN: Final = Prompts()
@@ -293,26 +310,21 @@ def few_shot_prompt(question: str, passages: Sequence[str]) -> str:
     Each of four worked examples has several passages, because a base model copies the pattern it sees: among one
     passage it learns to copy, among several to choose.
     """
-    shots = "".join(f"{_short_question(shot, page)} {answer}\n\n" for shot, page, answer in ANSWER_EXAMPLES)
     return (
         "Read each question and give a short answer (at most 5 words), copied from the text.\n\n"
-        f"{shots}{_before(question)}{_short_question(question, passages)}"
+        f"{_worked(_short_question, ANSWER_EXAMPLES)}{_before(question)}{_short_question(question, passages)}"
     )
 
 
 def few_shot_citing_prompt(question: str, passages: Sequence[str]) -> str:
     """Ask a base model for all answers with citations, after two worked examples."""
-    worked = "".join(
-        f"{_question_twice(shot, page)} {answers}\n\n" for shot, page, answers in CITING_EXAMPLES
-    )
+    worked = _worked(_question_twice, CITING_EXAMPLES)
     return f"{CITING_INSTRUCTION}\n\n{worked}{_before(question)}{_question_twice(question, passages)}"
 
 
 def few_shot_long_answer_prompt(question: str, passages: Sequence[str]) -> str:
     """Ask a base model for a long answer, after two worked examples; each joins two of its passages."""
-    worked = "".join(
-        f"{_question_twice(shot, page)} {answer}\n\n" for shot, page, answer in LONG_ANSWER_EXAMPLES
-    )
+    worked = _worked(_question_twice, LONG_ANSWER_EXAMPLES)
     return f"{LONG_ANSWER_INSTRUCTION}\n\n{worked}{_before(question)}{_question_twice(question, passages)}"
 
 
@@ -320,6 +332,12 @@ def few_shot_question_prompt(passage: str) -> str:
     """Ask a base model for a question on a passage, and its answer; a blank line ends each worked example."""
     worked = "".join(f"Passage: {shown}\n{written}\n\n" for shown, written in QUESTION_EXAMPLES)
     return f"{QUESTION_INSTRUCTION}\n\n{worked}Passage: {' '.join(passage.split())}\nQuestion:"
+
+
+@cache
+def _worked(form: Callable[[str, Sequence[str]], str], examples: Sequence[Example]) -> str:
+    """Examples in the form of the question that follows them, with their answers."""
+    return "".join(f"{form(shot, page)} {answer}\n\n" for shot, page, answer in examples)
 
 
 def _before(question: str) -> str:

@@ -7,10 +7,12 @@ word asks again and makes baselines stale. A quoted text stands between lines th
 import hashlib
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Final
+
+from pytest_rageval.late import late_pattern
 
 __all__ = [
     "ABSTENTION",
@@ -33,6 +35,7 @@ __all__ = [
     "UNFENCED",
     "UNQUOTED",
     "WORKED_PREFERENCE",
+    "Example",
     "bulleted",
     "fenced",
     "mark_for",
@@ -40,7 +43,7 @@ __all__ = [
 ]
 
 DIGITS: Final = 12
-UNFENCED: Final = re.compile(
+UNFENCED: Final = late_pattern(
     r"(?:\A|(?<=\n\n))[^\n]*\{mark\}[^\n]*\n\n|^</?\w+ \{mark\}>(?:\n|\Z)", re.MULTILINE
 )
 """What fences are in a template: paragraphs that mention the mark, and lines around quoted examples."""
@@ -48,15 +51,15 @@ UNFENCED: Final = re.compile(
 
 def numbered(passages: Sequence[str]) -> str:
     """Return passages, a line each, with the numbers by which they are cited."""
-    return "\n".join(f"[{n}] {' '.join(p.split())}" for n, p in enumerate(passages, 1)) or "(none)"
+    return "\n".join([f"[{n}] {' '.join(p.split())}" for n, p in enumerate(passages, 1)]) or "(none)"
 
 
 def bulleted(texts: Sequence[str]) -> str:
     """Return texts, a line each."""
-    return "\n".join(f"- {' '.join(text.split())}" for text in texts)
+    return "\n".join([f"- {' '.join(text.split())}" for text in texts])
 
 
-def mark_for(texts: Sequence[str]) -> str:
+def mark_for(texts: Iterable[str]) -> str:
     """Return a mark that occurs in none of the texts: 12 hex digits of a SHA-256 of them all.
 
     It is the same for the same texts, so that their prompt stays the same. Who writes one of them cannot know it: it

@@ -215,7 +215,7 @@ class DefaultGenerator:
         """The template of a method's prompt."""
         return self._generator.template(method)
 
-    @property
+    @cached_property
     def _generator(self) -> "EmbeddedGenerator | LLMGenerator":
         generator = self.models.generator
         if self.prompts is not None and not self.models.settings.embedded:
@@ -307,7 +307,7 @@ class DefaultJudge:
 
         return (self.prompts or OWN).with_examples()
 
-    @property
+    @cached_property
     def _judge(self) -> "LLMJudge | CanonicalComparator":
         judge = self.models.judge
         if isinstance(judge, CanonicalComparator):

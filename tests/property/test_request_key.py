@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 
 from pytest_rageval.errors import InputError
 from pytest_rageval.event_loop import PrivateLoop
+from pytest_rageval.fingerprint import digest
 from pytest_rageval.llm.api import LLM, REFUSED
 from pytest_rageval.llm.cassette import entry_line, read_cassette, read_entry, write_cassette
 from pytest_rageval.llm.gateway import Access, Gateway
-from pytest_rageval.llm.messages import Reply, Request, request_summary, well_formed
+from pytest_rageval.llm.messages import KEY_SCHEMA, Reply, Request, request_summary, well_formed
 from pytest_rageval.llm.port import Entry
 from pytest_rageval.llm.servers import RemoteServer
 
@@ -263,3 +264,31 @@ def test_a_cassette_gives_back_every_reply(replies: dict[str, Reply], request: R
             read = read_cassette(path)
             assert list(read) == sorted(replies)
             assert all(read[entry.key].reply == entry.reply for entry in entries)
+
+
+@QUICK
+@given(request=REQUESTS, api=st.sampled_from(["chat", "responses"]))
+@example(
+    request=Request("u", "m", ({"role": "user", "content": "\ud83d\u2028\\"},), {"seed": True, "top_p": 1.0}),
+    api="chat",
+)
+def test_a_key_is_the_digest_of_the_whole_request(request: Request, api: Any) -> None:
+    """Although what requests have in common is written once."""
+    other = {} if api == "chat" else {"api": api}
+    whole = {
+        "schema": KEY_SCHEMA,
+        "base_url": request.base_url,
+        "model": request.model,
+        "sample": request.sample,
+        "messages": request.messages,
+        "parameters": request.parameters,
+        **other,
+    }
+    for parameters in (request.parameters, {_Text(name): each for name, each in request.parameters.items()}):
+        assert replace(request, api=api, parameters=parameters).key == digest(whole)
+
+
+class _Text(str):
+    """A text that `marshal` does not take."""
+
+    __slots__ = ()

@@ -1,6 +1,7 @@
 """The private event loop, and the way back to the calling thread."""
 
 import asyncio
+import gc
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -339,3 +340,24 @@ def test_calls_that_have_not_begun_do_not_begin_after_the_end(loops: Loops) -> N
     go_on.set()
     assert running.cancelled() or running.exception(60) is not None
     assert sorted(made) == [0, 1]
+
+
+@pytest.mark.parametrize(("threshold", "during"), [(700, 20_000), (50_000, 50_000), (0, 0)])
+def test_garbage_is_searched_less_often_during_a_run(loop, threshold: int, during: int) -> None:
+    """The caller's settings are as before, also after an error; larger ones, and none at all, stay."""
+
+    async def found() -> int:
+        return gc.get_threshold()[0]
+
+    async def failing() -> None:
+        raise LookupError
+
+    before = gc.get_threshold()
+    try:
+        gc.set_threshold(threshold, 7, 8)
+        assert loop.run(found()) == during
+        with pytest.raises(LookupError):
+            loop.run(failing())
+        assert gc.get_threshold() == (threshold, 7, 8)
+    finally:
+        gc.set_threshold(*before)

@@ -10,10 +10,15 @@ import pytest
 from pytest_rageval.errors import CallableError, InputError, Unscored
 from pytest_rageval.event_loop import PrivateLoop
 from pytest_rageval.generator import EmbeddedGenerator, LLMGenerator, adapt_generator
-from pytest_rageval.llm.messages import Reply, Request
+from pytest_rageval.llm.messages import Reply, Request, request_summary
 from pytest_rageval.llm.servers import RemoteServer
 from pytest_rageval.model import Document
-from pytest_rageval.prompts.rendering import OWN, few_shot_citing_prompt, few_shot_long_answer_prompt
+from pytest_rageval.prompts.rendering import (
+    OWN,
+    Prompts,
+    few_shot_citing_prompt,
+    few_shot_long_answer_prompt,
+)
 
 PASSAGES = [Document("one", "1"), Document("two")]
 SERVER = RemoteServer("http://here/v1")
@@ -66,6 +71,25 @@ def test_one_of_ours_is_taken_as_it_is(loop: PrivateLoop) -> None:
     """It asks by the door, and is called by nobody else."""
     ours = LLMGenerator(_Door(), SERVER, "m")
     assert adapt_generator(ours, loop) is ours
+
+
+def test_draws_have_one_prompt_which_is_filled_once(loop: PrivateLoop) -> None:
+    """And once without a question, where something asks what the requests are made of."""
+    filled = []
+
+    class Counted(Prompts):
+        def answer(self, question: str, passages: Sequence[str]) -> str:
+            filled.append(question)
+            return super().answer(question, passages)
+
+    door = _Door()
+    generator = LLMGenerator(door, SERVER, "m", prompts=Counted())
+    for sample in range(3):
+        loop.run(generator.generate("Which?", PASSAGES, sample=sample))
+    assert len({request.key for request in door.requests}) == 3
+    assert filled == ["Which?"]
+    assert len({str(request_summary(request)["parts"]) for request in door.requests}) == 1
+    assert filled == ["Which?", ""]
 
 
 def _fail(question: str, passages: Sequence[Document]) -> str:

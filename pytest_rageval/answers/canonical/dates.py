@@ -10,7 +10,16 @@ from dataclasses import dataclass, replace
 from pytest_rageval.answers.canonical.numbers import read_number
 from pytest_rageval.answers.canonical.words import Lexeme, listed, numbered, pairs, skip, text_at
 
-__all__ = ["ClockTime", "Date", "date_states", "dates_agree", "read_clock_time", "read_dates", "read_rate"]
+__all__ = [
+    "STARTS",
+    "ClockTime",
+    "Date",
+    "date_states",
+    "dates_agree",
+    "read_clock_time",
+    "read_dates",
+    "read_rate",
+]
 
 _MONTHS = numbered(
     "january february march april may june july august september october november december", start=1
@@ -37,6 +46,23 @@ _NOON, _MIDNIGHT = 12, 24
 _HOUR = 60
 _PARTS_OF_HOUR = {"half": 30, "quarter": 15}
 _NAMED_TIMES = {"noon": _NOON * _HOUR, "midday": _NOON * _HOUR, "midnight": 0}
+
+# What dates, times and rates start with where it is a word and no number.
+STARTS = frozenset(
+    {
+        "once",
+        "per",
+        "each",
+        "every",
+        "ad",
+        *_ADVERBS,
+        *_PARTS_OF_HOUR,
+        *_NAMED_TIMES,
+        *_MONTHS,
+        *_SHORT_MONTHS,
+    }
+    | {*_NAMED_DECADES}
+)
 
 
 @dataclass(frozen=True, slots=True)

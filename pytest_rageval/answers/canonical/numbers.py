@@ -11,7 +11,7 @@ from fractions import Fraction
 
 from pytest_rageval.answers.canonical.words import Lexeme, numbered, skip, text_at
 
-__all__ = ["Number", "read_number", "roman_value"]
+__all__ = ["STARTS", "Number", "read_number", "roman_value"]
 
 _NUMERAL = re.compile(r"(?=[ivx]{2})(x{0,3})(ix|iv|v?i{0,3})")
 _ROMAN_UNITS = ("", "i", "ii", "iii", "iv", "v", "vi", "vii", "viii", "ix")
@@ -43,7 +43,7 @@ _PARTS = {"half": 2, "halves": 2, "quarter": 4, "quarters": 4} | {
 }
 
 # Most words start no number: one look at this set spares them the grammar.
-_STARTS = frozenset({"a", "an", "half", *_SMALL, *_TENS, *_SCALES, *_ORDINALS})
+STARTS = frozenset({"a", "an", "half", *_SMALL, *_TENS, *_SCALES, *_ORDINALS})
 _SUFFIXES = frozenset({"st", "nd", "rd", "th"})
 _HUNDRED = 100
 _SPOKEN_CENTURIES = range(10, 21)
@@ -85,9 +85,7 @@ def read_number(pieces: Sequence[Lexeme], at: int, *, money: bool = False) -> Nu
     >>> str(read_number(lexemes("half a dozen"), 0).value), read_number(lexemes("bones"), 0)
     ('6', None)
     """
-    if at >= len(pieces) or (
-        pieces[at].kind not in {"number", "fraction"} and pieces[at].text not in _STARTS
-    ):
+    if at >= len(pieces) or (pieces[at].kind not in {"number", "fraction"} and pieces[at].text not in STARTS):
         return None
     part = _part(pieces, at)
     if part is not None:

@@ -8,6 +8,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
+from pytest_rageval.answers.canonical import dates, numbers, quantities
 from pytest_rageval.answers.canonical.dates import (
     ClockTime,
     Date,
@@ -90,6 +91,10 @@ _QUALIFIERS: dict[tuple[str, ...], dict[str, Any]] = {
 }
 _NOTE = re.compile(r"\[\d{1,3}\]")
 _GLUED_NUMBER = re.compile(r"(?<=[^\W\d_]{3})(?=\d+(?!\w))")
+_STARTS = numbers.STARTS | dates.STARTS | quantities.STARTS | {words[0] for words in _QUALIFIERS} | {"-", "/"}
+"""The words and marks that more than these may start with; all others are read at once."""
+_SIMPLE = frozenset({"mark", "glyph"})
+
 _LONGEST_QUALIFIER = 3
 _MOST_QUALIFIERS = 6
 _LINKS = frozenset({"of", "in", "the", "a", "-"})
@@ -209,20 +214,11 @@ def _written_out(text: str) -> str:
 
 def _token(pieces: Sequence[Lexeme], at: int, tokens: Sequence[Token]) -> tuple[tuple[Token, ...], int]:
     """Read what starts at a lexeme, after these tokens, with the index after it."""
-    before = tokens[-1] if tokens else None
-    rate = read_rate(pieces, at, counted=isinstance(before, Figure))
-    if rate is not None:
-        # "twice a week" is no "weekly"; a price "a week" is.
-        value = before.value if isinstance(before, Figure) else None
-        occasions = isinstance(value, Quantity) and "occasions" in value.dimensions()
-        return (word_of(f"times{rate[0]}" if occasions else rate[0]),), rate[1]
-    # "once every 180 days" says no more than "every 180 days".
-    if text_at(pieces, at) == "once" and text_at(pieces, at + 1) in {"every", "each", "in"}:
-        return (), at + 1
-    found = _qualified(pieces, at) or _figures(pieces, at)
-    if found is not None:
-        return found
     piece, end = pieces[at], at + 1
+    if piece.text in _STARTS or not (piece.kind in _SIMPLE or piece.text[:1].isalpha()):
+        found = _beyond_a_word(pieces, at, tokens[-1] if tokens else None)
+        if found is not None:
+            return found
     roman = roman_value(piece.text) if content_at(tokens, len(tokens) - 1) else None
     if roman is not None:
         return (Figure(Quantity(roman)),), end
@@ -233,6 +229,22 @@ def _token(pieces: Sequence[Lexeme], at: int, tokens: Sequence[Token]) -> tuple[
     if piece.kind == "number" and end < len(pieces) and pieces[end].glued and pieces[end].kind == "word":
         text, end = text + pieces[end].text, end + 1
     return (word_of(text, glyph=piece.kind == "glyph"),), end
+
+
+def _beyond_a_word(
+    pieces: Sequence[Lexeme], at: int, before: Token | None
+) -> tuple[tuple[Token, ...], int] | None:
+    """Read a rate or a figure, perhaps with qualifiers."""
+    rate = read_rate(pieces, at, counted=isinstance(before, Figure))
+    if rate is not None:
+        # "twice a week" is no "weekly"; a price "a week" is.
+        value = before.value if isinstance(before, Figure) else None
+        occasions = isinstance(value, Quantity) and "occasions" in value.dimensions()
+        return (word_of(f"times{rate[0]}" if occasions else rate[0]),), rate[1]
+    # "once every 180 days" says no more than "every 180 days".
+    if text_at(pieces, at) == "once" and text_at(pieces, at + 1) in {"every", "each", "in"}:
+        return (), at + 1
+    return _qualified(pieces, at) or _figures(pieces, at)
 
 
 def _qualified(pieces: Sequence[Lexeme], at: int) -> tuple[tuple[Figure, ...], int] | None:

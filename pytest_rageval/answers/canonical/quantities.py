@@ -10,12 +10,13 @@ from fractions import Fraction
 from pytest_rageval.answers.canonical.numbers import Number, read_number
 from pytest_rageval.answers.canonical.words import Lexeme, skip, text_at
 
-__all__ = ["CURRENCIES", "Quantity", "Unit", "read_quantity", "same_quantity", "unit_named"]
+__all__ = ["CURRENCIES", "STARTS", "Quantity", "Unit", "read_quantity", "same_quantity", "unit_named"]
 
 _OCCASIONS = {"once": 1, "twice": 2, "thrice": 3}
 _LEAST_DIGITS = 2
 
 CURRENCIES = frozenset({"gbp", "usd", "eur", "jpy", "inr", "krw", "rub", "cny", "chf"})
+STARTS = CURRENCIES | {"minus", *_OCCASIONS}  # what quantities start with beside numbers
 _DURATIONS = frozenset({"seconds", "months"})
 _TEMPERATURES = frozenset({"celsius", "fahrenheit", "kelvin"})
 _DIMENSIONS = {"square": 2, "sq": 2, "cubic": 3}

@@ -1,10 +1,12 @@
 """What holds for every text."""
 
+from unittest.mock import MagicMock, patch
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_rageval.answers.canonical import states
+from pytest_rageval.answers.canonical import parsing, states
 
 _WORDS = (
     "the a not no half second may 1974 1,200 $ % - / . , ( ) or of New York 3rd to past pm bc th 's n't 1/0 1/2 12:70 "
@@ -47,3 +49,19 @@ def test_case_and_surrounding_space_do_not_matter(prediction: str, reference: st
 def test_a_blank_prediction_states_nothing(text: str) -> None:
     """Saying nothing is never correct."""
     assert not states(" ", text)
+
+
+_STARTS = st.sampled_from(
+    [*sorted(parsing._STARTS), "x", "iv", "s", "'s", "hour", "5", "9:30", "1960", "\u00b2"]
+)
+
+
+@pytest.mark.slow
+@given(text=_TEXTS | st.lists(_STARTS | _PIECES, max_size=8).map(" ".join))
+def test_no_word_is_read_at_once_that_may_start_more(text: str) -> None:
+    """As if every word might."""
+    every = MagicMock()
+    every.__contains__.return_value = True
+    with patch.object(parsing, "_STARTS", every):
+        expected = parsing.parse.__wrapped__(text)
+    assert parsing.parse.__wrapped__(text) == expected

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from pytest_rageval import spool
 from pytest_rageval.evaluations.context import Pipeline, ScoreRequest
 from pytest_rageval.evaluations.registry import resolve
 from pytest_rageval.gathering import gather_all
@@ -135,8 +136,9 @@ def test_an_interrupted_run_expects_nothing_and_can_be_run_again(loop) -> None:
     assert [outcome.value for outcome in outcomes] == [1.0] * MANY
 
 
-def test_passages_leave_memory_and_come_back_as_they_were(loop) -> None:
+def test_passages_leave_memory_and_come_back_as_they_were(loop, monkeypatch) -> None:
     """Also scores, spans, and metadata of any kind; two scores of one cut-off share the ranking."""
+    monkeypatch.setattr(spool, "RECENT", 0)
     marker = object()
 
     def search(query: str, k: int) -> list[Document]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.llm.messages import Request, difference, nearest, request_summary
+from pytest_rageval.llm.messages import Parts, Request, difference, nearest, request_summary
 
 SECRET = "The launch code is 0000."
 ASKED = Request(
@@ -32,6 +32,21 @@ def test_an_outline_names_what_a_request_is_made_of() -> None:
     assert list(outline["parts"]) == list(ASKED.parts)
     assert all(len(part) == 12 for part in outline["parts"].values())
     assert len(set(outline["parts"].values())) == 4
+
+
+def test_parts_are_made_once_and_only_for_a_summary() -> None:
+    """The key of a request, and so a reply that is kept, does without."""
+    made: list[dict[str, str]] = []
+
+    def make() -> dict[str, str]:
+        made.append(dict(ASKED.parts))
+        return made[-1]
+
+    request = replace(ASKED, parts=Parts(make))
+    assert request.key == ASKED.key
+    assert not made
+    assert request_summary(request) == request_summary(request) == request_summary(ASKED)
+    assert len(made) == 1
 
 
 def test_no_text_of_a_prompt_is_in_an_outline() -> None:
