@@ -39,6 +39,7 @@ SIMILAR: Final = 0.8  # similarity of two node ids from which on one may be the 
 CANDIDATES: Final = 3  # number of tests that an error names as the missing one, renamed
 DIGITS: Final = 300  # an integer with more digits is read as infinite
 ROUNDING: Final = 1e-9  # rounding may take a score this far beyond its scale
+PART: Final = 1 << 20  # number of characters that are read at once
 LARGEST: Final = 1e100  # sums and squares of larger scores overflow
 
 REMEDY: Final = (
@@ -124,7 +125,7 @@ class Baseline:
         """
         try:
             refuse_special(path)
-            text = path.read_text(encoding="utf-8")
+            text = _text(path)
         except FileNotFoundError:
             return cls()
         except (OSError, UnicodeDecodeError) as error:
@@ -322,6 +323,15 @@ def _function(nodeid: str) -> str:
     'test_b'
     """
     return nodeid.partition("[")[0].rpartition("::")[2]
+
+
+def _text(path: Path) -> str:
+    """The text of a file, read in parts: its bytes and its text at once would take the most memory of a large run."""
+    text = ""
+    with path.open(encoding="utf-8") as file:
+        while part := file.read(PART):
+            text += part
+    return text
 
 
 class _Reader:
