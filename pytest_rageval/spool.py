@@ -12,9 +12,10 @@ from threading import Lock
 from types import NoneType
 from typing import IO, Any, Final, Generic, Self, SupportsIndex, TypeVar, overload
 
-__all__ = ["Kept", "KeptList", "Spool", "listed"]
+__all__ = ["Kept", "KeptList", "Spool", "listed", "made"]
 
 T = TypeVar("T")
+U = TypeVar("U")
 
 AT_ONCE: Final = 1_000_000
 """So many bytes are written at once; a run with less writes no file."""
@@ -27,6 +28,9 @@ RECENT: Final = 4_000_000
 
 HEAD: Final = 8
 """Bytes of a record's length, which precedes it."""
+
+UNMADE: Final = -(2**63)
+"""The place of an item of a list that nobody has asked for."""
 
 SINGLE: Final = frozenset({str, float, int, bool, NoneType})
 
@@ -171,13 +175,21 @@ class Kept(Sequence[T], Generic[T]):
 class KeptList(list[T]):
     """A list in a spool, each item read when it is asked for; it cannot be changed.
 
-    It is a list, since reports and `json` write only such.
+    It is a list, since reports and `json` write only such. `make` makes an item, by its number, that is `UNMADE`.
     """
 
-    def __init__(self, spool: Spool, places: Iterable[int]) -> None:
+    def __init__(self, spool: Spool, places: Iterable[int], make: Callable[[int], T] | None = None) -> None:
         super().__init__()
         self._spool = spool
         self._places = array("q", places)
+        self._make = make
+
+    def _item(self, number: int) -> T:
+        place = self._places[number]
+        if place == UNMADE and self._make is not None:
+            place = self._places[number] = self._spool.put(self._make(number))
+        found: T = self._spool.get(place)
+        return found
 
     def __len__(self) -> int:
         return len(self._places)
@@ -186,10 +198,10 @@ class KeptList(list[T]):
         return bool(self._places)
 
     def __iter__(self) -> Iterator[T]:
-        return map(self._spool.get, self._places)
+        return map(self._item, range(len(self._places)))
 
     def __reversed__(self) -> Iterator[T]:
-        return map(self._spool.get, reversed(self._places))
+        return map(self._item, reversed(range(len(self._places))))
 
     @overload
     def __getitem__(self, index: SupportsIndex) -> T: ...
@@ -197,9 +209,8 @@ class KeptList(list[T]):
     def __getitem__(self, index: slice) -> list[T]: ...
     def __getitem__(self, index: SupportsIndex | slice) -> T | list[T]:
         if isinstance(index, slice):
-            return [self._spool.get(place) for place in self._places[index]]
-        found: T = self._spool.get(self._places[index])
-        return found
+            return [self._item(number) for number in range(len(self._places))[index]]
+        return self._item(range(len(self._places))[index])
 
     def __contains__(self, item: object) -> bool:
         return any(item == each for each in self)
@@ -239,6 +250,13 @@ class KeptList(list[T]):
 def listed(items: Iterable[T], spool: Spool | None) -> list[T]:
     """The items in a list; with a spool they are in there."""
     return list(items) if spool is None else KeptList(spool, map(spool.put, items))
+
+
+def made(items: Sequence[U], make: Callable[[U], T], spool: Spool | None) -> list[T]:
+    """What `make` makes of each item; with a spool it is made when it is first asked for, and is in there then."""
+    if spool is None:
+        return [make(item) for item in items]
+    return KeptList(spool, [UNMADE] * len(items), lambda number: make(items[number]))
 
 
 def _is_plain(value: Any) -> bool:

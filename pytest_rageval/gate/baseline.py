@@ -428,8 +428,10 @@ def _problem(kept: Any) -> str:
         return f"has the score {score!r:.40}; that is a number, or null where there is none"
     if not isinstance(ranking, list) or not {str}.issuperset(map(type, ranking)):
         return f"has the ranking {ranking!r:.40}, which is no list of texts"
-    other = next((part for part in ("answer", "under") if not isinstance(kept.get(part, ""), str)), None)
-    return "" if other is None else f"has as {other} {kept[other]!r:.40}, which is no text"
+    for part in ("answer", "under"):
+        if not isinstance(kept.get(part, ""), str):
+            return f"has as {part} {kept[part]!r:.40}, which is no text"
+    return ""
 
 
 def _lines(value: Any, depth: int, *, name: str = "", end: str = "") -> Iterator[str]:

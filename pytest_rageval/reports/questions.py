@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
 from typing import Any, Final, cast
 
 from pytest_rageval.conversation import conversation_text
@@ -15,7 +14,7 @@ from pytest_rageval.reports.document import QuestionEntry, QuestionsEntry
 from pytest_rageval.reports.layout import field_lines, width, wrapped
 from pytest_rageval.reports.notes import losses
 from pytest_rageval.scores import Evidence, Outcome, Score
-from pytest_rageval.spool import Spool, listed
+from pytest_rageval.spool import Spool, made
 
 __all__ = [
     "answer_before",
@@ -98,7 +97,7 @@ def worse_entry(comparison: Comparison, *, spool: Spool | None = None) -> Questi
         "of": comparison.n,
         "better": len(comparison.better),
         "lost_by": losses(change.outcome for change in worse),
-        "listed": listed((_question(change.outcome, _before(change)) for change in worse), spool),
+        "listed": made(worse, lambda change: _question(change.outcome, _before(change)), spool),
     }
 
 
@@ -118,7 +117,7 @@ def lost_entry(score: Score, bound: float, *, below: bool, spool: Spool | None =
         "bound": bound,
         "of": score.n,
         "lost_by": losses(wrong),
-        "listed": listed((_question(outcome, {}) for outcome in wrong), spool),
+        "listed": made(wrong, lambda outcome: _question(outcome, {}), spool),
     }
 
 
@@ -232,7 +231,7 @@ def failure_lines(ruling: Ruling, *, limit: int | None) -> list[str]:
         lines += wrapped(f"  {some}: {', '.join(failed)}", 4)
     if not ruling.stopped_early:
         lines += wrapped(score_line(score), 2)
-    questions = questions_entry(ruling).get("questions")
+    questions = questions_entry(ruling, spool=Spool()).get("questions")
     if questions is None:
         return lines + _reason_lines(score)
     # Compared with a baseline, the reason already tells of the examples without a score.
@@ -252,7 +251,7 @@ def explain(op: str, left: object, right: object, *, limit: int | None) -> list[
 
 
 def _assertion_lines(score: Score, op: str, bound: float, limit: int | None) -> list[str]:
-    questions = lost_entry(score, bound, below=op in {">", ">=", "=="})
+    questions = lost_entry(score, bound, below=op in {">", ">=", "=="}, spool=Spool())
     return [
         f"{score.spec} {op} {bound:g}",
         score_line(score),
@@ -309,10 +308,9 @@ def question_lines(
         lines.extend(wrapped(f"  lost by: {lost_by_text(questions)}", 4))
     for question in shown:
         lines.extend(single_question_lines(question))
-    rest = [question["id"] for question in islice(every, len(shown), None)]
-    if rest:
-        named = ", ".join(rest[:NAMED]) + (", …" if len(rest) > NAMED else "")
-        lines.extend(wrapped(f"  and {len(rest)} more ({more}): {named}", 4))
+    if rest := len(every) - len(shown):
+        named = ", ".join(question["id"] for question in every[len(shown) : len(shown) + NAMED])
+        lines.extend(wrapped(f"  and {rest} more ({more}): {named}{', …' if rest > NAMED else ''}", 4))
     return lines
 
 

@@ -6,6 +6,7 @@ Entries also travel from xdist workers to the controller.
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import Any, Final
 
 from pytest_rageval.config import drawing_text
@@ -29,7 +30,7 @@ from pytest_rageval.reports.notes import (
 )
 from pytest_rageval.reports.questions import questions_entry
 from pytest_rageval.scores import CHANGING, Outcome, Places, Score, score_name
-from pytest_rageval.spool import Spool, listed
+from pytest_rageval.spool import Spool, made
 
 __all__ = [
     "CHANGING",
@@ -191,7 +192,7 @@ def score_entry(
         "reason": None if verdict is None else verdict.reason,
         # The verdict of a threshold includes these warnings.
         **warnings_entry(list(uncounted(score)) if verdict is None else ()),
-        "examples": listed((_example(each, triaged=triaged) for each in score.outcomes), spool),
+        "examples": made(score.outcomes, partial(_example, triaged=triaged), spool),
     }
     return in_order(entry)
 

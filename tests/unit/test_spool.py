@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_rageval import spool as spool_module
-from pytest_rageval.spool import Kept, Spool, listed
+from pytest_rageval.spool import Kept, Spool, listed, made
 
 SINGLE = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
 RECORDS = st.recursive(
@@ -154,3 +154,22 @@ def test_a_kept_tuple_is_equal_to_the_tuple() -> None:
     assert hash(kept) == hash(("a", "b"))
     assert (kept[0], kept[:1], [*kept], repr(kept)) == ("a", ("a",), ["a", "b"], "('a', 'b')")
     assert pickle.loads(pickle.dumps(kept)) == ("a", "b")  # noqa: S301 - of this test
+
+
+def test_an_item_is_made_when_it_is_first_asked_for() -> None:
+    """Once: most reports show a few of 100,000 questions, and many runs have no report."""
+    asked: list[int] = []
+
+    def double(number: int) -> dict[str, int]:
+        asked.append(number)
+        return {"twice": 2 * number}
+
+    found = made([3, 4, 5, 6], double, Spool())
+    assert (len(found), bool(found), asked) == (4, True, [])
+    assert (found[-1], found[1:3], asked) == ({"twice": 12}, [{"twice": 8}, {"twice": 10}], [6, 4, 5])
+    assert json.loads(json.dumps(found)) == [*found] == [{"twice": 2 * number} for number in (3, 4, 5, 6)]
+    assert next(reversed(found)) == {"twice": 12}
+    assert sorted(asked) == [3, 4, 5, 6]
+    assert made([3], double, None) == [{"twice": 6}]
+    with pytest.raises(IndexError):
+        found[4]
