@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-__all__ = ["COMMON", "PEERS", "PYTEST", "ROOT", "VERDICTS", "Peer"]
+from tests.benchmarks.venvs import ROOT
 
-ROOT: Final = Path(__file__).parents[2]
+__all__ = ["COMMON", "PEERS", "PYTEST", "VERDICTS", "Peer"]
 
 # What each judge wants to read, by a mark of its prompt.
 VERDICTS: Final = {

@@ -34,8 +34,9 @@ from typing import Any, Final
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from tests.benchmarks.peer_tools import COMMON, PEERS, PYTEST, ROOT, VERDICTS, Peer
+from tests.benchmarks.peer_tools import COMMON, PEERS, PYTEST, VERDICTS, Peer
 from tests.benchmarks.speed import project
+from tests.benchmarks.venvs import environment
 from tests.llm_server import Fault, LLMServer, clerk
 
 LONG_S: Final = 60.0  # a run that takes longer is not repeated
@@ -82,38 +83,6 @@ class Server(LLMServer):
             f"HTTP/1.1 200 X\r\ncontent-type: application/json\r\ncontent-length: {len(data)}\r\n\r\n".encode()
             + data
         )
-
-
-def interpreter(oldest: tuple[int, int]) -> str:
-    """Return a Python that is new enough."""
-    for name in (sys.executable, *(f"python3.{minor}" for minor in range(oldest[1], oldest[1] + 4))):
-        command = [name, "-c", f"import sys; sys.exit(sys.version_info[:2] < {oldest})"]
-        try:
-            if subprocess.run(command, capture_output=True, check=False).returncode == 0:
-                return name
-        except FileNotFoundError:
-            continue
-    raise SystemError(f"it needs Python {oldest[0]}.{oldest[1]}, and none that can be run is on PATH")
-
-
-def environment(
-    folder: Path, name: str, packages: tuple[str, ...], oldest: tuple[int, int] = (3, 11)
-) -> Path:
-    """Return the Python of a virtual environment with these packages, made now or before."""
-    home, marker = folder / name, folder / name / "packages.txt"
-    python = home / "bin" / "python"
-    here = str(ROOT) in packages
-    if not marker.exists() or marker.read_text(encoding="utf-8") != "\n".join(packages):
-        subprocess.run([interpreter(oldest), "-m", "venv", "--clear", str(home)], check=True)
-    elif not here:
-        return python
-    again = ["--force-reinstall", "--no-deps"] if here and marker.exists() else []
-    command = [str(python), "-m", "pip", "install", "-q", *again, *packages]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise SystemError(done.stderr.strip().splitlines()[-1])
-    marker.write_text("\n".join(packages), encoding="utf-8")
-    return python
 
 
 def process(
