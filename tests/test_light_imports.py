@@ -23,6 +23,8 @@ print(*sorted(sys.modules), file=open("modules.txt", "w"))
 """
 
 TEST = """
+import threading
+
 import pytest
 
 @pytest.fixture(scope="session")
@@ -32,7 +34,7 @@ def rageval_retriever():
 @pytest.mark.rageval_evalset("evalset.jsonl")
 @pytest.mark.rageval_threshold("recall@3", min=0.5)
 def test_recall(rageval):
-    pass
+    assert [each.name for each in threading.enumerate()] == ["MainThread"]
 """
 
 
@@ -52,7 +54,7 @@ def _ours(loaded: set[str]) -> set[str]:
 
 
 def test_a_ranking_test_imports_half_of_the_package(tmp_path):
-    """No gateway, no model, and of formats, adapters, scores and reports only the one that is used."""
+    """No gateway, no model, no event loop; of formats, adapters, scores and reports only the one that is used."""
     records = (
         '{"id": "a", "question": "Where?", "gold": [{"id": "doc-4"}]}',
         '{"id": "b", "question": "Is it?", "gold": [{"id": "doc-5"}]}',

@@ -61,7 +61,7 @@ class SingleFlight:
         waiters = self._begun[key] = []
         try:
             self._results[key] = await make()
-        except (asyncio.CancelledError, KeyboardInterrupt, SystemExit):
+        except (asyncio.CancelledError, GeneratorExit, KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:
             if ends_all(error):

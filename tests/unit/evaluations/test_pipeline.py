@@ -5,7 +5,8 @@ import pytest
 from pytest_rageval.answers.judge_protocol import add_tally
 from pytest_rageval.errors import CallableError, Unscored
 from pytest_rageval.evaluations.context import Pipeline
-from pytest_rageval.gathering import gather_all
+from pytest_rageval.evaluations.single_flight import SingleFlight
+from pytest_rageval.gathering import Promise, gather_all
 from pytest_rageval.retrievers import adapt_retriever
 from pytest_rageval.stats.agreement import Tally
 from pytest_rageval.user_code import FIRST
@@ -107,3 +108,23 @@ def test_a_question_can_be_asked_again_after_an_interruption(loop) -> None:
     with pytest.raises(KeyboardInterrupt):
         loop.run(run.ranking("q", 1))
     assert len(loop.run(run.ranking("q", 1))) == 1
+
+
+def test_work_that_was_dropped_is_done_again(loop) -> None:
+    """A coroutine that is closed, as those of an interrupted run are, has neither a result nor an error."""
+    once = SingleFlight()
+
+    async def waits() -> str:
+        await Promise()
+        return "never"
+
+    async def done() -> str:
+        return "done"
+
+    async def dropped_then_done() -> str:
+        dropped = once.of("work", waits)
+        dropped.send(None)
+        dropped.close()
+        return await once.of("work", done)
+
+    assert loop.run(dropped_then_done()) == "done"
