@@ -5,18 +5,20 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import file_digest
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from pytest_rageval.errors import InputError
-from pytest_rageval.evalsets.field_map import mapped
 from pytest_rageval.evalsets.format import Format, format_of
 from pytest_rageval.evalsets.formats import FORMATS
 from pytest_rageval.evalsets.records import Records, from_records
 from pytest_rageval.evalsets.sampling import Draw, sampled
 from pytest_rageval.files import refuse_special
+from pytest_rageval.late import Late
 from pytest_rageval.model import EvalSet
 
 __all__ = ["LoadOptions", "find", "load", "load_records"]
+
+mapped: Final = Late("evalsets.field_map", "mapped")  # few sets have other names of fields
 
 MISSING_TYPES: Final = ("NAType", "NaTType")  # types of pandas's missing values
 
@@ -114,7 +116,7 @@ def load_records(source: object, how: LoadOptions | None = None) -> EvalSet | No
 
     def read() -> Records:
         records = ((f"record {number}", _plain_record(row)) for number, row in enumerate(rows(), 1))
-        return records if fields is None else mapped(records, fields)
+        return records if fields is None else cast("Records", mapped(records, fields))
 
     return _evalset(read, how.draw, "records")
 

@@ -10,10 +10,10 @@ from functools import partial
 from typing import Any, Final
 
 from pytest_rageval.config import drawing_text
-from pytest_rageval.evalsets.field_map import near_misses
 from pytest_rageval.gate.ruling import EarlyStopped, Ruling
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.gate.verdict import Verdict, uncounted
+from pytest_rageval.late import Late
 from pytest_rageval.llm.usage import Usage
 from pytest_rageval.model import EvalSet
 from pytest_rageval.plural import counted
@@ -51,6 +51,8 @@ __all__ = [
     "usage_entry",
     "usage_lines",
 ]
+
+near_misses: Final = Late("evalsets.field_map", "near_misses")  # few sets have keys that are not read
 
 SCHEMA: Final = 1
 
@@ -287,7 +289,7 @@ def evalset_entry(evalset: EvalSet) -> dict[str, Any]:
     warnings = [
         f'the key "{miss.key}" is not read (in {len(miss.ids)} of {counted(len(evalset), "example")}). '
         f'Was "{miss.meant}" meant? Rename it, or say fields={{"{miss.meant}": "{miss.key}"}}.'
-        for miss in near_misses(evalset)
+        for miss in (near_misses(evalset) if any(each.extra for each in evalset) else ())
     ]
     part = evalset.part
     given = {} if part is None else {"sample": part.sample if part.sample < 1 else None, "shard": part.shard}

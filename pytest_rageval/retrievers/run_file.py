@@ -26,6 +26,7 @@ LARGE: Final = 2**22
 
 AT_ONCE: Final = 2**21  # bytes whose columns are found at once
 WIDEST: Final = 64  # bytes of a cell in an array of cells
+MOST_DIGITS: Final = 15  # any integer of so many digits is exact as a float
 GOLDEN: Final = 0x9E3779B97F4A7C15  # 2**64 over the golden ratio: an odd factor that mixes bits
 
 
@@ -174,13 +175,44 @@ def _columns(text: bytes) -> "tuple[NDArray[Any], NDArray[Any], NDArray[Any]] | 
     if int((ends - starts).max()) > WIDEST:
         return None
     topic, ids, scores = (_cells(codes, starts[at::COLUMNS], ends[at::COLUMNS]) for at in (0, 2, 4))
-    try:
-        numbers = np.fromiter(map(float, scores.tolist()), float, len(scores))
-    except ValueError:
-        return None
+    numbers = _decimals(scores)
+    if numbers is None:
+        try:
+            numbers = np.fromiter(map(float, scores.tolist()), float, len(scores))
+        except ValueError:
+            return None
     if not (abs(numbers) < TOO_HIGH).all():
         return None
     return topic, ids, numbers.astype(np.float32)
+
+
+def _decimals(cells: "NDArray[Any]") -> "NDArray[Any] | None":
+    """The numbers of cells, where these are plain decimals such as -12.345 of at most 15 digits; otherwise None.
+
+    They are those of `float`: the digits, and the power of ten by which they are divided, are exact.
+    """
+    import numpy as np  # noqa: PLC0415 - see LARGE
+
+    width = cells.dtype.itemsize
+    if width > MOST_DIGITS:
+        return None
+    digits, decimals = np.zeros(len(cells), np.int64), np.zeros(len(cells), np.int64)
+    has_digit = has_point = np.zeros(len(cells), bool)
+    columns = cells.view(np.uint8).reshape(-1, width).T
+    is_negative = columns[0] == ord("-")
+    for at, column in enumerate(columns):
+        value = column - np.uint8(ord("0"))
+        is_digit, is_point = value <= 9, column == ord(".")  # noqa: PLR2004 - the highest digit
+        others = ~(is_digit | is_point | (column == 0))
+        if (others & ~is_negative if at == 0 else others).any() or (is_point & has_point).any():
+            return None
+        digits = np.where(is_digit, digits * 10 + value, digits)
+        decimals += is_digit & has_point
+        has_digit, has_point = has_digit | is_digit, has_point | is_point
+    if not has_digit.all():
+        return None
+    numbers: NDArray[Any] = np.where(is_negative, -1.0, 1.0) * digits / 10.0**decimals
+    return numbers
 
 
 def _cells(codes: "NDArray[Any]", starts: "NDArray[Any]", ends: "NDArray[Any]") -> "NDArray[Any]":

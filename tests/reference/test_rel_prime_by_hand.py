@@ -50,7 +50,7 @@ class World:
         """Of a question."""
         return asked.question
 
-    async def retrieve(self, asked: Example, k: int) -> Ranking:
+    async def retrieve(self, asked: Example, k: int, *, alone: bool = False) -> Ranking:  # noqa: ARG002 - the protocol
         """The first k passages."""
         return Ranking.of(asked.question, self.passages[asked.question], k)
 

@@ -2,15 +2,18 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Final, cast
 
-from pytest_rageval.evalsets.field_map import mapped
 from pytest_rageval.evalsets.files import json_records
 from pytest_rageval.evalsets.records import Records
+from pytest_rageval.late import Late
 
 __all__ = ["read"]
+
+mapped: Final = Late("evalsets.field_map", "mapped")  # few files have other names of fields
 
 
 def read(path: Path, *, fields: Mapping[str, str] | None = None) -> Records:
     """Records in UTF-8, blank lines do not count; with a field map, others (see `field_map.mapped`)."""
     records = json_records(path)
-    return records if fields is None else mapped(records, fields)
+    return records if fields is None else cast("Records", mapped(records, fields))

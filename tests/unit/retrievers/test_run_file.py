@@ -4,11 +4,12 @@ import gzip
 import random
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from pytest_rageval.errors import InputError
 from pytest_rageval.retrievers import run_file
-from pytest_rageval.retrievers.run_file import RunFile, read_run
+from pytest_rageval.retrievers.run_file import RunFile, _decimals, read_run
 
 
 def _both(monkeypatch: pytest.MonkeyPatch, path: Path) -> list[dict[str, tuple[list[str], list[float]]]]:
@@ -65,6 +66,29 @@ def test_what_columns_do_not_have_is_read_by_lines(
     path.write_text(content, encoding="utf-8", newline="")
     lines, columns = _both(monkeypatch, path)
     assert lines == columns
+
+
+def test_decimals_are_those_of_python() -> None:
+    """To the last bit, and with the sign of zero."""
+    rng = random.Random(2)
+    for _ in range(200):
+        digits = ["".join(rng.choices("0123456789", k=rng.randint(1, 13))) for _ in range(30)]
+        points = [rng.randint(0, len(each)) for each in digits]
+        cells = [
+            rng.choice(("", "-")) + each[:at] + rng.choice(("", ".")) + each[at:]
+            for each, at in zip(digits, points, strict=True)
+        ]
+        found = _decimals(np.array([*cells, "-0", "-.0"], "S"))
+        assert found is not None
+        assert list(map(repr, found.tolist())) == [repr(float(cell)) for cell in [*cells, "-0", "-.0"]]
+
+
+@pytest.mark.parametrize(
+    "cell", ["-", ".", "-.", "1.2.3", "1-2", "--1", "1e5", "nan", "inf", "+1", "1_0", "1234567890123456"]
+)
+def test_other_numbers_are_left_to_python(cell: str) -> None:
+    """Which takes some of them, and refuses others."""
+    assert _decimals(np.array(["1.5", cell], "S")) is None
 
 
 def test_a_large_file_is_read_by_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
