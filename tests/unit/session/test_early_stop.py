@@ -416,6 +416,6 @@ class Retriever:
         """What it is asked."""
         return asked.question, ""
 
-    async def retrieve(self, asked: Example, k: int) -> Ranking:
+    async def retrieve(self, asked: Example, k: int, **_: object) -> Ranking:
         """An empty ranking."""
         return Ranking.of(asked.question, (), k)
