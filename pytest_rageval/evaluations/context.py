@@ -193,7 +193,7 @@ class Pipeline:
         self._expected: set[int] = set()
         self._timing = asyncio.Lock()
         # Retrievals during which models gave cached replies, to the retriever or to others.
-        self._beside_cached: set[tuple[Hashable, int]] = set()
+        self._beside_cached: set[int] = set()
         # The rankings that were last compared with gold passages, for the next measure.
         self.matched: Matched | None = None
 
@@ -252,7 +252,8 @@ class Pipeline:
             yield
         finally:
             # What was not retrieved: the run was interrupted.
-            self._expected -= found
+            # A set from which all is taken keeps its size.
+            self._expected = self._expected - found
 
     @contextmanager
     def scoring(self, examples: int) -> Iterator[Callable[[], None]]:
@@ -281,7 +282,7 @@ class Pipeline:
         finally:
             self.ranked += 1
         if self.cached() > cached:
-            self._beside_cached.add((self.retriever.key(asked), k))
+            self._beside_cached.add(hash((self.retriever.key(asked), k)))
         ranking = ranking.kept(self.spool)
         # The first call also opens connections and loads models.
         return replace(ranking, seconds=None) if is_first and not self.retriever.replays else ranking
@@ -300,7 +301,7 @@ class Pipeline:
     async def _timed(self, asked: Asked, k: int) -> tuple[Ranking, float]:
         async with self._timing:
             ranking, cached = await self.ranking(asked, k), self.cached()
-            unsure = ranking.seconds is None or (self.retriever.key(asked), k) in self._beside_cached
+            unsure = ranking.seconds is None or hash((self.retriever.key(asked), k)) in self._beside_cached
             if unsure and not self.retriever.replays:
                 ranking = replace(ranking, seconds=(await self._retrieved(asked, k, alone=True)).seconds)
             return ranking, self._seconds_of(ranking, cached)

@@ -18,7 +18,7 @@ from pytest_rageval.gathering import gather_all, gather_two
 from pytest_rageval.measures.gold_matching import GoldMatch
 from pytest_rageval.measures.near_duplicates import near_duplicate
 from pytest_rageval.model import Example, Ranking
-from pytest_rageval.scores import YES, Evidence, Outcome, Score
+from pytest_rageval.scores import NOTHING, YES, Evidence, Outcome, Score
 from pytest_rageval.stats.agreement import spearman_rho
 
 __all__ = ["SCORES", "ReferenceChecks", "case_of", "lost_by", "triage_notes"]
@@ -45,6 +45,7 @@ async def evaluate_llm_reteval(run: Pipeline, examples: Sequence[Example], terms
 
     Source: Alinejad et al. (2024), section 2.2; by default three semi-gold samples at temperature 0.5.
     """
+    names = {name: f"{name}@{terms.k}" for name in COMPANIONS}
 
     async def score(example: Example) -> Outcome:
         # Before anything is asked: an example that cannot be scored costs nothing.
@@ -57,9 +58,9 @@ async def evaluate_llm_reteval(run: Pipeline, examples: Sequence[Example], terms
         match = GoldMatch(ranking, example.gold, run.match_share)
         found = sum(label > 0 for label in match.labels)
         retrieved, recall = found > 0, found / len(example.relevant)
-        beside = {f"{name}@{terms.k}": measured(name, [(example, match)], terms.k)[0] for name in COMPANIONS}
+        beside = {names[name]: measured(name, [(example, match)], terms.k)[0] for name in COMPANIONS}
         evidence = Evidence(
-            ranking, answer, references, "with gold", recall, beside=beside, counts=match.counts
+            ranking, answer, references, "with gold", recall, beside=beside, counts=match.counts or NOTHING
         )
 
         triage = _Triage(run, example, answer, references, terms.comparator)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 __all__ = ["bca", "bca_correlation", "bca_mean", "ratio_of_quantiles"]
 
 RESAMPLES: Final = 2000
-BLOCK: Final = 1 << 20  # most draws held at once, so that memory does not grow with the number of examples
+BLOCK: Final = 1 << 18  # most draws held at once, so that memory does not grow with the number of examples
 
 # scipy has it too, but takes twice as long to import as numpy.
 NORMAL: Final = NormalDist()
