@@ -38,16 +38,17 @@ def prompt(question):
 
 async def generated():
     from openai import AsyncOpenAI
-    client, limit = AsyncOpenAI(), asyncio.Semaphore(20)
-    async def one(example):
-        async with limit:
-            try:
-                reply = await client.chat.completions.create(
-                    model=MODEL, messages=[{"role": "user", "content": prompt(example["question"])}])
-            except Exception:
-                return None
-            return reply.choices[0].message.content
-    return await asyncio.gather(*map(one, EXAMPLES))
+    limit = asyncio.Semaphore(20)
+    async with AsyncOpenAI() as client:
+        async def one(example):
+            async with limit:
+                try:
+                    reply = await client.chat.completions.create(
+                        model=MODEL, messages=[{"role": "user", "content": prompt(example["question"])}])
+                except Exception:
+                    return None
+                return reply.choices[0].message.content
+        return await asyncio.gather(*map(one, EXAMPLES))
 
 def answered():
     kept = Path("answers.json")

@@ -9,7 +9,8 @@ more than a minute for a run has that run once.
 cold: a whole process, nothing kept, and its result file written; memory: its peak;
 warm: the same again with the tool's own cache. DeepEval, RAGAS and rag-ci do not generate answers. The code that does
     it for them keeps what it was given in a file, so that only what the tool itself asks again is counted;
-429: cold, while every tenth request is answered with 429 and `retry-after: 1`. An example without a score is lost;
+refused: cold, while every tenth request is answered with 429 and `retry-after: 1`. An example without a score is lost;
+limited: likewise, while those beyond 50 a second are;
 measures: recall@3 without a model;
 idle: one unrelated test with the plugins that the tool brings, beyond the same without them;
 import: what a user of the tool imports, beyond an empty script.
@@ -40,17 +41,37 @@ from tests.benchmarks.venvs import environment
 from tests.llm_server import Fault, LLMServer, clerk
 
 LONG_S: Final = 60.0  # a run that takes longer is not repeated
+REFUSING: Final = {"refused": {"every": 10}, "limited": {"rate": 50}}
 
 
 class Server(LLMServer):
-    """A model of OpenAI's and of Anthropic's dialect, which may refuse every so many requests."""
+    """A model of OpenAI's and of Anthropic's dialect, which may refuse requests and ask to wait for a second.
 
-    def __init__(self, latency_s: float, refused: int = 0) -> None:
+    Args:
+        latency_s: before each reply or refusal.
+        every: refuse one of so many requests.
+        rate: refuse requests beyond so many a second, after as many at once.
+    """
+
+    def __init__(self, latency_s: float, *, every: int = 0, rate: int = 0) -> None:
         super().__init__(self.said, latency_s)
-        turns = itertools.count(1)
-        self.refuse = lambda _: (
-            Fault(429, {"retry-after": "1"}) if refused and not next(turns) % refused else None
-        )
+        self._every, self._rate = every, rate
+        self._turns = itertools.count(1)
+        self._left, self._counted_at = float(rate), time.monotonic()
+        self.refuse = self._refused
+
+    def _refused(self, _: dict[str, Any]) -> Fault | None:
+        fault = Fault(429, {"retry-after": "1"})
+        if self._every:
+            return None if next(self._turns) % self._every else fault
+        if self._rate:
+            now = time.monotonic()
+            self._left = min(self._rate, self._left + (now - self._counted_at) * self._rate)
+            self._counted_at = now
+            if self._left < 1:
+                return fault
+            self._left -= 1
+        return None
 
     @staticmethod
     def said(prompt: str) -> str:
@@ -176,9 +197,10 @@ def one_round(
         if peer.measures:
             here = write(folder / "measures", peer, examples, "recall@3")
             yield "measures", run(peer, python, here, "measures", server)
-    with Server(latency_s, refused=10) as server:
-        here = write(folder / "refused", peer, examples, "answer.correct@3")
-        yield "429", run(peer, python, here, "429", server)
+    for kind, refusing in REFUSING.items():
+        with Server(latency_s, **refusing) as server:
+            here = write(folder / kind, peer, examples, "answer.correct@3")
+            yield kind, run(peer, python, here, kind, server)
 
 
 def started(peer: Peer, python: Path, folder: Path) -> Iterator[tuple[str, Run]]:
@@ -239,9 +261,10 @@ def rows(found: Found, examples: int) -> Iterator[tuple[str, Callable[[str], str
     yield "… peak, MB", cell("cold", lambda each: each.peak_mb, ".0f")
     yield "requests, warm", plain("warm", lambda each: each.calls)
     yield "warm, s", cell("warm", lambda each: each.seconds, ".2f")
-    yield "429, s", cell("429", lambda each: each.seconds, ".2f")
-    yield "… requests", plain("429", lambda each: each.calls)
-    yield "… examples lost", plain("429", lambda each: examples - each.scored)
+    for kind, title in (("refused", "every 10th refused"), ("limited", "50 requests a second")):
+        yield f"{title}, s", cell(kind, lambda each: each.seconds, ".2f")
+        yield "… requests", plain(kind, lambda each: each.calls)
+        yield "… examples lost", plain(kind, lambda each: examples - each.scored)
     yield "measures, s", cell("measures", lambda each: each.seconds, ".2f")
     yield "idle, ms", cell("idle", lambda each: 1000 * each.seconds, "+.0f")
     yield "import, ms", cell("import", lambda each: 1000 * each.seconds, "+.0f")
