@@ -26,6 +26,9 @@ AHEAD: Final = 16_384
 RECENT: Final = 4_000_000
 """So many bytes of the records that were used last stay in memory: several scores read those of a question."""
 
+AROUND: Final = 1000
+"""So many bytes an object of a record takes beside its texts: 4 MB of short records took 70 MB."""
+
 HEAD: Final = 8
 """Bytes of a record's length, which precedes it."""
 
@@ -91,6 +94,7 @@ class Spool:
         return value
 
     def _keep_recent(self, place: int, value: Any, length: int) -> None:
+        length += AROUND
         if place not in self._recent:
             self._recent[place] = value, length
             self._recent_bytes += length
