@@ -148,6 +148,10 @@ class Client:
         """The server's URL without secrets."""
         return self._server.base_url
 
+    async def address(self) -> str:
+        """Return the URL for requests."""
+        return await self._server.address()
+
     async def complete(self, request: Request, parameters: Mapping[str, Any]) -> tuple[Reply, float | None]:
         """Send a request once, with its parameters as this server takes them, and wait for the whole reply.
 
@@ -206,7 +210,7 @@ class Client:
         self, request: Request, parameters: Mapping[str, Any], send: Send
     ) -> Any:
         """Return the library's response, or the error as a value."""
-        address = await self._server.address()
+        address = await self.address()
         credentials = self._server.credentials
         # Imported here: 0.1 s, which a run from the cache must not pay.
         import httpx2  # noqa: PLC0415
