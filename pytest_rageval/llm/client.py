@@ -1,10 +1,11 @@
-"""One attempt at a request: one HTTP call through the `openai` client, its errors turned into ours."""
+"""One attempt at a request: one HTTP call, its errors turned into ours."""
 
 import asyncio
-import inspect
+import contextlib
 import json
 import re
-from collections.abc import Awaitable, Callable, Collection, Mapping
+import sys
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol, TypeVar
 from urllib.parse import urljoin
@@ -19,11 +20,12 @@ from pytest_rageval.plural import counted
 from pytest_rageval.secret import Credentials, public_url
 
 if TYPE_CHECKING:
-    from openai import APIStatusError, AsyncOpenAI
+    import httpx2
+    from openai import AsyncOpenAI
 
     from pytest_rageval.llm.connection import Connection
 
-__all__ = ["URL_OPTIONS", "Client", "Endpoint", "Refused", "RetryableError", "known_first", "refusal_in"]
+__all__ = ["URL_OPTIONS", "Client", "Endpoint", "Refused", "RetryableError", "refusal_in"]
 
 T = TypeVar("T")
 
@@ -146,6 +148,10 @@ class Client:
         """The server's URL without secrets."""
         return self._server.base_url
 
+    async def address(self) -> str:
+        """Return the URL for requests."""
+        return await self._server.address()
+
     async def complete(self, request: Request, parameters: Mapping[str, Any]) -> tuple[Reply, float | None]:
         """Send a request once, with its parameters as this server takes them, and wait for the whole reply.
 
@@ -204,11 +210,10 @@ class Client:
         self, request: Request, parameters: Mapping[str, Any], send: Send
     ) -> Any:
         """Return the library's response, or the error as a value."""
-        address = await self._server.address()
+        address = await self.address()
         credentials = self._server.credentials
-        # Imported here: 0.8 s, which a run from the cache must not pay.
+        # Imported here: 0.1 s, which a run from the cache must not pay.
         import httpx2  # noqa: PLC0415
-        import openai  # noqa: PLC0415
 
         from pytest_rageval.llm.connection import Connection  # noqa: PLC0415
 
@@ -222,10 +227,6 @@ class Client:
                     environment=self._server.role == "generator",
                     **self._most_bytes,
                 )
-                methods = self._api.method(self._connection.client)
-                # Kept, since each look-up wraps all methods of the library anew.
-                self._create = methods.with_raw_response.create
-                self._known = inspect.signature(methods.create).parameters.keys()
             self._connection.use(credentials)
             if send is None and isinstance(request, Exchange):
                 exchange = request
@@ -240,20 +241,20 @@ class Client:
                     for message in request.messages
                 ]
                 arguments = self._api.arguments(messages, parameters)
-                return await self._create(model=request.model, **known_first(arguments, self._known))
-        except (TimeoutError, openai.APITimeoutError, httpx2.TimeoutException):
+                response = await self._connection.post(self._api.PATH, {"model": request.model, **arguments})
+            if response.is_success:
+                return response
+            return self._by_response(request, response, credentials)
+        except (TimeoutError, httpx2.TimeoutException):
             return RetryableError(f"no reply in {self._timeout_s:g} s", "slow")
         except EndedEarly as error:
             return RetryableError(self._brief(str(error)), "garbled")
-        except (openai.OpenAIError, httpx2.HTTPError) as error:
-            mapped = self._mapped(request, error)
-            refused = isinstance(error, openai.AuthenticationError | openai.PermissionDeniedError)
-            return _KeyRefused(mapped, credentials) if refused else mapped
+        except httpx2.HTTPError as error:
+            return self._unconnected(error)
         except (TypeError, UnicodeError) as error:
             return Unscored(f"a parameter of the request cannot be sent: {self._redacted(str(error))}")
         except Exception as error:  # noqa: BLE001 - raised without its frames
-            error.__cause__ = error.__context__ = None
-            return error.with_traceback(None)
+            return self._of_library(request, error, credentials)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -283,28 +284,42 @@ class Client:
             raise TooLarge(f"the reply has {size:,} characters, and at most {MOST_TEXT:,} are read")
         return reply
 
-    def _mapped(self, request: Request, error: Exception) -> Exception:
-        """Turn an error of the library, or of its connection while an answer is read, into ours."""
-        import httpx2  # noqa: PLC0415 - loaded by now
-        import openai  # noqa: PLC0415 - likewise
+    def _of_library(self, request: Request, error: Exception, credentials: Credentials) -> Any:
+        """Turn an error of the library's client into ours."""
+        openai = sys.modules.get("openai")
+        if openai is None or not isinstance(error, openai.OpenAIError):
+            error.__cause__ = error.__context__ = None
+            return error.with_traceback(None)
+        if isinstance(error, openai.APITimeoutError):
+            return RetryableError(f"no reply in {self._timeout_s:g} s", "slow")
+        if isinstance(error, openai.APIConnectionError):
+            return self._unconnected(error.__cause__ or error)
+        if isinstance(error, openai.APIStatusError):
+            return self._by_response(request, error.response, credentials)
+        return RetryableError(
+            f"the server's reply was not understood: {self._brief(str(error))!r}", "garbled"
+        )
 
-        if isinstance(error, openai.APIConnectionError | httpx2.HTTPError):
-            cause = error.__cause__ or error
-            detail, name = self._brief(str(cause)), type(cause).__name__
-            if name in BROKEN_OFF and "without sending a response" not in detail:
-                return RetryableError(f"the connection broke off: {detail}", "garbled")
-            return RetryableError(f"no connection: {detail}", "dropped" if name in SENT else "unreached")
-        if not isinstance(error, openai.APIStatusError):
-            return RetryableError(
-                f"the server's reply was not understood: {self._brief(str(error))!r}", "garbled"
-            )
-        status = error.status_code
+    def _unconnected(self, cause: BaseException) -> RetryableError:
+        """Return our error for one of the connection."""
+        detail, name = self._brief(str(cause)), type(cause).__name__
+        if name in BROKEN_OFF and "without sending a response" not in detail:
+            return RetryableError(f"the connection broke off: {detail}", "garbled")
+        return RetryableError(f"no connection: {detail}", "dropped" if name in SENT else "unreached")
+
+    def _by_response(self, request: Request, response: "httpx2.Response", credentials: Credentials) -> Any:
+        """Return our error for an answer with a status that is no success."""
+        status = response.status_code
         if 300 <= status < 400:  # noqa: PLR2004 - as HTTP numbers redirects
-            return ServerError(self._moved(error))
-        answer = refusal_in(error.body) or {
-            "message": self._beginning(error.response.content) or error.message
+            return ServerError(self._moved(response))
+        body: Any = None
+        with contextlib.suppress(ValueError, RecursionError):
+            body = json.loads(response.text)
+        answer = refusal_in(body.get("error", body) if isinstance(body, Mapping) else body) or {
+            "message": self._beginning(response.content) or f"Error code: {status}"
         }
-        return self._by_status(request, status, answer, error.response.headers)
+        mapped = self._by_status(request, status, answer, response.headers)
+        return _KeyRefused(mapped, credentials) if status in KEY_REFUSED else mapped
 
     def _by_status(  # noqa: PLR0911 - a case a line
         self, request: Request, status: int, answer: Mapping[str, Any], headers: Mapping[str, str]
@@ -386,11 +401,13 @@ class Client:
             f"{remedy}, or name another server with {URL_OPTIONS[server.role]}."
         )
 
-    def _moved(self, error: "APIStatusError") -> str:
-        here = f"The server at {self._server.base_url} answers with a redirect (status {error.status_code})"
+    def _moved(self, response: "httpx2.Response") -> str:
+        here = (
+            f"The server at {self._server.base_url} answers with a redirect (status {response.status_code})"
+        )
         remedy = f"Set the base URL ({URL_OPTIONS[self._server.role]}) to"
         try:
-            location = urljoin(str(error.request.url), error.response.headers["location"])
+            location = urljoin(str(response.request.url), response.headers["location"])
             there = self._redacted(public_url(location).partition("?")[0])
         except (LookupError, ValueError):
             return f"{here} that names no location.\n{remedy} that of a server that answers."
@@ -411,14 +428,6 @@ class Client:
     def _redacted(self, value: Any) -> Any:
         """Remove secrets, which a server may repeat, from a text."""
         return self._server.credentials.redacted(value) if isinstance(value, str) else value
-
-
-def known_first(arguments: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
-    """Split off the arguments that a method of the library does not have, for the server, into `extra_body`."""
-    known = {name: value for name, value in arguments.items() if name in names}
-    unknown = {name: value for name, value in arguments.items() if name not in names}
-    extra = {"extra_body": {**unknown, **known.get("extra_body", {})}} if unknown else {}
-    return known | extra
 
 
 def _parsed(body: bytes) -> Any:

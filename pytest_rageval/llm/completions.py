@@ -2,14 +2,11 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from pytest_rageval.llm.messages import MOST_TOKENS, Message
 
-if TYPE_CHECKING:
-    from openai import AsyncOpenAI
-
-__all__ = ["PATH", "arguments", "field", "method", "record", "reported"]
+__all__ = ["PATH", "arguments", "field", "record", "reported"]
 
 T = TypeVar("T")
 
@@ -21,13 +18,8 @@ APART: Final = ("reasoning_content", "reasoning", "reasoning_details", "thinking
 JSON_TYPES: Final = {bool: "true or false", int: "a number", float: "a number", str: "a text", list: "a list"}
 
 
-def method(client: "AsyncOpenAI") -> Any:
-    """Return the group of the library's methods, one of which is `create`."""
-    return client.chat.completions
-
-
 def arguments(messages: Sequence[Message], parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of `create`, besides the model."""
+    """Return the body of a request, besides the model."""
     return {"messages": messages, **parameters}
 
 

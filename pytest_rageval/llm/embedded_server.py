@@ -1,7 +1,8 @@
-"""The embedded model's server: `python -m pytest_rageval.llm.embedded_server MODEL THREADS`.
+"""The embedded model's server: `python -m pytest_rageval.llm.embedded_server MODEL THREADS CONTEXTS`.
 
-It prints the URL of an OpenAI-compatible server, and ends when its standard input closes, which happens however
-the parent process ends. A process of its own keeps 400 MB and the inference out of the test process.
+It prints the URLs of OpenAI-compatible servers, one for each context, and ends when its standard input closes, which
+happens however the parent process ends. A process of its own keeps 400 MB and the inference out of the test process;
+each context after the first takes 150 MB more, as the file with the weights is mapped once.
 """
 
 import sys
@@ -17,8 +18,16 @@ TEMPLATE = "{% for message in messages %}{{ message['content'] }}{% endfor %}"
 """A chat template that adds nothing, for a base model."""
 
 
-def main(model: str, threads: int) -> None:
+def main(model: str, threads: int, contexts: int) -> None:
     """Serve until standard input ends."""
+    servers = [serve(model, threads) for _ in range(contexts)]
+    for server in servers:
+        print(server.listening_address, flush=True)  # noqa: T201 - the protocol of this process
+    sys.stdin.read()
+
+
+def serve(model: str, threads: int) -> xllamacpp.Server:
+    """Start a server with a context of its own."""
     params = xllamacpp.CommonParams()
     params.model.path = model
     # Otherwise every reply would name the model by its path.
@@ -26,7 +35,7 @@ def main(model: str, threads: int) -> None:
     params.port = 0
     params.n_gpu_layers = 0
     params.n_ctx = CONTEXT_TOKENS
-    # Parallel slots batch requests, and the batch size changes some answers.
+    # Parallel slots batch requests, and the batch size changes some answers; other contexts do not.
     params.n_parallel = 1
     params.cpuparams.n_threads = threads
     params.cpuparams_batch.n_threads = threads
@@ -36,10 +45,8 @@ def main(model: str, threads: int) -> None:
     params.use_jinja = True
     params.chat_template = TEMPLATE
     params.verbosity = -1
-    server = xllamacpp.Server(params)
-    print(server.listening_address, flush=True)  # noqa: T201 - the protocol of this process
-    sys.stdin.read()
+    return xllamacpp.Server(params)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))

