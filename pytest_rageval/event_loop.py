@@ -349,14 +349,25 @@ def _set_outcomes(made: "Sequence[tuple[_Call, Outcome[Any]]]", given: Sequence[
 @contextlib.contextmanager
 def _fewer_collections() -> Iterator[None]:
     """Search for garbage in cycles less often: it took a third of the time, and an evaluation keeps what it makes."""
-    before = gc.get_threshold()
-    # 0 is never.
-    if before[0]:
-        gc.set_threshold(max(before[0], ALLOCATED), *before[1:])
+    with _COLLECTING:
+        _thresholds.append(gc.get_threshold())
+        first, *others = _thresholds[0]
+        # 0 is never.
+        if first:
+            gc.set_threshold(max(first, ALLOCATED), *others)
     try:
         yield
     finally:
-        gc.set_threshold(*before)
+        with _COLLECTING:
+            before = _thresholds[0]
+            _thresholds.pop()
+            # Runs in several threads overlap: the last restores what the first found.
+            if not _thresholds:
+                gc.set_threshold(*before)
+
+
+_COLLECTING: Final = threading.Lock()
+_thresholds: Final[list[tuple[int, int, int]]] = []
 
 
 def in_asyncio() -> bool:

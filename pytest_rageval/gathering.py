@@ -7,7 +7,9 @@ rankings of one hand-over between threads. A coroutine that waits for any other 
 """
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
+from contextlib import suppress
 from contextvars import Context, copy_context
 from functools import partial
 from math import inf
@@ -83,12 +85,10 @@ class _Gathering:
         self._at_once = at_once
         self._results: list[Any] = []
         self._waiting: dict[int, tuple[Coroutine[Any, Any, Any], Context, Promise[Any]]] = {}
-        self._tasks: dict[int, asyncio.Future[Any]] = {}
+        self._tasks: dict[int, tuple[asyncio.Future[Any], Any]] = {}
         self._need_loop: dict[int, tuple[Coroutine[Any, Any, Any], Context]] = {}
         self._ready: list[int] = []
         self._change: Promise[None] | None = None
-        # Those that gather a few are gathered themselves, by one that gathers many.
-        self._late = inf if at_once == inf else monotonic() + TURN_S
 
     async def results(self) -> list[Any]:
         try:
@@ -100,7 +100,7 @@ class _Gathering:
                     # Then half of them at once: what they wait for is found in fewer and larger look-ups.
                     while 2 * (len(self._waiting) + len(self._tasks)) > self._at_once:
                         await self._next()
-                if monotonic() > self._late:
+                if self._is_late():
                     await self._turn()
             await self._enter_loop()
             while self._waiting or self._tasks:
@@ -123,13 +123,11 @@ class _Gathering:
         if not self._ready:
             self._change = Promise()
             await self._change
-            if self._late < inf:
-                self._late = monotonic() + TURN_S
         ready, self._ready = self._ready, []
         for number in ready:
             work, context, _ = self._waiting.pop(number)
             self._run(number, work, context)
-            if monotonic() > self._late:
+            if self._is_late():
                 await self._turn()
 
     def _begin(self, number: int, each: Awaitable[Any]) -> None:
@@ -139,7 +137,7 @@ class _Gathering:
         elif is_stepping():
             self._run(number, _awaited(each), copy_context())
         else:
-            self._follow(number, asyncio.ensure_future(each))
+            self._follow(number, asyncio.ensure_future(each), None)
 
     def _run(self, number: int, work: Coroutine[Any, Any, Any], context: Context) -> None:
         """Run a coroutine until it ends or waits."""
@@ -161,10 +159,10 @@ class _Gathering:
                 self._waiting[number] = work, context, wait
             else:
                 loop = asyncio.get_running_loop()
-                self._follow(number, loop.create_task(_rest(work, wait), context=context))
+                self._follow(number, loop.create_task(_rest_of(work, wait), context=context), wait)
 
-    def _follow(self, number: int, task: asyncio.Future[Any]) -> None:
-        self._tasks[number] = task
+    def _follow(self, number: int, task: asyncio.Future[Any], wait: Any) -> None:
+        self._tasks[number] = task, wait
         task.add_done_callback(partial(self._end_task, number))
 
     def _end_task(self, number: int, task: asyncio.Future[Any]) -> None:
@@ -183,25 +181,58 @@ class _Gathering:
         if self._change is not None:
             _end(self._change)
 
+    def _is_late(self) -> bool:
+        """Whether the event loop has had no turn for long."""
+        # Those that gather a few are gathered themselves, by one that gathers many.
+        return self._at_once < inf and monotonic() > getattr(_TURN, "late", 0.0)
+
     async def _turn(self) -> None:
         """Give the event loop its turn, where there is one."""
         if is_stepping():
-            self._late = inf
+            _TURN.late = monotonic() + TURN_S
             return
         turn: Promise[None] = Promise()
-        asyncio.get_running_loop().call_soon(_end, turn)
+        asyncio.get_running_loop().call_soon(_end_turn, turn)
         await turn
-        self._late = monotonic() + TURN_S
 
     def _cancel(self) -> None:
-        for work, _, wait in self._waiting.values():
+        for work, context, wait in self._waiting.values():
             wait.ended = None
             wait.cancel()
-            work.close()
-        for work, _ in self._need_loop.values():
-            work.close()
-        for task in self._tasks.values():
+            _cancel_begun(work, context)
+        for work, context in self._need_loop.values():
+            _cancel_begun(work, context)
+        for task, wait in self._tasks.values():
             task.cancel()
+            # Of a task that has not begun: nobody else would cancel it.
+            if asyncio.isfuture(wait):
+                wait.cancel()
+
+
+_TURN: Final = threading.local()  # `late`: when the loop of this thread is to have its turn
+
+
+def _end_turn(turn: Promise[None]) -> None:
+    _TURN.late = monotonic() + TURN_S
+    _end(turn)
+
+
+def _cancel_begun(work: Coroutine[Any, Any, Any], context: Context) -> None:
+    """Cancel a coroutine that has begun; where it waits once more, as in a `finally`, it goes on in a task."""
+    try:
+        wait = context.run(work.throw, asyncio.CancelledError())
+    except BaseException:  # noqa: BLE001 - of something that is cancelled
+        return
+    if is_stepping():
+        with suppress(BaseException):
+            context.run(work.close)
+    else:
+        asyncio.get_running_loop().create_task(_rest_of(work, wait), context=context)
+
+
+async def _rest_of(work: Coroutine[Any, Any, T], wait: Any) -> T:
+    """The rest of a coroutine that has begun, for a task: since Python 3.12 it takes no generator."""
+    return await _rest(work, wait)
 
 
 async def _awaited(each: Awaitable[T]) -> T:

@@ -113,7 +113,7 @@ class UserCallable:
         self.function = function
         self._loop = loop
         self._read = read
-        self._async = is_async(function)
+        self.is_async = is_async(function)
         self._tries = _Tries(loop.runs)
         self._history = _parameter(function, "history")
         self._stopwatches = _Stopwatches(self)
@@ -148,7 +148,7 @@ class UserCallable:
             raise
 
     async def _result(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> Timed:
-        if not self._async:
+        if not self.is_async:
             return await self._whole(await self._loop.call(self._guarded, args, named), args, named)
         await in_loop()
         async with self._current.turn():
@@ -157,7 +157,12 @@ class UserCallable:
     async def _whole(self, result: Any, args: tuple[Any, ...], named: Mapping[str, Any]) -> Timed:
         if isinstance(result, Timed):
             return result
-        await in_loop()
+        try:
+            await in_loop()
+        except BaseException:
+            if inspect.iscoroutine(result):
+                result.close()
+            raise
         # It may use `asyncio.timeout`, which takes the current task for its own.
         return await asyncio.ensure_future(self._awaited(result, args, named))
 

@@ -36,6 +36,7 @@ from pytest_rageval.plural import counted
 from pytest_rageval.retrievers.adapters import ADAPTERS, Adapter
 from pytest_rageval.scores import Outcome, Spec
 from pytest_rageval.secret import SCHEME
+from pytest_rageval.stepping import in_loop
 from pytest_rageval.user_code import Unusable, UserCallable, as_number, as_share, is_async
 
 __all__ = [
@@ -404,9 +405,11 @@ class PluginScore:
             CallableError: the function raised, or returned anything else.
         """
         try:
+            await in_loop()
             returned = self.evaluate(run, examples, terms)
             is_async = inspect.isawaitable(returned)
-            outcomes = await returned if is_async else None
+            # It may use `asyncio.timeout`, which takes the current task for its own.
+            outcomes = await asyncio.ensure_future(returned) if is_async else None
         except (RagevalError, asyncio.CancelledError):
             raise
         except (Exception, SystemExit) as error:

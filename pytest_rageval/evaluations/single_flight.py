@@ -8,9 +8,9 @@ from types import TracebackType
 from typing import Any, TypeVar, cast
 
 from pytest_rageval.conversation import Question
-from pytest_rageval.errors import CallableError
+from pytest_rageval.errors import CallableError, RagevalError, Unscored
 from pytest_rageval.gathering import Promise
-from pytest_rageval.stepping import ends_all, in_loop
+from pytest_rageval.stepping import ends_all, in_loop, is_stepping
 
 __all__ = ["SingleFlight"]
 
@@ -67,8 +67,9 @@ class SingleFlight:
             if ends_all(error):
                 raise
             failed = error
-            # The user's own code may work in a later test.
-            if not isinstance(error, CallableError):
+            # The user's own code may work in a later test; and a signal may raise anything here.
+            of_work = not is_stepping() or isinstance(error, RagevalError | Unscored)
+            if of_work and not isinstance(error, CallableError):
                 self._errors[key] = error, error.__traceback__
             raise
         finally:

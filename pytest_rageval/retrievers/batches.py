@@ -8,7 +8,7 @@ from typing import Any, Final
 from pytest_rageval.errors import CallableError
 from pytest_rageval.event_loop import PrivateLoop
 from pytest_rageval.gathering import Promise
-from pytest_rageval.stepping import is_stepping
+from pytest_rageval.stepping import in_loop, is_stepping
 from pytest_rageval.user_code import UserCallable
 
 __all__ = ["Batches"]
@@ -34,6 +34,7 @@ class Batches:
         self._waiting: defaultdict[int | None, list[tuple[str, Promise[Any]]]] = defaultdict(list)
         self._next: dict[Key, None] = {}
         self._found: dict[Key, Any] = {}
+        self._asking = False
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
@@ -45,6 +46,7 @@ class Batches:
         """Note the questions that will be asked next, in this order, instead of those noted before."""
         self._next = dict.fromkeys((question, k) for question in questions)
         self._found.clear()
+        self._asking = False
 
     async def of(self, question: str, k: int | None) -> Any:
         """What the function returns for a question.
@@ -53,19 +55,24 @@ class Batches:
             QueryError: the function raised, for this question or for another one of the batch.
             CallableError: it returned no list, or another number of results than of questions.
         """
-        if not is_stepping():
+        if self._user.is_async or self._asking:
+            await in_loop()
+        key = question, k
+        if key not in self._found and not is_stepping():
             promise: Promise[Any] = Promise()
             if not self._waiting:
                 asyncio.get_running_loop().call_soon(self._ask_waiting)
             self._waiting[k].append((question, promise))
             return await promise
-        key = question, k
         if key not in self._found:
             self._next.pop(key, None)
             following = [each for each, _ in zip(self._next, range(MOST - 1), strict=False) if each[1] == k]
             for each in following:
                 del self._next[each]
+            # A function that returns an awaitable goes on in a loop: the next question waits for it there.
+            self._asking = True
             self._found |= await self._results_of([key, *following])
+            self._asking = False
         found = self._found.pop(key)
         if isinstance(found, CallableError):
             raise found

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from pytest_rageval.config import EMBEDDED, Settings
 from pytest_rageval.errors import InputError, RagevalError, ReplyPending
 from pytest_rageval.evaluations.context import Asked, Drawing, Pipeline, ScoreRequest, Terms
-from pytest_rageval.evaluations.registry import CUTOFF, Registry, resolve
+from pytest_rageval.evaluations.registry import CUTOFF, PluginScore, Registry, resolve
 from pytest_rageval.evaluations.scoring import ScoreDef, check_failures, error_of_all
 from pytest_rageval.event_loop import PrivateLoop
 from pytest_rageval.gathering import gather_all, gather_results
@@ -268,8 +268,7 @@ class Session(Rules):
         # A name that is none is an error of its own score.
         with suppress(InputError):
             score = self.definition(request)
-            ours = getattr(score.evaluate, "__module__", "").startswith("pytest_rageval.")
-            return bool(score.dependencies) or score.is_time or not ours
+            return bool(score.dependencies) or score.is_time or isinstance(score.evaluate, PluginScore)
         return False
 
     def score_anew(

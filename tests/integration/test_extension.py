@@ -249,6 +249,49 @@ def pytest_rageval_register(registry):
 """
 
 
+STRUCTURED = """
+import asyncio
+from pytest_rageval.scores import Evidence, Outcome
+
+async def outcomes(run, examples, terms):
+    rankings = await asyncio.gather(*(run.ranking(each, terms.k) for each in examples))
+    return [Outcome(example, 1.0, None, Evidence(ranking))
+            for example, ranking in zip(examples, rankings, strict=True)]
+
+async def bounded(run, examples, terms):
+    try:
+        async with asyncio.timeout(0.01):
+            await asyncio.sleep(30)
+    except TimeoutError:
+        pass
+    async with asyncio.timeout(30):
+        return await outcomes(run, examples, terms)
+
+async def grouped(run, examples, terms):
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(outcomes(run, examples, terms))
+    return task.result()
+
+def pytest_rageval_register(registry):
+    for each in (outcomes, bounded, grouped):
+        registry.add_score(each.__name__, each, asks=(), scale=(0, 1))
+"""
+
+
+def test_a_plugins_score_may_bound_and_group_what_it_waits_for(project, monkeypatch):
+    """`asyncio.timeout` and `TaskGroup` end its own work alone, and no other score of the test."""
+    project.pytester.makepyfile(structured=STRUCTURED)
+    monkeypatch.syspath_prepend(project.path)
+    project.test(
+        "".join(
+            f'@pytest.mark.rageval_threshold("{name}@2", min=1.0)\n'
+            for name in ("outcomes", "bounded", "grouped", "recall")
+        )
+        + "def test_gate(): pass\n"
+    )
+    project.run("-p", "structured").assert_outcomes(passed=1)
+
+
 def test_what_a_plugin_gives_is_looked_at(project, monkeypatch):
     """A value that is none is an error that names the extension and the examples, without our traceback."""
     _install(project, monkeypatch, BROKEN + "class Library: pass\n")

@@ -1,5 +1,7 @@
 """Tests that end early, or whose marks come late, do not harm the others."""
 
+import time
+
 import pytest
 
 CONFTEST = """
@@ -133,3 +135,34 @@ def test_a_complete_cassette_needs_no_cache(project, llm):
     asked = len(llm.requests)
     project.run("--rageval-cassette=tape.jsonl", "--rageval-cache-dir=taken").assert_outcomes(passed=1)
     assert len(llm.requests) == asked
+
+
+@pytest.mark.slow
+def test_what_was_in_flight_when_a_test_ended_is_asked_for_by_the_next(project, llm, tmp_path):
+    """As a timeout plugin ends a test: the next one neither hangs nor asks for paid replies again."""
+    ended = tmp_path / "ended"
+    answer = llm.model
+
+    def slow(prompt):
+        while not ended.exists():
+            time.sleep(0.02)
+        return answer(prompt)
+
+    llm.model = slow
+    project.use(llm)
+    project.evalset(6)
+    project.test(
+        "import pathlib, signal\n"
+        "@pytest.fixture\ndef alarm(rageval):\n"
+        "    def late(*_): pytest.fail('too slow')\n"
+        "    signal.signal(signal.SIGALRM, late)\n"
+        "    signal.setitimer(signal.ITIMER_REAL, 1)\n"
+        "    yield\n"
+        "    signal.setitimer(signal.ITIMER_REAL, 0)\n"
+        "def test_first(alarm, rageval): rageval.score('answer.em@1')\n"
+        f"def test_second(rageval):\n    pathlib.Path({str(ended)!r}).touch()\n"
+        "    assert rageval.score('answer.em@1')\n"
+    )
+    result = project.run_process("-p", "no:randomly", "--timeout=60")
+    result.assert_outcomes(passed=1, failed=1)
+    assert len(llm.requests) == 6

@@ -1,6 +1,7 @@
 """Awaiting many at once."""
 
 import asyncio
+import inspect
 from collections.abc import Awaitable, Coroutine
 from concurrent.futures import CancelledError
 from contextvars import ContextVar
@@ -233,3 +234,49 @@ def test_cancelled_coroutines_are_closed(loop) -> None:
     loop.run(main())
     assert sorted(closed) == [0, 1, 2, 3]
     assert all(each.cancelled() for each in promises)
+
+
+def test_cancelled_coroutines_end_in_their_own_contexts(loop) -> None:
+    """Each may reset its context variables and wait once more; one that fails at that keeps no other from its end."""
+    variable: ContextVar[int] = ContextVar("variable", default=0)
+    seen: list[str] = []
+
+    async def work(number: int) -> None:
+        token = variable.set(number)
+        try:
+            await Promise()
+        except asyncio.CancelledError:
+            seen.append("cancelled")
+            if number == 0:
+                raise LookupError from None
+            await asyncio.sleep(0)
+            seen.append("went on")
+            raise
+        finally:
+            variable.reset(token)
+
+    async def main() -> None:
+        task = asyncio.ensure_future(gather_all(map(work, range(3))))
+        await asyncio.sleep(0.01)
+        task.cancel()
+        await asyncio.wait([task])
+        assert task.cancelled()
+        await asyncio.sleep(0.01)
+
+    loop.run(main())
+    assert seen == ["cancelled"] * 3 + ["went on"] * 2
+
+
+def test_what_a_task_takes_over_is_a_coroutine(loop, monkeypatch) -> None:
+    """Since Python 3.12 a task takes no generator."""
+    made: list[object] = []
+    create = asyncio.BaseEventLoop.create_task
+
+    def create_task(self: asyncio.AbstractEventLoop, work: object, **named: object) -> asyncio.Task:
+        made.append(work)
+        return create(self, work, **named)
+
+    monkeypatch.setattr(asyncio.BaseEventLoop, "create_task", create_task)
+    loop.run(gather_all([asyncio.sleep(0)]))
+    assert made
+    assert all(map(inspect.iscoroutine, made))

@@ -79,6 +79,33 @@ def test_an_async_function_for_many(loop: PrivateLoop, *, here: bool) -> None:
 
 
 @HERE
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_an_async_function_is_asked_for_each_question_once(
+    loop: PrivateLoop, monkeypatch: pytest.MonkeyPatch, *, here: bool, wrapped: bool
+) -> None:
+    """It needs the loop, where those that wait make full batches; one that looks sync is known after its first call."""
+    monkeypatch.setattr(batches, "MOST", 10)
+    asked: list[list[str]] = []
+
+    async def many(queries: list[str], k: int) -> list[list[str]]:
+        asked.append(queries)
+        return [[query] * k for query in queries]
+
+    class Many:
+        def __call__(self, query: str, k: int) -> list[str]:
+            raise AssertionError(query, k)
+
+        retrieve_many = staticmethod((lambda queries, k: many(queries, k)) if wrapped else many)  # noqa: PLW0108 - it does not look async
+
+    questions = [f"q{number}" for number in range(100)]
+    found = _asked(loop, adapt_retriever(Many(), loop), questions, 1, here=here)
+    assert found == [[each] for each in questions]
+    again = 9 if wrapped and here else 0
+    assert sum(map(len, asked)) == len(questions) + again
+    assert len(asked) <= 12
+
+
+@HERE
 def test_a_question_with_a_context_is_asked_alone(loop: PrivateLoop, *, here: bool) -> None:
     """A function for many takes questions alone."""
 
