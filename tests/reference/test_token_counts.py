@@ -45,7 +45,7 @@ raison et de conscience et doivent agir les uns envers les autres dans un esprit
 @pytest.fixture(scope="module")
 def true_count() -> Iterator[Tokenizer]:
     """Counts a text's tokens by the embedded model's server."""
-    command = [sys.executable, "-m", "pytest_rageval.llm.embedded_server", str(Weights().path()), "1"]
+    command = [sys.executable, "-m", "pytest_rageval.llm.embedded_server", str(Weights().path()), "1", "1"]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     with process:
         assert process.stdout is not None
