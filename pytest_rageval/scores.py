@@ -2,12 +2,11 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
 from math import fsum, inf, isfinite
-from operator import attrgetter
 from statistics import stdev
 from typing import Any, Final, NamedTuple, Self
 
@@ -47,9 +46,6 @@ NOTHING: Final[Mapping[str, Any]] = {}
 """The counts of most examples: for each a dict of its own would take as much memory as the rest."""
 
 NO_VOTES: Final = Tally()
-
-hold: Final = object.__setattr__
-"""Sets a field of a frozen object as it is made."""
 
 ROUNDING: Final = 1e-9
 _FORM: Final = re.compile(r"(?P<name>[a-z]\w*)(?:\.(?P<part>[a-zA-Z]\w*))?(?:@(?P<k>-?\d+))?", re.ASCII)
@@ -123,47 +119,8 @@ class Places(NamedTuple):
 NO_PLACES: Final = Places()
 
 
-class _Few(NamedTuple):
-    """The fields of `Evidence` that few examples have."""
-
-    expected_as: str = "reference"
-    recall: float | None = None
-    counts: Mapping[str, int] = NOTHING
-    votes: Tally = NO_VOTES
-    labels: tuple[float, ...] = ()
-    answers_alone: tuple[str, ...] = ()
-    beside: Mapping[str, float] = NOTHING
-    sizes: Mapping[str, int] = NOTHING
-    places: Places = NO_PLACES
-    explanation: str = ""
-    remark: str = ""
-
-
-class _Unusual(NamedTuple):
-    """The fields of `Outcome` that few examples have."""
-
-    unscored: str | None = None
-    case: str | None = None
-    lost_by: str | None = None
-    failed: QueryError | None = None
-    undefined: str | None = None
-    cause: Cause = "run"
-
-
-FEW: Final = _Few()
-USUAL: Final = _Unusual()
-
-
-class _EvidenceSlots:
-    __slots__ = ("_rest", "answer", "expected", "ranking")
-
-
-class _OutcomeSlots:
-    __slots__ = ("_rest", "evidence", "example", "value")
-
-
-@dataclass(frozen=True)
-class Evidence(_EvidenceSlots):
+@dataclass(frozen=True, slots=True)
+class Evidence:
     """What explains the score of one example.
 
     Attributes:
@@ -184,8 +141,6 @@ class Evidence(_EvidenceSlots):
         remark: what is not seen in the answer itself, such as "cited nothing"; empty without one.
     """
 
-    __slots__ = ()
-
     ranking: Ranking | None = None
     answer: str | None = None
     expected: tuple[str, ...] = ()
@@ -202,8 +157,11 @@ class Evidence(_EvidenceSlots):
     remark: str = ""
 
 
-@dataclass(frozen=True)
-class Outcome(_OutcomeSlots):
+NO_EVIDENCE: Final = Evidence()
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
     """The score of one example.
 
     Attributes:
@@ -218,76 +176,15 @@ class Outcome(_OutcomeSlots):
         cause: of a missing score.
     """
 
-    __slots__ = ()
-
     example: Example
     value: float | None
     unscored: str | None = None
-    evidence: Evidence = field(default_factory=Evidence)
+    evidence: Evidence = NO_EVIDENCE
     case: str | None = None
     lost_by: str | None = None
     failed: QueryError | None = None
     undefined: str | None = None
     cause: Cause = "run"
-
-
-def _init_evidence(
-    self: Evidence,
-    ranking: Ranking | None = None,
-    answer: str | None = None,
-    expected: tuple[str, ...] = (),
-    *rest: Any,
-    **more: Any,
-) -> None:
-    hold(self, "ranking", ranking)
-    hold(self, "answer", answer)
-    hold(self, "expected", expected)
-    hold(self, "_rest", _shared(_Few(*rest, **more), FEW) if rest or more else FEW)
-
-
-def _init_outcome(
-    self: Outcome,
-    example: Example,
-    value: float | None,
-    unscored: str | None = None,
-    evidence: Evidence | None = None,
-    *rest: Any,
-    **more: Any,
-) -> None:
-    hold(self, "example", example)
-    hold(self, "value", value)
-    hold(self, "evidence", NO_EVIDENCE if evidence is None else evidence)
-    unusual = unscored is not None or rest or more
-    hold(self, "_rest", _shared(_Unusual(unscored, *rest, **more), USUAL) if unusual else USUAL)
-
-
-def _shared(rest: tuple[Any, ...], usual: tuple[Any, ...]) -> tuple[Any, ...]:
-    return usual if rest == usual else rest
-
-
-def _reduce(self: Any) -> tuple[Any, ...]:
-    """For a copy: the fields of a frozen object cannot be set after it was made."""
-    return type(self), tuple(getattr(self, each.name) for each in fields(self))
-
-
-def _keep_small(kind: type, init: Callable[..., None], rest: tuple[str, ...]) -> None:
-    """Let objects of a dataclass hold the fields of its slots, and the `rest` of them in one tuple.
-
-    A run of 100,000 questions has an object of each kind for each question and score, nearly all with the same rest.
-    """
-    members = {name: property(attrgetter(f"_rest.{name}")) for name in rest}
-    for name, member in {"__init__": init, "__reduce__": _reduce, **members}.items():
-        setattr(kind, name, member)
-    for each in fields(kind):
-        if each.name not in rest and each.name in vars(kind):
-            # Its default, which hides its slot.
-            delattr(kind, each.name)
-
-
-_keep_small(Evidence, _init_evidence, _Few._fields)
-_keep_small(Outcome, _init_outcome, _Unusual._fields)
-
-NO_EVIDENCE: Final = Evidence()
 
 
 class Score(float):
