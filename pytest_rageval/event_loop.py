@@ -181,9 +181,12 @@ class PrivateLoop:
                     self._in_loop(_set_outcomes, made)
                     made, returned = [], monotonic()
                 self._tick_in_time()
+        except BaseException:
+            # It ends the run: `run` cancels that first, so that no other call begins in the place of these.
+            self._calls.put(calls)
+            raise
         finally:
-            # An exception ends the run in this thread; calls that were not made are cancelled, so that none is awaited.
-            self._in_loop(_set_outcomes, made, calls)
+            self._in_loop(_set_outcomes, made)
 
     def _tick_in_time(self) -> None:
         if monotonic() - self._ticked >= TICK_S:
@@ -202,7 +205,7 @@ class PrivateLoop:
             while True:
                 dropped += self._calls.get_nowait()
         if dropped:
-            self._in_loop(_set_outcomes, [], dropped)
+            self._in_loop(_cancel, dropped)
             # After two turns of the loop the coroutines have seen the cancellation. Do not wait for a loop that
             # the user's code blocks.
             with contextlib.suppress(TimeoutError):
@@ -337,12 +340,15 @@ class _Call:
     outcome: "Promise[Outcome[Any]]"
 
 
-def _set_outcomes(made: "Sequence[tuple[_Call, Outcome[Any]]]", given: Sequence[_Call] = ()) -> None:
-    """Set the outcomes of calls that were made, and cancel the others of those that were given."""
+def _set_outcomes(made: "Sequence[tuple[_Call, Outcome[Any]]]") -> None:
     for call, outcome in made:
         if not call.outcome.done():
             call.outcome.set_result(outcome)
-    for call in given:
+
+
+def _cancel(calls: "Sequence[_Call]") -> None:
+    """Cancel the calls that have no outcome, so that none is awaited for ever."""
+    for call in calls:
         call.outcome.cancel()
 
 
