@@ -72,8 +72,8 @@ class _Wording:
     follow.
 
     `verdict` is a pattern with the verdict as its group, and what must follow it; `labels` are alternatives that may
-    stand before it, with a colon, and keys of a JSON object; `keys` are further ones. A reply that is one of the
-    words `bare` is a verdict by itself; where there are none, a verdict at the beginning needs a label, too.
+    stand before it, with a colon, and keys of a JSON object; `keys` are further ones. A reply that is only one of the
+    words `bare` is a verdict; where there are none, a verdict at the beginning needs a label, too.
     """
 
     def __init__(self, verdict: str, labels: str, keys: str, *, alone: bool = False, bare: str = "") -> None:
