@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from tests.benchmarks.speed import project, serve
 
 BUDGET = Path(__file__).with_suffix(".json")
-SLACK = 1.05, 0.02
+SLACK = 1.05, 0.1  # how many look-ups share a statement depends on the machine
 FEW, MANY = 100, 300  # examples
 RANKING = ["recall@3", "ndcg@3"]
 CACHED = [*RANKING, "llm_reteval@3", "answer.correct@3"]
