@@ -1,7 +1,7 @@
 """The options of a run and their precedence.
 
-`options` has the table of options, `models` what else is said of the two models, `destinations` where reports go,
-`settings` the resolved values.
+`parsers` has how the values of options are read, `models` what else is said of the two models, `destinations` where
+reports go, `settings` the resolved values. The table of options is `pytest_rageval.options`.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -23,9 +23,10 @@ from pytest_rageval.config.models import (
     combined,
     read_tables,
 )
-from pytest_rageval.config.options import OPTIONS, Option
+from pytest_rageval.config.parsers import PARSERS
 from pytest_rageval.config.settings import EMBEDDED, JUDGE_KEY, PACE, TEMPERATURE, Settings, drawing_text
 from pytest_rageval.errors import InputError
+from pytest_rageval.options import OPTIONS, Option
 from pytest_rageval.secret import CACHE_URL, Secret, StoreURL, parse_cache
 
 __all__ = [
@@ -148,8 +149,7 @@ def _with_preset(settings: Settings, named: Collection[str]) -> Settings:
         own.add("judge_parameters")
         preset = replace(preset, prompts={}) if settings.embedded else preset
     preset = preset.without(own)
-    options = {option.name: option for option in OPTIONS}
-    given = {name: options[name].parse(text) for name, text in preset.settings.items()}
+    given = {name: PARSERS[name](text) for name, text in preset.settings.items()}
     return replace(settings, preset=preset, **given)
 
 
@@ -320,7 +320,7 @@ def _contradictions_of_shard(settings: Settings) -> Iterator[str]:
 
 def _parsed(option: Option, where: str, text: str) -> Any:
     try:
-        return option.parse(text)
+        return PARSERS[option.name](text)
     except ValueError as error:
         hidden = option.private and not SECRET_SIGNS.isdisjoint(text)
         found = "cannot be used" if hidden else f"is {text!r}"

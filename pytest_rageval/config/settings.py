@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pytest_rageval.config.destinations import Address
 from pytest_rageval.config.models import ModelSettings, Role, ServerSettings
+from pytest_rageval.options import BASELINE
 from pytest_rageval.plural import counted
 from pytest_rageval.secret import BaseURL, Secret, StoreURL
 
@@ -85,7 +86,7 @@ class Settings:
     prices: Path | None = None
     prompts: Path | None = None
     max_unscored: float = 0.05
-    baseline: Path = Path("rageval_baseline.json")
+    baseline: Path = BASELINE
     baseline_named: bool = False
     update_baseline: bool | Literal["force"] = False
     pin_baseline: bool = False

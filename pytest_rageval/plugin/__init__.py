@@ -1,28 +1,17 @@
 """The pytest plugin: options, markers, fixtures and hooks. It adapts pytest to `session`, which does the work.
 
-pytest imports it in every run of every project that has it installed: heavy imports wait for a marked test.
-`fixtures` has the fixtures, `runner` the hooks of tests, `rageval_fixture` the object that tests receive,
-`batches` the hooks of runs in batches, `artifacts` the files of a run, `summary` its table and reports.
+pytest imports it in every run of every project that has it installed. So it imports little: `standby` waits for a test
+of ours and `startup` does the rest, `fixtures` has the fixtures.
 """
 
 import os
-from argparse import SUPPRESS, Namespace
-from collections.abc import Mapping
-from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, Final
+from argparse import SUPPRESS
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_rageval.config import OPTIONS, Option, Settings, resolve
-from pytest_rageval.errors import InputError
-from pytest_rageval.plugin.artifacts import (
-    BaselineWriterPlugin,
-    CassetteWriterPlugin,
-    CompletenessPlugin,
-    WorkerPlugin,
-)
+from pytest_rageval.options import OPTIONS, Option
 from pytest_rageval.plugin.fixtures import (
-    MarksPlugin,
     rageval,
     rageval_client,
     rageval_encoder,
@@ -35,9 +24,8 @@ from pytest_rageval.plugin.fixtures import (
     rageval_reference_retriever,
     rageval_retriever,
 )
-from pytest_rageval.plugin.progress import WorkersProgress
-from pytest_rageval.plugin.runner import GATEWAY, GATEWAY_RUNS, GatePlugin, PlanningPlugin
-from pytest_rageval.plugin.summary import SummaryPlugin
+from pytest_rageval.plugin.markers import MARKERS
+from pytest_rageval.plugin.standby import ENVIRONMENT, Standby, is_named
 
 if TYPE_CHECKING:
     from pytest_rageval.evaluations.registry import Registry
@@ -59,25 +47,6 @@ __all__ = [
     "rageval_reference_retriever",
     "rageval_retriever",
 ]
-
-ENVIRONMENT = pytest.StashKey[Mapping[str, str]]()
-"""The environment variables of the process, as they were before they led to its own gateway."""
-
-STEPS: Final = ("submit", "status", "collect")
-"""What a run with `--rageval-batch` consists of; `rageval batch` does one of them."""
-
-# Written out: the modules of `Threshold` and `Bounds`, which have the signatures, are for marked tests alone.
-MARKERS: Final = """
-rageval_evalset(path, *, format=None, sample=None, seed=0, stratify=None, **options): the eval set that scores of this \
-test are computed on, from the root directory or from the test file's folder; its format is known by its shape or \
-named, options are the format's own.
-rageval_threshold(spec, *, min=None, max=None, max_drop=None, max_total_drop=None, max_lost=None, max_ratio=None, \
-where=None, by=None, alpha=0.05, burden='drop', strict=False, inconclusive=None, cluster=None, tolerance=0.0, \
-comparator=None, label=None, order=None, temperature=None, draws=None, relevant=None): bounds on the mean of a score, \
-such as rageval_threshold("recall@5", min=0.8, where={"topic": "billing"}).
-rageval_calibration(labels, *, min_kappa=None, min_accuracy=None, min_pearson=None, comparator=None): bounds on how \
-far the judge agrees with the people of a labels file, such as rageval_calibration("labels.jsonl", min_kappa=0.6).
-"""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -128,87 +97,23 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     switch = next(option for option in OPTIONS if option.name == "gateway")
     if getattr(options, switch.ini, None) is None and not early_config.getini(switch.ini):
         return
-    try:
-        settings = _settings(early_config, options)
-    except InputError:
-        # It is reported when the plugin is configured.
-        return
-    if settings.gateway:
-        _start_gateway(early_config)
+    from pytest_rageval.plugin.startup import start_gateway  # noqa: PLC0415 - few runs have one
 
-
-def _start_gateway(config: pytest.Config) -> None:
-    """Start the gateway, and lead clients that read the environment there until the process is done with pytest."""
-    from pytest_rageval.serving.server import GatewayServer  # noqa: PLC0415 - few runs have one
-
-    try:
-        server = GatewayServer()
-    except InputError as error:
-        raise pytest.UsageError(str(error)) from None
-    config.stash[GATEWAY] = server
-    config.stash[ENVIRONMENT] = dict(os.environ)
-    running = config.stash[GATEWAY_RUNS] = ExitStack()
-    running.callback(server.close)
-    running.enter_context(server.in_environment())
-    config.add_cleanup(running.close)
+    environ = dict(os.environ)
+    if start_gateway(early_config, environ):
+        early_config.stash[ENVIRONMENT] = environ
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the markers, and the run's state as a plugin of its own."""
+    """Register the markers, and the hooks that wait for a test of ours."""
     for marker in MARKERS.strip().splitlines():
         config.addinivalue_line("markers", marker)
-    try:
-        settings = _settings(config, config.option)
-    except InputError as error:
-        raise pytest.UsageError(str(error)) from None
-    plugins: list[Any] = [
-        GatePlugin(config, settings),
-        MarksPlugin(config),
-        *_plugins_of_modes(config, settings),
-    ]
-    if hasattr(config, "workerinput"):
-        plugins.append(WorkerPlugin(config))
-    elif settings.batch not in STEPS:
-        workers = WorkersProgress(config)
-        completeness = CompletenessPlugin(config, settings, workers)
-        plugins += [SummaryPlugin(config, settings, workers, completeness), completeness]
-        if settings.update_baseline:
-            plugins.append(BaselineWriterPlugin(config, settings, completeness))
-        if settings.record:
-            plugins.append(CassetteWriterPlugin(config, settings, completeness))
-    for plugin in plugins:
-        config.pluginmanager.register(plugin, plugin.NAME)
-
-
-def _plugins_of_modes(config: pytest.Config, settings: Settings) -> list[Any]:
-    """The plugins of runs that ask no models, or in batches."""
-    workers = getattr(config.option, "numprocesses", None)
-    if settings.plan:
-        if workers:
-            raise pytest.UsageError("--rageval-plan asks nothing and needs no workers: add -n0.")
-        return [PlanningPlugin()]
-    if not settings.batch or config.option.collectonly or hasattr(config, "workerinput"):
-        return []
-    from pytest_rageval.plugin import batches  # noqa: PLC0415 - few runs have batches
-
-    if settings.batch not in STEPS:
-        return [batches.BatchPlugin(config)]
-    if workers:
-        raise pytest.UsageError(f"--rageval-batch={settings.batch} needs no workers: add -n0.")
-    return [batches.BatchCollectPlugin(config) if settings.collects else batches.BatchLookPlugin(config)]
-
-
-def _settings(config: pytest.Config, options: Namespace) -> Settings:
-    return resolve(
-        {option.name: getattr(options, option.ini) for option in OPTIONS},
-        {option.name: config.getini(option.ini) for option in OPTIONS if option.permanent},
-        config.stash.get(ENVIRONMENT, os.environ),
-        invoked_in=config.invocation_params.dir,
-        root=config.rootpath,
-    )
+    standby = Standby(config)
+    config.pluginmanager.register(standby, standby.NAME)
+    if is_named(config):
+        standby.start()
 
 
 def _help(option: Option) -> str:
-    default = option.default
-    shown = "" if default is None or default is False or default == () else f" (default: {default})"
+    shown = "" if option.default is None else f" (default: {option.default})"
     return f"{option.help}{shown}".replace("%", "%%")

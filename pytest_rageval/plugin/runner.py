@@ -3,7 +3,6 @@
 So a score out of its bounds is a failure, and a score that cannot be computed is an error.
 """
 
-import inspect
 import uuid
 from collections.abc import Callable, Generator, Mapping
 from contextlib import ExitStack
@@ -14,6 +13,7 @@ import pytest
 
 from pytest_rageval.config import ROLES, Settings, kind_of
 from pytest_rageval.errors import RagevalError, Unscored, places
+from pytest_rageval.plugin.markers import EVALUATED, unknown_mark
 from pytest_rageval.plugin.progress import EvaluationProgress, Work
 from pytest_rageval.plugin.terminal import (
     cut_traceback,
@@ -25,24 +25,25 @@ from pytest_rageval.plugin.terminal import (
     print_lines,
     terminal_width,
 )
+from pytest_rageval.plugin.timeouts import timeout_problem
 from pytest_rageval.plural import counted
 from pytest_rageval.printable import printable
 
 if TYPE_CHECKING:
     from pytest_rageval.evaluations.registry import Registry, Report
     from pytest_rageval.gate.baseline import Baseline
+    from pytest_rageval.llm.api import LLM
     from pytest_rageval.llm.usage import Usage
     from pytest_rageval.plugin.rageval_fixture import Rageval
     from pytest_rageval.prompts.rendering import Prompts
     from pytest_rageval.serving.server import GatewayServer
     from pytest_rageval.session import Session
     from pytest_rageval.session.evaluated_test import EvaluatedTest
-    from pytest_rageval.session.models import Models
+    from pytest_rageval.session.models import DefaultGenerator, DefaultJudge, Models
 
 __all__ = [
     "GATEWAY",
     "GATEWAY_RUNS",
-    "MARKERS",
     "GatePlugin",
     "PlanningPlugin",
     "checked_prompts",
@@ -57,9 +58,6 @@ GATEWAY: "pytest.StashKey[GatewayServer]" = pytest.StashKey()
 
 GATEWAY_RUNS: "pytest.StashKey[ExitStack]" = pytest.StashKey()
 """Closing it stops that gateway, and restores the environment."""
-
-MARKERS: Final = ("rageval_threshold", "rageval_calibration")
-"""Markers whose tests are evaluated at setup; the body of such a test may be empty."""
 
 OURS: Final = frozenset({"rageval", "rageval_gateway", "rageval_llm"})
 """Fixtures through which tests ask models."""
@@ -76,21 +74,20 @@ class GatePlugin:
 
     NAME: ClassVar[str] = "rageval-gate"
 
-    def __init__(self, config: pytest.Config, settings: Settings) -> None:
+    def __init__(self, config: pytest.Config, settings: Settings, columns: int, running: str | None) -> None:
         self.config = config
         self.settings = settings
         self._session: Session | None = None
         self._gateway = config.stash.get(GATEWAY, None)
         self._progress: EvaluationProgress | None = None
-        self._sharing: frozenset[str] = frozenset()
+        self._sharing: frozenset[str] | None = None
         self._tests: dict[str, EvaluatedTest] = {}
         self._usage_before: dict[str, Usage] = {}
         self._explained = False
-        self._running: str | None = None
-        # Measured here: once tests run, their output is captured and the terminal out of reach.
+        self._running = running
         sent = getattr(config, "workerinput", {})
         self.run: str = sent.get("rageval_run") or uuid.uuid4().hex
-        self._width: int = sent.get("rageval_width", terminal_width())
+        self._width: int = sent.get("rageval_width", terminal_width(columns))
 
     @classmethod
     def of(cls, config: pytest.Config) -> "GatePlugin":
@@ -138,6 +135,32 @@ class GatePlugin:
             or_failure(lambda: gateway.refuse_itself(*map(models.server, ROLES)))
         return models
 
+    def generator(self, prompts: object, client: object) -> "DefaultGenerator":
+        """The generator of the options, with the user's prompts and client."""
+        from pytest_rageval.session.models import DefaultGenerator  # noqa: PLC0415 - see session
+
+        return DefaultGenerator(self.models_of(client), checked_prompts(prompts))
+
+    def judge(self, prompts: object, client: object) -> "DefaultJudge":
+        """The judge of the options, likewise."""
+        from pytest_rageval.session.models import DefaultJudge  # noqa: PLC0415 - see session
+
+        return DefaultJudge(self.models_of(client), checked_prompts(prompts))
+
+    def llm(self, prompts: object, client: object) -> "LLM":
+        """The model in force for the user's own code, likewise."""
+        return self.session.llm_of(self.models_of(client), checked_prompts(prompts))
+
+    @property
+    def prompts(self) -> Mapping[str, str]:
+        """Those of `--rageval-prompts`, then of the preset."""
+        path, given = self.settings.prompts, self.settings.preset.prompts if self.settings.preset else {}
+        if path is None:
+            return given
+        from pytest_rageval.prompts.rendering import read_templates  # noqa: PLC0415 - few runs have such a file
+
+        return {**given, **or_failure(lambda: read_templates(path))}
+
     @cached_property
     def registry(self) -> "Registry":
         """The built-in scores, formats and reports, with those that other plugins add."""
@@ -168,13 +191,17 @@ class GatePlugin:
         generator: object,
         judge: object,
         *,
+        prompts: object,
         executor: object,
         reference: Callable[[], object],
     ) -> "Rageval":
         """Evaluate the markers of a test, and return the object that the test receives.
 
-        `executor` is where the retriever runs, or None; `reference` returns the retriever that others are timed beside.
+        `prompts` are those of the fixture, `executor` is where the retriever runs, or None; `reference` returns the
+        retriever that others are timed beside.
         """
+        # Checked also where generator and judge are the user's own, and send no prompts.
+        checked_prompts(prompts)
         from pytest_rageval.plugin.rageval_fixture import Rageval, marked_test  # noqa: PLC0415 - see session
         from pytest_rageval.session import Components  # noqa: PLC0415
         from pytest_rageval.session.evaluated_test import EvaluatedTest  # noqa: PLC0415
@@ -183,7 +210,7 @@ class GatePlugin:
             self.session,
             Components(retriever, generator, judge, executor=executor),
             marked_test(item, reference),
-            sharing=self._sharing,
+            sharing=self._tests_with_drops(item.session),
             limit=self._limit,
         )
         self._tests[item.nodeid] = test
@@ -196,6 +223,18 @@ class GatePlugin:
             # An error does not hide which scores are out of their bounds.
             raise failure("\n\n".join([*dict.fromkeys(problems), *test.failures()]))
         return Rageval(self.session, test, finished=finished)
+
+    def _tests_with_drops(self, session: pytest.Session) -> frozenset[str]:
+        """The selected tests whose markers test a drop: they share one error rate."""
+        if self._sharing is None:
+            self._sharing = frozenset(
+                plain_nodeid(item.nodeid)
+                for item in session.items
+                for marker in item.iter_markers("rageval_threshold")
+                if marker.kwargs.get("max_total_drop") is not None
+                or (marker.kwargs.get("max_drop") is not None and not marker.kwargs.get("strict"))
+            )
+        return self._sharing
 
     def has_stubs(self, item: pytest.Item) -> bool:
         """Whether a test received a stub in place of a result."""
@@ -223,20 +262,31 @@ class GatePlugin:
 
         return {key: entry_line(entry) for key, entry in self._session.gateway.used.items()}
 
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_pycollect_makeitem(
-        self, collector: pytest.Module | pytest.Class, name: str, obj: object
-    ) -> None:
-        """Give a test with thresholds the fixture `rageval`.
+    def begin(self, item: pytest.Item) -> None:
+        """Refuse a test with a mark that does not work; give the fixture to tests whose mark came late.
 
-        As a mark, and before the item is made: then pytest knows the fixture's own fixtures, and a
-        parametrized retriever multiplies the test.
+        As from a parameter, or from another plugin.
         """
-        if not (inspect.isfunction(obj) and collector.funcnamefilter(name)):
-            return
-        own = getattr(obj, "pytestmark", [])
-        if any(mark.name in MARKERS for mark in own) or any(map(collector.get_closest_marker, MARKERS)):
-            pytest.mark.usefixtures("rageval")(obj)
+        if problem := unknown_mark(item) or timeout_problem(item):
+            raise failure(problem)
+        self._explained, self._running = False, item.nodeid
+        if self._session is not None:
+            self._usage_before[item.nodeid] = self._session.usage
+        names = getattr(item, "fixturenames", None)
+        if names is not None and "rageval" not in names and any(map(item.get_closest_marker, EVALUATED)):
+            names.append("rageval")
+
+    def check(self, item: pytest.Item) -> None:
+        """Fail a test whose markers' scores are out of bounds."""
+        if item.nodeid in self._tests:
+            test = self._tests[item.nodeid]
+            if failures := test.failures():
+                raise failure("\n\n".join(failures), test.summary)
+        elif late := next(filter(item.get_closest_marker, EVALUATED), None):
+            raise failure(
+                f"{late} does nothing here: it came when the test had begun, or the test has no fixtures.\n"
+                "Mark the test in its file, or in pytest_collection_modifyitems."
+            )
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionstart(self) -> None:
@@ -253,39 +303,6 @@ class GatePlugin:
                 self._gateway.refuse(str(error))
             else:
                 self._gateway.connect(backend)
-
-    def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Note the selected tests whose markers test a drop: they share one error rate."""
-        self._sharing = frozenset(
-            plain_nodeid(item.nodeid)
-            for item in session.items
-            for marker in item.iter_markers("rageval_threshold")
-            if marker.kwargs.get("max_total_drop") is not None
-            or (marker.kwargs.get("max_drop") is not None and not marker.kwargs.get("strict"))
-        )
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        """Give the fixture to tests whose mark came late: from a parameter, or from another plugin."""
-        self._explained, self._running = False, item.nodeid
-        if self._session is not None:
-            self._usage_before[item.nodeid] = self._session.usage
-        names = getattr(item, "fixturenames", None)
-        if names is not None and "rageval" not in names and any(map(item.get_closest_marker, MARKERS)):
-            names.append("rageval")
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_call(self, item: pytest.Item) -> None:
-        """Fail a test whose markers' scores are out of bounds, before its own statements."""
-        if item.nodeid in self._tests:
-            test = self._tests[item.nodeid]
-            if failures := test.failures():
-                raise failure("\n\n".join(failures), test.summary)
-        elif late := next(filter(item.get_closest_marker, MARKERS), None):
-            raise failure(
-                f"{late} does nothing here: it came when the test had begun, or the test has no fixtures.\n"
-                "Mark the test in its file, or in pytest_collection_modifyitems."
-            )
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(

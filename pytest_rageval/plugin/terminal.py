@@ -106,9 +106,12 @@ def fail_run(session: pytest.Session) -> None:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
-def terminal_width() -> int:
-    """The number of columns of the terminal; 80 without one, and where it is too narrow for any table."""
-    columns = shutil.get_terminal_size().columns
+def terminal_width(columns: int | None = None) -> int:
+    """The number of columns of the terminal; 80 without one, and where it is too narrow for any table.
+
+    `columns` is what it had before output was captured.
+    """
+    columns = columns or shutil.get_terminal_size().columns
     return columns if columns >= LEAST_WIDTH else 80
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from pytest_rageval.config import OPTIONS, Settings, resolve
+from pytest_rageval.config.parsers import PARSERS
 from pytest_rageval.errors import InputError
 from pytest_rageval.secret import BaseURL, Secret, public_url
 
@@ -404,9 +405,10 @@ def test_the_key_is_never_in_the_header() -> None:
 
 @pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
 def test_every_option_is_a_setting_with_a_flag_an_ini_key_and_help(option) -> None:
-    """The table and the settings agree, and all names begin with rageval."""
-    assert hasattr(Settings(), option.name)
-    assert option.default == getattr(Settings(), option.name)
+    """The table, the settings and the parsers agree, and all names begin with rageval."""
+    default = getattr(Settings(), option.name)
+    assert option.default == (None if default is False or default == () else default)
+    assert option.name in PARSERS
     assert option.flag.startswith("--rageval-")
     assert option.ini.startswith("rageval_")
     assert option.help

@@ -10,6 +10,7 @@ import pytest
 from pytest_rageval import config
 from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.config import OPTIONS, Settings, resolve
+from pytest_rageval.config.parsers import PARSERS
 from pytest_rageval.config.presets import read_preset
 from pytest_rageval.errors import InputError
 from pytest_rageval.prompts.rendering import prompts_of
@@ -26,9 +27,8 @@ def _resolve(root: Path = HERE, /, ini: dict[str, Any] | None = None, **options:
 def test_a_preset_has_settings_that_can_be_used(name: str) -> None:
     """Options of today, with values that they take; prompts with our placeholders."""
     preset = read_preset(name)
-    by_name = {option.name: option for option in OPTIONS}
     for option, value in preset.settings.items():
-        assert getattr(_resolve(preset=name, model="m"), option) == by_name[option].parse(value)
+        assert getattr(_resolve(preset=name, model="m"), option) == PARSERS[option](value)
     prompts_of(preset.prompts, name)
     assert preset.not_set
     assert re.search(r"20\d\d|code", preset.source)

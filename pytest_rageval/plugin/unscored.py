@@ -1,0 +1,66 @@
+"""Warnings of eval sets that no test scores."""
+
+from collections.abc import Iterator
+from typing import Any, ClassVar, Final
+
+import pytest
+
+from pytest_rageval.plugin.markers import EVALUATED
+from pytest_rageval.plugin.terminal import print_lines
+
+__all__ = ["UnscoredPlugin"]
+
+EVALSET: Final = "rageval_evalset"
+
+
+class UnscoredPlugin:
+    """Finds eval sets that no test scores."""
+
+    NAME: ClassVar[str] = "rageval-unscored"
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._unscored: dict[str, None] = {}
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Find the eval sets that no test scores, before any test is deselected."""
+        # Where a test is named on the command line, other tests of its module are not collected.
+        if not any("::" in argument for argument in self._config.args):
+            self._unscored = dict.fromkeys(_unscored(items))
+
+    def pytest_sessionfinish(self) -> None:
+        """Send an xdist worker's warnings to the controller."""
+        if hasattr(self._config, "workerinput"):
+            self._config.workeroutput["rageval_unscored"] = list(self._unscored)  # type: ignore[attr-defined]
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """Take over a worker's warnings: every worker collects all tests."""
+        self._unscored |= dict.fromkeys(getattr(node, "workeroutput", {}).get("rageval_unscored", ()))
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Warn of eval sets that no test scores, also with -q."""
+        print_lines(terminalreporter, [f"warning: {problem}" for problem in self._unscored], yellow=True)
+
+
+def _unscored(items: list[pytest.Item]) -> Iterator[str]:
+    """A warning for each eval-set marker without a test that scores it."""
+    tests_of: dict[int, tuple[pytest.Mark, list[pytest.Item]]] = {}
+    for item in items:
+        if hasattr(item, "fixturenames"):
+            for mark in item.iter_markers(EVALSET):
+                tests_of.setdefault(id(mark), (mark, []))[1].append(item)
+    for mark, tests in tests_of.values():
+        if not any(map(_scores, tests)):
+            first = tests[0].nodeid
+            where = first if len(tests) == 1 else f"{len(tests)} tests, the first of them {first},"
+            path = f"{mark.args[0]!r:.60}" if mark.args else ""
+            yield (
+                f"{EVALSET}({path}) on {where} does nothing: no test under it has a threshold (rageval_threshold), a "
+                "calibration (rageval_calibration) or the fixture rageval"
+            )
+
+
+def _scores(item: pytest.Item) -> bool:
+    return "rageval" in getattr(item, "fixturenames", ()) or any(map(item.get_closest_marker, EVALUATED))

@@ -1,0 +1,25 @@
+"""What a run without tests of ours has of the plugin."""
+
+from pathlib import Path
+
+import pytest
+
+from pytest_rageval.config import resolve
+from pytest_rageval.plugin.standby import HEADERS
+
+PLAIN = """
+import pytest
+
+@pytest.mark.parametrize("n", range(3))
+def test_it(n):
+    assert n < 2
+
+def test_skipped():
+    pytest.skip("no")
+"""
+
+
+@pytest.mark.parametrize(("has_key", "header"), HEADERS.items())
+def test_the_header_is_that_of_settings_where_nothing_is_set(tmp_path: Path, has_key, header):
+    environ = {"OPENAI_API_KEY": "k"} if has_key else {}
+    assert resolve({}, {}, environ, invoked_in=tmp_path, root=tmp_path).in_force() == header
