@@ -94,6 +94,7 @@ def report_document(  # noqa: PLR0913 - what a report is made of
     duration_s: float,
     stopped: bool = False,
     run: Mapping[str, Any] | None = None,
+    merge: str = "",
 ) -> dict[str, Any]:
     """All results of a run.
 
@@ -108,6 +109,7 @@ def report_document(  # noqa: PLR0913 - what a report is made of
         duration_s: of the whole test run, in seconds.
         stopped: whether it was stopped before its end, so that tests may be missing.
         run: the revision that was tested, and that of the baseline; None where it is not known.
+        merge: the command that joined the shards of the run; empty where there are none.
     """
     return {
         "schema": SCHEMA,
@@ -116,6 +118,7 @@ def report_document(  # noqa: PLR0913 - what a report is made of
         "duration_s": round(duration_s, 3),
         "stopped": stopped,
         **({"run": dict(run)} if run else {}),
+        **({"merge": merge} if merge else {}),
         "settings": dict(settings),
         "llm": dict(llm),
         "tests": [dict(test) for test in tests],
