@@ -3,8 +3,9 @@
 `init`, `demo`, `scores`, `diff`, `merge`, `history`, `badge`, `judge`, `gateway`, `batch` (submit, status, collect),
 `cache_reading` (info, export), `cache_writing` (import, prune, verify), `evalset_check`, `evalset_anchor`,
 `evalset_generate`, `evalset_nuggets` and `evalset_from_traces` are the commands. They share `evalset_reading`, `quotes`
-(quotes found in texts) and `output` (what is printed); `compared` and `diff_page` are of `diff`, `retriever_name` reads
-an argument of `init`. A command returns the exit status, and raises `RagevalError` for input that cannot be used.
+(quotes found in texts), `added_stores` (those of plugins) and `output` (what is printed); `compared` and `diff_page`
+are of `diff`, `retriever_name` reads an argument of `init`. A command returns the exit status, and raises
+`RagevalError` for input that cannot be used.
 """
 
 import argparse
