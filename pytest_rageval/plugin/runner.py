@@ -5,6 +5,7 @@ So a score out of its bounds is a failure, and a score that cannot be computed i
 
 import inspect
 import uuid
+from collections import Counter
 from collections.abc import Callable, Generator, Mapping
 from contextlib import ExitStack
 from functools import cached_property
@@ -87,6 +88,8 @@ class GatePlugin:
         self._usage_before: dict[str, Usage] = {}
         self._explained = False
         self._running: str | None = None
+        self.in_batches: Counter[str] = Counter()
+        """What came in batches before the tests, as in `Usage`."""
         # Measured here: once tests run, their output is captured and the terminal out of reach.
         sent = getattr(config, "workerinput", {})
         self.run: str = sent.get("rageval_run") or uuid.uuid4().hex

@@ -255,7 +255,7 @@ class SummaryPlugin:
     def _usage(self) -> "Usage":
         from pytest_rageval.llm.usage import Usage  # noqa: PLC0415 - loaded by now, where there is any
 
-        return sum(self._usage_of.values(), Usage())
+        return sum(self._usage_of.values(), Usage(batches=GatePlugin.of(self._config).in_batches))
 
     @property
     def _sorted(self) -> list[dict[str, Any]]:

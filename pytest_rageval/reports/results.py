@@ -348,7 +348,7 @@ def models_text(document: Mapping[str, Any]) -> str:
 
 
 def usage_entry(usage: Usage) -> dict[str, Any]:
-    """The model usage, and that of each server that was asked; the cost is null where a price is unknown."""
+    """The model usage, that of each server that was asked, and of batches; a cost is null where a price is unknown."""
     numbers = {**usage.plain(), "cost_usd": _cost(usage)}
     order = ("requests", "cached", "live", "failed", "tokens_in", "tokens_out", "cost_usd")
     entry = {name: numbers[name] for name in (*order, "unpriced", "cut", "remarks")}
@@ -361,7 +361,14 @@ def usage_entry(usage: Usage) -> dict[str, Any]:
         }
         for name, each in sorted(usage.servers.items())
     }
-    return entry | ({"servers": servers} if servers else {})
+    came = usage.batches
+    batches = {
+        **{name: came[name] for name in ("batches", "replies", "tokens_in", "tokens_out")},
+        "cost_usd": None if came["unpriced"] else round(came["cost_usd"], 6),
+    }
+    return (
+        entry | ({"servers": servers} if servers else {}) | ({"batches": batches} if came["batches"] else {})
+    )
 
 
 def _cost(usage: Usage) -> float | None:
@@ -379,6 +386,9 @@ def usage_lines(entry: Mapping[str, Any]) -> list[str]:
     if entry["live"]:
         parts += _paid(entry)
     lines = [", ".join(parts)] if entry["requests"] else []
+    if came := entry.get("batches"):
+        number = counted(came["batches"], "batch")
+        lines.append(", ".join([f"{counted(came['replies'], 'reply')} came in {number}", *_paid(came)]))
     servers = entry.get("servers", {})
     if len(servers) > 1:
         lines += [", ".join([f"{name}: {each['live']} live", *_paid(each)]) for name, each in servers.items()]

@@ -97,7 +97,9 @@ class EvaluatedTest:
         self._sharing = sharing
         self._limit = limit
         self._calibration: CalibrationGate | None = None
-        if session.settings.calibration or test.markers(CALIBRATION):
+        # People's labels are no questions of the set: one shard asks the judge about them.
+        index, _ = session.settings.shard or (1, 1)
+        if index == 1 and (session.settings.calibration or test.markers(CALIBRATION)):
             self._calibration = calibration_gate(session, components, test)
         self._reported = ReportedTest(session, components, test)
         self._rulings: list[Ruling] = []
