@@ -6,8 +6,8 @@ __all__ = ["counted", "plural"]
 def counted(number: int, noun: str) -> str:
     """Return a number with its noun.
 
-    >>> counted(1, "reply"), counted(2, "reply"), counted(0, "day")
-    ('1 reply', '2 replies', '0 days')
+    >>> counted(1, "reply"), counted(2, "reply"), counted(0, "day"), counted(2, "batch")
+    ('1 reply', '2 replies', '0 days', '2 batches')
     """
     return f"{number} {plural(number, noun)}"
 
@@ -16,4 +16,6 @@ def plural(number: int, noun: str) -> str:
     """Return the noun alone, as it follows the number."""
     if number == 1:
         return noun
-    return f"{noun[:-1]}ies" if noun.endswith("y") and noun[-2] not in "aeo" else f"{noun}s"
+    if noun.endswith("y") and noun[-2] not in "aeo":
+        return f"{noun[:-1]}ies"
+    return f"{noun}es" if noun.endswith("ch") else f"{noun}s"

@@ -3,8 +3,9 @@
 `init`, `demo`, `scores`, `diff`, `merge`, `history`, `badge`, `judge`, `gateway`, `batch` (submit, status, collect),
 `cache_reading` (info, export), `cache_writing` (import, prune, verify), `evalset_check`, `evalset_anchor`,
 `evalset_generate`, `evalset_nuggets` and `evalset_from_traces` are the commands. They share `evalset_reading`, `quotes`
-(quotes found in texts) and `output` (what is printed); `compared` and `diff_page` are of `diff`, `retriever_name` reads
-an argument of `init`. A command returns the exit status, and raises `RagevalError` for input that cannot be used.
+(quotes found in texts), `added_stores` (those of plugins) and `output` (what is printed); `compared` and `diff_page`
+are of `diff`, `retriever_name` reads an argument of `init`. A command returns the exit status, and raises
+`RagevalError` for input that cannot be used.
 """
 
 import argparse
@@ -81,6 +82,11 @@ def _switch(name: str, text: str) -> Argument:
     return (name,), {"action": "store_true", "help": text}
 
 
+def _named_as_in_tests(*arguments: Argument) -> tuple[Argument, ...]:
+    """Let these options have their names in tests, too: messages use these."""
+    return tuple(((*names, f"--rageval-{names[0].removeprefix('--')}"), words) for names, words in arguments)
+
+
 def _checked(kind: Callable[[str], Any], fits: Callable[[Any], bool], expected: str) -> Callable[[str], Any]:
     def parse(text: str) -> Any:
         with suppress(ValueError):
@@ -119,12 +125,12 @@ CACHE_URL_HELP: Final = (
     "folder, or URL of a shared store, such as redis://HOST/0 (default: RAGEVAL_CACHE_URL, the only place for a URL "
     "with a password, or --cache-dir)"
 )
-CACHE_DIR: Final = _value("--cache-dir", "DIR", CACHE_HELP, default=CACHE_FOLDER)
-PLACES: Final = (
+(CACHE_DIR,) = _named_as_in_tests(_value("--cache-dir", "DIR", CACHE_HELP, default=CACHE_FOLDER))
+PLACES: Final = _named_as_in_tests(
     _value("--cache-dir", "DIR", CACHE_HELP, default=None),
     _value("--cache", "PLACE", CACHE_URL_HELP, _cache, default=None),
 )
-SAME_PLACES: Final = (
+SAME_PLACES: Final = _named_as_in_tests(
     _value("--cache-dir", "DIR", CACHE_HELP, default=argparse.SUPPRESS),
     _value("--cache", "PLACE", CACHE_URL_HELP, _cache, default=argparse.SUPPRESS),
 )
@@ -160,6 +166,21 @@ PYTEST: Final[Argument] = (
         "help": "arguments of pytest: options, files, tests",
     },
 )
+
+MERGE_OPTIONS: Final = _named_as_in_tests(
+    _value("--report", "FILE", "to write: .md for a pull request, .html for a browser, .json for programs; "
+           "may be repeated", action="append", default=[]),
+    _value("--history", "FILE", "append the joined scores to this file (.jsonl), as --rageval-history does in "
+           "a run; not those of a sample"),
+    _value("--baseline", "FILE", "baseline to compare with (default: that of the shards)"),
+    _value("--update-baseline", "force", "write the joined scores to the baseline, and compare them with "
+           "none; under CI=true refused unless it is --update-baseline=force", str, nargs="?", const=""),
+    _switch("--pin-baseline", "with --update-baseline: pin what it writes as the anchor of max_total_drop"),
+    _switch("--require-baseline", "a bound on a drop without a baseline is an error (default: as in the "
+            "shards)"),
+    _value("--cassette", "FILE", "to write: the replies that shards with --rageval-record used"),
+    _switch("--drop-unused", "drop replies that no shard used from the cassette"),
+)  # fmt: skip
 
 GENERATE_OPTIONS: Final = (
     "model", "judge_model", "base_url", "judge_base_url", "parameters", "judge_parameters",
@@ -269,18 +290,7 @@ COMMANDS: Final = (
             "scores with their bounds and with the baseline, as one run with all questions would.",
             (_value("files", "FILE", "JSON reports, one of each shard (pytest --rageval-shard I/N --rageval-report "
                     "FILE.json)", nargs="+"),
-             _value("--report", "FILE", "to write: .md for a pull request, .html for a browser, .json for programs; "
-                    "may be repeated", action="append", default=[]),
-             _value("--history", "FILE", "append the joined scores to this file (.jsonl), as --rageval-history does in "
-                    "a run; not those of a sample"),
-             _value("--baseline", "FILE", "baseline to compare with (default: that of the shards)"),
-             _value("--update-baseline", "force", "write the joined scores to the baseline, and compare them with "
-                    "none; under CI=true refused unless it is --update-baseline=force", str, nargs="?", const=""),
-             _switch("--pin-baseline", "with --update-baseline: pin what it writes as the anchor of max_total_drop"),
-             _switch("--require-baseline", "a bound on a drop without a baseline is an error (default: as in the "
-                     "shards)"),
-             _value("--cassette", "FILE", "to write: the replies that shards with --rageval-record used"),
-             _switch("--drop-unused", "drop replies that no shard used from the cassette"),
+             *MERGE_OPTIONS,
              _switch("--partial", "allow that tests which were collected ran in no shard, as with -k")),
             "Exit status: 0; 1 if a test failed or was in error, or a shard was stopped; 2 if a report is missing, is "
             "there twice or is of another run, or something else cannot be used."),

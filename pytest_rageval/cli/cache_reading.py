@@ -7,6 +7,7 @@ from contextlib import closing, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
+from pytest_rageval.cli.added_stores import stores_for
 from pytest_rageval.cli.output import count, date, note, plain, say, size, table
 from pytest_rageval.embeddings.store import EMBEDDINGS_FILE, Survey, survey
 from pytest_rageval.errors import InputError, StoreError
@@ -98,7 +99,7 @@ def open_shared(
             f"Check the folder in --cache or {CACHE_URL}; a run of pytest with --rageval-cache makes one."
         )
     try:
-        with closing(open_store(url, namespace=namespace)) as store:
+        with closing(open_store(url, namespace=namespace, stores=stores_for(url))) as store:
             yield store
     except StoreError as error:
         raise InputError(str(error)) from None

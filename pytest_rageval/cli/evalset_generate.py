@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.answers.overlap import containment, normalize
+from pytest_rageval.cli.added_stores import registry_for
 from pytest_rageval.cli.evalset_reading import refuse_existing
 from pytest_rageval.cli.output import count, note, reason_lines, say
 from pytest_rageval.cli.quotes import Quotable
@@ -67,7 +68,9 @@ def generate_command(options: argparse.Namespace) -> int:
     if not drawn:
         raise InputError(f"{options.corpus} has no passage to ask about, of five words or more.")
     prompts = read_prompts(settings.prompts)
-    with closing(Session(settings, tick=Announcer(note))) as session:
+    with closing(
+        Session(settings, registry=registry_for(settings.cache_place), tick=Announcer(note))
+    ) as session:
         run = _Run(session, prompts, options.n)
         session.loop.run(run.ask_about(drawn))
     if run.accepted:

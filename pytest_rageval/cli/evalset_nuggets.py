@@ -8,6 +8,7 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
+from pytest_rageval.cli.added_stores import registry_for
 from pytest_rageval.cli.evalset_reading import read_evalset, refuse_existing
 from pytest_rageval.cli.output import count, note, reason_lines, say
 from pytest_rageval.config import OPTIONS, resolve
@@ -31,7 +32,9 @@ def nuggets_command(options: argparse.Namespace) -> int:
     command_line = {option.name: getattr(options, option.name, None) for option in OPTIONS}
     settings = resolve(command_line, {}, os.environ, invoked_in=here, root=here)
     bare = [example for example in evalset if not example.nuggets]
-    with closing(Session(settings, tick=Announcer(note))) as session:
+    with closing(
+        Session(settings, registry=registry_for(settings.cache_place), tick=Announcer(note))
+    ) as session:
         judge = DefaultJudge(session.models, read_prompts(settings.prompts))
         # The first model proposes; without one, asking it is the error.
         found = session.loop.run(_each(judge, bare, next(iter(settings.judge_models), "")))

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Final
 
+from pytest_rageval.cli.added_stores import registry_for
 from pytest_rageval.cli.output import count, note
 from pytest_rageval.config import OPTIONS, Settings, resolve
 from pytest_rageval.errors import InputError
@@ -33,7 +34,8 @@ def gateway_command(options: argparse.Namespace) -> int:
     here = Path.cwd()
     given = {option.name: getattr(options, option.name, None) for option in OPTIONS}
     settings = resolve(given, {}, os.environ, invoked_in=here, root=here)
-    with closing(Session(settings, tick=Announcer(note))) as session, GatewayServer() as server:
+    session_of_run = Session(settings, registry=registry_for(settings.cache_place), tick=Announcer(note))
+    with closing(session_of_run) as session, GatewayServer() as server:
         server.connect(session.backend)
         status = _status(command, {**os.environ, **server.variables()})
         server.disconnect()

@@ -3,11 +3,13 @@
 import argparse
 import json
 import os
+import re
+import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from pytest_rageval.cli.output import note, say
 from pytest_rageval.config import Settings, is_ci
@@ -19,6 +21,7 @@ from pytest_rageval.llm.usage import Usage
 from pytest_rageval.plural import counted
 from pytest_rageval.reports import KINDS, deliver
 from pytest_rageval.reports.history import add_run, history_entry
+from pytest_rageval.reports.next_steps import gain_lines
 from pytest_rageval.reports.results import compared_names, report_document, usage_entry, usage_lines
 from pytest_rageval.reports.systems import matrix_entries, matrix_lines, ratings_entries, ratings_lines
 from pytest_rageval.reports.terminal import headline, table_lines, warning_lines
@@ -28,13 +31,15 @@ from pytest_rageval.session.written_files import not_compared, update_baseline, 
 
 __all__ = ["merge_command"]
 
+NUMBER: Final = re.compile(r"(?<=\D)\d+(?=\D*$)")  # the last one of a file name, unless it begins with it
 RED = frozenset({"failed", "error"})  # outcomes of tests that fail a run
 
 
 def merge_command(options: argparse.Namespace) -> int:
     """Judge the joined scores, write what is asked for, and print the table; 1 if a test failed."""
     _check(options)
-    run = JoinedRun([_read(path) for path in options.files], partial=options.partial)
+    shards = [_read(path) for path in options.files]
+    run = JoinedRun(shards, partial=options.partial, command=_command(options))
     settings = _settings(run, options)
     baselines: dict[str, Baseline] = {}
     explain = any(path.suffix != ".md" for path in options.report)
@@ -72,6 +77,23 @@ def _check(options: argparse.Namespace) -> None:
         raise InputError("--pin-baseline pins what --update-baseline writes: add that.")
     if options.drop_unused and options.cassette is None:
         raise InputError("--drop-unused drops replies from a cassette: name it with --cassette FILE.")
+
+
+def _command(options: argparse.Namespace) -> str:
+    """The command for these reports and this baseline, to be copied from a message."""
+    paths: list[Path] = options.files
+    names = [shlex.quote(str(path)) for path in paths]
+    pattern = paths[0].with_name(NUMBER.sub("*", paths[0].name))
+    # By a pattern where it finds these files and no others, also when this command's reports lie beside them.
+    found = {
+        *pattern.parent.glob(pattern.name),
+        *(each for each in options.report if each.match(str(pattern))),
+    }
+    plain = str(pattern).replace("*", "")
+    if found == {*paths} and len(paths) > 1 and shlex.quote(plain) == plain:
+        names = [str(pattern)]
+    baseline = [] if options.baseline is None else ["--baseline", shlex.quote(str(options.baseline))]
+    return " ".join(["rageval merge", *names, *baseline, *(["--partial"] if options.partial else [])])
 
 
 def _read(path: Path) -> Shard:
@@ -127,6 +149,7 @@ def _document(run: JoinedRun, ruled: Sequence[RuledTest], settings: Settings) ->
         duration_s=max(each["duration_s"] for each in documents),
         stopped=run.stopped,
         run=documents[0].get("run"),
+        merge=run.command,
     )
 
 
@@ -143,6 +166,7 @@ def _lines(document: Mapping[str, Any]) -> Iterator[str]:
     yield from table_lines(scored) if scored else ()
     yield from matrix_lines(document["matrix"])
     yield from ratings_lines(document["ratings"])
+    yield from gain_lines(tests, str, document["merge"])
     yield from usage_lines(document["llm"])
     yield from warning_lines(tests)
     for test in tests:

@@ -311,7 +311,9 @@ def _contradictions_of_shard(settings: Settings) -> Iterator[str]:
             "--rageval-canary compares with the baseline, which --rageval-shard leaves to the merge: leave one out, "
             "and run the canary in a job of its own."
         )
-    if not settings.plan and not any(kind_of(each) == ".json" for each in settings.report):
+    # A plan and a step of a batch have no scores to report.
+    scores = not settings.plan and not isinstance(settings.batch, str)
+    if scores and not any(kind_of(each) == ".json" for each in settings.report):
         yield (
             "--rageval-shard needs a JSON report, which rageval merge reads: add --rageval-report shard.json, with "
             "another name for each shard."

@@ -24,7 +24,7 @@ def part_of(evalset: EvalSet, *, sample: float = 1.0, shard: tuple[int, int] | N
     if sample >= 1 and shard is None:
         return evalset
     chosen = [example for example in evalset.examples if in_sample(example.id, sample)]
-    if not chosen:
+    if not chosen and evalset.examples:
         raise InputError(
             f"--rageval-sample {sample:g} leaves none of the {counted(len(evalset), 'example')} of {evalset.name}.\n"
             "Give a larger share."

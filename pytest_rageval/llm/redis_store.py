@@ -38,6 +38,9 @@ DONE_KEPT_S: Final = (
     600  # how long a change of spending is known, which may be sent again when its answer was lost
 )
 LEASE_MS: Final = int(LEASE_S * 1000)
+RIGHTS: Final = "~rageval:* +@read +@write +@connection +@scripting +time +info"
+"""What a user of the server needs, in the words of its ACL."""
+
 T = TypeVar("T")
 
 NOW: Final = """
@@ -359,9 +362,24 @@ class RedisStore:
 
     def _unusable(self, error: BaseException, kind: type[StoreError] = StoreError) -> StoreError:
         # From None: the library's error, with the URL in it, must not be shown in a traceback.
-        found = self._url.redacted(f"{type(error).__name__}: {error}").rstrip(".")
+        said = self._url.redacted(str(error)).rstrip(".")
+        errors = self._redis.exceptions
+        if isinstance(error, errors.AuthenticationError):
+            given = self._client.connection_pool.connection_kwargs.get("password")
+            why = (
+                f"refuses the user or password: {said}" if given else "needs a password, and its URL has none"
+            )
+            scheme = self._url.scheme
+            remedy = (
+                f"Write the URL into the environment variable {CACHE_URL}, as {scheme}://:PASSWORD@HOST/0 or "
+                f"{scheme}://USER:PASSWORD@HOST/0, with / ? # and @ in them as %2F %3F %23 and %40"
+            )
+        elif isinstance(error, errors.NoPermissionError):
+            why = f"does not let this user do what a store has to: {said}"
+            remedy = f"Let an administrator say: ACL SETUSER USER {RIGHTS}"
+        else:
+            why = f"cannot be used: {type(error).__name__}: {said}"
+            remedy = f"Check the server, and its URL in --rageval-cache or {CACHE_URL}"
         return kind(
-            f"The cache {self._url.public} cannot be used: {found}.\n"
-            f"Check the server, and its URL in --rageval-cache or {CACHE_URL}; without one, replies are kept in a "
-            "local folder."
+            f"The cache {self._url.public} {why}.\n{remedy}; without a URL, replies are kept in a local folder."
         )

@@ -143,6 +143,9 @@ def _price(fields: Any, where: str) -> Price:
     return Price(float(fields["input"]), float(fields["output"]), most, lower)
 
 
+COUNTERS: Final = ("cost_at", "unpriced_at", "batches")
+
+
 @dataclass
 class Usage:
     """The requests of a run and their cost; tokens and cost are those of the live ones."""
@@ -161,6 +164,9 @@ class Usage:
     unpriced_at: Counter[str] = field(
         default_factory=Counter
     )  # likewise, live ones without a known price there
+    # What came in batches for this run, whose replies are counted as cached above: batches, replies, tokens_in,
+    # tokens_out, cost_usd, and unpriced, the replies whose cost is the most that they can cost.
+    batches: Counter[str] = field(default_factory=Counter)
     cut: int = 0  # replies that the token limit ended, live or cached
     remarks: Counter[str] = field(default_factory=Counter)  # what readers of the scores should know
     # The live ones of each server, which are counted above too.
@@ -196,14 +202,14 @@ class Usage:
         """Return it as a JSON object."""
         servers = {name: usage.plain() for name, usage in sorted(self.servers.items())}
         # Plain dicts: xdist sends no other ones.
-        tiers = {"cost_at": dict(self.cost_at), "unpriced_at": dict(self.unpriced_at)}
-        return {**vars(self), **tiers, "remarks": self.sorted_remarks, "servers": servers}
+        counters = {name: dict(getattr(self, name)) for name in COUNTERS}
+        return {**vars(self), **counters, "remarks": self.sorted_remarks, "servers": servers}
 
     @classmethod
     def of(cls, plain: Mapping[str, Any]) -> "Usage":
         """Return the usage that `plain` wrote."""
         servers = ByServer({name: cls.of(each) for name, each in plain["servers"].items()})
-        counters = {name: Counter(plain[name]) for name in ("remarks", "cost_at", "unpriced_at")}
+        counters = {name: Counter(plain[name]) for name in (*COUNTERS, "remarks")}
         return cls(**{**plain, **counters, "servers": servers})
 
 

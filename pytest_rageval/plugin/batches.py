@@ -43,7 +43,6 @@ class BatchPlugin:
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
-        self._collected: list[Batch] = []
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionstart(self) -> None:
@@ -59,18 +58,6 @@ class BatchPlugin:
         else:
             return
         raise pytest.UsageError(text)
-
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Say what came in batches; the table of the run counts these replies as cached."""
-        if not (found := self._collected):
-            return
-        replies, tokens_in, tokens_out, unpriced = (
-            sum(getattr(batch, name) for batch in found)
-            for name in ("replies", "tokens_in", "tokens_out", "unpriced")
-        )
-        cost = "price not known" if unpriced else f"{sum(batch.cost_usd for batch in found):.4f} USD"
-        came = f"{counted(replies, 'reply')} came in {len(found)} {'batch' if len(found) == 1 else 'batches'}"
-        print_lines(terminalreporter, [f"rageval: {came}: {tokens_in} tokens in, {tokens_out} out, {cost}"])
 
     def _run(self, run: str) -> None:
         for number in range(1, MOST_STAGES + 1):
@@ -113,8 +100,10 @@ class BatchPlugin:
                     break
             time.sleep(delay)
             delay = min(delay * POLL_FACTOR, LONGEST_POLL_S)
-        self._collected += batches
+        came = GatePlugin.of(self._config).in_batches
         for batch in batches:
+            numbers = ("replies", "tokens_in", "tokens_out", "cost_usd", "unpriced")
+            came.update({"batches": 1, **{name: getattr(batch, name) for name in numbers}})
             self._say(f"collected {batch.line()}")
             if batch.status in {"failed", "cancelled"}:
                 raise ServerError(

@@ -4,6 +4,7 @@ So a score out of its bounds is a failure, and a score that cannot be computed i
 """
 
 import uuid
+from collections import Counter
 from collections.abc import Callable, Generator, Mapping
 from contextlib import ExitStack
 from functools import cached_property
@@ -85,6 +86,8 @@ class GatePlugin:
         self._usage_before: dict[str, Usage] = {}
         self._explained = False
         self._running = running
+        self.in_batches: Counter[str] = Counter()
+        """What came in batches before the tests, as in `Usage`."""
         sent = getattr(config, "workerinput", {})
         self.run: str = sent.get("rageval_run") or uuid.uuid4().hex
         self._width: int = sent.get("rageval_width", terminal_width(columns))

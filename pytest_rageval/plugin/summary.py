@@ -101,7 +101,7 @@ class SummaryPlugin:
         nodeid = results["nodeid"]
         self._usage_of[nodeid] = self._usage_of.get(nodeid, Usage()) + Usage.of(results["llm"])
         outcome = self._outcomes.pop(report.nodeid, PASSED)
-        if _has_table(results) or outcome is not PASSED:
+        if _is_reported(results) or outcome is not PASSED:
             reported = {name: results[name] for name in REPORTED if name in results}
             self._tests[nodeid] = {"nodeid": nodeid, **outcome, **reported}
 
@@ -255,7 +255,7 @@ class SummaryPlugin:
     def _usage(self) -> "Usage":
         from pytest_rageval.llm.usage import Usage  # noqa: PLC0415 - loaded by now, where there is any
 
-        return sum(self._usage_of.values(), Usage())
+        return sum(self._usage_of.values(), Usage(batches=GatePlugin.of(self._config).in_batches))
 
     @property
     def _sorted(self) -> list[dict[str, Any]]:
@@ -314,6 +314,11 @@ def _undelivered(destination: Path | Address, error: Exception) -> str:
 
 def _has_table(results: Mapping[str, Any]) -> bool:
     return bool(results["scores"] or {"agreement", "calibration"} & results.keys())
+
+
+def _is_reported(results: Mapping[str, Any]) -> bool:
+    """Whether the reports have a test that passed; a shard's are also for the merge, which judges its calibration."""
+    return _has_table(results) or "shard" in results
 
 
 def _outcome(report: pytest.TestReport | pytest.CollectReport) -> Mapping[str, str]:

@@ -156,7 +156,7 @@ def _sections(document: Mapping[str, Any]) -> Iterator[Section]:
     yield table
     warnings = [f"> {_code(line, REASON)}  " for line in warning_lines(document["tests"])]
     yield Section("warning", warnings, least=2, most=4)
-    yield Section("next step", list(_next_steps(tests)), least=3)
+    yield Section("next step", list(_next_steps(tests, document.get("merge", ""))), least=3)
     yield _worst(lost)
     yield folded("Reasons, and the questions behind them", "reason", list(_reasons(tests)), least=4)
     yield further
@@ -254,22 +254,25 @@ def _together(text: str) -> str:
     return " ".join(kept)
 
 
-def _next_steps(tests: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """How to accept what dropped, and how to keep what was gained."""
+def _next_steps(tests: Sequence[Mapping[str, Any]], merge: str) -> Iterator[str]:
+    """How to accept what dropped, and how to keep what was gained; `merge`: see `update_command`."""
     failed = [test for test in tests if test["outcome"] in {"failed", "error"}]
+    also, again = (" and all other changes", ", run the shards again") if merge else ("", "")
     for accept, text in (
-        ("update", "Accept the drop with"),
-        ("bounds", "To accept the drop, change `min` or `max` in the test, then run"),
+        ("update", f"Accept the drop{also} with"),
+        ("bounds", f"To accept the drop, change `min` or `max` in the test{again}, then run"),
     ):
         if dropped := [test for test in failed if test.get("accept") == accept]:
-            yield f"- {text} {_update(dropped)}"
+            yield f"- {text} {_update(dropped, merge)}"
     if gained := [(test, text) for test in tests if (text := gains(test))]:
         texts = ", ".join(_code(text, TEXT) for _, text in gained[:DOCUMENTS])
-        yield f"- {texts}: lock it in with {_update([test for test, _ in gained])}"
+        yield f"- {texts}: lock it in with {_update([test for test, _ in gained], merge)}"
 
 
-def _update(tests: Sequence[Mapping[str, Any]]) -> str:
-    """The command for the first tests, and how many more there are."""
+def _update(tests: Sequence[Mapping[str, Any]], merge: str) -> str:
+    """The command for the first tests, and how many more there are; a merge updates all."""
+    if merge:
+        return _code(update_command((), merge), None)
     arguments = [shlex.quote(test["nodeid"]) for test in tests]
     fitting = max(1, sum(size <= COMMAND for size in accumulate(map(len, arguments))))
     more = len(tests) - fitting

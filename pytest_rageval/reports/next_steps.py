@@ -9,9 +9,14 @@ from pytest_rageval.reports.results import sliced_name
 __all__ = ["accept_entry", "accept_lines", "gain_lines", "gains", "update_command"]
 
 
-def update_command(arguments: Iterable[str]) -> str:
-    """The command that makes the scores of these tests their baseline."""
-    return " ".join(["pytest --rageval-update-baseline", *arguments])
+def update_command(arguments: Iterable[str], merge: str = "") -> str:
+    """The command that makes the scores of these tests their baseline.
+
+    With `merge`, the command that joined the scores of shards, those of all tests.
+    """
+    return (
+        f"{merge} --update-baseline" if merge else " ".join(["pytest --rageval-update-baseline", *arguments])
+    )
 
 
 def accept_entry(broken: Sequence[tuple[str, Collection[str]]]) -> dict[str, str]:
@@ -28,14 +33,16 @@ def accept_entry(broken: Sequence[tuple[str, Collection[str]]]) -> dict[str, str
     return {"accept": "bounds" if dropped <= kept else "update"} if dropped else {}
 
 
-def accept_lines(accept: str | None, argument: str) -> list[str]:
-    """How to accept the drops of a failed test, for the terminal; nothing for None."""
+def accept_lines(accept: str | None, argument: str, merge: str = "") -> list[str]:
+    """How to accept the drops of a failed test, for the terminal; nothing for None. `merge`: see `update_command`."""
     if accept is None:
         return []
-    command = update_command([argument])
+    command = update_command([argument], merge)
     if accept == "bounds":
-        return [f"accept this drop: change min or max in the test, then\n  {command}"]
-    return [f"accept this drop: {command}"]
+        # A merge reads the bounds in the reports.
+        again = ", run the shards again" if merge else ""
+        return [f"accept this drop: change min or max in the test{again}, then\n  {command}"]
+    return [f"accept this drop{' and all other changes' if merge else ''}: {command}"]
 
 
 def gains(test: Mapping[str, Any]) -> str:
@@ -45,12 +52,14 @@ def gains(test: Mapping[str, Any]) -> str:
     return f"{scores}, which {'is' if len(found) == 1 else 'are'} significant" if found else ""
 
 
-def gain_lines(tests: Iterable[Mapping[str, Any]], argument: Callable[[str], str]) -> Iterator[str]:
+def gain_lines(
+    tests: Iterable[Mapping[str, Any]], argument: Callable[[str], str], merge: str = ""
+) -> Iterator[str]:
     """A line for each test with a significant gain: how to make it the baseline.
 
-    `argument` returns the argument with which pytest runs the test of a node id.
+    `argument` returns the argument with which pytest runs the test of a node id; `merge`: see `update_command`.
     """
     for test in tests:
         if scores := gains(test):
-            command = update_command([argument(test["nodeid"])])
+            command = update_command([argument(test["nodeid"])], merge)
             yield f"{test['nodeid']}: {scores}; lock it in: {command}"

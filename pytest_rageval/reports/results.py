@@ -94,6 +94,7 @@ def report_document(  # noqa: PLR0913 - what a report is made of
     duration_s: float,
     stopped: bool = False,
     run: Mapping[str, Any] | None = None,
+    merge: str = "",
 ) -> dict[str, Any]:
     """All results of a run.
 
@@ -108,6 +109,7 @@ def report_document(  # noqa: PLR0913 - what a report is made of
         duration_s: of the whole test run, in seconds.
         stopped: whether it was stopped before its end, so that tests may be missing.
         run: the revision that was tested, and that of the baseline; None where it is not known.
+        merge: the command that joined the shards of the run; empty where there are none.
     """
     return {
         "schema": SCHEMA,
@@ -116,6 +118,7 @@ def report_document(  # noqa: PLR0913 - what a report is made of
         "duration_s": round(duration_s, 3),
         "stopped": stopped,
         **({"run": dict(run)} if run else {}),
+        **({"merge": merge} if merge else {}),
         "settings": dict(settings),
         "llm": dict(llm),
         "tests": [dict(test) for test in tests],
@@ -345,7 +348,7 @@ def models_text(document: Mapping[str, Any]) -> str:
 
 
 def usage_entry(usage: Usage) -> dict[str, Any]:
-    """The model usage, and that of each server that was asked; the cost is null where a price is unknown."""
+    """The model usage, that of each server that was asked, and of batches; a cost is null where a price is unknown."""
     numbers = {**usage.plain(), "cost_usd": _cost(usage)}
     order = ("requests", "cached", "live", "failed", "tokens_in", "tokens_out", "cost_usd")
     entry = {name: numbers[name] for name in (*order, "unpriced", "cut", "remarks")}
@@ -358,7 +361,14 @@ def usage_entry(usage: Usage) -> dict[str, Any]:
         }
         for name, each in sorted(usage.servers.items())
     }
-    return entry | ({"servers": servers} if servers else {})
+    came = usage.batches
+    batches = {
+        **{name: came[name] for name in ("batches", "replies", "tokens_in", "tokens_out")},
+        "cost_usd": None if came["unpriced"] else round(came["cost_usd"], 6),
+    }
+    return (
+        entry | ({"servers": servers} if servers else {}) | ({"batches": batches} if came["batches"] else {})
+    )
 
 
 def _cost(usage: Usage) -> float | None:
@@ -376,6 +386,9 @@ def usage_lines(entry: Mapping[str, Any]) -> list[str]:
     if entry["live"]:
         parts += _paid(entry)
     lines = [", ".join(parts)] if entry["requests"] else []
+    if came := entry.get("batches"):
+        number = counted(came["batches"], "batch")
+        lines.append(", ".join([f"{counted(came['replies'], 'reply')} came in {number}", *_paid(came)]))
     servers = entry.get("servers", {})
     if len(servers) > 1:
         lines += [", ".join([f"{name}: {each['live']} live", *_paid(each)]) for name, each in servers.items()]

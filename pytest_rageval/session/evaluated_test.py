@@ -97,7 +97,9 @@ class EvaluatedTest:
         self._sharing = sharing
         self._limit = limit
         self._calibration: CalibrationGate | None = None
-        if session.settings.calibration or test.markers(CALIBRATION):
+        # People's labels are no questions of the set: one shard asks the judge about them.
+        index, _ = session.settings.shard or (1, 1)
+        if index == 1 and (session.settings.calibration or test.markers(CALIBRATION)):
             self._calibration = calibration_gate(session, components, test)
         self._reported = ReportedTest(session, components, test)
         self._rulings: list[Ruling] = []
@@ -325,7 +327,9 @@ class EvaluatedTest:
 
     def _shard_record(self) -> "ShardRecord":
         if self._shard is None:
-            whole, warning = self._whole_evalset, self._evalset_warning()
+            # A test of the judge alone needs no eval set.
+            whole = self._whole_evalset if self._test.markers(EVALSET) else EvalSet("", ())
+            warning = self._evalset_warning()
             self._shard = shard_record(self._session, self._components, self._test, whole, warning)
         return cast("ShardRecord", self._shard)
 
@@ -573,7 +577,7 @@ class EvaluatedTest:
     def _next_steps(self, failed: Sequence[Ruling]) -> list[str]:
         """How to accept a drop below the baseline, where there is one."""
         accept = _accept_entry(failed).get("accept")
-        return accept_lines(accept, self._test.argument or self._test.nodeid)
+        return accept_lines(accept, self._test.argument or self._test.nodeid, self._test.merge)
 
     def _failure(self, ruling: Ruling) -> str:
         return "\n".join(failure_lines(ruling, limit=self._limit))

@@ -1,6 +1,5 @@
 """The shards of a run as one run: each test is ruled on from the outcomes that the shards' reports have of it."""
 
-import shlex
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -171,14 +170,18 @@ class JoinedRun:
     Args:
         shards: their reports, in any order.
         partial: whether tests that were collected may be in no report.
+        command: the command that merges them, for messages.
 
     Raises:
         InputError: a report is missing, or there twice; or they are not of one run.
     """
 
-    def __init__(self, shards: Sequence[Shard], *, partial: bool = False) -> None:
+    def __init__(
+        self, shards: Sequence[Shard], *, partial: bool = False, command: str = "rageval merge"
+    ) -> None:
         self.shards = sorted(shards, key=lambda shard: (shard.place[::-1], shard.path))
         self.first = self.shards[0]
+        self.command = command
         self.registry = Registry()
         self._check_one_run()
         self._check_no_shard_missing()
@@ -249,7 +252,7 @@ class JoinedRun:
         entries = [(shard, shard.tests[nodeid]) for shard in self.shards if nodeid in shard.tests]
         worst, entry = min(entries, key=lambda each: ORDER.index(each[1]["outcome"]))
         outcome = {name: entry[name] for name in ("outcome", "message") if name in entry}
-        if "message" in outcome:
+        if "message" in outcome and len({test.get("message") for _, test in entries}) > 1:
             outcome["message"] = _prefixed(worst, outcome["message"])
         parts = [(shard, part) for shard, test in entries if (part := test.get("shard"))]
         joined = JoinedTest(nodeid, entries[0][1], outcome)
@@ -354,13 +357,14 @@ class JoinedRun:
                     joined.fingerprints[request] = readers[0].value(one["fingerprint"])
                     joined.comparisons[request.comparator] = one["comparison"]
                     joined.prompts[request] = one["prompts"]
-            errors = [
-                _prefixed(shard, one["error"])
-                for (shard, _), one in zip(parts, each, strict=True)
-                if "error" in one
-            ]
-            if errors:
-                joined.runs[request, compared] = RagevalError("\n".join(errors))
+            errors = [one.get("error") for one in each]
+            if any(errors):
+                said = [
+                    _prefixed(shard, error) for (shard, _), error in zip(parts, errors, strict=True) if error
+                ]
+                # What all say is said once, as in one run.
+                text = errors[0] if len(set(errors)) == 1 else "\n".join(said)
+                joined.runs[request, compared] = RagevalError(text)
                 continue
             runs = [
                 [reader.value(run) for run in one["runs"]] for reader, one in zip(readers, each, strict=True)
@@ -453,7 +457,7 @@ class JoinedRun:
             markers=lambda name: list(markers.get(name, ())),
             collected=lambda: self._union("ran"),
             record_property=lambda _name, _value: None,
-            argument=shlex.quote(joined.nodeid),
+            merge=self.command,
             reference=object,
         )
 

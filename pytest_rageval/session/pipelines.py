@@ -63,6 +63,7 @@ class MarkedTest:
         collected: returns the node ids of all tests of the run.
         record_property: records a number for JUnit reports.
         argument: the argument with which pytest runs it from the folder of this run; default: the node id.
+        merge: the command that joined it of shards; empty in a run.
         reference: returns the retriever that others are timed beside.
         siblings: returns the thresholds of the selected tests of its function and eval set, by node id.
     """
@@ -74,6 +75,7 @@ class MarkedTest:
     collected: Callable[[], Collection[str]]
     record_property: Callable[[str, float], None]
     argument: str = ""
+    merge: str = ""
     reference: Callable[[], object] = lambda: None
     siblings: Callable[[], Mapping[str, Sequence[Marker]]] = dict
 

@@ -1,13 +1,14 @@
 """A retriever of much computing, here and in two processes: `python tests/benchmarks/executor.py [QUESTIONS]`.
 
 BM25 in plain Python over so many passages that a question takes about 20 ms. The rankings of all questions are timed
-in the test's thread, in a `ProcessPoolExecutor` of two and with Dask's two workers, in turns; printed is the best ratio
-of two runs that followed each other, which says most on a machine that does other work.
+in the test's thread, in a `ProcessPoolExecutor` of two and with Dask's two workers, in turns; printed is the ratio of
+each pair of runs that followed each other, and the median of these with their range.
 """
 
 import asyncio
 import math
 import random
+import statistics
 import sys
 import time
 from collections import Counter, defaultdict
@@ -96,7 +97,10 @@ def main(number: int) -> None:
                     flush=True,
                 )
     for name, found in ratios.items():
-        print(f"{name:16} best of {len(found)} pairs: {max(found):.2f} ×")  # noqa: T201
+        middle = statistics.median(found)
+        print(  # noqa: T201
+            f"{name:16} median of {len(found)} pairs: {middle:.2f} × ({min(found):.2f} to {max(found):.2f})"
+        )
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ Medians of rounds, in which the stores take turns, so that a machine that gets s
 
 1. look-ups: 10,000 kept replies, by the store itself and through the cache, off the event loop: all at once, 100 at a
    time, and one at a time;
-2. cold: 1,000 replies of 200 ms, 64 in flight, through the gateway; each store beside SQLite.
+2. cold: 1,000 replies of 200 ms, 64 in flight, through the gateway; each store beside SQLite in the same round.
 
 Redis is a server on 127.0.0.1 that writes its file.
 """
@@ -116,11 +116,12 @@ def cold(folder: Path, rounds: int) -> None:
                     seconds[name].append(timed(lambda work=work: asyncio.run(work())))
     finally:
         process.terminate()
-    base = statistics.median(seconds["sqlite"])
     for name, found in seconds.items():
-        middle = statistics.median(found)
-        ratio = middle / base
-        print(f"cold, 1,000 × 200 ms, {name:9} {middle:.3f} s; ratio to sqlite {ratio:.3f}")  # noqa: T201
+        ratios = [one / other for one, other in zip(found, seconds["sqlite"], strict=True)]
+        print(  # noqa: T201
+            f"cold, 1,000 × 200 ms, {name:9} {statistics.median(found):.3f} s; ratio to sqlite "
+            f"{statistics.median(ratios):.3f} ({min(ratios):.3f} to {max(ratios):.3f})"
+        )
 
 
 async def through_gateway(url: str, opened: OpenStore, folder: Path) -> None:

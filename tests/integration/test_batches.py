@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -11,7 +12,9 @@ from typing import Any
 import pytest
 
 from tests.batch_server import BatchServer
+from tests.docs.test_report_schema import check
 from tests.integration.conftest import Project
+from tests.integration.test_shards import merge
 from tests.llm_server import clerk
 
 GATE = """
@@ -63,8 +66,8 @@ def test_one_command_has_the_scores_of_a_live_run(suite: Project, server: BatchS
             "rageval: collected batch-1 at *, m1: completed, 17 of 17 replies kept, price not known",
             "rageval: stage 2: submitted batch-2 *",
             "rageval: stage *: no reply is missing",
-            "rageval: 20 replies came in 2 batches: 200 tokens in, 40 out, price not known",
             "20 replies: 20 cached, 0 live",
+            "20 replies came in 2 batches, 200 tokens in, 40 out, price not known",
         ]
     )
     _, found = _scores(suite)
@@ -97,6 +100,66 @@ def test_each_step_is_a_command(suite: Project, server: BatchServer) -> None:
     assert not server.live
     done = rageval("submit", "--no-such-option")
     assert (done.returncode, "unrecognized arguments: --no-such-option" in done.stderr) == (2, True)
+
+
+@pytest.mark.slow
+def test_the_reports_say_what_batches_cost(suite: Project, server: BatchServer) -> None:
+    """At their price; also after a merge, and not in a later run, which pays nothing."""
+    prices = "[m1]\ninput = 4\noutput = 8\nbatch_input = 2\nbatch_output = 4\n"
+    (suite.path / "prices.toml").write_text(prices, encoding="utf-8")
+    options = ("--rageval-batch", "--rageval-prices=prices.toml")
+    names = ["shard1.json", "shard2.json"]
+    for index, name in enumerate(names, 1):
+        suite.run_process(*options, f"--rageval-shard={index}/2", f"--rageval-report={name}")
+    assert merge(suite, *names, "--report=merged.json", "--report=merged.md") == 0
+    reports = [
+        json.loads((suite.path / name).read_text(encoding="utf-8")) for name in (*names, "merged.json")
+    ]
+    one, other, merged = (report["llm"] for report in reports)
+    check(suite.path / "merged.json")
+    assert merged["batches"].pop("cost_usd") == pytest.approx(len(server.asked) * (10 * 2 + 2 * 4) / 1e6)
+    assert merged["batches"] == {
+        "batches": len(server.batches),
+        "replies": len(server.asked),
+        "tokens_in": 10 * len(server.asked),
+        "tokens_out": 2 * len(server.asked),
+    }
+    assert one["batches"]["replies"] + other["batches"]["replies"] == len(server.asked)
+    assert (merged["live"], merged["cost_usd"]) == (0, 0.0)
+    assert f"came in {len(server.batches)} batches, " in (suite.path / "merged.md").read_text(
+        encoding="utf-8"
+    )
+    suite.run("--rageval-report=later.json")
+    assert "batches" not in json.loads((suite.path / "later.json").read_text(encoding="utf-8"))["llm"]
+
+
+@pytest.mark.slow
+def test_the_steps_of_a_shard(suite: Project, server: BatchServer) -> None:
+    """They write no report, and need none; the labels of people are in the batches of the first shard alone."""
+    labels = [
+        {"question": f"What is thing {n}?", "references": ["a"], "prediction": f"b{n}", "human": True}
+        for n in range(6)
+    ]
+    (suite.path / "labels.jsonl").write_text("\n".join(map(json.dumps, labels)), encoding="utf-8")
+    suite.test("@pytest.mark.rageval_calibration('labels.jsonl', min_accuracy=0.0)" + GATE)
+
+    def planned(*options: str) -> int:
+        found = re.search(r"\nin total\n +(?:≤ )?(\d+) ", str(suite.run("--rageval-plan", *options).stdout))
+        assert found is not None
+        return int(found[1])
+
+    labelled, plans = [], []
+    for shard in ("1/2", "2/2"):
+        here = (f"--rageval-shard={shard}", f"--rageval-cache-dir=cache-{shard[0]}")
+        plans.append(planned(*here))
+        asked = len(server.asked)
+        for step in ("submit", "status", "collect", "submit", "collect", "submit"):
+            assert suite.run(f"--rageval-batch={step}", *here).ret == 0
+        labelled.append(sum("What is thing" in str(body) for body in server.asked[asked:]))
+        suite.run(*here, f"--rageval-report={shard[0]}.json").assert_outcomes(passed=1)
+    assert labelled == [6, 0]
+    assert sum(plans) == planned()
+    assert not server.live
 
 
 OWN = """

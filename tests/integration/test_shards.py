@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -49,7 +50,8 @@ def test_nothing(rageval):
     assert rageval.retrieve("What is item-3?", k=1)
 """
 
-OF_ONE_RUN = ("started", "duration_s", "llm")
+OF_ONE_RUN = ("started", "duration_s", "llm", "merge")
+UPDATES = re.compile(r"(?m)accept this drop.*(\n  .*)?$")
 
 
 class Judging(Arena):
@@ -69,7 +71,13 @@ class Judging(Arena):
 def document(project: Project, name: str, *, times: bool = False) -> dict:
     """A report, without what differs between two equal runs; with `times` where the retriever says them."""
     found = json.loads((project.path / name).read_text(encoding="utf-8"))
+    for run in found.get("history", ()):
+        for key in ("time", *OF_ONE_RUN):
+            run.pop(key, None)
     for test in found["tests"]:
+        if "message" in test:
+            # A run and a merge have commands of their own.
+            test["message"] = UPDATES.sub("accept this drop", test["message"])
         # The first retrieval of each run is not timed.
         for key in ("timed", *(() if times else ("latency_p50", "latency_p95"))):
             test.get("retrieval", {}).pop(key, None)
@@ -134,6 +142,151 @@ def test_shards_are_one_run(
     assert json.dumps(document(project, "merged.json", times=True), indent=1) == json.dumps(whole, indent=1)
     assert {test["outcome"] for test in whole["tests"]} == {"failed", "passed"}
     assert "recall@3" in (project.path / "merged.md").read_text(encoding="utf-8")
+
+
+NUGGETS = [{"text": "It has a code", "vital": True}, {"text": "It is one of all things", "vital": False}]
+
+TIMED = """
+from pytest_rageval import Retrieval, Step
+
+@pytest.fixture(scope="session")
+def rageval_retriever():
+    def find(query, k):
+        found, n = search(query, k), int(query.split("item-")[1].rstrip("?"))
+        return Retrieval(found, steps=[Step(query, found[:1])] * (n % 3), seconds=n / 1000, cost=n / 100)
+    return find
+
+@pytest.fixture(scope="session")
+def rageval_reference_retriever():
+    return lambda query, k: Retrieval(search(query, k), seconds=0.005)
+"""
+
+
+class Panel:
+    """Replies of many forms, which depend on the item, the model and, with a temperature, on the call."""
+
+    def __init__(self, llm: LLMServer) -> None:
+        self._llm = llm
+
+    def __call__(self, prompt: str) -> str:
+        """Some cannot be read."""
+        body, n = self._llm.requests[-1], int((re.findall(r"item-(\d+)", prompt) or "0")[0])
+        judge = {"a": 1, "b": 2}.get(body["model"], 0)
+        call = len(self._llm.requests) if body["temperature"] else 0
+        found = clerk(prompt) != "no answer in the documents"
+        if prompt.startswith("Label each nugget"):
+            return (
+                "I cannot."
+                if n == 9
+                else json.dumps(["support" if found else "not_support", "partial_support"])
+            )
+        if prompt.startswith("Decide whether passages are enough"):
+            return "I do not know" if n == 13 else f"Verdict: {'yes' if found else 'no'}"
+        if "Rate how" in prompt:
+            return "well, well" if n == 4 else json.dumps({"explanation": "", "grade": 1 + n % 5})
+        if "Answer 1:\n" in prompt:
+            return f"<rating>{(n + judge) % 3}</rating>"
+        if "Answer to " in prompt:
+            return "yes" if (n + judge + call) % 3 else "no"
+        return "no answer in the documents" if call % 5 == 4 else clerk(prompt)
+
+
+KINDS = {
+    "arena, three judges": (
+        [
+            "'arena.win@1', min=0.5, max_drop=0.02",
+            "'arena.win_tie@1', min=0, by='topic'",
+            "'answer.correct@1', min=0.9",
+        ],
+        ["--rageval-both-orders", "--rageval-judge-model=a,b,c"],
+    ),
+    "nuggets": (
+        [
+            "'nuggets.coverage@2', min=0.9, max_drop=0.02",
+            "'nuggets.ndcg@2', min=0.6, by='topic'",
+            "'answer.nuggets@2', min=0.9",
+        ],
+        [],
+    ),
+    "context": (
+        [
+            "'sufficient@3', min=0.99",
+            "'answer.correct@3', min=0.9",
+            "'answer.em@3', max_drop=0.0",
+            "'llm_reteval@3', min=0",
+        ],
+        [],
+    ),
+    "repeats, votes": (
+        ["'answer.correct@1', min=0.99, max_drop=0.02", "'answer.em@1', min=0.5, draws=2, temperature=0.8"],
+        ["--rageval-repeat=3", "--rageval-judge-votes=3"],
+    ),
+    "ratings, drops": (
+        [
+            "'judged.correctness@1', min=4.9, max_drop=0.1",
+            "'recall@2', max_drop=0.02, cluster='topic'",
+            "'map@5', max_lost=1",
+        ],
+        [],
+    ),
+    "times": (["'latency.p50', max_ratio=1.5", "'latency.p95', max=0.01", "'retrieval.calls', max=1"], []),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_scores_of_each_kind_are_those_of_one_run(project: Project, llm: LLMServer, kind: str) -> None:
+    """Also those that some questions have not, with the history of both."""
+    marks, options = KINDS[kind]
+    llm.model = Panel(llm)
+    project.use(llm)
+    project.evalset(20, reference="That is a long story.", nuggets=NUGGETS)
+    conftest = project.path / "conftest.py"
+    conftest.write_text(conftest.read_text(encoding="utf-8") + TIMED, encoding="utf-8")
+    project.test(
+        "".join(f"@pytest.mark.rageval_threshold({mark})\n" for mark in marks) + "def test_gate(): pass\n"
+    )
+    options = [*options, "--rageval-max-unscored=0.5"]
+    project.run("--rageval-update-baseline", *options)
+    project.lose(2, 3, 5, 7, 11)
+    project.run("--rageval-report=whole.json", "--rageval-history=one.jsonl", *options)
+    names = shards(project, 2, *options)
+    assert merge(project, *names, "--report=merged.json", "--history=other.jsonl") == 1
+    whole = document(project, "whole.json", times=True)
+    assert json.dumps(document(project, "merged.json", times=True), indent=1) == json.dumps(whole, indent=1)
+    assert {score["spec"] for score in whole["tests"][0]["scores"]} == {mark.split("'")[1] for mark in marks}
+    assert "shard 1/2" not in str(whole)
+
+
+@pytest.mark.slow
+def test_the_agreement_of_the_judge_alone_is_judged_after_the_merge(project: Project, llm: LLMServer) -> None:
+    """Of a test without an eval set, too."""
+    llm.model = lambda _prompt: "yes"
+    project.use(llm)
+    labels = [
+        {"question": f"What is {n}?", "references": ["tiny"], "prediction": "tiny", "human": n < 6}
+        for n in range(12)
+    ]
+    (project.path / "labels.jsonl").write_text("\n".join(map(json.dumps, labels)), encoding="utf-8")
+    mark = "@pytest.mark.rageval_calibration('labels.jsonl', min_accuracy={})\n"
+    project.pytester.makepyfile(
+        test_judge=f"import pytest\n{mark.format(0.9)}def test_judge(): pass\n{mark.format(0.1)}def test_low(): pass\n"
+    )
+    project.run("--rageval-report=whole.json")
+    assert merge(project, *shards(project, 2), "--report=merged.json") == 1
+    whole = document(project, "whole.json")
+    assert document(project, "merged.json") == whole
+    assert [test["outcome"] for test in whole["tests"]] == ["failed", "passed"]
+    assert len(llm.requests) == 12
+
+
+@pytest.mark.slow
+def test_what_all_shards_say_is_said_once(project: Project) -> None:
+    """An error of the test, which no shard has alone."""
+    project.test("@pytest.mark.rageval_threshold('recal@1', min=0.1)\ndef test_gate(): pass\n")
+    project.run("--rageval-report=whole.json")
+    assert merge(project, *shards(project, 2), "--report=merged.json") == 1
+    assert document(project, "merged.json") == document(project, "whole.json")
 
 
 GATE = """

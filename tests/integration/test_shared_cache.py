@@ -247,7 +247,7 @@ def test_the_password_is_printed_nowhere(project, llm, monkeypatch, capfd, what)
         if what in {"right", "away"}:
             result.assert_outcomes(passed=1)
         elif what == "wrong":
-            assert "cannot be used: AuthenticationError" in printed
+            assert "refuses the user or password: invalid username-password pair" in printed
         else:
             assert re.search("RAGEVAL_CACHE_URL|--rageval-cache", printed)
         if what in {"right", "wrong"}:
@@ -315,8 +315,8 @@ def test_damage_is_found_and_deleted(redis, capsys):
     assert _cache(capsys, "verify", "--cache", url)[0] == 0
 
 
-def test_a_store_of_another_plugin(project, llm):
-    """It is named by the scheme that the plugin adds."""
+def test_a_store_of_another_plugin(project, llm, monkeypatch, capsys):
+    """It is named by the scheme that the plugin adds, in runs and in commands."""
     project.use(llm)
     project.test(SCORE)
     source = (project.path / "conftest.py").read_text(encoding="utf-8")
@@ -335,6 +335,14 @@ def pytest_rageval_register(registry):
             f"--rageval-cache=team://{project.path}/shared", f"--rageval-cache-dir={folder}"
         ).assert_outcomes(passed=1)
     assert len(llm.requests) == 4
+    monkeypatch.chdir(project.path)
+    at = ("--cache", f"team://{project.path}/shared")
+    capsys.readouterr()
+    status, out, _ = _cache(capsys, "verify", *at)
+    assert (status, out.endswith("/shared: 4 good replies, 0 damaged entries\n")) == (0, True)
+    assert _cache(capsys, "export", "tape.jsonl", *at)[:2] == (0, "tape.jsonl: 4 replies written\n")
+    status, _, said = _cache(capsys, "info", "--cache", "teem://x")
+    assert (status, "Did you mean team?" in said) == (2, True)
     result = project.run("--rageval-cache=teem://x")
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(

@@ -70,6 +70,60 @@ def test_what_cannot_be_used_ends_with_2(
     assert why in capsys.readouterr().err
 
 
+def test_a_drop_is_accepted_and_a_gain_kept_by_a_merge(
+    shards: Callable[..., list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The command is printed whole, and does it; in the report for the pull request, too."""
+    lost = range(7)
+    assert merge(*shards(*lost), "--report", "rageval.md") == 1
+    command = "rageval merge 1-2.json 2-2.json --update-baseline"
+    assert f"accept this drop and all other changes: {command}" in capsys.readouterr().out
+    assert f"Accept the drop and all other changes with `{command}`" in Path("rageval.md").read_text(
+        encoding="utf-8"
+    )
+    assert main(command.split()[1:]) == 0
+    capsys.readouterr()
+    for name in shards():
+        Path(name).rename(f"shard{name[0]}.json")
+    assert (
+        merge("shard1.json", "shard2.json", "--report", "shard-all.md", "--baseline", "rageval_baseline.json")
+        == 0
+    )
+    command = "rageval merge shard*.json --baseline rageval_baseline.json --update-baseline"
+    assert (
+        f"{NODEID}: recall@1 gained 0.350, which is significant; lock it in: {command}"
+        in capsys.readouterr().out
+    )
+    Path("shard10.json").touch()
+    assert merge("shard1.json", "shard2.json") == 0
+    assert "lock it in: rageval merge shard1.json shard2.json --update-baseline" in capsys.readouterr().out
+
+
+def test_a_drop_below_a_bound_needs_new_reports(
+    shards: Callable[..., list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The bounds of a test are in them."""
+    names = shards(*range(7))
+    for name in names:
+        text = Path(name).read_text(encoding="utf-8")
+        Path(name).write_text(
+            text.replace('"max_drop": 0.02}', '"max_drop": 0.02, "min": 0.9}'), encoding="utf-8"
+        )
+    assert merge(*names) == 1
+    assert "change min or max in the test, run the shards again, then\n  " in capsys.readouterr().out
+
+
+def test_options_may_be_named_as_in_tests(
+    shards: Callable[..., list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Messages use these names."""
+    assert merge(*shards(0, 1, 2, 3), "--rageval-report=out.md", "--rageval-history=h.jsonl") == 1
+    assert Path("out.md").exists()
+    assert Path("h.jsonl").exists()
+    assert merge("1-2.json", "2-2.json", "--rageval-update-baseline=force") == 0
+    assert "1.000 → 0.800" in capsys.readouterr().out
+
+
 def test_the_joined_run_is_a_line_of_the_history(
     shards: Callable[..., list[str]], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import sqlite3
+import subprocess
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from pathlib import Path
@@ -685,3 +686,48 @@ def test_a_line_without_an_outline_is_found_by_its_key(door: Through, tmp_path: 
     replies = _asked(through, RemoteServer(HERE), request, replace(request, base_url=THERE))
     assert replies[0].text == "recorded"
     assert isinstance(replies[1], MissingReplyError)
+
+
+HOLDER = """
+import pathlib, sqlite3, sys, time
+
+def wait_for(name):
+    while not (folder / name).exists():
+        time.sleep(0.005)
+
+folder = pathlib.Path(sys.argv[1])
+wait_for("go")
+connection = sqlite3.connect(sys.argv[2], isolation_level=None)
+connection.execute("BEGIN IMMEDIATE")
+print("held", flush=True)
+wait_for("end")
+connection.execute("ROLLBACK")
+"""
+
+
+def test_a_transaction_of_another_process_stalls_no_request(
+    door: Through, tmp_path: Path, start: Callable[..., "subprocess.Popen[str]"]
+) -> None:
+    """It is waited for in the store's thread: the loop reads the answers that come, and they are kept then."""
+    holder = start(HOLDER, tmp_path, tmp_path / "cache" / FILE)
+    gateway = door()
+    with ScriptedServer(_echo) as server:
+        server.together = 99
+
+        async def main() -> list[Reply]:
+            asking = [asyncio.create_task(gateway.ask(_at(server), _request(n))) for n in range(4)]
+            await until(lambda: server.in_flight == len(asking))
+            (tmp_path / "go").touch()
+            assert holder.stdout is not None
+            assert await asyncio.to_thread(holder.stdout.readline) == "held\n"
+            server.together = len(asking)
+            await until(lambda: server.in_flight == 0)
+            for _ in range(50):
+                await asyncio.sleep(0.01)
+            # What is not kept is not handed out: another process might pay for it again.
+            assert not any(task.done() for task in asking)
+            (tmp_path / "end").touch()
+            return await asyncio.gather(*asking)
+
+        assert [reply.text for reply in _run(gateway, main())] == [f"to {n}" for n in range(4)]
+        assert len(server.requests) == 4

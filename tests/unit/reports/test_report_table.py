@@ -163,6 +163,21 @@ def test_what_was_asked_of_models(changes: dict[str, int], line: str) -> None:
     assert usage_lines(usage_entry(replace(USAGE, **changes))) == [line]
 
 
+@pytest.mark.parametrize(
+    ("unpriced", "line", "cost"),
+    [
+        (0, "3 replies came in 1 batch, 30 tokens in, 6 out, 0.0020 USD", 0.002),
+        (1, "3 replies came in 1 batch, 30 tokens in, 6 out, price not known", None),
+    ],
+)
+def test_what_came_in_batches_has_its_own_line(unpriced: int, line: str, cost: float | None) -> None:
+    """The replies count as cached: the run itself paid nothing for them."""
+    numbers = {"batches": 1, "replies": 3, "tokens_in": 30, "tokens_out": 6, "cost_usd": 0.002}
+    entry = usage_entry(replace(USAGE, batches=Counter(numbers | {"unpriced": unpriced})))
+    assert usage_lines(entry) == ["4 replies: 4 cached, 0 live", line]
+    assert entry["batches"] == numbers | {"cost_usd": cost}
+
+
 def test_what_a_reader_should_know_has_a_line_each() -> None:
     """Replies that were cut, and remarks with their count, the most frequent first, whichever came up first."""
     remarks = {"n refuses seed: asked without": 1, "m refuses seed: asked without": 1, "other": 2}
