@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from pytest_rageval.stats.agreement import Tally
 
-__all__ = ["HIGHEST", "LOWEST", "PART", "Comparator", "Judge", "Rating", "add_tally", "with_tally"]
+__all__ = ["HIGHEST", "LOWEST", "PART", "Comparator", "Judge", "Rating", "Verdict", "add_tally", "with_tally"]
 
 T = TypeVar("T")
 
@@ -33,6 +33,18 @@ class Rating(NamedTuple):
     """
 
     grade: float
+    explanation: str = ""
+
+
+class Verdict(NamedTuple):
+    """A judge's verdict with its reasons.
+
+    Attributes:
+        value: 1.0 for yes, 0.0 for no; another number in [0, 1] where the user's judge grades.
+        explanation: empty where the judge gives none.
+    """
+
+    value: float
     explanation: str = ""
 
 
@@ -67,8 +79,11 @@ class Judge(Comparator, Protocol):
     async def relevant(self, question: str, passage: str) -> float:
         """Return 1.0 where the passage helps to answer the question, 0.0 where not."""
 
-    async def sufficient(self, question: str, passages: Sequence[str]) -> float:
-        """Return 1.0 where the passages together, best first, are enough to answer the question, 0.0 where not."""
+    async def sufficient(self, question: str, passages: Sequence[str]) -> Verdict:
+        """Return 1.0 where the passages together, best first, are enough to answer the question, 0.0 where not.
+
+        With the reasons.
+        """
 
     async def prefer(self, question: str, first: str, second: str) -> int:
         """Return which of two long answers is better: 1 the first, 2 the second, 0 neither."""

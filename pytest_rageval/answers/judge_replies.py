@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from pytest_rageval.answers.judge_protocol import HIGHEST, LOWEST, PART, Rating
+from pytest_rageval.answers.judge_protocol import HIGHEST, LOWEST, PART, Rating, Verdict
 from pytest_rageval.errors import Unscored
 from pytest_rageval.late import late_pattern
 from pytest_rageval.model import Nugget
@@ -23,6 +23,7 @@ __all__ = [
     "parse_nuggets",
     "parse_preference",
     "parse_rating",
+    "parse_reasoned",
     "parse_support",
     "parse_yes_no",
     "unread",
@@ -114,6 +115,17 @@ class _Wording:
         verdicts = self._verdicts(reply) or self._rephrased(reply)
         return verdicts.pop() if len(verdicts) == 1 else None
 
+    def beside(self, reply: str) -> str:
+        """Return the text of a reply, or of its JSON object, without the lines that are a verdict alone."""
+        found = json_object(reply)
+        texts = [reply] if found is None else [text for text in found.values() if isinstance(text, str)]
+        lines = [line for text in texts for line in text.splitlines()]
+        return " ".join(" ".join(line for line in lines if not self._is_whole(line)).split())
+
+    def _is_whole(self, line: str) -> bool:
+        found = self._value.match(line)
+        return found is not None and not line[found.end(1) :].strip(_CLOSING)
+
     def _verdicts(self, reply: str) -> set[str]:
         stated = self._in_json(json_object(reply))
         first, labelled = self._first.match(reply), list(self._labelled.finditer(reply))
@@ -184,6 +196,15 @@ def parse_yes_no(reply: str) -> float:
     (1.0, 0.0)
     """
     return float(_verdict(_YES_NO.stated(reply), "neither yes nor no", reply) == "yes")
+
+
+def parse_reasoned(reply: str) -> Verdict:
+    r"""Read a reply that states yes or no (`parse_yes_no`), with its reasons on one line; otherwise raise Unscored.
+
+    >>> parse_reasoned("No passage names the year.\nVerdict: no")
+    Verdict(value=0.0, explanation='No passage names the year.')
+    """
+    return Verdict(parse_yes_no(reply), _YES_NO.beside(reply))
 
 
 def parse_grade(reply: str) -> float:

@@ -10,13 +10,14 @@ from functools import cached_property, partial
 from statistics import median, median_low
 from typing import Any, Final, NamedTuple, TypeVar
 
-from pytest_rageval.answers.judge_protocol import Rating, add_tally
+from pytest_rageval.answers.judge_protocol import Rating, Verdict, add_tally
 from pytest_rageval.answers.judge_replies import (
     RATING_FORMAT,
     parse_grade,
     parse_nuggets,
     parse_preference,
     parse_rating,
+    parse_reasoned,
     parse_support,
     parse_yes_no,
     unread,
@@ -166,10 +167,19 @@ class LLMJudge:
         texts = {"question": question, "passage": passage}
         return await self._verdict(parse_yes_no, majority, self.prompts.relevance, texts)
 
-    async def sufficient(self, question: str, passages: Sequence[str]) -> float:
-        """Return 1.0 for yes, 0.0 for no; unscored as in `compare`."""
+    async def sufficient(self, question: str, passages: Sequence[str]) -> Verdict:
+        """Return 1.0 for yes, 0.0 for no, with the reasons; unscored as in `compare`.
+
+        Of several votes the reasons are those of the first one that agrees with most.
+        """
         texts: dict[str, str | list[str]] = {"question": question, "passages": list(passages)}
-        return await self._verdict(parse_yes_no, majority, self.prompts.sufficiency, texts)
+        prompt = self.prompts.sufficiency(question, passages)
+        parts = Parts(lambda: _parts(self.prompts.sufficiency, texts))
+
+        async def vote(ballot: Ballot) -> Verdict:
+            return parse_reasoned(await self._answer(self._request(prompt, parts, ballot)))
+
+        return Verdict(*await self._explained(prompt, vote, majority))
 
     async def support(self, question: str, nuggets: Sequence[str], passage: str) -> tuple[float, ...]:
         """Return the labels of the nuggets; unscored where the reply is no list of one label for each.
@@ -221,16 +231,11 @@ class LLMJudge:
                 "held against": "\n".join(against),
             }
         )
-        votes: dict[Ballot, Rating] = {}
 
-        async def vote(ballot: Ballot) -> float:
-            request = self._request(prompt, parts, ballot, response_format=RATING_FORMAT)
-            votes[ballot] = await self._rating(request)
-            return votes[ballot].grade
+        async def vote(ballot: Ballot) -> Rating:
+            return await self._rating(self._request(prompt, parts, ballot, response_format=RATING_FORMAT))
 
-        grade = await self.poll.verdict(prompt, self._models, vote, median)
-        nearest = min(sorted(votes), key=lambda ballot: abs(votes[ballot].grade - grade))
-        return Rating(grade, votes[nearest].explanation)
+        return Rating(*await self._explained(prompt, vote, median))
 
     @property
     def model_names(self) -> frozenset[str]:
@@ -280,6 +285,23 @@ class LLMJudge:
             return read(await self._answer(self._request(prompt, parts, ballot)))
 
         return await self.poll.verdict(prompt, self._models, vote, settle)
+
+    async def _explained(
+        self,
+        prompt: str,
+        vote: Callable[[Ballot], Awaitable[tuple[float, str]]],
+        settle: Callable[[Sequence[float]], float],
+    ) -> tuple[float, str]:
+        """Settle on votes that are explained; the explanation is that of the first vote nearest to the verdict."""
+        votes: dict[Ballot, tuple[float, str]] = {}
+
+        async def value(ballot: Ballot) -> float:
+            votes[ballot] = await vote(ballot)
+            return votes[ballot][0]
+
+        settled = await self.poll.verdict(prompt, self._models, value, settle)
+        nearest = min(sorted(votes), key=lambda ballot: abs(votes[ballot][0] - settled))
+        return settled, votes[nearest][1]
 
     async def _rating(self, request: Request) -> Rating:
         """Read a rating, and ask once more where the reply is not one. A plan counts both requests."""

@@ -6,7 +6,7 @@ from functools import partial
 from operator import index
 from typing import Any, Final, cast
 
-from pytest_rageval.answers.judge_protocol import HIGHEST, LOWEST, Judge, Rating
+from pytest_rageval.answers.judge_protocol import HIGHEST, LOWEST, Judge, Rating, Verdict
 from pytest_rageval.answers.judge_replies import LABELS
 from pytest_rageval.errors import CallableError, Unscored
 from pytest_rageval.event_loop import PrivateLoop
@@ -33,7 +33,10 @@ OPTIONAL_METHODS: Final[Mapping[str, tuple[str, str]]] = {
         'relevant(question, passage), which the scores relevance.* and udcg need, and the keyword relevant="judge"',
         "True or False",
     ),
-    "sufficient": ("sufficient(question, passages), which the score sufficient needs", "True or False"),
+    "sufficient": (
+        "sufficient(question, passages), which the score sufficient needs",
+        "True or False, and perhaps why",
+    ),
     "prefer": (
         "prefer(question, first, second), which the scores arena.* need",
         "1 or 2 for the better answer, 0 for neither",
@@ -103,7 +106,7 @@ class UserJudge:
     Each method is sync or async, takes the arguments of `Judge` (and the messages before the question, if it has a
     parameter `history`), and returns None for "no verdict", otherwise
 
-    - `compare` and `relevant`: a bool, or a number in [0, 1];
+    - `compare` and `relevant`: a bool, or a number in [0, 1]; `sufficient` too, or (verdict, explanation);
     - `grade`: a number in [0, 1], from nothing of a reference to all of it. Numbers from 2 to 5 are errors: a 1 could
       then be the best or the worst grade;
     - `prefer`: 1 or 2 for the better answer, 0 for neither;
@@ -133,9 +136,9 @@ class UserJudge:
         """Call the user's `relevant`."""
         return cast("float", await self._call("relevant", question, passage))
 
-    async def sufficient(self, question: str, passages: Sequence[str]) -> float:
+    async def sufficient(self, question: str, passages: Sequence[str]) -> Verdict:
         """Call the user's `sufficient`."""
-        return cast("float", await self._call("sufficient", question, list(passages)))
+        return cast("Verdict", await self._call("sufficient", question, list(passages)))
 
     async def prefer(self, question: str, first: str, second: str) -> int:
         """Call the user's `prefer`."""
@@ -199,6 +202,23 @@ def _read_share(verdict: object, allowed: str) -> float:
     return score
 
 
+def _read_verdict(verdict: object) -> Verdict:
+    value, explanation = _with_explanation(_not_none(verdict))
+    share = as_share(_not_none(value))
+    if share is None or not isinstance(explanation, str):
+        allowed = "Return True or False, a number between 0 and 1, (one of these, explanation), or None for no verdict."
+        raise _unusable(verdict, allowed)
+    return Verdict(share, explanation)
+
+
+def _with_explanation(returned: object) -> tuple[object, object]:
+    """The two of a pair; what is no pair has no explanation."""
+    if isinstance(returned, tuple | list) and len(returned) == 2:  # noqa: PLR2004 - a pair
+        value, explanation = returned
+        return value, explanation
+    return returned, ""
+
+
 def _read_preference(preference: object) -> int:
     preference = _not_none(preference)
     # True equals 1, but is ambiguous as a preference.
@@ -213,8 +233,7 @@ def _read_preference(preference: object) -> int:
 
 def _read_rating(rating: object) -> Rating:
     rating = _not_none(rating, "rating")
-    is_pair = isinstance(rating, tuple | list) and len(rating) == len(Rating._fields)
-    grade, explanation = cast("tuple[object, object]", rating) if is_pair else (rating, "")
+    grade, explanation = _with_explanation(rating)
     # True is a number, but no grade: it would be the worst.
     score = None if isinstance(grade, bool) else as_number(grade)
     if score is None or not LOWEST <= score <= HIGHEST or not isinstance(explanation, str):
@@ -243,7 +262,7 @@ READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "compare": partial(_read_share, allowed=YES_OR_NUMBER),
     "grade": partial(_read_share, allowed=SHARE),
     "relevant": partial(_read_share, allowed=YES_OR_NUMBER),
-    "sufficient": partial(_read_share, allowed=YES_OR_NUMBER),
+    "sufficient": _read_verdict,
     "prefer": _read_preference,
     "rate": _read_rating,
     "support": _read_labels,

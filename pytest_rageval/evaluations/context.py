@@ -446,13 +446,13 @@ class Pipeline:
         self.judged[question, passage.text] = verdict
         return verdict
 
-    async def sufficient(self, question: str, passages: Sequence[Document]) -> float:
-        """How far the judge finds passages enough to answer a question, in [0, 1]."""
+    async def sufficient(self, question: str, passages: Sequence[Document]) -> judges.Verdict:
+        """How far the judge finds passages enough to answer a question, in [0, 1], and why."""
         texts = texts_of(passages)
         verdict = await self._verdict(
             ("sufficient", question, texts), lambda: self.judge.sufficient(question, texts)
         )
-        self.judged[question, "sufficient", *texts] = verdict
+        self.judged[question, "sufficient", *texts] = verdict.value
         return verdict
 
     async def supported(self, question: str, nuggets: Sequence[str], text: str) -> Sequence[float]:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from pytest_rageval.answers.abstention import abstains
+from pytest_rageval.answers.judge_protocol import Verdict
 from pytest_rageval.evaluations.context import Pipeline, Terms
 from pytest_rageval.evaluations.scoring import ScoreDef, each_example
 from pytest_rageval.measures.gold_matching import SHARE, GoldMatch
@@ -30,8 +31,10 @@ async def evaluate_sufficient(run: Pipeline, example: Example, terms: Terms) -> 
     judge is asked.
     """
     ranking = await run.readable(example, terms.k)
-    verdict = await run.sufficient(example.asked, ranking.documents) if ranking else 0.0
-    return verdict, Evidence(ranking)
+    verdict = Verdict(0.0, "Nothing was retrieved.")
+    if ranking:
+        verdict = await run.sufficient(example.asked, ranking.documents)
+    return verdict.value, Evidence(ranking, explanation=verdict.explanation)
 
 
 def strata(context: Iterable[Outcome], answers: Iterable[Outcome]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from pytest_rageval.answers.comparators import CanonicalComparator
-from pytest_rageval.answers.judge_protocol import Rating
+from pytest_rageval.answers.judge_protocol import Rating, Verdict
 from pytest_rageval.config import EMBEDDED, ServerSettings, Settings
 from pytest_rageval.errors import InputError
 from pytest_rageval.model import Document, Nugget
@@ -244,7 +244,7 @@ class DefaultJudge:
         judge = self._model("Whether a passage is relevant", remedy)
         return await judge.relevant(question, passage)
 
-    async def sufficient(self, question: str, passages: Sequence[str]) -> float:
+    async def sufficient(self, question: str, passages: Sequence[str]) -> Verdict:
         """Whether passages are enough to answer a question."""
         judge = self._model("Whether passages are enough for an answer", "leave out the score sufficient")
         return await judge.sufficient(question, passages)

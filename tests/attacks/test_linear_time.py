@@ -187,6 +187,7 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "overlap.bleu": lambda said: overlap.bleu(said, [f"{said} x"]),
     "overlap.meteor": lambda said: overlap.meteor(said, [f"{said} x"]),
     "judge_replies.parse_yes_no": _quietly(judge_replies.parse_yes_no),
+    "judge_replies.parse_reasoned": _quietly(lambda said: judge_replies.parse_reasoned(f"{said}\nyes")),
     "judge_replies.parse_yes_no, after yes": _quietly(lambda said: judge_replies.parse_yes_no(f"yes{said}")),
     "judge_replies.parse_grade": _quietly(judge_replies.parse_grade),
     "judge_replies.parse_grade, after a grade": _quietly(lambda said: judge_replies.parse_grade(f"3{said}")),

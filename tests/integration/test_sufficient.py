@@ -41,6 +41,20 @@ def judged(project, llm):
     project.ini(rageval_model="m1", rageval_judge_model="m2")
 
 
+def test_a_failure_shows_why_the_context_is_not_enough(project, llm):
+    """In the terminal, in the page and in the JSON report."""
+    judged(project, llm)
+    project.lose(3)
+    project.test(gate("sufficient@3").replace("min=0", "min=1"))
+    result, test = report(project, "-v", "--rageval-report=r.html")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["1 of 4 questions is below 1:", "  q3 *", "*judge*A code is needed."])
+    (score,) = test["scores"]
+    assert {example["explanation"] for example in score["examples"]} == {"A code is needed."}
+    assert [question["judge"] for question in score["questions"]["listed"]] == ["A code is needed."]
+    assert "A code is needed." in (project.path / "r.html").read_text(encoding="utf-8")
+
+
 def test_questions_alone_are_an_eval_set(project, llm):
     """One request a question; the retriever misses the passage of q3."""
     judged(project, llm)

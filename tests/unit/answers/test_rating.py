@@ -155,6 +155,14 @@ def test_of_several_votes_the_median_counts(replies: tuple[str, ...], rating: Ra
     assert _rate(_Door(*replies), votes=3) == rating
 
 
+def test_of_several_votes_on_a_context_the_first_of_most_gives_the_reasons() -> None:
+    """Those of the minority would contradict the verdict."""
+    judge = _judge(
+        _Door("All is there.\nVerdict: yes", "A year.\nVerdict: no", "A date.\nVerdict: no"), votes=3
+    )
+    assert asyncio.run(judge.sufficient("When?", ["it was early"])) == (0.0, "A year.")
+
+
 @pytest.mark.parametrize("criterion", CRITERIA)
 def test_each_criterion_has_its_prompt_and_its_identity(criterion: str) -> None:
     """What is rated and what it is held against are in it, with five anchors; what a rating depends on says so."""

@@ -60,6 +60,28 @@ def test_anything_else_is_an_error(loop: PrivateLoop, returned: object) -> None:
     assert "Return True or False, a number between 0 and 1, or None" in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("returned", "verdict"),
+    [(False, (0.0, "")), ((True, "All is there."), (1.0, "All is there.")), ([0.5, "Half."], (0.5, "Half."))],
+)
+def test_a_verdict_on_a_context_may_be_explained(
+    loop: PrivateLoop, returned: object, verdict: object
+) -> None:
+    """A verdict alone has no explanation."""
+    judge = adapt_judge(SimpleNamespace(compare=print, sufficient=lambda *_: returned), loop)
+    assert loop.run(judge.sufficient("How far?", ["5 km"])) == verdict
+
+
+@pytest.mark.parametrize("returned", ["yes", (True, 1), (2, "why"), ("why", True), (True, "why", "more")])
+def test_any_other_verdict_on_a_context_is_an_error(loop: PrivateLoop, returned: object) -> None:
+    """It names the pair too."""
+    judge = adapt_judge(SimpleNamespace(compare=print, sufficient=lambda *_: returned), loop)
+    with pytest.raises(CallableError) as caught:
+        loop.run(judge.sufficient("How far?", ["5 km"]))
+    assert f"rageval_judge.sufficient returned {returned!r} for 'How far?'" in str(caught.value)
+    assert "(one of these, explanation), or None" in str(caught.value)
+
+
 def test_what_the_judge_raises_is_told_with_the_question(loop: PrivateLoop) -> None:
     """The user's exception is the cause."""
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from pytest_rageval.answers.judge_protocol import Rating
+from pytest_rageval.answers.judge_protocol import Rating, Verdict
 from pytest_rageval.evaluations.context import Pipeline, ScoreRequest
 from pytest_rageval.evaluations.registry import resolve
 from pytest_rageval.event_loop import PrivateLoop
@@ -105,14 +105,14 @@ class World:
         self.asked["relevant", question, passage] += 1
         return self.relevance.get(passage, 0.0)
 
-    async def sufficient(self, question: str, passages: Sequence[str]) -> float:
+    async def sufficient(self, question: str, passages: Sequence[str]) -> Verdict:
         """The judge of what was shown."""
         shown = "|".join(passages)
         self.asked["sufficient", question, shown] += 1
         verdict = self.enough.get(shown, 0.0)
         if isinstance(verdict, Exception):
             raise verdict
-        return verdict
+        return Verdict(verdict, f"It reads {shown}.")
 
     async def rate(
         self, criterion: str, question: str, rated: Sequence[str], against: Sequence[str]

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_rageval.answers.judge_replies import parse_yes_no
+from pytest_rageval.answers.judge_replies import parse_reasoned, parse_yes_no
 from pytest_rageval.errors import Unscored
 from pytest_rageval.evaluations.sufficiency import blamed, strata
 from pytest_rageval.model import Document, Ranking
@@ -19,6 +19,16 @@ def test_the_first_k_passages_are_judged_together(world, example):
     asked = example("q")
     assert [world.evaluate(f"sufficient@{k}", asked)[0].value for k in (1, 2, 3)] == [0.0, 1.0, 0.0]
     assert (world.asked_of("sufficient"), world.asked_of("generate")) == (3, 0)
+
+
+def test_the_reasons_are_kept_with_the_verdict(world, example):
+    """As the explanation of the score."""
+    world.rankings["q"] = ["part one"]
+    asked = example("q")
+    (said,) = world.evaluate("sufficient@1", asked)
+    assert said.evidence.explanation == "It reads part one."
+    (nothing,) = world.evaluate("sufficient@1", example("other"))
+    assert nothing.evidence.explanation == "Nothing was retrieved."
 
 
 def test_an_empty_ranking_is_insufficient_and_nobody_is_asked(world, example):
@@ -55,6 +65,25 @@ def test_the_prompt_has_the_question_and_the_numbered_passages():
 def test_a_verdict_after_reasons_is_read(reply, verdict):
     """Also where the reasons begin with "no", and where the reply is JSON."""
     assert parse_yes_no(reply) == verdict
+
+
+@pytest.mark.parametrize(
+    ("reply", "reasons"),
+    [
+        (
+            "The seat is needed.\n Passage 1 names it.\n\n**Verdict: yes**",
+            "The seat is needed. Passage 1 names it.",
+        ),
+        ("Verdict: no\nNo passage names the seat.", "No passage names the seat."),
+        ("No: the seat is missing.", "No: the seat is missing."),
+        ('{"explanation": "It is there.", "sufficient": true}', "It is there."),
+        ('{"reasons": "It is there.", "verdict": "yes"}', "It is there."),
+        ("yes", ""),
+    ],
+)
+def test_its_reasons_are_the_rest_of_the_reply(reply, reasons):
+    """Without the verdict, on one line; none where there is only a verdict."""
+    assert parse_reasoned(reply).explanation == reasons
 
 
 CORRECT, WRONG, ABSTAINED = (1.0, "Tulsa"), (0.0, "Boston"), (0.0, "no answer in the documents")
