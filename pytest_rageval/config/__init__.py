@@ -1,7 +1,10 @@
 """The options of a run and their precedence.
 
-`options` has the table of options, `models` what else is said of the two models, `destinations` where reports go,
-`settings` the resolved values.
+- `options`: the table of options, for the command line, the ini file and the documentation.
+- `settings`: the resolved values of a run.
+- `models`: settings of generator and judge, also from `pyproject.toml`.
+- `presets`: the settings of published papers, by name.
+- `destinations`: where reports go.
 """
 
 from collections.abc import Collection, Iterator, Mapping

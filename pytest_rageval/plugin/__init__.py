@@ -1,8 +1,12 @@
 """The pytest plugin: options, markers, fixtures and hooks. It adapts pytest to `session`, which does the work.
 
-pytest imports it in every run of every project that has it installed: heavy imports wait for a marked test.
-`fixtures` has the fixtures, `runner` the hooks of tests, `rageval_fixture` the object that tests receive,
-`batches` the hooks of runs in batches, `artifacts` the files of a run, `summary` its table and reports.
+pytest imports this module in every run of every project that has the plugin installed. So it imports the rest only
+when a run has a marked test.
+
+- `runner`: the hooks of marked tests. `fixtures`: the fixtures, and checks of markers.
+- `rageval_fixture`: the object that tests receive as `rageval`.
+- `summary`, `terminal`, `progress`, `annotations`: output.
+- `artifacts`: the files that a run writes. `batches`: the hooks of runs in batches.
 """
 
 import os

@@ -1,7 +1,11 @@
-"""Retrievers: the user's own, adapted and called query by query, and those of this package.
+"""Retrievers: calls of the user's own retriever, and retrievers to compare it with.
 
-`adapters` makes a callable of every known shape of retriever, and `documents` reads what it returns. `bm25`, `dense`
-and `llm_baselines` are baselines; `trec_run` replays a recorded run.
+- `Retriever` (here): calls the retriever under test and reads what it returns.
+- `adapters`: makes a callable of each supported kind of retriever. `documents`: reads the returned items.
+- `batches`: groups questions for retrievers that take many at once.
+- `executor`, `worker`: run a retriever in other processes.
+- `bm25`, `dense`, `llm_baselines`: baselines.
+- `trec_run`, `run_file`, `trace_run`: replay recorded rankings.
 """
 
 from collections import Counter

@@ -1,4 +1,7 @@
-"""Adapters from retrievers of every known shape to a `Search`; no framework is imported before one is met."""
+"""Adapters: make a `Search` of each supported kind of retriever.
+
+A framework's adapter is imported only for a retriever of that framework.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
