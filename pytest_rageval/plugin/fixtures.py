@@ -101,7 +101,7 @@ def rageval_client() -> object:
 
 @pytest.fixture(scope="session")
 def rageval_generator(pytestconfig: pytest.Config, rageval_prompts: object, rageval_client: object) -> object:
-    """The generator: a callable (question, passages) -> str, sync or async. Default: the model in force."""
+    """The generator: a callable (question, passages) -> str, sync or async. Default: the configured model."""
     from pytest_rageval.session.models import DefaultGenerator  # noqa: PLC0415 - marked tests alone need it
 
     models = GatePlugin.of(pytestconfig).models_of(rageval_client)
@@ -119,7 +119,7 @@ def rageval_judge(pytestconfig: pytest.Config, rageval_prompts: object, rageval_
 
 @pytest.fixture(scope="session")
 def rageval_llm(pytestconfig: pytest.Config, rageval_prompts: object, rageval_client: object) -> "LLM":
-    """The model in force, for your own code: complete(messages), acomplete(messages), cached(function)."""
+    """The configured model, for your own code: complete(messages), acomplete(messages), cached(function)."""
     gate = GatePlugin.of(pytestconfig)
     return gate.session.llm_of(gate.models_of(rageval_client), checked_prompts(rageval_prompts))
 

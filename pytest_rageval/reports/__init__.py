@@ -24,7 +24,7 @@ __all__ = ["KINDS", "deliver", "json_report"]
 
 
 def json_report(document: Mapping[str, Any]) -> Iterator[str]:
-    """The document in parts, with one value a line, so that reports can be compared; letters are not escaped."""
+    """The document in parts, with one value per line, so that reports can be compared; letters are not escaped."""
     encoder = json.JSONEncoder(ensure_ascii=False, indent=1, allow_nan=False)
     tokens = encoder.iterencode(document)
     while part := "".join(islice(tokens, TOKENS)):
