@@ -64,9 +64,9 @@ class RetrieverFactory:
 
 
 def search_of(retriever: object, adapters: Sequence[Adapter], name: str) -> Search:
-    """Return the search of a retriever, or of what its factory makes, by the first adapter that recognises it.
+    """Return the `Search` of a retriever or of a factory's retriever, from the first adapter that recognises it.
 
-    CallableError if none does, the adapter cannot use it, or a plugin's raised or returned what cannot be called.
+    CallableError if none does, if the adapter cannot use it, or if a plugin's adapter raises or returns no callable.
     """
     if isinstance(retriever, RetrieverFactory):
         retriever = retriever.made()
