@@ -1,4 +1,8 @@
-"""pytest-rageval: tells in a pull request whether a RAG retriever got worse."""
+"""pytest-rageval: a pytest plugin that tells in a pull request whether a RAG retriever got worse.
+
+`plugin` has the pytest hooks, `session` runs the evaluations, `evaluations` has the scoring methods, and `gate`
+compares scores with their thresholds and the baseline. `docs/explanation/architecture.md` is a map of all packages.
+"""
 
 from typing import TYPE_CHECKING, Any
 

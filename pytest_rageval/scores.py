@@ -1,4 +1,4 @@
-"""The results of an evaluation: an outcome an example, and their mean as a number to assert on; names of scores."""
+"""The results of an evaluation: an outcome per example, and their mean as a number to assert on; names of scores."""
 
 import re
 from collections import Counter

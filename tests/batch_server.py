@@ -94,7 +94,7 @@ class BatchServer:
             counts = {"input_tokens": 10, "output_tokens": 2}
         return 200, {"id": "1", "model": body["model"], **answer, **({"usage": counts} if self.usage else {})}
 
-    def handle(  # noqa: PLR0911 - a path a line
+    def handle(  # noqa: PLR0911 - a path per line
         self, method: str, target: str, content: bytes, kind: str
     ) -> tuple[int, Any]:
         """Return status and body of an answer; a body of bytes is sent as it is."""

@@ -1,6 +1,9 @@
-"""Comparing answers: by their words, in canonical form, by embeddings, by a judge.
+"""Comparison of answers: by word overlap, by rules, by embeddings, or by an LLM judge.
 
-`comparators` reads expressions such as "judge or em". The measures are in `overlap` and `embedding`; rules without a
-model in `canonical`. `judge_protocol` defines a judge: `llm_judge` is a model, whose replies `judge_replies` reads,
-`user_judge` the user's object. `citations` and `abstention` read one answer.
+- `comparators`: expressions such as "judge or em", which say how two answers are compared.
+- `overlap`, `embedding`: measures of similarity (exact match, F1, ROUGE, BERTScore …).
+- `canonical`: comparison by rules, without a model.
+- `judge_protocol`: the interface of a judge. `llm_judge` asks a model, and `judge_replies` parses its replies;
+  `user_judge` calls the user's object.
+- `citations`, `abstention`: what one answer cites, and whether it declines to answer.
 """

@@ -1,11 +1,12 @@
-"""The `rageval` command: `main()` runs it, and each command's own module is imported only when it runs.
+"""The `rageval` command. `main()` parses the arguments and imports the module of the chosen command only.
 
-`init`, `demo`, `scores`, `diff`, `merge`, `history`, `badge`, `judge`, `gateway`, `batch` (submit, status, collect),
-`cache_reading` (info, export), `cache_writing` (import, prune, verify), `evalset_check`, `evalset_anchor`,
-`evalset_generate`, `evalset_nuggets` and `evalset_from_traces` are the commands. They share `evalset_reading`, `quotes`
-(quotes found in texts), `added_stores` (those of plugins) and `output` (what is printed); `compared` and `diff_page`
-are of `diff`, `retriever_name` reads an argument of `init`. A command returns the exit status, and raises
-`RagevalError` for input that cannot be used.
+- One module per command: `init`, `demo`, `scores`, `diff`, `merge`, `history`, `badge`, `judge`, `gateway`, `batch`.
+- `rageval cache`: `cache_reading` (info, export) and `cache_writing` (import, prune, verify).
+- `rageval evalset`: `evalset_check`, `evalset_anchor`, `evalset_generate`, `evalset_nuggets`, `evalset_from_traces`.
+- Shared: `output` (printing), `added_stores` (cache stores of plugins), `evalset_reading` (files of the `evalset` commands), `quotes` (finds quotes in texts),
+  `compared` and `diff_page` (of `diff`), `retriever_name` (of `init`).
+
+A command returns the exit status, and raises `RagevalError` for input that cannot be used.
 """
 
 import argparse

@@ -1,7 +1,10 @@
 """The options of a run and their precedence.
 
-`parsers` has how the values of options are read, `models` what else is said of the two models, `destinations` where
-reports go, `settings` the resolved values. The table of options is `pytest_rageval.options`.
+- `parsers`: how the text of each option is read. The table of options is `pytest_rageval.options`.
+- `settings`: the resolved values of a run.
+- `models`: settings of generator and judge, also from `pyproject.toml`.
+- `presets`: the settings of published papers, by name.
+- `destinations`: where reports go.
 """
 
 from collections.abc import Collection, Iterator, Mapping

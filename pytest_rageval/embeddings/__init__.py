@@ -1,1 +1,1 @@
-"""Embeddings of texts: `encoder` makes them, and `store` is the SQLite file that keeps them."""
+"""Embeddings of texts: `encoder` computes them, `store` keeps them in an SQLite file."""

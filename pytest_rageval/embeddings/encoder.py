@@ -41,8 +41,8 @@ Vectors = NDArray[np.float32]
 class Tokens(NamedTuple):
     """The tokens of one text, in its context."""
 
-    vectors: Vectors  # one row a token, each of length 1
-    counted: NDArray[np.bool_]  # one a token, False for those that the model adds around a text
+    vectors: Vectors  # one row per token, each of length 1
+    counted: NDArray[np.bool_]  # one per token, False for those that the model adds around a text
 
     @property
     def nbytes(self) -> int:

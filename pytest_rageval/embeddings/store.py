@@ -1,7 +1,7 @@
 """The file of embeddings: one SQLite file in a cache folder for many processes, and its maintenance.
 
-Embeddings cost only time, so nothing here stops a run: what cannot be read counts as missing, what cannot be
-written is not kept, and a damaged file is replaced by an empty one.
+Losing embeddings costs only time, so no fault here stops a run: an unreadable entry counts as missing, a failed write
+    is ignored, and a damaged file is replaced by an empty one.
 """
 
 import contextlib

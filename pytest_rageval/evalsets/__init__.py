@@ -1,8 +1,10 @@
 """Eval sets: from files and records to examples. `load()` and `load_records()` are the entry points.
 
-Each module of `formats` reads one file format into records of the native format; `format` recognizes them.
-`field_map` renames fields, `records` checks records and makes examples, `sampling` draws some while reading.
-`files` reads strict JSON. Read besides eval sets: labels of people (`human_labels`), corpora (`corpus`).
+- `loading`: the entry points. `format` recognises the format of a file, and `formats` has one module per format.
+- `field_map`: renames fields. `records`: checks records and makes examples of them.
+- `sampling`: draws a sample while reading. `parts`: the part of a set that a shard or a sample scores.
+- `files`: strict JSON. `corpus`: corpora. `human_labels`: labels for the calibration of a judge.
+- `traces`: exports of tracing tools.
 """
 
 from pytest_rageval.evalsets.format import Format

@@ -1,6 +1,10 @@
-"""Evaluations: from examples to outcomes, one module for each method.
+"""Evaluations: one module per scoring method. Each computes one outcome per example.
 
-`registry.resolve` finds a score by its name; a method's module defines its scores as `SCORES` (`scoring.ScoreDef`).
-`context.Pipeline` holds the rankings, answers and verdicts that the scores share. `label_agreement` and `calibration`
-compare annotators and judges.
+- `registry`: finds a score by its name. A method's module defines its scores in `SCORES`.
+- `scoring`: `ScoreDef`, the definition of a score, and how examples are scored.
+- `context`: `Pipeline`, which retrieves, generates and judges. All scores of a run share its results.
+- `single_flight`: computes once what several scores need at the same time.
+- Methods: `ranking` (recall, nDCG …), `llm_reteval`, `answer`, `passage_labels` (eRAG and others), `rel_prime`,
+  `arena`, `judged`, `nuggets`, `sufficiency`, `retrieval` (calls, cost, latency).
+- `label_agreement`, `calibration`: compare passage labels, and judges, with each other.
 """

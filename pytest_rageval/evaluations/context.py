@@ -132,7 +132,7 @@ class Pipeline:
     """One retriever, generator and judge, and what they returned so far.
 
     For one event loop. What several scores need is computed when the first of them asks. Nothing outlives the run:
-    the retriever is under test, so every run asks it anew.
+    the retriever is under test, so every run asks it again.
 
     Attributes:
         retriever: under test.
@@ -542,7 +542,7 @@ def _answered(asked: Asked, ranking: Ranking) -> str:
 
 
 Evaluation = Callable[[Pipeline, Sequence[Example], Terms], Awaitable[list[Outcome]]]
-"""Scores examples on these terms: one outcome an example, in their order."""
+"""Scores examples on these terms: one outcome per example, in their order."""
 
 
 def texts_of(passages: Iterable[Document]) -> tuple[str, ...]:

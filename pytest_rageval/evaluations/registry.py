@@ -173,7 +173,7 @@ class Registry:
 
         Args:
             name: as users type it, without the cut-off: NAME or NAME.PART.
-            evaluate: an async function `(run, examples, terms)` that returns one outcome an example.
+            evaluate: an async function `(run, examples, terms)` that returns one outcome per example.
             asks: the methods of generator and judge that it depends on, so that a change of any other leaves its
                 baseline valid: "generate", "cite", "explain" of the generator, "compare" for `run.comparison`, also
                 "label" where it reads `terms.label`, and "relevant", "sufficient", "prefer", "support" and "rate
@@ -399,7 +399,7 @@ class PluginScore:
     scale: tuple[float, float] | None = None
 
     async def __call__(self, run: Pipeline, examples: Sequence[Example], terms: Terms) -> list[Outcome]:
-        """One outcome an example, in their order, each with a finite value or a reason.
+        """One outcome per example, in their order, each with a finite value or a reason.
 
         Raises:
             CallableError: the function raised, or returned anything else.

@@ -1,6 +1,9 @@
-"""The gate: thresholds, baselines, and the verdict that fails a test.
+"""The gate: compares scores with thresholds and the baseline, and fails a test.
 
-`threshold` reads a marker's bounds, `baseline` the file of earlier scores and `baseline_update` what an update
-changes in it. `ruling.rule` decides on all thresholds of a test: `comparison` pairs each score with its baseline,
-`drop_tests` tests the drops together, and `verdict` is pass, fail, inconclusive or error, with the reason.
+- `threshold`: the bounds of one marker.
+- `baseline`: the baseline file. `baseline_update`: what an update changes in it.
+- `ruling`: `rule` decides on all thresholds of a test, with the next three.
+- `comparison`: pairs each score with its baseline, question by question.
+- `drop_tests`: tests the drops jointly. `ratio`: tests the ratio of two latencies.
+- `verdict`: pass, fail, inconclusive or error, with the reason.
 """

@@ -205,7 +205,7 @@ class BaselineScore:
 
     @property
     def options(self) -> str:
-        """The options that write it anew."""
+        """The options that write it again."""
         return UPDATE if self.pin is None else f"{UPDATE} --rageval-pin-baseline"
 
     @cached_property

@@ -49,7 +49,7 @@ class Threshold:
         cluster: examples that share a value of this tag, or "gold.source", gain and lose together; None where
             they are independent.
         tolerance: an example is lost to `max_lost` if it scores less by more than this, at least 0.
-        comparator: how two answers are compared, such as "judge or em"; None for the comparator in force.
+        comparator: how two answers are compared, such as "judge or em"; None for the default comparator.
         label: how the answer from one passage is compared in eRAG; None for the comparator.
         order: of the passages in the prompt of Rel'-recall: "random" or "rank"; None is "rank".
         temperature: of the generator; None for that of the settings.

@@ -1,14 +1,24 @@
-"""Access to language models, with every reply kept and paid for once.
+"""Access to language models: every reply is stored and paid for once.
 
-How a request becomes a reply: `gateway.Gateway.ask` → `cache.Cache` (the cache folder, then the cassette) →
-for a missing reply a source, as `gateway.LiveSource` → `sender.Sender` (retries, within `rate_limits` and `budget`)
-→ `client.Client` (one HTTP call to one of the `servers`), or `own_client` (one call of the user's client). An
-`exchange` is a request of another program, whose reply is the server's whole answer. `batches` has replies come in
-files, within a day.
+The path of a request:
 
-Data: `messages` (request, reply, request summary), `cassette` (text file), `usage` (counts and prices). Replies are
-kept in a store: `port` is the protocol, `sqlite_store` the default, `STORES` the others by the scheme of their URLs.
-For the user's code: `api.LLM`, `cached_functions`. `maintenance` is for `rageval cache`.
+1. `gateway`: `Gateway.ask` asks `cache.Cache`, which looks in the store, then in the `cassette`.
+2. For a missing reply, a source: `gateway.LiveSource` in a live run, others for replay, plan and batches.
+3. `sender`: retries, within `rate_limits` and `budget`.
+4. `client`: one HTTP call to one of the `servers`; or `own_client`: one call of the user's client function.
+
+Other modules:
+
+- `messages`: requests, replies and request keys. `usage`: token counts and prices.
+- HTTP: `connection`; `completions` and `responses`, the two APIs; `reasoning`, which separates a model's reasoning from
+  its answer; `key_command`, for keys that expire.
+- Stores: `port` is the interface, `open_store` opens one by folder or URL. `sqlite_store` is the default (`store`: its
+  file, `leases`: its claims); `redis_store`, `diskcache_store`; `fallback_store` bridges an outage of a shared store.
+  `kept_line` is the text form of an entry. `maintenance` is for `rageval cache`.
+- `exchange`: a request of the user's application, whose complete response is kept.
+- `batches`: requests that a server answers within a day.
+- `embedded_client`, `embedded_server`: the local model.
+- `api`: the fixture `rageval_llm`. `cached_functions`: its `cached()`.
 """
 
 from collections.abc import Callable, Mapping

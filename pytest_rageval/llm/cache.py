@@ -217,7 +217,7 @@ class Cache:
             file, recording = self._cassette_file, self._missing_ok
             unread = file is None or self._refresh or (recording and not file.exists())
             recorded = {} if unread or file is None else read_cassette(file)
-            # While a cassette is recorded, an empty reply is requested anew.
+            # While a cassette is recorded, an empty reply is requested again.
             kept = (entry for entry in recorded.values() if not (recording and entry.reply.silent))
             self._cassette = {entry.key: entry for entry in kept}
         return self._cassette

@@ -206,7 +206,7 @@ class Client:
             raise response
         return response
 
-    async def _respond(  # noqa: PLR0911 - a case a line
+    async def _respond(  # noqa: PLR0911 - a case per line
         self, request: Request, parameters: Mapping[str, Any], send: Send
     ) -> Any:
         """Return the library's response, or the error as a value."""
@@ -321,7 +321,7 @@ class Client:
         mapped = self._by_status(request, status, answer, response.headers)
         return _KeyRefused(mapped, credentials) if status in KEY_REFUSED else mapped
 
-    def _by_status(  # noqa: PLR0911 - a case a line
+    def _by_status(  # noqa: PLR0911 - a case per line
         self, request: Request, status: int, answer: Mapping[str, Any], headers: Mapping[str, str]
     ) -> Exception:
         """Return our error for a status of HTTP other than 200, with the error that came with it."""

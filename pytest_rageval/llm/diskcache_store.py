@@ -2,7 +2,7 @@
 
 diskcache unpickles what it finds (CVE-2025-69872). `_text_disk` does not: it stores text in SQLite and refuses
 everything else. Claims are entries that end by themselves; whether their owner lives shows in the time that it sets
-anew every second, which is compared with no clock.
+again every second, which is compared with no clock.
 """
 
 import contextlib
@@ -204,7 +204,7 @@ class DiskcacheStore:
             each.parent for each in self._folder.glob(f"*/{DATABASE}") if SHARD.fullmatch(each.parent.name)
         ]
         if shards and not (self._folder / DATABASE).is_file():
-            # Its constructor sets the limit of size anew.
+            # Its constructor sets the limit of size again.
             limit = {"size_limit": _setting(shards[0] / DATABASE, "size_limit") * len(shards)}
             cache = self._diskcache.FanoutCache(
                 str(self._folder), shards=len(shards), timeout=WAIT_S, disk=disk, **limit

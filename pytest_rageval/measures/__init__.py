@@ -1,5 +1,7 @@
-"""Ranking measures and what they rest on.
+"""Ranking measures and their inputs. Numbers and texts in, numbers out; no models, no files.
 
-`ranking` defines the measures and eRAG's; `gold_matching` finds gold passages in a ranking, `rel_prime` computes
-Rel'-recall, `near_duplicates` compares passages and questions.
+- `ranking`: the measures for any kind of label, on arrays. `gold_measures`: the same for gold passages, without numpy.
+- `gold_matching`: finds the gold passages in a ranking.
+- `rel_prime`: Rel'-recall. `nuggets`: coverage of nuggets, alpha-nDCG.
+- `near_duplicates`: finds near-duplicate passages and questions.
 """

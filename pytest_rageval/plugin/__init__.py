@@ -1,7 +1,13 @@
 """The pytest plugin: options, markers, fixtures and hooks. It adapts pytest to `session`, which does the work.
 
-pytest imports it in every run of every project that has it installed. So it imports little: `standby` waits for a test
-of ours and `startup` does the rest, `fixtures` has the fixtures.
+pytest imports this module in every run of every project that has the plugin installed. So it imports the rest only
+when a run has a marked test.
+
+- `standby`: waits for a marked test. `startup`: imports and registers the rest.
+- `runner`: the hooks of marked tests. `fixtures`: the fixtures.
+- `rageval_fixture`: the object that tests receive as `rageval`.
+- `summary`, `terminal`, `progress`, `annotations`: output.
+- `artifacts`: the files that a run writes. `batches`: the hooks of runs in batches.
 """
 
 import os

@@ -84,7 +84,7 @@ def rageval_client() -> object:
 
 @pytest.fixture(scope="session")
 def rageval_generator(pytestconfig: pytest.Config, rageval_prompts: object, rageval_client: object) -> object:
-    """The generator: a callable (question, passages) -> str, sync or async. Default: the model in force."""
+    """The generator: a callable (question, passages) -> str, sync or async. Default: the configured model."""
     return gate_of(pytestconfig).generator(rageval_prompts, rageval_client)
 
 
@@ -96,7 +96,7 @@ def rageval_judge(pytestconfig: pytest.Config, rageval_prompts: object, rageval_
 
 @pytest.fixture(scope="session")
 def rageval_llm(pytestconfig: pytest.Config, rageval_prompts: object, rageval_client: object) -> "LLM":
-    """The model in force, for your own code: complete(messages), acomplete(messages), cached(function)."""
+    """The configured model, for your own code: complete(messages), acomplete(messages), cached(function)."""
     return gate_of(pytestconfig).llm(rageval_prompts, rageval_client)
 
 

@@ -77,7 +77,7 @@ class Rageval:
                 reference answer), "gold" (people say so) and "relevance" (the judge says so). Default: all four.
             measures: of the labels of a ranking: "p", "recall", "map", "mrr", "ndcg", "hit". Default: all.
             label: how an answer is scored, from one passage and from all: an expression such as
-                "em" or "rougeL", or None for the comparator in force. Where it grades, eRAG has p,
+                "em" or "rougeL", or None for the default comparator. Where it grades, eRAG has p,
                 ndcg and hit only.
 
         Returns:

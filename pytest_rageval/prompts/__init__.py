@@ -1,4 +1,4 @@
-"""Prompts for generators and judges: `templates` holds the texts, `rendering` fills them (or a user's).
+"""Prompts for generators and judges: `templates` holds the texts, `rendering` fills them in.
 
-A prompt is part of each request's key.
+A prompt is part of the key of each request: a changed template requests new replies.
 """

@@ -1,8 +1,13 @@
 """Reports: results in, text out. Nothing here computes a score or calls a model.
 
-`results` builds the document of a run, whose keys `document` describes; `notes`, `questions` and `judge_calibration`
-build its parts and their lines of text, `systems` compares systems. `terminal`, `html` and `markdown` write it;
-`otlp` sends it. `KINDS` are those of `--rageval-report`, by the suffix of the file or the scheme of the address.
+- `results` builds the document of a run from `notes`, `questions`, `evidence`, `retrieval` and `judge_calibration`;
+  `document` describes its keys, and `systems` compares systems.
+- `terminal`, `markdown`, `html` write it. `html` uses `question_rows`, `score_views` and the templates in `page`.
+- `otlp` sends it as OpenTelemetry `events`.
+- `history`, `trend`, `trend_page`: scores over many runs.
+- `next_steps`: commands to run next. `layout`: lines that fit a terminal.
+
+`KINDS` are the kinds of `--rageval-report`, by the suffix of the file or the scheme of the address.
 """
 
 import json
@@ -19,7 +24,7 @@ __all__ = ["KINDS", "deliver", "json_report"]
 
 
 def json_report(document: Mapping[str, Any]) -> Iterator[str]:
-    """The document in parts, with one value a line, so that reports can be compared; letters are not escaped."""
+    """The document in parts, with one value per line, so that reports can be compared; letters are not escaped."""
     encoder = json.JSONEncoder(ensure_ascii=False, indent=1, allow_nan=False)
     tokens = encoder.iterencode(document)
     while part := "".join(islice(tokens, TOKENS)):

@@ -1,4 +1,4 @@
-"""The history of a project: one line a run, with its scores by test, which `--rageval-history` appends.
+"""The history of a project: one line per run, with its scores by test, which `--rageval-history` appends.
 
 Lines of two branches may be merged in any order: `read_history` sorts them by time.
 """

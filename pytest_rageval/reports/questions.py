@@ -283,7 +283,7 @@ def _reason_lines(score: Score) -> list[str]:
 
 
 def ranking_lines(ranking: Ranking) -> list[str]:
-    """A ranking, one document a line: rank, id, the beginning of the text."""
+    """A ranking, one document per line: rank, id, the beginning of the text."""
     if not ranking.documents:
         return [f"nothing was retrieved for {ranking.query!r}"]
     lines, most = [f"retrieved for {ranking.query!r}:"], width.get()

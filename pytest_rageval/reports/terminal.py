@@ -150,7 +150,7 @@ def test_name(test: Mapping[str, Any]) -> str:
 
 
 def table_lines(tests: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The table of scores: a block a test, as in the JSON report, with its name, a row a score, and notes."""
+    """The table of scores: a block per test, as in the JSON report, with its name, a row per score, and notes."""
     cells = [HEAD, *(_cells(entry) for test in tests for entry in test["scores"])]
     right = {column for column, name in enumerate(HEAD) if name in NUMERIC}
     rows = (f"  {row}" for row in aligned(cells, right))

@@ -1,7 +1,11 @@
-"""Retrievers: the user's own, adapted and called query by query, and those of this package.
+"""Retrievers: calls of the user's own retriever, and retrievers to compare it with.
 
-`adapters` makes a callable of every known shape of retriever, and `documents` reads what it returns. `bm25`, `dense`
-and `llm_baselines` are baselines; `trec_run` replays a recorded run.
+- `Retriever` (here): calls the retriever under test and reads what it returns.
+- `adapters`: makes a callable of each supported kind of retriever. `documents`: reads the returned items.
+- `batches`: groups questions for retrievers that take many at once.
+- `executor`, `worker`: run a retriever in other processes.
+- `bm25`, `dense`, `llm_baselines`: baselines.
+- `trec_run`, `run_file`, `trace_run`: replay recorded rankings.
 """
 
 from collections import Counter
@@ -30,9 +34,9 @@ in_batches = Late("retrievers.batches", "Batches")  # few retrievers take severa
 
 AT_ONCE: Final = 1000
 AT_ONCE_IN_EXECUTOR: Final = 16_000
-"""So many questions of a score wait for the retriever at once, each with some kilobytes of memory.
+"""The largest number of questions of a score in flight; each takes some kilobytes of memory.
 
-An executor gets chunks of them, for each of its processes.
+An executor has more of them, since it receives them in chunks for each of its processes.
 """
 
 FORMS: Final = {
@@ -40,7 +44,7 @@ FORMS: Final = {
     "filters": 'It is an object: {"tenant": "acme"}.',
     "metadata": 'It is an object: {"source": "chat"}.',
 }
-"""The form of each part of the context, for errors."""
+"""What each part of the context looks like, for error messages."""
 
 COPIED: Final[Mapping[str, Callable[[Any], Any]]] = {
     "history": lambda messages: list(map(dict, messages)),
@@ -48,7 +52,7 @@ COPIED: Final[Mapping[str, Callable[[Any], Any]]] = {
     "metadata": dict,
     "example": lambda example: example,
 }
-"""Each part of the context as the user's code may change it."""
+"""Copies each part of the context, since the user's code may change what it receives."""
 
 
 class Retriever:
@@ -75,21 +79,21 @@ class Retriever:
 
     @property
     def asked(self) -> Counter[str]:
-        """By model, the completions that it asked for."""
+        """The number of completions that the retriever requested, by model."""
         return self._user.asked + (Counter() if self._batches is None else self._batches.asked)
 
     @property
     def replays(self) -> bool:
-        """Whether it gives recorded rankings, so that the time of a call is not that of a retrieval."""
+        """Whether it replays recorded rankings, so that the time of a call is not that of a retrieval."""
         return self._replays
 
     @property
     def takes(self) -> frozenset[str]:
-        """What it takes beside query and k, of "history", "filters", "metadata" and "example"."""
+        """The parts of the context that it takes: of "history", "filters", "metadata" and "example"."""
         return frozenset(self._search.context)
 
     def key(self, asked: Example | str) -> tuple[str, str]:
-        """Identify what it is called with, beside k; InputError where it cannot be asked this."""
+        """Return a key of the arguments of a call, without k. InputError if the retriever cannot take the example."""
         if isinstance(asked, str):
             asked = _example(asked)
         given = self._given(asked)
@@ -100,9 +104,8 @@ class Retriever:
     async def retrieve(self, asked: Example | str, k: int, *, alone: bool = False) -> Ranking:
         """Return the first k documents for a query, each once; fewer where fewer were returned.
 
-        Several are asked for at once where the retriever takes that, unless this one is to be asked for alone.
-
-        Where the retriever is configured to return a number of its own, it is asked for that number unless k is larger.
+        A retriever that takes many questions at once receives them in batches, unless `alone` is set.
+        A retriever that is configured to return a certain number of documents keeps it, unless k is larger.
 
         QueryError if the callable raised for this query, or returned no list: [] means that nothing was found.
         InputError if the example has filters, and the retriever does not take them.

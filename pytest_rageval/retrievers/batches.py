@@ -1,4 +1,4 @@
-"""Questions that a retriever is asked together: those that wait for it at one time, or are known to come next."""
+"""Groups questions into batches for a retriever that takes many at once: those waiting now, or known to come next."""
 
 import asyncio
 from collections import Counter, defaultdict
@@ -16,7 +16,7 @@ __all__ = ["Batches"]
 Key = tuple[str, int | None]
 
 MOST: Final = 100
-"""So many questions are asked at once: the display of progress goes on between two batches."""
+"""The largest batch. Between two batches the progress line is updated."""
 
 
 class Batches:
@@ -39,7 +39,7 @@ class Batches:
 
     @property
     def asked(self) -> Counter[str]:
-        """By model, the completions that the function asked for."""
+        """The number of completions that the function requested, by model."""
         return self._user.asked
 
     def expect(self, questions: Iterable[str], k: int | None) -> None:
@@ -69,7 +69,7 @@ class Batches:
             following = [each for each, _ in zip(self._next, range(MOST - 1), strict=False) if each[1] == k]
             for each in following:
                 del self._next[each]
-            # A function that returns an awaitable goes on in a loop: the next question waits for it there.
+            # A function that returns an awaitable continues in a loop: the next question waits for it there.
             self._asking = True
             self._found |= await self._results_of([key, *following])
             self._asking = False
@@ -79,7 +79,7 @@ class Batches:
         return found
 
     async def _results_of(self, batch: Sequence[Key]) -> dict[Key, Any]:
-        """The results of a batch; where it failed, its error for each."""
+        """The results of a batch; if it failed, its error for each question."""
         try:
             results = await self._results([question for question, _ in batch], batch[0][1])
         except CallableError as error:
@@ -87,7 +87,7 @@ class Batches:
         return dict(zip(batch, results, strict=True))
 
     def _ask_waiting(self) -> None:
-        """Ask for all that wait in this turn of the loop."""
+        """Call the function for all questions that wait in this turn of the loop."""
         for k, waiting in self._waiting.items():
             for first in range(0, len(waiting), MOST):
                 task = asyncio.get_running_loop().create_task(self._answer(waiting[first : first + MOST], k))

@@ -1,4 +1,4 @@
-"""A sync retriever in a pool of processes or on a cluster, any `concurrent.futures.Executor`: chunks of questions."""
+"""Runs a sync retriever in any `concurrent.futures.Executor`: sends chunks of questions to a pool or a cluster."""
 
 import asyncio
 import itertools
@@ -70,7 +70,7 @@ def _search(described: Description, chunks: "_Chunks") -> Search:
 
 
 def read_reply(value: Any) -> Retrieval:
-    """Return what the retriever gave in another process; Unusable where it failed."""
+    """Return the retriever's result from another process; Unusable if it failed there."""
     reply = value.value if isinstance(value, Elsewhere) else value
     if isinstance(reply, Unusable):
         raise reply
@@ -99,7 +99,7 @@ class _Chunks:
         loop.on_cancel(self._drop)
 
     async def ask(self, query: str, k: int | None, **context: Any) -> Elsewhere:
-        """Return what the retriever gave, in its turn."""
+        """Return the retriever's result for a query, which is sent with the next chunk."""
         running = asyncio.get_running_loop()
         waiting = _Waiting((query, k, context), running.create_future())
         self._waiting.append(waiting)
@@ -187,7 +187,7 @@ class _Chunks:
 
 
 class _Woken:
-    """Passes a job that has ended to the event loop, unless that was closed."""
+    """Passes a finished job to the event loop, unless the loop was closed."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, received: Callable[[Future[Any]], None]) -> None:
         self._loop = loop
@@ -238,7 +238,7 @@ ADVICE: Final = (
 
 
 def _unpicklable(thing: object, name: str, depth: int = DEPTH) -> str:
-    """The name of the innermost part of an object that cannot be pickled; empty where it can be."""
+    """The name of the innermost part of an object that cannot be pickled; empty if all can be."""
     try:
         pickle.dumps(thing)
     except Exception:  # noqa: BLE001 - the user's classes may raise anything

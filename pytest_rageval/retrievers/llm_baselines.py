@@ -1,10 +1,10 @@
-"""Retrievers that a model helps: HyDE, pseudo-relevance feedback, a rewritten query, and RAG-fusion.
+"""Baseline retrievers that use a model: HyDE, pseudo-relevance feedback, query rewriting, and RAG-fusion.
 
-Each asks a model to write something and searches with it. `search` is a retriever `(query, k)`, sync or async; a sync
+In each, a model writes a text to search with. `search` is a retriever `(query, k)`, sync or async; a sync
 one is called in a thread of its own. `llm` is the fixture `rageval_llm`, whose prompts `rageval_prompts` may replace.
-`temperature` is that of what is written. `max_tokens` limits it; None is the server's default, and a model that reasons
-needs more than the package's. InputError is raised where `search`
-cannot be called; a call raises Unscored where the request failed or the model wrote nothing.
+`temperature` and `max_tokens` are those of the written text; None is the server's default, and a reasoning model
+needs more than the package's. InputError is raised where `search` cannot be called; a call raises Unscored where the
+request failed or the model wrote nothing.
 """
 
 import asyncio

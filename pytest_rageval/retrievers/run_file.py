@@ -32,10 +32,10 @@ GOLDEN: Final = 0x9E3779B97F4A7C15  # 2**64 over the golden ratio: an odd factor
 
 @dataclass(frozen=True, slots=True)
 class RunFile:
-    """Rankings one after the other.
+    """The rankings of all topics, concatenated.
 
     Attributes:
-        topics: the place of the first document of a topic, and that after its last one.
+        topics: by topic, the index of its first document, and the index after its last one.
         scores: of all documents, in single precision.
         cells: their ids, as text or in UTF-8.
     """
@@ -51,7 +51,7 @@ class RunFile:
         return [cell.decode() for cell in self.cells[first:end].tolist()]
 
     def ranking(self, topic: str) -> tuple[list[str], list[float]]:
-        """The ids of a topic's documents and their scores; none for a topic that the file lacks."""
+        """The ids of a topic's documents and their scores; empty for a topic that the file lacks."""
         first, end = self.topics.get(topic, (0, 0))
         return self.ids(first, end), list(self.scores[first:end])
 
@@ -120,7 +120,7 @@ def _number(cell: str) -> float:
 def _of_columns(path: Path) -> RunFile | None:
     """The same from a file in ASCII of six columns, sorted by topic; None of another one, or one with a mistake.
 
-    A million lines take a third of the time of `_scores_of_lines`: no text is made of a cell that is not asked for.
+    It takes a third of the time of `_scores_of_lines`, since only requested cells become strings.
     """
     import numpy as np  # noqa: PLC0415 - see LARGE
 

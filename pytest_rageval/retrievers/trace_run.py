@@ -1,4 +1,4 @@
-"""Recorded retrievals of an application in use as a retriever, such as those of yesterday."""
+"""Replays the recorded retrievals of an application in production as a retriever."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,9 +15,9 @@ __all__ = ["TraceRun"]
 class TraceRun:
     """What was retrieved for each question when it was asked, by question and the messages before it.
 
-    Of a question that was asked several times, the last retrieval counts; of a trace with several searches, the last
-    search, or the passages that were reranked after it, and all of them are the steps. A question that was not recorded
-    is unscored: it is not one for which nothing was found.
+    If a question was asked several times, its last retrieval counts. If a trace has several searches, the last one
+    counts, after reranking, and all of them are the steps. A question that was not recorded is unscored, which is not
+    the same as a retrieval without results.
 
     Args:
         path: of the traces: spans of Phoenix, OTLP JSON, an export of Langfuse or LangSmith, or the eval set that

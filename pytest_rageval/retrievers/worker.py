@@ -1,4 +1,4 @@
-"""What runs in the processes of `rageval_executor`: a retriever, loaded once in each, and chunks of questions."""
+"""Runs in the processes of `rageval_executor`: loads the retriever once, and answers chunks of questions."""
 
 import inspect
 import pickle  # nosec B403 # between processes of this run
@@ -20,7 +20,7 @@ Call = tuple[str, int | None, Mapping[str, Any]]
 
 
 class Parcel(NamedTuple):
-    """A retriever on its way to a process.
+    """A retriever that is sent to a process.
 
     Attributes:
         token: identifies it.
@@ -36,7 +36,7 @@ class Parcel(NamedTuple):
 
 
 class Description(NamedTuple):
-    """How a retriever is asked: see `Search`."""
+    """The signature of a retriever: see `Search`."""
 
     context: Mapping[str, bool]
     own_k: int | None
@@ -67,9 +67,9 @@ def describe(parcel: Parcel) -> Description | str:
 def answer_chunk(parcel: Parcel, calls: Sequence[Call], number: int, *, alone: bool) -> Answers | str:  # noqa: ARG001
     """Return the answers to the calls, or why the retriever cannot be loaded.
 
-    The first call of a process opens connections and loads models: it has no time. A call that is `alone` may be one
-    that is timed, and is made twice there. `number` differs from chunk to chunk, so that no cluster takes two for
-    the same.
+    The first call of a process opens connections and loads models, so it is not timed. If it is `alone`, it may be
+    for a latency score, and is made twice. `number` differs from chunk to chunk, so that a cluster does not take two
+    chunks for the same task.
     """
     try:
         search = _search(parcel)

@@ -1,5 +1,8 @@
-"""The gateway as a server: model calls of the user's application are kept, limited, counted and replayed.
+"""The gateway as a server, for the model calls of the user's application.
 
-`server` listens on 127.0.0.1 in a thread of its own, `application` answers requests, `streams` writes kept replies
-as the events of a stream.
+Its calls are cached, limited, counted and replayed like those of the package.
+
+- `server`: the HTTP server on 127.0.0.1, in a thread of its own.
+- `application`: answers the requests.
+- `streams`: writes a stored reply as the events of a stream.
 """

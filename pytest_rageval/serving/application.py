@@ -1,4 +1,4 @@
-"""The ASGI application of the gateway: OpenAI's paths, answered by what is kept or by the real server."""
+"""The ASGI application of the gateway: OpenAI's API, answered from the cache or by the real server."""
 
 import asyncio
 import contextlib
@@ -61,7 +61,7 @@ UNAUTHORIZED: Final = (
 
 @dataclass(frozen=True)
 class Backend:
-    """What answers: the gateway, which runs in `loop`, and the server that it asks."""
+    """Where replies come from: the gateway, which runs in `loop`, and the server behind it."""
 
     gateway: Gateway
     server: Server
@@ -71,7 +71,7 @@ class Backend:
 
 
 class Application:
-    """Answers requests; `backend` returns what answers, or raises RagevalError that says why nothing does."""
+    """Answers requests. `backend` returns where replies come from, or raises RagevalError with the reason."""
 
     def __init__(self, token: str, backend: Callable[[], Backend]) -> None:
         self._token = token
@@ -143,7 +143,7 @@ class Application:
             loop = asyncio.get_running_loop()
 
             def take(event: Event) -> None:
-                # The server may have stopped: the reply is kept all the same.
+                # The server may have stopped; the reply is cached anyway.
                 with contextlib.suppress(RuntimeError):
                     loop.call_soon_threadsafe(events.put_nowait, event)
 
@@ -183,7 +183,7 @@ class Application:
         return StreamingResponse(live(), media_type="text/event-stream")
 
     async def _models(self, backend: Backend) -> "Response":
-        """Answer with the server's list; where it cannot be asked, with the models whose replies are kept."""
+        """Answer with the server's list; if it cannot be reached, with the models of cached replies."""
         exchange = Exchange(backend.server.base_url, "", path="/models", messages=())
         answer: Answer | None = None
         if backend.gateway.access.mode == "live":
@@ -196,7 +196,7 @@ class Application:
         return _json(json.dumps({"object": "list", "data": data}))
 
     async def _pass_on(self, backend: Backend, request: "Request", path: str) -> "Response":
-        """Pass on what is not kept."""
+        """Pass on a request whose reply is not cached."""
         if request.method not in VERBS:
             return _error(405, f"{request.method} is not passed on.", "rageval_no_such_path")
         content = await request.body()

@@ -32,7 +32,7 @@ ENDED: Final = "The session of this gateway has ended."
 class GatewayServer:
     """An OpenAI-compatible server for the application under test.
 
-    It listens when it is made, and answers with an error until `connect`. `url` ends in /v1 and contains the token;
+    It listens from its creation, and answers with an error until `connect`. `url` ends in /v1 and contains the token;
     with `token` as the API key, the same URL without it works too.
 
     Raises:
@@ -83,7 +83,7 @@ class GatewayServer:
         return self._backend()
 
     def connect(self, make: Callable[[], Backend]) -> None:
-        """Answer by a backend from now on; where it cannot be made, with the error."""
+        """Answer from a backend from now on; if it cannot be made, with the error."""
         try:
             backend = make()
             self.refuse_itself(backend.server)
@@ -115,7 +115,7 @@ class GatewayServer:
 
     @contextmanager
     def in_environment(self, environ: MutableMapping[str, str] = os.environ) -> Iterator[None]:
-        """Lead clients that read the environment here, until the block ends."""
+        """Set the variables that lead clients to this server, until the block ends."""
         before = {name: environ.get(name) for name in self.variables(environ)}
         environ.update(self.variables(environ))
         try:
@@ -128,7 +128,7 @@ class GatewayServer:
                     environ[name] = value
 
     def variables(self, environ: MutableMapping[str, str] = os.environ) -> dict[str, str]:
-        """Return the variables that lead clients here."""
+        """Return the environment variables that lead clients to this server."""
         found = {"OPENAI_BASE_URL": self.url, "OPENAI_API_BASE": self.url, "OPENAI_API_KEY": self.token}
         for name in ("NO_PROXY", "no_proxy"):
             # A proxy cannot reach this machine. Both spellings are read.

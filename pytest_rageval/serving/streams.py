@@ -1,4 +1,4 @@
-"""Kept replies as the events of a stream, and the replies of a plan."""
+"""Cached replies as the events of a stream, and placeholders for replies in a plan."""
 
 import base64
 import json
@@ -110,7 +110,7 @@ def _part_events(where: Mapping[str, Any], part: Mapping[str, Any]) -> Iterator[
 
 
 def placeholder(exchange: Exchange, mark: str) -> dict[str, Any]:
-    """Return the answer that stands for one in a plan; its text is the mark of the planned reply."""
+    """Return the placeholder of an answer in a plan; its text is the mark of the planned reply."""
     body, usage = exchange.parameters, {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
     common = {"id": "planned", "model": exchange.model}
     if exchange.path == CHAT:

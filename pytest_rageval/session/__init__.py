@@ -1,11 +1,13 @@
-"""One test run: the resources that tests share, and the path of each test from markers to results.
+"""One test run: the resources that tests share, and the path of each test from its markers to its results.
 
-`session` holds the resources and scores eval sets. `evaluated_test` takes one test from its thresholds to its
-entry for the report; `calibration_gate` does so for bounds on the judge. `rules` has what verdicts need of any run:
-`shards` keeps what a shard knows of a test, `joining` rules on the shards of a run together, by `plain_data` from
-their reports. `written_files` updates baseline and cassette. `pipelines` reads eval sets and shares
-pipelines among tests, `models` builds the default generator and judge, `plan_stubs` replaces results in a plan.
-`batch_steps` runs pytest for the steps of a run in batches.
+- `session`: the shared resources; scores an eval set. `pipelines`: reads eval sets, shares pipelines among tests.
+- `evaluated_test`: takes one test from its thresholds to its entry in the report (`reported_test`).
+  `calibration_gate` does this for bounds on the judge.
+- `rules`: what verdicts need of a run: settings, baseline, significance level.
+- `models`: the default generator and judge. `battles`: the arena. `canary`, `early_stop`: the options of these names.
+- `shards`: what a shard saves for `rageval merge`. `joining`: merges shards, read from their reports by `plain_data`.
+- `plan_stubs`: stand-ins for results in a plan. `batch_steps`: runs pytest for the stages of a run in batches.
+- `written_files`: updates the baseline and the cassette. `shared_embeddings`: embeddings in a shared store.
 """
 
 from pytest_rageval.session.pipelines import Components

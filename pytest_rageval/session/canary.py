@@ -22,7 +22,7 @@ ALPHA: Final = 0.01
 
 @dataclass(frozen=True, slots=True)
 class Canary:
-    """The means over `questions` with the same passages, of the baseline and when models are asked anew.
+    """The means over `questions` with the same passages, of the baseline and when models are asked again.
 
     `p_value` is that of "both are equal", two-sided. The names are those of the report.
     """

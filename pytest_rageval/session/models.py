@@ -1,4 +1,4 @@
-"""The models in force: the default generator and judge, used where no fixture overrides them."""
+"""The default generator and judge, used where no fixture overrides them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -105,7 +105,7 @@ class Session(Rules):
 
     @cached_property
     def llm(self) -> "LLM":
-        """The model in force, for the user's own code."""
+        """The configured model, for the user's own code."""
         return self.llm_of(self.models)
 
     def backend(self, client: object = None) -> "Backend":

@@ -66,7 +66,7 @@ def mean_interval(
     """95% interval of the mean of independent scores.
 
     Args:
-        values: one score an example, any real numbers.
+        values: one score per example, any real numbers.
         scale: the lowest and the highest possible score; an end may be infinite.
         seed: of the bootstrap; not used for proportions.
 

@@ -45,12 +45,12 @@ def arrays(rankings: list[Ranking], gold: list[list[Gold]]) -> tuple[Labels, Lab
 
 
 def ours(labels: Labels, ideal: Labels) -> Scores:
-    """All six, a score a query."""
+    """All six, a score per query."""
     return {name: MEASURES[name](labels, ideal, K).tolist() for name in TREC}
 
 
 def theirs(evaluator: pytrec_eval.RelevanceEvaluator, run: dict[str, dict[str, float]]) -> Scores:
-    """All six, a score a query."""
+    """All six, a score per query."""
     found = evaluator.evaluate(run)
     return {name: [found[query][key] for query in run] for name, key in TREC.items()}
 

@@ -22,6 +22,7 @@ from tests.docs.pages import ROOT
 from tests.foreign_plugins import WITHOUT
 
 DOCS = ROOT / "docs"
+PACKAGE = Path(pytest_rageval.__file__).parent
 
 
 def page(name):
@@ -40,6 +41,32 @@ def printed(*arguments):
 def terms(text):
     """The terms of a page's definition lists."""
     return re.findall(r"(?m)^(.+)\n: ", text)
+
+
+def test_every_package_is_on_the_map_of_the_source():
+    """Each package and module directly under `pytest_rageval` has a row, and each row names one that exists."""
+    parts = {
+        path.stem
+        for path in PACKAGE.glob("[a-z]*")
+        if path.suffix == ".py" or (path / "__init__.py").is_file()
+    }
+    table = page("explanation/architecture").partition("## Packages")[2].partition("\n## ")[0]
+    rows = re.findall(r"(?m)^\| [^|]*\| ([^|]*`[^|]*) \|", table)
+    assert sorted(name for row in rows for name in re.findall(r"`(\w+)`", row)) == sorted(parts)
+
+
+@pytest.mark.parametrize(
+    "package", sorted({path.parent for path in PACKAGE.glob("*/**/*.py")}), ids=lambda each: each.name
+)
+def test_the_docstring_of_a_package_names_its_modules(package):
+    """A reader of the source finds each module there; formats and adapters are in the tables of their packages."""
+    if package.name in {"formats", "adapters"}:
+        return
+    init = package / "__init__.py"
+    named = set(re.findall(r"[`.](\w+)", ast.get_docstring(ast.parse(init.read_text(encoding="utf-8")))))
+    modules = {path.stem for path in package.glob("*.py")} - {"__init__"}
+    modules |= {path.parent.name for path in package.glob("*/__init__.py")}
+    assert modules <= named
 
 
 def test_every_option_is_on_the_page_of_options_once():

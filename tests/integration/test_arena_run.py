@@ -110,7 +110,7 @@ def test_systems_are_scored_and_rated(arena):
 
 
 def test_each_answer_is_judged_once_in_one_order_or_in_both(arena, llm):
-    """The second order costs one more request a question, and the first is not asked for again."""
+    """The second order costs one more request per question, and the first is not asked for again."""
     arena.test(GATE)
     asked = []
     for options in ((), ("--rageval-both-orders",), ("--rageval-both-orders", "--rageval-seed=3")):

@@ -272,7 +272,7 @@ def test_no_server_is_an_error_that_says_so_once(project, monkeypatch):
 
 
 def test_a_wrong_key_is_an_error_that_names_the_variable_and_not_the_key(project, llm):
-    """One request is refused, not one an example; the key is not printed."""
+    """One request is refused, not one per example; the key is not printed."""
     llm.model = lambda _: Fault(401)
     project.use(llm)
     project.evalset(20)

@@ -77,7 +77,7 @@ def remarks(project, code, spec="answer.correct@1", **ini):
     ids=["own", "thread", "named", "own judge", "hyde", "one of three judges"],
 )
 def test_it_is_said_once_with_the_number_of_requests(project, llm, code, ini, model):
-    """One a question; by the default model, in a thread of the retriever's, by name, and by our baselines."""
+    """One per question; by the default model, in a thread of the retriever's, by name, and by our baselines."""
     project.use(llm)
     (found,) = (
         (remark, count) for remark, count in remarks(project, code, **ini).items() if "judges" in remark

@@ -56,7 +56,7 @@ def test_a_failure_shows_why_the_context_is_not_enough(project, llm):
 
 
 def test_questions_alone_are_an_eval_set(project, llm):
-    """One request a question; the retriever misses the passage of q3."""
+    """One request per question; the retriever misses the passage of q3."""
     judged(project, llm)
     lines = [json.dumps({"id": f"q{n}", "question": f"What is the code of item-{n}?"}) for n in range(1, 5)]
     (project.path / "evals.jsonl").write_text("\n".join(lines), encoding="utf-8")
@@ -117,7 +117,7 @@ def test_udcg_beside_erag_pays_once(project, llm):
 
 
 def test_a_plan_counts_them(project, llm):
-    """A verdict a question; an answer and a verdict a passage."""
+    """A verdict per question; an answer and a verdict per passage."""
     judged(project, llm)
     project.test(gate("sufficient@2", "udcg@2"))
     result = project.run("--rageval-plan")

@@ -83,7 +83,7 @@ def task(request: pytest.FixtureRequest, data: Data) -> Task:
 
 @pytest.fixture(scope="module")
 def outcomes(task: Task) -> Iterator[Mapping[str, list[Outcome]]]:
-    """By the score's name: an outcome an example, as a test run computes them."""
+    """By the score's name: an outcome per example, as a test run computes them."""
     loop = PrivateLoop()
     run = Pipeline(adapt_retriever(task.search, loop), None, None)
     yield {

@@ -47,7 +47,7 @@ def is_a_retriever(query: str, k: int) -> Sequence[Document]:
 
 
 async def are_retrievers(query: str, k: int, rageval_llm: LLM) -> Sequence[Document]:
-    """The techniques that come with the package, over one corpus or a pool a query."""
+    """The techniques that come with the package, over one corpus or a pool per query."""
     dense = DenseRetriever(["a text"], encoder=CachedEncoder(SentenceEncoder("a/model"), ".cache"))
     PooledRetriever({"a query": ["a text"]}, lambda pool: HyDERetriever(DenseRetriever(pool), rageval_llm))
     rankings = [

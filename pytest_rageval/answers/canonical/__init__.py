@@ -1,10 +1,14 @@
-"""Canonical comparison of short answers by rule, where no model judges: numbers, units, dates and names.
+"""Canonical comparison: decide by rules whether a short answer states a reference, where no model judges.
 
-`states` and, for several references, `states_any` are the entry points.
+Both are brought to one form of numbers, units, dates and names. `states` and, for several references, `states_any`
+are the entry points.
 
-`words` folds and cuts a text, `parsing` makes words and figures (`numbers`, `quantities`, `dates`) of it and reads
-questions, `phrases` finds words of a reference in a prediction, `assertion` tells whether they are asserted or only
-mentioned, and `comparison` decides.
+- `words`: normalises a text and splits it into words.
+- `numbers`, `quantities`, `dates`: read figures.
+- `parsing`: makes words and figures of a text, and analyses the question.
+- `phrases`: finds words of a reference in a prediction.
+- `assertion`: decides whether the words found are asserted, or only mentioned or denied.
+- `comparison`: decides.
 """
 
 from pytest_rageval.answers.canonical.comparison import is_long, states, states_any

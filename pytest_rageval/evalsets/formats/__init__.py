@@ -1,4 +1,4 @@
-"""The eval-set formats: a module each, imported when it reads a file, and how their files are recognized."""
+"""The formats of eval sets: one module each, imported only when it reads a file."""
 
 from collections.abc import Callable, Mapping
 from typing import Final

@@ -1,4 +1,4 @@
-"""The native format: JSON lines, one example a line; or one array of such objects in a `.json` file."""
+"""The native format: JSON lines, one example per line; or one array of such objects in a `.json` file."""
 
 from collections.abc import Mapping
 from pathlib import Path

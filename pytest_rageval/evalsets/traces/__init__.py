@@ -1,7 +1,9 @@
-"""Traces of an application in use: which questions were asked, what was retrieved and answered, and what people said.
+"""Traces of an application in production: questions, retrieved passages, answers and feedback.
 
-`read_traces` is the entry point. `exports` recognizes the records of a file; `opentelemetry`, `langfuse` and
-`langsmith` read them into the `parts` of a trace; `texts` finds questions and answers in what was recorded.
+- `read_traces` is the entry point.
+- `exports`: recognises which tool a record is from. `opentelemetry`, `langfuse` and `langsmith` read it.
+- `parts`: what all of them are read into: spans, items of data sets, feedback.
+- `texts`: finds questions and answers in recorded inputs and outputs.
 """
 
 from collections import Counter, defaultdict

@@ -1,4 +1,7 @@
-"""Adapters from retrievers of every known shape to a `Search`; no framework is imported before one is met."""
+"""Adapters: make a `Search` of each supported kind of retriever.
+
+A framework's adapter is imported only for a retriever of that framework.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -61,9 +64,9 @@ class RetrieverFactory:
 
 
 def search_of(retriever: object, adapters: Sequence[Adapter], name: str) -> Search:
-    """Return the search of a retriever, or of what its factory makes, by the first adapter that recognises it.
+    """Return the `Search` of a retriever or of a factory's retriever, from the first adapter that recognises it.
 
-    CallableError if none does, the adapter cannot use it, or a plugin's raised or returned what cannot be called.
+    CallableError if none does, if the adapter cannot use it, or if a plugin's adapter raises or returns no callable.
     """
     if isinstance(retriever, RetrieverFactory):
         retriever = retriever.made()

@@ -56,14 +56,14 @@ def has_own(retriever: object, method: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """How a retriever is asked.
+    """A retriever in the form in which it is called.
 
     Attributes:
-        ask: called as `(query, k, **context)`, sync or async; with `own_k`, k may be None: the retriever's own.
+        ask: called as `(query, k, **context)`, sync or async. With `own_k`, k may be None for the retriever's own.
         context: of `CONTEXT_NAMES`, what `ask` takes by keyword, and whether it is required.
-        own_k: the number of documents that the retriever is configured to return; None where it has none.
-        many: called as `(queries, k)` for questions without context, sync or async: one result for each; None where
-            the retriever takes one at a time.
+        own_k: the number of documents that the retriever is configured to return; None if it has none.
+        many: called as `(queries, k)` for questions without context, sync or async; returns one result per query.
+            None if the retriever takes only one at a time.
     """
 
     ask: Callable[..., Any]

@@ -166,7 +166,7 @@ JUDGED = {
     "u4": (1, 0),
     "u5": (1, 1),
 }
-"""The judge's labels of two passages a question."""
+"""The judge's labels of two passages per question."""
 
 
 def labelled_passages(people: Mapping[str, Sequence[tuple[float | None, ...]]]) -> Calibration:

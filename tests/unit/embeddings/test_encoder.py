@@ -63,7 +63,7 @@ class _Model:
         return self.encode([(prompt or "") + text for text in texts])
 
     def encode(self, texts: list[str], **_: Any) -> list[list[float]]:
-        """One number a text."""
+        """One number per text."""
         return [[len(text)] for text in texts]
 
 

@@ -47,7 +47,7 @@ def test_a_field_that_was_taken_is_gone() -> None:
 
 
 def test_parts_of_several_passages_are_lists_of_one_length() -> None:
-    """Each has one value a passage."""
+    """Each has one value per passage."""
     record = {"ids": ["a", "b"], "texts": ["A", "B"], "n": 1}
     made = _one(record, gold__id="ids", gold__text="texts")
     assert made["gold"] == [{"id": "a", "text": "A"}, {"id": "b", "text": "B"}]

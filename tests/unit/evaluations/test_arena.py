@@ -134,7 +134,7 @@ def test_a_judge_of_the_first_place_gives_half_to_each(world) -> None:
 def test_in_both_orders_a_verdict_that_changes_is_a_tie(
     world, better: str | int, places: Places, win: float, win_tie: float
 ) -> None:
-    """Two requests an example; the judge that names a place and not an answer decides nothing."""
+    """Two requests per example; the judge that names a place and not an answer decides nothing."""
     world.run = world.made(both_orders=True)
     examples = _examples(world, a1=("answer", "reference", better))
     (won,), (not_lost,) = (world.evaluate(f"arena.{part}@3", *examples) for part in ("win", "win_tie"))

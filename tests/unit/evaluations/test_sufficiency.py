@@ -13,7 +13,7 @@ from pytest_rageval.scores import Evidence, Outcome
 
 
 def test_the_first_k_passages_are_judged_together(world, example):
-    """One verdict a question, without gold passages, without references, and without the generator."""
+    """One verdict per question, without gold passages, without references, and without the generator."""
     world.rankings["q"] = ["part one", "part two", "other"]
     world.enough["part one|part two"] = 1.0
     asked = example("q")
@@ -90,7 +90,7 @@ CORRECT, WRONG, ABSTAINED = (1.0, "Tulsa"), (0.0, "Boston"), (0.0, "no answer in
 
 
 def _outcomes(example, values, answers=()):
-    """An outcome a value, of the questions q0, q1 …; with the generator's answers."""
+    """An outcome per value, of the questions q0, q1 …; with the generator's answers."""
     said = [*answers, *[None] * (len(values) - len(answers))]
     return [
         Outcome(example(f"q{n}"), value, None if value is not None else "none", Evidence(answer=answer))

@@ -346,7 +346,7 @@ def test_a_link_stays_one(tmp_path: Path) -> None:
 
 
 def test_what_a_test_did_not_get_to_stays_from_before() -> None:
-    """But examples whose question is another now do not: the entry says one question an example."""
+    """But examples whose question is another now do not: the entry says one question per example."""
     before = {**_entry({"q1": 1.0, "q2": 0.0, "q3": 1.0})}
     before["scores"] = {"mrr@5": before["scores"]["recall@5"], **_entry({"q1": 0.9})["scores"]}
     before["questions"] = {**before["questions"], "q2": "another one"}

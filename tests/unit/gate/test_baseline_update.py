@@ -81,7 +81,7 @@ def test_a_score_out_of_its_bounds_is_not_lowered(after: Values, failed: list[st
 
 
 def test_what_is_held_back_of_another_question_is_left_out() -> None:
-    """An entry has one question an example: what was scored on the old wording says nothing of the new one."""
+    """An entry has one question per example: what was scored on the old wording says nothing of the new one."""
     before, entry = _entry({"a": 1.0, "b": 1.0}), _entry({"a": 0.0, "b": 0.0})
     entry["questions"] = entry["questions"] | {"b": "another"}
     found, _ = held_back(entry, before, ["recall@5"])

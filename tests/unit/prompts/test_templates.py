@@ -119,7 +119,7 @@ def test_a_worked_example_chooses_among_its_passages(
 
 
 def test_the_judge_sees_every_reference_and_the_answer() -> None:
-    """References are listed one a line; the reply wanted is one word."""
+    """References are listed one per line; the reply wanted is one word."""
     prompt = OWN.same_answer("How far?", ["5 km", "five kilometres"], "about 5 km")
     assert "Question: How far?\n" in prompt
     assert "\n- 5 km\n- five kilometres\n" in prompt

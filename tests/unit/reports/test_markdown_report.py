@@ -96,7 +96,7 @@ def _rows(page: Rendered, table: int = 0) -> list[list[str]]:
 
 
 def test_what_failed_comes_first_and_a_tests_name_stands_once() -> None:
-    """The verdict, then a row a score: with its mark, interval, change from the baseline and threshold."""
+    """The verdict, then a row per score: with its mark, interval, change from the baseline and threshold."""
     fail = _ruled([0.0] * 8, 1.0, max_drop=0.02)
     asked = score_entry(Score("recall@5", [Outcome(Example("q", "?"), 1.0)]), None, None)
     text = _report(

@@ -15,7 +15,7 @@ DEPENDENT = (
 
 
 def test_the_whole_table() -> None:
-    """A block a test, a row of numbers each, and the total; no trailing spaces."""
+    """A block per test, a row of numbers each, and the total; no trailing spaces."""
     planned = [
         ("t.py::test_one", Usage(requests=1200, cached=200, live=1000, tokens_in=123456, tokens_out=16000)),
         (

@@ -17,7 +17,7 @@ def _test(nodeid: str, *scores: dict[str, Any], digest: str = "0") -> dict[str, 
 
 
 def _entry(results: str, spec: str = "arena.win@5") -> dict[str, Any]:
-    """A score's entry by a letter an example: won, tied, lost, or unscored."""
+    """A score's entry by a letter per example: won, tied, lost, or unscored."""
     return {
         "spec": spec,
         "where": {},
@@ -114,7 +114,7 @@ def test_one_system_alone_is_not_rated(tests: list[dict[str, Any]]) -> None:
 
 
 def _battles(system: str, opponent: str, results: str) -> dict[str, Any]:
-    """The battles of a pair by a letter a question, as in `_entry`, from the side of `system`."""
+    """The battles of a pair by a letter per question, as in `_entry`, from the side of `system`."""
     value = {"w": 1.0, "t": 0.5, "l": 0.0, "u": None}
     return {
         "system": system,

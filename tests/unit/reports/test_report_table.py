@@ -51,7 +51,7 @@ def test_cases_have_a_line(
 
 
 def test_the_whole_table() -> None:
-    """A block a test, a row a score, numbers to the right, no trailing spaces."""
+    """A block per test, a row per score, numbers to the right, no trailing spaces."""
     tests = [
         {
             "nodeid": "test_a.py::test_support",

@@ -1,4 +1,4 @@
-"""Retrieval from pools, one a query."""
+"""Retrieval from pools, one per query."""
 
 import asyncio
 import inspect

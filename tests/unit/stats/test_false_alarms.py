@@ -85,7 +85,7 @@ def test_the_size_is_near_the_level(n: int) -> None:
 def test_every_table_prints_without_data(
     name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path
 ) -> None:
-    """A line a cell, in aligned columns, the same every time; without the rows of real differences."""
+    """A line per cell, in aligned columns, the same every time; without the rows of real differences."""
     monkeypatch.setattr(variants, "DATA", tmp_path)
     for _ in range(2):
         show(name, 3, sizes=(50,))
