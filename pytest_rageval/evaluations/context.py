@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
 from pytest_rageval.answers import comparators as compare
 from pytest_rageval.answers import judge_protocol as judges
 from pytest_rageval.answers.abstention import abstains
-from pytest_rageval.errors import InputError, NoGroundTruth, Unscored, UnusableRanking
+from pytest_rageval.errors import InputError, NoGroundTruth, UnusableRanking
 from pytest_rageval.evaluations.single_flight import SingleFlight
 from pytest_rageval.gathering import gather_all
 from pytest_rageval.measures.gold_matching import SHARE
@@ -184,14 +184,15 @@ class Pipeline:
             **self.comparators,
         }
         self._expressions: dict[str, compare.Expression] = {}
-        self._once = SingleFlight()
+        self.once = SingleFlight()
         # For the display of progress: rankings, and examples that have begun or wait to be scored.
         self.begun = self.waiting = 0
         self.ranked = 0
         self._begun = 0
         # By hash, which is enough to count: 100,000 questions are waiting at once.
         self._expected: set[int] = set()
-        self._timing = asyncio.Lock()
+        # Held by the one retrieval that is timed.
+        self.timing = asyncio.Lock()
         # Retrievals during which models gave cached replies, to the retriever or to others.
         self._beside_cached: set[int] = set()
         # The rankings that were last compared with gold passages, for the next measure.
@@ -214,7 +215,7 @@ class Pipeline:
         Raises:
             InputError: the example has filters, and the retriever does not take them.
         """
-        ranking = await self._once.of(self._key(asked, k), lambda: self._retrieved(asked, k))
+        ranking = await self.once.of(self._key(asked, k), lambda: self._retrieved(asked, k))
         # Not in the retriever: a question without a history may share the ranking.
         unseen = (
             isinstance(asked, Example) and asked.history and not self.retriever.takes & {"history", "example"}
@@ -223,10 +224,15 @@ class Pipeline:
 
     def known_ranking(self, asked: Asked, k: int) -> Ranking | None:
         """The ranking if it was retrieved already; None where it was not, or the retriever failed."""
-        return cast("Ranking | None", self._once.known(self._key(asked, k)))
+        return cast("Ranking | None", self.once.known(self._key(asked, k)))
 
     def _key(self, asked: Asked, k: int) -> Hashable:
         return "ranking", self.retriever.key(asked), k
+
+    @property
+    def has_retrieved(self) -> bool:
+        """Whether a retrieval has begun."""
+        return self._begun > 0
 
     @property
     def rankings(self) -> int:
@@ -243,7 +249,7 @@ class Pipeline:
         for each in examples:
             # An example that the retriever cannot be asked has this as its own error.
             with suppress(InputError):
-                if not self._once.has(self._key(each, k)):
+                if not self.once.has(self._key(each, k)):
                     found.add(hash((self.retriever.key(each), k)))
                     expected.append(each)
         self._expected |= found
@@ -287,71 +293,13 @@ class Pipeline:
         # The first call also opens connections and loads models.
         return replace(ranking, seconds=None) if is_first and not self.retriever.replays else ranking
 
-    async def timed(self, asked: Asked, k: int) -> tuple[Ranking, float]:
-        """The ranking of `ranking`, and the seconds that the retrieval took while no other ran.
+    async def retrieved_alone(self, asked: Asked, k: int) -> Ranking:
+        """A ranking that is retrieved anew, while no other is."""
+        return await self._retrieved(asked, k, alone=True)
 
-        The rankings of one run are timed one after the other. A retrieval that has no time, since it was the first, or
-        others ran meanwhile, is made again.
-
-        Raises:
-            Unscored: a replay does not say how long the retrieval took; or models answered from the cache.
-        """
-        return await self._once.of(("timed", self.retriever.key(asked), k), lambda: self._timed(asked, k))
-
-    async def _timed(self, asked: Asked, k: int) -> tuple[Ranking, float]:
-        async with self._timing:
-            ranking, cached = await self.ranking(asked, k), self.cached()
-            unsure = ranking.seconds is None or hash((self.retriever.key(asked), k)) in self._beside_cached
-            if unsure and not self.retriever.replays:
-                ranking = replace(ranking, seconds=(await self._retrieved(asked, k, alone=True)).seconds)
-            return ranking, self._seconds_of(ranking, cached)
-
-    async def timed_beside(
-        self, reference: "Retriever", asked: Asked, k: int
-    ) -> tuple[Ranking, float, float]:
-        """The ranking, its time and that of the reference; each the mean of two calls, in the order ABBA.
-
-        Raises:
-            Unscored: as for `timed`.
-        """
-        return await self._once.of(
-            ("timed beside", self.retriever.key(asked), k), lambda: self._timed_beside(reference, asked, k)
-        )
-
-    async def _timed_beside(
-        self, reference: "Retriever", asked: Asked, k: int
-    ) -> tuple[Ranking, float, float]:
-        async def timed(call: Callable[[], Awaitable[Ranking]]) -> tuple[Ranking, float]:
-            cached = self.cached()
-            ranking = await call()
-            return ranking, self._seconds_of(ranking, cached)
-
-        def own() -> Awaitable[Ranking]:
-            return self._retrieved(asked, k, alone=True)
-
-        def other() -> Awaitable[Ranking]:
-            return reference.retrieve(asked, k, alone=True)
-
-        async with self._timing:
-            if not self._begun:
-                # The first calls also open connections and load models.
-                await other()
-                await own()
-            (_, a1), (_, b1), (_, b2), (ranking, a2) = [
-                await timed(call) for call in (own, other, other, own)
-            ]
-        return ranking, (a1 + a2) / 2, (b1 + b2) / 2
-
-    def _seconds_of(self, ranking: Ranking, cached: int) -> float:
-        """The time of a retrieval; `cached` is the number of cached replies before it."""
-        if self.cached() > cached:
-            raise Unscored(
-                "models answered the retriever from the cache, so that its time is not that of a retrieval "
-                "(--rageval-refresh asks them again)"
-            )
-        if ranking.seconds is None:
-            raise Unscored("the rankings are recorded, and how long the retrieval took is not")
-        return ranking.seconds
+    def was_beside_cached(self, asked: Asked, k: int) -> bool:
+        """Whether models gave cached replies, to the retriever or to others, during a retrieval."""
+        return hash((self.retriever.key(asked), k)) in self._beside_cached
 
     async def readable(self, asked: Asked, k: int) -> Ranking:
         """The same, for a generator or a judge to read.
@@ -383,7 +331,7 @@ class Pipeline:
         """The generator's answer from these passages."""
         most = max(SEMI_GOLD_SAMPLES, self.drawing.answers, self.drawing.gold)
         sample_of_run = sample + self.draw + self.repeat * most
-        return await self._once.of(
+        return await self.once.of(
             ("answer", question, texts_of(passages), sample),
             lambda: self.generator.generate(question, passages, sample=sample_of_run),
         )
@@ -405,7 +353,7 @@ class Pipeline:
         ranking = await self.shown(asked, k, order)
         question, documents = _answered(asked, ranking), ranking.documents
         # The key holds the order of the texts: two orders that happen to agree are one prompt.
-        return await self._once.of(
+        return await self.once.of(
             ("cited", question, texts_of(documents)),
             lambda: self.generator.cite(question, documents, sample=self._sample),
         )
@@ -414,7 +362,7 @@ class Pipeline:
         """The generator's long answer from the first k retrieved documents."""
         ranking = await self.readable(asked, k)
         question, documents = _answered(asked, ranking), ranking.documents
-        return await self._once.of(
+        return await self.once.of(
             ("explained", question, texts_of(documents)),
             lambda: self.generator.explain(question, documents, sample=self._sample),
         )
@@ -430,7 +378,7 @@ class Pipeline:
         if ranking is None:
             return None
         key = ("explained", _answered(asked, ranking), texts_of(ranking.documents))
-        return cast("str | None", self._once.known(key))
+        return cast("str | None", self.once.known(key))
 
     async def preferred(self, question: str, first: str, second: str) -> int:
         """1 or 2 where the judge prefers the first or the second answer, else 0."""
@@ -476,7 +424,7 @@ class Pipeline:
 
     async def _verdict(self, about: Hashable, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """A verdict that is given once; the votes behind it count for each score that uses it."""
-        verdict, votes = await self._once.of(about, lambda: judges.with_tally(make()))
+        verdict, votes = await self.once.of(about, lambda: judges.with_tally(make()))
         if votes.verdicts:
             judges.add_tally(about, votes)
         return verdict
