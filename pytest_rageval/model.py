@@ -307,14 +307,15 @@ class Ranking(Sequence[Document]):
     question: str | None = None
 
     @classmethod
-    def of(cls, query: str, documents: Sequence[Document], k: int | None = None) -> "Ranking":
-        """Drop repeated documents, then keep the first k (all where k is None)."""
+    def of(cls, query: str, documents: Sequence[Document], k: int | None = None, **of_call: Any) -> "Ranking":
+        """Drop repeated documents, then keep the first k (all where k is None); `of_call` are further attributes."""
         first: dict[str, Document] = {}
         for document in documents:
             first.setdefault(document.identity, document)
         kept = tuple(first.values())
         more = 0 if k is None else len(kept) - k
-        return cls(query, kept[:k], len(documents) - len(kept), missing=max(-more, 0), surplus=max(more, 0))
+        missing, surplus = max(-more, 0), max(more, 0)
+        return cls(query, kept[:k], len(documents) - len(kept), missing, surplus, **of_call)
 
     def kept(self, spool: Spool) -> "Ranking":
         """The same, with its documents and its searches in a spool."""
@@ -385,13 +386,19 @@ class KeptDocuments(Kept[Document]):
     __slots__ = ("textless",)
 
     def __init__(self, spool: Spool, documents: Sequence[Document]) -> None:
-        super().__init__(spool, _documents_record(documents), len(documents), _documents_of)
-        self.textless = sum(not document.text.strip() for document in documents)
+        # Most are read soon. Their user may change metadata meanwhile: then they are made of the record.
+        unchanging = not [each for each in documents if each.metadata or type(each) is not Document]
+        made = tuple(documents) if unchanging else None
+        super().__init__(spool, _documents_record(documents), len(documents), _documents_of, made=made)
+        self.textless = len([each for each in documents if not each.text.strip()])
 
     @property
     def ids(self) -> tuple[str | None, ...]:
         """The documents' ids."""
-        return tuple(each[1] for each in self._spool.get(self._place))
+        documents = self._spool.recent(self._place, self._make)
+        if documents is None:
+            return tuple([each[1] for each in self._spool.get(self._place)])
+        return tuple([each.id for each in documents])
 
 
 def _documents_record(documents: Iterable[Document]) -> list[tuple[Any, ...]]:

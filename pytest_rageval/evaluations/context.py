@@ -324,8 +324,13 @@ class Pipeline:
 
     async def answer(self, asked: Asked, k: int) -> str:
         """The generator's answer from the first k retrieved documents."""
+        _, answer = await self.ranking_and_answer(asked, k)
+        return answer
+
+    async def ranking_and_answer(self, asked: Asked, k: int) -> tuple[Ranking, str]:
+        """The first k retrieved documents, and the generator's answer from these."""
         ranking = await self.readable(asked, k)
-        return await self.answer_from(_answered(asked, ranking), tuple(ranking.documents))
+        return ranking, await self.answer_from(_answered(asked, ranking), tuple(ranking.documents))
 
     async def answer_from(self, question: str, passages: Sequence[Document], sample: int = 0) -> str:
         """The generator's answer from these passages."""
@@ -559,9 +564,10 @@ def gold_passages(example: Example) -> list[Document]:
     Raises:
         NoGroundTruth: there are none, or one of them has no text.
     """
-    if not example.relevant:
+    relevant = example.relevant
+    if not relevant:
         raise NoGroundTruth(NO_GOLD)
-    passages = [Document(gold.text, gold.id) for gold in example.relevant if gold.text is not None]
-    if len(passages) < len(example.relevant):
+    passages = [Document(gold.text, gold.id) for gold in relevant if gold.text is not None]
+    if len(passages) < len(relevant):
         raise NoGroundTruth('a gold passage has no "text" for the generator to read')
     return passages
