@@ -157,24 +157,21 @@ class Spool:
 
 
 class Kept(Sequence[T], Generic[T]):
-    """A tuple in a spool, read at each use; `make` makes it of its record."""
+    """A tuple in a spool, read at each use.
 
-    __slots__ = ("_length", "_make", "_place", "_spool")
+    `make` makes it of its record; `made` is the tuple, where it is at hand.
+    """
 
-    def __init__(
-        self,
-        spool: Spool,
-        record: Any,
-        length: int,
-        make: Callable[[Any], tuple[T, ...]] = tuple,
-        *,
-        made: tuple[T, ...] | None = None,
-    ) -> None:
-        self._spool, self._length, self._make = spool, length, make
-        self._place = spool.put(record, made=None if made is None else (made, make))
+    __slots__ = ("_length", "_place", "_spool")
+
+    make: Callable[[Any], tuple[Any, ...]] = staticmethod(tuple)
+
+    def __init__(self, spool: Spool, record: Any, length: int, *, made: tuple[T, ...] | None = None) -> None:
+        self._spool, self._length = spool, length
+        self._place = spool.put(record, made=None if made is None else (made, self.make))
 
     def _all(self) -> tuple[T, ...]:
-        found: tuple[T, ...] = self._spool.get(self._place, self._make)
+        found: tuple[T, ...] = self._spool.get(self._place, self.make)
         return found
 
     def __len__(self) -> int:

@@ -2,22 +2,26 @@
 
 import asyncio
 import random
+from array import array
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import KW_ONLY, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar, cast
 
 from pytest_rageval.answers import comparators as compare
 from pytest_rageval.answers import judge_protocol as judges
 from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.errors import InputError, NoGroundTruth, UnusableRanking
-from pytest_rageval.evaluations.single_flight import SingleFlight
+from pytest_rageval.evaluations.single_flight import SingleFlight, digest
 from pytest_rageval.gathering import gather_all
 from pytest_rageval.measures.gold_matching import SHARE
 from pytest_rageval.measures.gold_measures import Row
 from pytest_rageval.model import Document, Example, Ranking
 from pytest_rageval.scores import Outcome, Spec
 from pytest_rageval.spool import Spool
+from pytest_rageval.stats.agreement import Tally
 
 if TYPE_CHECKING:
     from pytest_rageval.generator import Generator
@@ -118,7 +122,7 @@ class Terms:
 class Matched(NamedTuple):
     """The rankings of a set compared with its gold passages, for all measures at one cut-off.
 
-    `rows` has one for each outcome with a value, which is 0; the others are unscored.
+    `rows` has one for each outcome with a value, which is that of another measure; the others are unscored.
     """
 
     examples: Sequence[Example]
@@ -185,6 +189,7 @@ class Pipeline:
         }
         self._expressions: dict[str, compare.Expression] = {}
         self.once = SingleFlight()
+        self._rankings: defaultdict[int, SingleFlight] = defaultdict(partial(SingleFlight, _as_retrieved))
         # For the display of progress: rankings, and examples that have begun or wait to be scored.
         self.begun = self.waiting = 0
         self.ranked = 0
@@ -193,8 +198,9 @@ class Pipeline:
         self._expected: set[int] = set()
         # Held by the one retrieval that is timed.
         self.timing = asyncio.Lock()
-        # Retrievals during which models gave cached replies, to the retriever or to others.
+        # Retrievals during which models gave cached replies, to the retriever or to others. Few runs ask for them.
         self._beside_cached: set[int] = set()
+        self._last_beside_cached = array("q")
         # The rankings that were last compared with gold passages, for the next measure.
         self.matched: Matched | None = None
 
@@ -215,7 +221,8 @@ class Pipeline:
         Raises:
             InputError: the example has filters, and the retriever does not take them.
         """
-        ranking = await self.once.of(self._key(asked, k), lambda: self._retrieved(asked, k))
+        key = self.retriever.key(asked)
+        ranking = await self._rankings[k].of(key, lambda: self._retrieved(asked, k))
         # Not in the retriever: a question without a history may share the ranking.
         unseen = (
             isinstance(asked, Example) and asked.history and not self.retriever.takes & {"history", "example"}
@@ -224,10 +231,7 @@ class Pipeline:
 
     def known_ranking(self, asked: Asked, k: int) -> Ranking | None:
         """The ranking if it was retrieved already; None where it was not, or the retriever failed."""
-        return cast("Ranking | None", self.once.known(self._key(asked, k)))
-
-    def _key(self, asked: Asked, k: int) -> Hashable:
-        return "ranking", self.retriever.key(asked), k
+        return cast("Ranking | None", self._rankings[k].known(self.retriever.key(asked)))
 
     @property
     def has_retrieved(self) -> bool:
@@ -249,8 +253,9 @@ class Pipeline:
         for each in examples:
             # An example that the retriever cannot be asked has this as its own error.
             with suppress(InputError):
-                if not self.once.has(self._key(each, k)):
-                    found.add(hash((self.retriever.key(each), k)))
+                key = self.retriever.key(each)
+                if not self._rankings[k].has(key):
+                    found.add(hash((key, k)))
                     expected.append(each)
         self._expected |= found
         self.retriever.expect(expected, k)
@@ -288,7 +293,7 @@ class Pipeline:
         finally:
             self.ranked += 1
         if self.cached() > cached:
-            self._beside_cached.add(hash((self.retriever.key(asked), k)))
+            self._last_beside_cached.append(hash((self.retriever.key(asked), k)))
         ranking = ranking.kept(self.spool)
         # The first call also opens connections and loads models.
         return replace(ranking, seconds=None) if is_first and not self.retriever.replays else ranking
@@ -299,6 +304,8 @@ class Pipeline:
 
     def was_beside_cached(self, asked: Asked, k: int) -> bool:
         """Whether models gave cached replies, to the retriever or to others, during a retrieval."""
+        self._beside_cached.update(self._last_beside_cached)
+        del self._last_beside_cached[:]
         return hash((self.retriever.key(asked), k)) in self._beside_cached
 
     async def readable(self, asked: Asked, k: int) -> Ranking:
@@ -429,10 +436,11 @@ class Pipeline:
 
     async def _verdict(self, about: Hashable, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """A verdict that is given once; the votes behind it count for each score that uses it."""
-        verdict, votes = await self.once.of(about, lambda: judges.with_tally(make()))
-        if votes.verdicts:
-            judges.add_tally(about, votes)
-        return verdict
+        found: T | _Voted[T] = await self.once.of(about, lambda: _with_votes(make()))
+        if not isinstance(found, _Voted):
+            return found
+        judges.add_tally(about, found.votes)
+        return found.verdict
 
     @property
     def verdicts(self) -> Iterator[tuple[str, float]]:
@@ -483,6 +491,26 @@ class Pipeline:
         references = references_of(example)
         wanted = [references] if references else example.answer_set
         return await combined(self.same(example.asked, aliases, answer, comparator) for aliases in wanted)
+
+
+@dataclass(frozen=True, slots=True)
+class _Voted(Generic[T]):
+    """A verdict with the votes behind it."""
+
+    verdict: T
+    votes: Tally
+
+
+async def _with_votes(work: Awaitable[T]) -> T | _Voted[T]:
+    """A verdict, with votes where there are any: most have one only."""
+    verdict, votes = await judges.with_tally(work)
+    return _Voted(verdict, votes) if votes.verdicts else verdict
+
+
+def _as_retrieved(key: tuple[str, str]) -> Hashable:
+    """A question, which the example has too, so that it costs no memory; with its context, a digest of both."""
+    question, context = key
+    return digest(key) if context else question
 
 
 def _question(asked: Asked) -> str:

@@ -4,9 +4,9 @@ Where Recall@k and the verdict disagree, triage finds which of them erred, and w
 """
 
 from collections import Counter
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Final
 
 from pytest_rageval.answers.abstention import abstains
@@ -16,7 +16,7 @@ from pytest_rageval.evaluations.ranking import row_of
 from pytest_rageval.evaluations.scoring import GOLD_TEXTS, ScoreDef, score_in_turn
 from pytest_rageval.gathering import gather_all, gather_two
 from pytest_rageval.measures.gold_matching import GoldMatch
-from pytest_rageval.measures.gold_measures import GOLD_MEASURES
+from pytest_rageval.measures.gold_measures import GOLD_MEASURES, Row
 from pytest_rageval.measures.near_duplicates import near_duplicate
 from pytest_rageval.model import Example, Ranking
 from pytest_rageval.scores import NOTHING, YES, Evidence, Outcome, Score
@@ -46,7 +46,6 @@ async def evaluate_llm_reteval(run: Pipeline, examples: Sequence[Example], terms
 
     Source: Alinejad et al. (2024), section 2.2; by default three semi-gold samples at temperature 0.5.
     """
-    companions = {f"{name}@{terms.k}": GOLD_MEASURES[name] for name in COMPANIONS}
 
     async def score(example: Example) -> Outcome:
         # Before anything is asked: an example that cannot be scored costs nothing.
@@ -60,8 +59,7 @@ async def evaluate_llm_reteval(run: Pipeline, examples: Sequence[Example], terms
         match = GoldMatch(ranking, example.gold, run.match_share)
         found = len([label for label in match.labels if label > 0])
         retrieved, recall = found > 0, found / len(example.relevant)
-        row = row_of(example, match, terms.k)
-        beside = {name: measure(row) for name, measure in companions.items()}
+        beside = _companions(row_of(example, match, terms.k), terms.k)
         evidence = Evidence(
             ranking, answer, references, "with gold", recall, beside=beside, counts=match.counts or NOTHING
         )
@@ -84,6 +82,12 @@ async def evaluate_llm_reteval(run: Pipeline, examples: Sequence[Example], terms
         return Outcome(example, same, None, evidence, case=case, lost_by=lost)
 
     return await score_in_turn(run, examples, score)
+
+
+@lru_cache(maxsize=1 << 10)
+def _companions(row: Row, k: int) -> Mapping[str, float]:
+    """The ranking measures that are shown with the score; examples with equal rows, which are many, share them."""
+    return {f"{name}@{k}": GOLD_MEASURES[name](row) for name in COMPANIONS}
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,13 +60,14 @@ async def evaluate_ranking(run: Pipeline, examples: Sequence[Example], terms: Te
     matched = run.matched
     if matched is None or matched.examples is not examples or matched.k != terms.k:
         matched = Matched(examples, terms.k, *await _match(run, examples, terms.k))
-        # Where the retriever failed it may work in a later test.
-        run.matched = None if any(each.failed for each in matched.outcomes) else matched
     found = iter(values(terms.spec.name, matched.rows))
-    return [
+    outcomes = [
         each if each.value is None else Outcome(each.example, next(found), None, each.evidence)
         for each in matched.outcomes
     ]
+    # Where the retriever failed it may work in a later test.
+    run.matched = None if any(each.failed for each in outcomes) else matched._replace(outcomes=outcomes)
+    return outcomes
 
 
 async def _match(run: Pipeline, examples: Sequence[Example], k: int) -> tuple[list[Outcome], list[Row]]:
