@@ -12,7 +12,7 @@ LEAST: Final = 20_000
 """So many more objects begin a search at the beginning of a run; Python's default is 700."""
 
 MOST: Final = 320_000
-"""So many begin one where searches find nothing: a thousand questions at once have half as many."""
+"""So many begin one where the last has found nothing: a thousand questions at once have half as many."""
 
 WORTH: Final = 0.01
 """A search that frees a smaller share of the objects that began it has found nothing."""
@@ -20,7 +20,7 @@ WORTH: Final = 0.01
 
 @contextmanager
 def fewer_searches() -> Iterator[None]:
-    """Search less often: at first after `LEAST` objects, and after twice as many when a search has found nothing.
+    """Search less often: at first after `LEAST` objects, and after `MOST` when a search has found nothing.
 
     An evaluation keeps what it makes and leaves no cycles, and the searches took a quarter of the time. A retriever may
     leave cycles that hold large arrays: when a search finds garbage, the next one is after `LEAST` objects again.
@@ -50,9 +50,8 @@ def _adapt(phase: Literal["start", "stop"], found: dict[str, int]) -> None:
     # Without the lock: a search may begin in a thread that has it.
     now, *others = gc.get_threshold()
     if phase == "stop" and now and _before:
-        least = max(_before[0][0], LEAST)
         nothing = found["collected"] < WORTH * now
-        gc.set_threshold(min(2 * now, max(MOST, least)) if nothing else least, *others)
+        gc.set_threshold(max(_before[0][0], MOST if nothing else LEAST), *others)
 
 
 _CHANGING: Final = threading.Lock()
