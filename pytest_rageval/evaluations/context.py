@@ -15,7 +15,6 @@ from pytest_rageval.answers import judge_protocol as judges
 from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.errors import InputError, NoGroundTruth, UnusableRanking
 from pytest_rageval.evaluations.single_flight import SingleFlight, digest
-from pytest_rageval.gathering import gather_all
 from pytest_rageval.measures.gold_matching import SHARE
 from pytest_rageval.measures.gold_measures import Row
 from pytest_rageval.model import Document, Example, Ranking
@@ -286,14 +285,15 @@ class Pipeline:
 
     async def _retrieved(self, asked: Asked, k: int, *, alone: bool = False) -> Ranking:
         self._begun += 1
-        self._expected.discard(hash((self.retriever.key(asked), k)))
+        place = hash((self.retriever.key(asked), k))
+        self._expected.discard(place)
         is_first, cached = self._begun == 1, self.cached()
         try:
             ranking = await self.retriever.retrieve(asked, k, alone=alone)
         finally:
             self.ranked += 1
         if self.cached() > cached:
-            self._last_beside_cached.append(hash((self.retriever.key(asked), k)))
+            self._last_beside_cached.append(place)
         ranking = ranking.kept(self.spool)
         # The first call also opens connections and loads models.
         return replace(ranking, seconds=None) if is_first and not self.retriever.replays else ranking
@@ -348,8 +348,8 @@ class Pipeline:
             lambda: self.generator.generate(question, passages, sample=sample_of_run),
         )
 
-    async def semi_gold(self, example: Example) -> tuple[str, ...]:
-        """The generator's answers from the gold passages, by default drawn three times.
+    def semi_gold(self, example: Example) -> list[Awaitable[str]]:
+        """The generator's answers from the gold passages, by default drawn three times, each to be awaited.
 
         With a retriever that returns just these passages, the first draw is the request of `answer`, and scores 1.
 
@@ -357,8 +357,7 @@ class Pipeline:
             NoGroundTruth: see `gold_passages`.
         """
         passages = gold_passages(example)
-        drawn = (self.answer_from(example.asked, passages, sample) for sample in range(self.drawing.gold))
-        return tuple(await gather_all(drawn))
+        return [self.answer_from(example.asked, passages, sample) for sample in range(self.drawing.gold)]
 
     async def cited_answer(self, asked: Asked, k: int, order: str = "rank") -> str:
         """All answers that the generator finds in the first k retrieved documents, with citations."""
