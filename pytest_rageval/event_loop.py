@@ -7,13 +7,12 @@ where it was made.
 
 import asyncio
 import contextlib
-import gc
 import os
 import queue
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextvars import Context, copy_context
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from time import monotonic
 from typing import Any, Final, TypeVar, cast
 
 from pytest_rageval.errors import CallableError, ReplyPending, innermost_user_frame
+from pytest_rageval.garbage import fewer_searches
 from pytest_rageval.gathering import Promise
 from pytest_rageval.stepping import NOT_ENDED, call_outside, is_stepping, step
 
@@ -32,9 +32,6 @@ T = TypeVar("T")
 TICK_S: Final = 0.1  # the interval of `tick`
 AWAITED_TICK_S: Final = 1.0  # the interval of `tick` for each waiter in another loop: there may be a thousand
 RETURN_S: Final = 0.005  # how long the outcomes of short calls are collected before the loop is woken
-ALLOCATED: Final = (
-    20_000  # so many more objects begin a search for garbage during a run; Python's default is 700
-)
 CLOSE_S: Final = 5.0  # how long closing waits for code that blocks the loop
 POOL_THREADS: Final = 32  # threads for `asyncio.to_thread`
 
@@ -78,7 +75,7 @@ class PrivateLoop:
         self._refuse_if_patched(coroutine)
         self.runs += 1
         self._ticked = -TICK_S
-        with _fewer_collections():
+        with fewer_searches():
             if not here or self._threads > 1 or in_asyncio():
                 return self._run_in_loop(coroutine)
             context = copy_context()
@@ -350,30 +347,6 @@ def _cancel(calls: "Sequence[_Call]") -> None:
     """Cancel the calls that have no outcome, so that none is awaited for ever."""
     for call in calls:
         call.outcome.cancel()
-
-
-@contextlib.contextmanager
-def _fewer_collections() -> Iterator[None]:
-    """Search for garbage in cycles less often: it took a third of the time, and an evaluation keeps what it makes."""
-    with _COLLECTING:
-        _thresholds.append(gc.get_threshold())
-        first, *others = _thresholds[0]
-        # 0 is never.
-        if first:
-            gc.set_threshold(max(first, ALLOCATED), *others)
-    try:
-        yield
-    finally:
-        with _COLLECTING:
-            before = _thresholds[0]
-            _thresholds.pop()
-            # Runs in several threads overlap: the last restores what the first found.
-            if not _thresholds:
-                gc.set_threshold(*before)
-
-
-_COLLECTING: Final = threading.Lock()
-_thresholds: Final[list[tuple[int, int, int]]] = []
 
 
 def in_asyncio() -> bool:

@@ -307,14 +307,15 @@ class Ranking(Sequence[Document]):
     question: str | None = None
 
     @classmethod
-    def of(cls, query: str, documents: Sequence[Document], k: int | None = None) -> "Ranking":
-        """Drop repeated documents, then keep the first k (all where k is None)."""
+    def of(cls, query: str, documents: Sequence[Document], k: int | None = None, **of_call: Any) -> "Ranking":
+        """Drop repeated documents, then keep the first k (all where k is None); `of_call` are further attributes."""
         first: dict[str, Document] = {}
         for document in documents:
             first.setdefault(document.identity, document)
         kept = tuple(first.values())
         more = 0 if k is None else len(kept) - k
-        return cls(query, kept[:k], len(documents) - len(kept), missing=max(-more, 0), surplus=max(more, 0))
+        missing, surplus = max(-more, 0), max(more, 0)
+        return cls(query, kept[:k], len(documents) - len(kept), missing, surplus, **of_call)
 
     def kept(self, spool: Spool) -> "Ranking":
         """The same, with its documents and its searches in a spool."""
@@ -322,7 +323,7 @@ class Ranking(Sequence[Document]):
         if steps is None and isinstance(documents, Kept):
             return self
         if steps is not None:
-            steps = Kept(spool, [_ranking_record(step) for step in steps], len(steps), _rankings_of)
+            steps = _KeptRankings(spool, [_ranking_record(step) for step in steps], len(steps))
         if not isinstance(documents, Kept):
             documents = KeptDocuments(spool, documents)
         return replace(self, documents=documents, steps=steps)
@@ -379,21 +380,6 @@ class Ranking(Sequence[Document]):
         return False
 
 
-class KeptDocuments(Kept[Document]):
-    """The documents of a ranking in a spool; most of their readers want no more than the ids."""
-
-    __slots__ = ("textless",)
-
-    def __init__(self, spool: Spool, documents: Sequence[Document]) -> None:
-        super().__init__(spool, _documents_record(documents), len(documents), _documents_of)
-        self.textless = sum(not document.text.strip() for document in documents)
-
-    @property
-    def ids(self) -> tuple[str | None, ...]:
-        """The documents' ids."""
-        return tuple(each[1] for each in self._spool.get(self._place))
-
-
 def _documents_record(documents: Iterable[Document]) -> list[tuple[Any, ...]]:
     return [
         (each.text, each.id, each.score, each.metadata or None, each.span and tuple(each.span))
@@ -422,6 +408,37 @@ def _ranking_record(ranking: Ranking) -> tuple[Any, ...]:
 
 def _rankings_of(record: Iterable[tuple[Any, ...]]) -> tuple[Ranking, ...]:
     return tuple(Ranking(query, _documents_of(documents), *counts) for query, documents, *counts in record)
+
+
+class KeptDocuments(Kept[Document]):
+    """The documents of a ranking in a spool; most of their readers want no more than the ids."""
+
+    __slots__ = ("textless",)
+
+    make = staticmethod(_documents_of)
+
+    def __init__(self, spool: Spool, documents: Sequence[Document]) -> None:
+        # Most are read soon. Their user may change metadata meanwhile: then they are made of the record.
+        unchanging = not [each for each in documents if each.metadata or type(each) is not Document]
+        made = tuple(documents) if unchanging else None
+        super().__init__(spool, _documents_record(documents), len(documents), made=made)
+        self.textless = len([each for each in documents if not each.text.strip()])
+
+    @property
+    def ids(self) -> tuple[str | None, ...]:
+        """The documents' ids."""
+        documents = self._spool.recent(self._place, self.make)
+        if documents is None:
+            return tuple([each[1] for each in self._spool.get(self._place)])
+        return tuple([each.id for each in documents])
+
+
+class _KeptRankings(Kept[Ranking]):
+    """The searches of a ranking in a spool."""
+
+    __slots__ = ()
+
+    make = staticmethod(_rankings_of)
 
 
 def excerpt(text: str, width: int = 60) -> str:

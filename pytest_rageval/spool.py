@@ -26,6 +26,9 @@ AHEAD: Final = 16_384
 RECENT: Final = 4_000_000
 """So many bytes of the records that were used last stay in memory: several scores read those of a question."""
 
+Make = Callable[[Any], Any]
+"""Makes an object of a record."""
+
 AROUND: Final = 1000
 """So many bytes an object of a record takes beside its texts: 4 MB of short records took 70 MB."""
 
@@ -51,7 +54,7 @@ class Spool:
         self._most: float = AT_ONCE
         self._ahead = (0, b"")
         self._objects: list[Any] = []
-        self._recent: dict[int, tuple[Any, int]] = {}
+        self._recent: dict[int, tuple[Any, Make | None, int]] = {}
         self._recent_bytes = 0
         # Reports are written in another thread than questions are evaluated in.
         self._lock = Lock()
@@ -61,8 +64,14 @@ class Spool:
         if self._file is not None:
             self._file.close()
 
-    def put(self, value: Any, *, plain: bool = False) -> int:
-        """Keep a record; return its place. `plain`: it is known to be plain data."""
+    def put(self, value: Any, *, plain: bool = False, made: "tuple[Any, Make] | None" = None) -> int:
+        """Keep a record; return its place.
+
+        Args:
+            value: the record.
+            plain: whether it is known to be plain data.
+            made: what the record was made of, and the function that makes the same of it.
+        """
         try:
             data = marshal.dumps(value) if plain or _is_plain(value) else None
         except (ValueError, RecursionError):
@@ -77,29 +86,40 @@ class Spool:
             self._tail += data
             if len(self._tail) > self._most:
                 self._write()
+            if made is not None:
+                self._keep_recent(place, *made, len(data))
         return place
 
-    def get(self, place: int) -> Any:
-        """The record at a place."""
+    def get(self, place: int, make: "Make | None" = None) -> Any:
+        """The record at a place, or what is made of it."""
         recent = self._recent.get(place)
-        if recent is not None:
+        if recent is not None and recent[1] == make:
             return recent[0]
         with self._lock:
             if place < 0:
-                return self._objects[-place - 1]
+                value = self._objects[-place - 1]
+                return value if make is None else make(value)
             length = int.from_bytes(self._bytes(place, HEAD), "little")
             data = self._bytes(place + HEAD, length)
             value = marshal.loads(data)  # noqa: S302 - written by this process  # nosec B302
-            self._keep_recent(place, value, length)
+            if make is not None:
+                value = make(value)
+            self._keep_recent(place, value, make, length)
         return value
 
-    def _keep_recent(self, place: int, value: Any, length: int) -> None:
+    def recent(self, place: int, make: "Make") -> Any:
+        """What was made of a record, if it is in memory; else None."""
+        recent = self._recent.get(place)
+        return recent[0] if recent is not None and recent[1] == make else None
+
+    def _keep_recent(self, place: int, value: Any, make: "Make | None", length: int) -> None:
         length += AROUND
         if place not in self._recent:
-            self._recent[place] = value, length
             self._recent_bytes += length
+        # In its other form where it was in one.
+        self._recent[place] = value, make, length
         while self._recent_bytes > RECENT:
-            self._recent_bytes -= self._recent.pop(next(iter(self._recent)))[1]
+            self._recent_bytes -= self._recent.pop(next(iter(self._recent)))[2]
 
     def _write(self) -> None:
         from tempfile import TemporaryFile  # noqa: PLC0415 - only large runs write
@@ -137,18 +157,22 @@ class Spool:
 
 
 class Kept(Sequence[T], Generic[T]):
-    """A tuple in a spool, read at each use; `make` makes it of its record."""
+    """A tuple in a spool, read at each use.
 
-    __slots__ = ("_length", "_make", "_place", "_spool")
+    `make` makes it of its record; `made` is the tuple, where it is at hand.
+    """
 
-    def __init__(
-        self, spool: Spool, record: Any, length: int, make: Callable[[Any], tuple[T, ...]] = tuple
-    ) -> None:
-        self._spool, self._length, self._make = spool, length, make
-        self._place = spool.put(record)
+    __slots__ = ("_length", "_place", "_spool")
+
+    make: Callable[[Any], tuple[Any, ...]] = staticmethod(tuple)
+
+    def __init__(self, spool: Spool, record: Any, length: int, *, made: tuple[T, ...] | None = None) -> None:
+        self._spool, self._length = spool, length
+        self._place = spool.put(record, made=None if made is None else (made, self.make))
 
     def _all(self) -> tuple[T, ...]:
-        return self._make(self._spool.get(self._place))
+        found: tuple[T, ...] = self._spool.get(self._place, self.make)
+        return found
 
     def __len__(self) -> int:
         return self._length

@@ -5,12 +5,12 @@ import contextlib
 import inspect
 import threading
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from contextvars import ContextVar
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextvars import ContextVar, Token
 from dataclasses import dataclass, field
 from functools import partial
 from time import perf_counter
-from typing import Any, Final, NamedTuple, NoReturn
+from typing import Any, Final, NamedTuple, NoReturn, Self
 
 from pytest_rageval.conversation import Question
 from pytest_rageval.errors import (
@@ -133,10 +133,11 @@ class UserCallable:
 
     async def timed(self, *args: Any, **named: Any) -> Timed:
         """As `call`, with the time that the function itself took: without waiting for its turn."""
-        history = [dict(message) for each in args if isinstance(each, Question) for message in each.history]
+        questions = [each for each in args if isinstance(each, Question)]
+        history = [dict(message) for each in questions for message in each.history]
         if self._history is not None and (history or self._history.default is self._history.empty):
             named.setdefault("history", history)
-        plain = tuple(str(each) if isinstance(each, Question) else each for each in args)
+        plain = tuple([str(each) if isinstance(each, Question) else each for each in args])
         try:
             return await self._result(plain, named)
         except QueryError as error:
@@ -277,30 +278,40 @@ class _Stopwatches:
         """Whether a call has begun and not ended."""
         return bool(self._running)
 
-    @contextlib.contextmanager
-    def started(self) -> Iterator["_Stopwatch"]:
-        """Time a call: its time can be read within the block."""
+    def started(self) -> "_Stopwatch":
+        """Time a call: its time can be read within the block of `with`."""
+        return _Stopwatch(self)
+
+    def start(self, watch: "_Stopwatch") -> "Token[UserCallable | None]":
+        """Note that a call begins."""
         with self._lock:
-            watch = _Stopwatch(alone=not self._running)
+            watch.alone = not self._running
             for other in self._running:
                 other.alone = False
             self._running.add(watch)
-        token = _CALLED.set(self._owner)
-        try:
-            yield watch
-        finally:
-            _CALLED.reset(token)
-            with self._lock:
-                self._running.remove(watch)
+        return _CALLED.set(self._owner)
+
+    def stop(self, watch: "_Stopwatch", token: "Token[UserCallable | None]") -> None:
+        """Note that it has ended."""
+        _CALLED.reset(token)
+        with self._lock:
+            self._running.remove(watch)
 
 
-@dataclass(eq=False)
 class _Stopwatch:
-    alone: bool
+    """Times one call. A class, as a generator of `contextlib` takes longer than many a retriever."""
 
-    def __post_init__(self) -> None:
-        """Start."""
+    def __init__(self, all_of: _Stopwatches) -> None:
+        self._all = all_of
+        self.alone = True
+
+    def __enter__(self) -> Self:
+        self._token = self._all.start(self)
         self._began = perf_counter()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._all.stop(self, self._token)
 
     @property
     def seconds(self) -> float | None:

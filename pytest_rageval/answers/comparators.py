@@ -54,18 +54,22 @@ async def lowest(values: Iterable[Awaitable[float]]) -> float:
         Unscored: one of them raised it and none is 0; the first reason.
         Planned: likewise, where one of them raised that.
     """
-    return await _decided(values, min, 0.0)
+    return await _decided(values, min, 1.0, decisive=0.0)
 
 
 async def highest(values: Iterable[Awaitable[float]]) -> float:
     """Return the highest of some numbers in [0, 1], 0 of none: whether any holds. A 1 decides; see `lowest`."""
-    return await _decided(values, max, 1.0)
+    return await _decided(values, max, 0.0, decisive=1.0)
 
 
 async def _decided(
-    values: Iterable[Awaitable[float]], better: Callable[[float, float], float], decisive: float
+    values: Iterable[Awaitable[float]],
+    better: Callable[[float, float], float],
+    found: float,
+    *,
+    decisive: float,
 ) -> float:
-    found, unknown = 1 - decisive, None
+    unknown = None
     for value in values:
         try:
             found = better(found, await value)

@@ -195,7 +195,7 @@ def parse_yes_no(reply: str) -> float:
     >>> parse_yes_no("**Yes.**"), parse_yes_no("no, the year differs")
     (1.0, 0.0)
     """
-    return float(_verdict(_YES_NO.stated(reply), "neither yes nor no", reply) == "yes")
+    return 1.0 if _verdict(_YES_NO.stated(reply), "neither yes nor no", reply) == "yes" else 0.0
 
 
 def parse_reasoned(reply: str) -> Verdict:

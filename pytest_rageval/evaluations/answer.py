@@ -24,9 +24,8 @@ async def evaluate_answer_correct(run: Pipeline, example: Example, terms: Terms)
     # Before anything is asked: an example that cannot be scored costs nothing.
     if not references and not example.answer_set:
         raise NoGroundTruth(NO_REFERENCES)
-    answer = await run.answer(example, terms.k)
+    ranking, answer = await run.ranking_and_answer(example, terms.k)
     correct = await run.correct(example, answer, terms.comparator)
-    ranking = await run.ranking(example, terms.k)
     return correct, Evidence(ranking, answer, *expected_of(example))
 
 
@@ -42,8 +41,7 @@ async def evaluate_answer_measure(run: Pipeline, example: Example, terms: Terms)
     if not references:
         several = "several answers are wanted, which this measure does not compare"
         raise NoGroundTruth(several if example.answer_set else NO_REFERENCES)
-    answer = await run.answer(example, terms.k)
-    ranking = await run.ranking(example, terms.k)
+    ranking, answer = await run.ranking_and_answer(example, terms.k)
     value = 0.0 if abstains(answer) else measure(answer, references)
     return value, Evidence(ranking, answer, references)
 
@@ -51,8 +49,8 @@ async def evaluate_answer_measure(run: Pipeline, example: Example, terms: Terms)
 @each_example
 async def evaluate_answer_abstained(run: Pipeline, example: Example, terms: Terms) -> tuple[float, Evidence]:
     """Score 1 where the generator declined to answer, 0 where it answered: a rate to keep low, or to expect."""
-    answer = await run.answer(example, terms.k)
-    return float(abstains(answer)), Evidence(await run.ranking(example, terms.k), answer)
+    ranking, answer = await run.ranking_and_answer(example, terms.k)
+    return float(abstains(answer)), Evidence(ranking, answer)
 
 
 FAMILY: Final = "Answers against references"

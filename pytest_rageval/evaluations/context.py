@@ -2,22 +2,25 @@
 
 import asyncio
 import random
+from array import array
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import KW_ONLY, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar, cast
 
 from pytest_rageval.answers import comparators as compare
 from pytest_rageval.answers import judge_protocol as judges
 from pytest_rageval.answers.abstention import abstains
-from pytest_rageval.errors import InputError, NoGroundTruth, Unscored, UnusableRanking
-from pytest_rageval.evaluations.single_flight import SingleFlight
-from pytest_rageval.gathering import gather_all
+from pytest_rageval.errors import InputError, NoGroundTruth, UnusableRanking
+from pytest_rageval.evaluations.single_flight import SingleFlight, digest
 from pytest_rageval.measures.gold_matching import SHARE
 from pytest_rageval.measures.gold_measures import Row
 from pytest_rageval.model import Document, Example, Ranking
 from pytest_rageval.scores import Outcome, Spec
 from pytest_rageval.spool import Spool
+from pytest_rageval.stats.agreement import Tally
 
 if TYPE_CHECKING:
     from pytest_rageval.generator import Generator
@@ -118,7 +121,7 @@ class Terms:
 class Matched(NamedTuple):
     """The rankings of a set compared with its gold passages, for all measures at one cut-off.
 
-    `rows` has one for each outcome with a value, which is 0; the others are unscored.
+    `rows` has one for each outcome with a value, which is that of another measure; the others are unscored.
     """
 
     examples: Sequence[Example]
@@ -184,16 +187,19 @@ class Pipeline:
             **self.comparators,
         }
         self._expressions: dict[str, compare.Expression] = {}
-        self._once = SingleFlight()
+        self.once = SingleFlight()
+        self._rankings: defaultdict[int, SingleFlight] = defaultdict(partial(SingleFlight, _as_retrieved))
         # For the display of progress: rankings, and examples that have begun or wait to be scored.
         self.begun = self.waiting = 0
         self.ranked = 0
         self._begun = 0
         # By hash, which is enough to count: 100,000 questions are waiting at once.
         self._expected: set[int] = set()
-        self._timing = asyncio.Lock()
-        # Retrievals during which models gave cached replies, to the retriever or to others.
+        # Held by the one retrieval that is timed.
+        self.timing = asyncio.Lock()
+        # Retrievals during which models gave cached replies, to the retriever or to others. Few runs ask for them.
         self._beside_cached: set[int] = set()
+        self._last_beside_cached = array("q")
         # The rankings that were last compared with gold passages, for the next measure.
         self.matched: Matched | None = None
 
@@ -214,7 +220,8 @@ class Pipeline:
         Raises:
             InputError: the example has filters, and the retriever does not take them.
         """
-        ranking = await self._once.of(self._key(asked, k), lambda: self._retrieved(asked, k))
+        key = self.retriever.key(asked)
+        ranking = await self._rankings[k].of(key, lambda: self._retrieved(asked, k))
         # Not in the retriever: a question without a history may share the ranking.
         unseen = (
             isinstance(asked, Example) and asked.history and not self.retriever.takes & {"history", "example"}
@@ -223,10 +230,12 @@ class Pipeline:
 
     def known_ranking(self, asked: Asked, k: int) -> Ranking | None:
         """The ranking if it was retrieved already; None where it was not, or the retriever failed."""
-        return cast("Ranking | None", self._once.known(self._key(asked, k)))
+        return cast("Ranking | None", self._rankings[k].known(self.retriever.key(asked)))
 
-    def _key(self, asked: Asked, k: int) -> Hashable:
-        return "ranking", self.retriever.key(asked), k
+    @property
+    def has_retrieved(self) -> bool:
+        """Whether a retrieval has begun."""
+        return self._begun > 0
 
     @property
     def rankings(self) -> int:
@@ -243,8 +252,9 @@ class Pipeline:
         for each in examples:
             # An example that the retriever cannot be asked has this as its own error.
             with suppress(InputError):
-                if not self._once.has(self._key(each, k)):
-                    found.add(hash((self.retriever.key(each), k)))
+                key = self.retriever.key(each)
+                if not self._rankings[k].has(key):
+                    found.add(hash((key, k)))
                     expected.append(each)
         self._expected |= found
         self.retriever.expect(expected, k)
@@ -275,83 +285,28 @@ class Pipeline:
 
     async def _retrieved(self, asked: Asked, k: int, *, alone: bool = False) -> Ranking:
         self._begun += 1
-        self._expected.discard(hash((self.retriever.key(asked), k)))
+        place = hash((self.retriever.key(asked), k))
+        self._expected.discard(place)
         is_first, cached = self._begun == 1, self.cached()
         try:
             ranking = await self.retriever.retrieve(asked, k, alone=alone)
         finally:
             self.ranked += 1
         if self.cached() > cached:
-            self._beside_cached.add(hash((self.retriever.key(asked), k)))
+            self._last_beside_cached.append(place)
         ranking = ranking.kept(self.spool)
         # The first call also opens connections and loads models.
         return replace(ranking, seconds=None) if is_first and not self.retriever.replays else ranking
 
-    async def timed(self, asked: Asked, k: int) -> tuple[Ranking, float]:
-        """The ranking of `ranking`, and the seconds that the retrieval took while no other ran.
+    async def retrieved_alone(self, asked: Asked, k: int) -> Ranking:
+        """A ranking that is retrieved anew, while no other is."""
+        return await self._retrieved(asked, k, alone=True)
 
-        The rankings of one run are timed one after the other. A retrieval that has no time, since it was the first, or
-        others ran meanwhile, is made again.
-
-        Raises:
-            Unscored: a replay does not say how long the retrieval took; or models answered from the cache.
-        """
-        return await self._once.of(("timed", self.retriever.key(asked), k), lambda: self._timed(asked, k))
-
-    async def _timed(self, asked: Asked, k: int) -> tuple[Ranking, float]:
-        async with self._timing:
-            ranking, cached = await self.ranking(asked, k), self.cached()
-            unsure = ranking.seconds is None or hash((self.retriever.key(asked), k)) in self._beside_cached
-            if unsure and not self.retriever.replays:
-                ranking = replace(ranking, seconds=(await self._retrieved(asked, k, alone=True)).seconds)
-            return ranking, self._seconds_of(ranking, cached)
-
-    async def timed_beside(
-        self, reference: "Retriever", asked: Asked, k: int
-    ) -> tuple[Ranking, float, float]:
-        """The ranking, its time and that of the reference; each the mean of two calls, in the order ABBA.
-
-        Raises:
-            Unscored: as for `timed`.
-        """
-        return await self._once.of(
-            ("timed beside", self.retriever.key(asked), k), lambda: self._timed_beside(reference, asked, k)
-        )
-
-    async def _timed_beside(
-        self, reference: "Retriever", asked: Asked, k: int
-    ) -> tuple[Ranking, float, float]:
-        async def timed(call: Callable[[], Awaitable[Ranking]]) -> tuple[Ranking, float]:
-            cached = self.cached()
-            ranking = await call()
-            return ranking, self._seconds_of(ranking, cached)
-
-        def own() -> Awaitable[Ranking]:
-            return self._retrieved(asked, k, alone=True)
-
-        def other() -> Awaitable[Ranking]:
-            return reference.retrieve(asked, k, alone=True)
-
-        async with self._timing:
-            if not self._begun:
-                # The first calls also open connections and load models.
-                await other()
-                await own()
-            (_, a1), (_, b1), (_, b2), (ranking, a2) = [
-                await timed(call) for call in (own, other, other, own)
-            ]
-        return ranking, (a1 + a2) / 2, (b1 + b2) / 2
-
-    def _seconds_of(self, ranking: Ranking, cached: int) -> float:
-        """The time of a retrieval; `cached` is the number of cached replies before it."""
-        if self.cached() > cached:
-            raise Unscored(
-                "models answered the retriever from the cache, so that its time is not that of a retrieval "
-                "(--rageval-refresh asks them again)"
-            )
-        if ranking.seconds is None:
-            raise Unscored("the rankings are recorded, and how long the retrieval took is not")
-        return ranking.seconds
+    def was_beside_cached(self, asked: Asked, k: int) -> bool:
+        """Whether models gave cached replies, to the retriever or to others, during a retrieval."""
+        self._beside_cached.update(self._last_beside_cached)
+        del self._last_beside_cached[:]
+        return hash((self.retriever.key(asked), k)) in self._beside_cached
 
     async def readable(self, asked: Asked, k: int) -> Ranking:
         """The same, for a generator or a judge to read.
@@ -376,20 +331,25 @@ class Pipeline:
 
     async def answer(self, asked: Asked, k: int) -> str:
         """The generator's answer from the first k retrieved documents."""
+        _, answer = await self.ranking_and_answer(asked, k)
+        return answer
+
+    async def ranking_and_answer(self, asked: Asked, k: int) -> tuple[Ranking, str]:
+        """The first k retrieved documents, and the generator's answer from these."""
         ranking = await self.readable(asked, k)
-        return await self.answer_from(_answered(asked, ranking), tuple(ranking.documents))
+        return ranking, await self.answer_from(_answered(asked, ranking), tuple(ranking.documents))
 
     async def answer_from(self, question: str, passages: Sequence[Document], sample: int = 0) -> str:
         """The generator's answer from these passages."""
         most = max(SEMI_GOLD_SAMPLES, self.drawing.answers, self.drawing.gold)
         sample_of_run = sample + self.draw + self.repeat * most
-        return await self._once.of(
+        return await self.once.of(
             ("answer", question, texts_of(passages), sample),
             lambda: self.generator.generate(question, passages, sample=sample_of_run),
         )
 
-    async def semi_gold(self, example: Example) -> tuple[str, ...]:
-        """The generator's answers from the gold passages, by default drawn three times.
+    def semi_gold(self, example: Example) -> list[Awaitable[str]]:
+        """The generator's answers from the gold passages, by default drawn three times, each to be awaited.
 
         With a retriever that returns just these passages, the first draw is the request of `answer`, and scores 1.
 
@@ -397,15 +357,14 @@ class Pipeline:
             NoGroundTruth: see `gold_passages`.
         """
         passages = gold_passages(example)
-        drawn = (self.answer_from(example.asked, passages, sample) for sample in range(self.drawing.gold))
-        return tuple(await gather_all(drawn))
+        return [self.answer_from(example.asked, passages, sample) for sample in range(self.drawing.gold)]
 
     async def cited_answer(self, asked: Asked, k: int, order: str = "rank") -> str:
         """All answers that the generator finds in the first k retrieved documents, with citations."""
         ranking = await self.shown(asked, k, order)
         question, documents = _answered(asked, ranking), ranking.documents
         # The key holds the order of the texts: two orders that happen to agree are one prompt.
-        return await self._once.of(
+        return await self.once.of(
             ("cited", question, texts_of(documents)),
             lambda: self.generator.cite(question, documents, sample=self._sample),
         )
@@ -414,7 +373,7 @@ class Pipeline:
         """The generator's long answer from the first k retrieved documents."""
         ranking = await self.readable(asked, k)
         question, documents = _answered(asked, ranking), ranking.documents
-        return await self._once.of(
+        return await self.once.of(
             ("explained", question, texts_of(documents)),
             lambda: self.generator.explain(question, documents, sample=self._sample),
         )
@@ -430,7 +389,7 @@ class Pipeline:
         if ranking is None:
             return None
         key = ("explained", _answered(asked, ranking), texts_of(ranking.documents))
-        return cast("str | None", self._once.known(key))
+        return cast("str | None", self.once.known(key))
 
     async def preferred(self, question: str, first: str, second: str) -> int:
         """1 or 2 where the judge prefers the first or the second answer, else 0."""
@@ -476,10 +435,11 @@ class Pipeline:
 
     async def _verdict(self, about: Hashable, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """A verdict that is given once; the votes behind it count for each score that uses it."""
-        verdict, votes = await self._once.of(about, lambda: judges.with_tally(make()))
-        if votes.verdicts:
-            judges.add_tally(about, votes)
-        return verdict
+        found: T | _Voted[T] = await self.once.of(about, lambda: _with_votes(make()))
+        if not isinstance(found, _Voted):
+            return found
+        judges.add_tally(about, found.votes)
+        return found.verdict
 
     @property
     def verdicts(self) -> Iterator[tuple[str, float]]:
@@ -530,6 +490,26 @@ class Pipeline:
         references = references_of(example)
         wanted = [references] if references else example.answer_set
         return await combined(self.same(example.asked, aliases, answer, comparator) for aliases in wanted)
+
+
+@dataclass(frozen=True, slots=True)
+class _Voted(Generic[T]):
+    """A verdict with the votes behind it."""
+
+    verdict: T
+    votes: Tally
+
+
+async def _with_votes(work: Awaitable[T]) -> T | _Voted[T]:
+    """A verdict, with votes where there are any: most have one only."""
+    verdict, votes = await judges.with_tally(work)
+    return _Voted(verdict, votes) if votes.verdicts else verdict
+
+
+def _as_retrieved(key: tuple[str, str]) -> Hashable:
+    """A question, which the example has too, so that it costs no memory; with its context, a digest of both."""
+    question, context = key
+    return digest(key) if context else question
 
 
 def _question(asked: Asked) -> str:
@@ -611,9 +591,10 @@ def gold_passages(example: Example) -> list[Document]:
     Raises:
         NoGroundTruth: there are none, or one of them has no text.
     """
-    if not example.relevant:
+    relevant = example.relevant
+    if not relevant:
         raise NoGroundTruth(NO_GOLD)
-    passages = [Document(gold.text, gold.id) for gold in example.relevant if gold.text is not None]
-    if len(passages) < len(example.relevant):
+    passages = [Document(gold.text, gold.id) for gold in relevant if gold.text is not None]
+    if len(passages) < len(relevant):
         raise NoGroundTruth('a gold passage has no "text" for the generator to read')
     return passages

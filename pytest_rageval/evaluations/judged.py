@@ -42,8 +42,7 @@ async def evaluate_correctness(run: Pipeline, example: Example, terms: Terms) ->
     # Before anything is asked: an example that cannot be scored costs nothing.
     if not references:
         raise NoGroundTruth(NO_REFERENCES)
-    answer = await run.answer(example, terms.k)
-    ranking = await run.ranking(example, terms.k)
+    ranking, answer = await run.ranking_and_answer(example, terms.k)
     rating = Rating(LOWEST, "The generator gives no answer.")
     if not abstains(answer):
         rating = await run.rated("correctness", example.asked, [answer], references)
@@ -56,8 +55,7 @@ async def evaluate_faithfulness(run: Pipeline, example: Example, terms: Terms) -
 
     No judge is asked where there is nothing to weigh: an abstention is 5, an answer from no passages is 1.
     """
-    answer = await run.answer(example, terms.k)
-    ranking = await run.readable(example, terms.k)
+    ranking, answer = await run.ranking_and_answer(example, terms.k)
     if abstains(answer):
         rating = Rating(HIGHEST, "The generator gives no answer, and so states nothing.")
     elif not ranking:

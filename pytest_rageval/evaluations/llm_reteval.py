@@ -4,18 +4,19 @@ Where Recall@k and the verdict disagree, triage finds which of them erred, and w
 """
 
 from collections import Counter
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Final
 
 from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.errors import NoGroundTruth, Planned, Unscored
-from pytest_rageval.evaluations.context import Pipeline, Terms, gold_passages, references_of
-from pytest_rageval.evaluations.ranking import measured
+from pytest_rageval.evaluations.context import Pipeline, Terms, references_of
+from pytest_rageval.evaluations.ranking import row_of
 from pytest_rageval.evaluations.scoring import GOLD_TEXTS, ScoreDef, score_in_turn
-from pytest_rageval.gathering import gather_all, gather_two
+from pytest_rageval.gathering import gather_all
 from pytest_rageval.measures.gold_matching import GoldMatch
+from pytest_rageval.measures.gold_measures import GOLD_MEASURES, Row
 from pytest_rageval.measures.near_duplicates import near_duplicate
 from pytest_rageval.model import Example, Ranking
 from pytest_rageval.scores import NOTHING, YES, Evidence, Outcome, Score
@@ -45,20 +46,18 @@ async def evaluate_llm_reteval(run: Pipeline, examples: Sequence[Example], terms
 
     Source: Alinejad et al. (2024), section 2.2; by default three semi-gold samples at temperature 0.5.
     """
-    names = {name: f"{name}@{terms.k}" for name in COMPANIONS}
 
     async def score(example: Example) -> Outcome:
-        # Before anything is asked: an example that cannot be scored costs nothing.
-        gold_passages(example)
-        semi_gold, answer = await gather_two(run.semi_gold(example), run.answer(example, terms.k))
-        references = tuple(dict.fromkeys(text for text in semi_gold if not abstains(text)))
+        # An example that cannot be scored costs nothing: it ends here, before anything is asked.
+        semi_gold: list[Awaitable[Any]] = [*run.semi_gold(example)]
+        *drawn, (ranking, answer) = await gather_all([*semi_gold, run.ranking_and_answer(example, terms.k)])
+        references = tuple(text for text in dict.fromkeys(drawn) if not abstains(text))
         if not references:
             raise NoGroundTruth("the generator abstains even with the gold passages")
-        ranking = await run.ranking(example, terms.k)
         match = GoldMatch(ranking, example.gold, run.match_share)
-        found = sum(label > 0 for label in match.labels)
+        found = len([label for label in match.labels if label > 0])
         retrieved, recall = found > 0, found / len(example.relevant)
-        beside = {names[name]: measured(name, [(example, match)], terms.k)[0] for name in COMPANIONS}
+        beside = _companions(row_of(example, match, terms.k), terms.k)
         evidence = Evidence(
             ranking, answer, references, "with gold", recall, beside=beside, counts=match.counts or NOTHING
         )
@@ -76,11 +75,17 @@ async def evaluate_llm_reteval(run: Pipeline, examples: Sequence[Example], terms
         yes = same >= YES
         checks = await check() if yes != retrieved else ReferenceChecks()
         case = case_of(checks, gold_retrieved=retrieved, yes=yes)
-        others = any(not gold for gold in match.positions)
+        others = not yes and any(not gold for gold in match.positions)
         lost = lost_by(case, checks, recall=recall, yes=yes, others=others)
         return Outcome(example, same, None, evidence, case=case, lost_by=lost)
 
     return await score_in_turn(run, examples, score)
+
+
+@lru_cache(maxsize=1 << 10)
+def _companions(row: Row, k: int) -> Mapping[str, float]:
+    """The ranking measures that are shown with the score; examples with equal rows, which are many, share them."""
+    return {f"{name}@{k}": GOLD_MEASURES[name](row) for name in COMPANIONS}
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from pytest_rageval.measures.gold_measures import Row, values
 from pytest_rageval.model import Example, Ranking
 from pytest_rageval.scores import NOTHING, Evidence, Outcome
 
-__all__ = ["SCORES", "comparable", "match_gold", "measured", "not_comparable"]
+__all__ = ["SCORES", "comparable", "match_gold", "not_comparable", "row_of"]
 
 
 async def match_gold(run: Pipeline, example: Example, terms: Terms) -> tuple[Ranking, GoldMatch]:
@@ -60,13 +60,14 @@ async def evaluate_ranking(run: Pipeline, examples: Sequence[Example], terms: Te
     matched = run.matched
     if matched is None or matched.examples is not examples or matched.k != terms.k:
         matched = Matched(examples, terms.k, *await _match(run, examples, terms.k))
-        # Where the retriever failed it may work in a later test.
-        run.matched = None if any(each.failed for each in matched.outcomes) else matched
     found = iter(values(terms.spec.name, matched.rows))
-    return [
+    outcomes = [
         each if each.value is None else Outcome(each.example, next(found), None, each.evidence)
         for each in matched.outcomes
     ]
+    # Where the retriever failed it may work in a later test.
+    run.matched = None if any(each.failed for each in outcomes) else matched._replace(outcomes=outcomes)
+    return outcomes
 
 
 async def _match(run: Pipeline, examples: Sequence[Example], k: int) -> tuple[list[Outcome], list[Row]]:
@@ -84,7 +85,7 @@ async def _match(run: Pipeline, examples: Sequence[Example], k: int) -> tuple[li
             match = GoldMatch(ranking, example.gold, run.match_share)
             if (reason := not_comparable(match)) is not None:
                 return Outcome(example, None, reason, Evidence(ranking), cause="retriever")
-            row, counts = _row(example, match, k), match.counts or NOTHING
+            row, counts = row_of(example, match, k), match.counts or NOTHING
         rows[example.id] = equal.setdefault(row, row)
         return Outcome(example, 0.0, None, Evidence(ranking, counts=counts))
 
@@ -93,14 +94,10 @@ async def _match(run: Pipeline, examples: Sequence[Example], k: int) -> tuple[li
     return outcomes, [rows[each.example.id] for each in outcomes if each.value is not None]
 
 
-def _row(example: Example, match: GoldMatch, k: int) -> Row:
+def row_of(example: Example, match: GoldMatch, k: int) -> Row:
+    """What measures at a cut-off need of a match, of an example that has relevant gold passages."""
     found = tuple((at, label) for at, label in enumerate(match.labels) if label)
     return Row(found, tuple(ideal_labels(example.gold)), k + match.surplus)
-
-
-def measured(name: str, found: Sequence[tuple[Example, GoldMatch]], k: int) -> list[float]:
-    """A ranking measure of n examples that have relevant gold passages, each with its ranking's match."""
-    return values(name, [_row(example, match, k) for example, match in found])
 
 
 def not_comparable(match: GoldMatch) -> str | None:

@@ -10,6 +10,7 @@ from pytest_rageval.errors import NoGroundTruth, Unscored
 from pytest_rageval.evaluations.context import NO_GOLD, Pipeline, Terms, texts_of
 from pytest_rageval.evaluations.ranking import comparable
 from pytest_rageval.evaluations.scoring import GOLD, ScoreDef, each_example
+from pytest_rageval.evaluations.timing import timed, timed_beside
 from pytest_rageval.model import Example
 from pytest_rageval.prompts.templates import numbered
 from pytest_rageval.scores import REFERENCE, Evidence
@@ -64,9 +65,9 @@ async def evaluate_latency(run: Pipeline, example: Example, terms: Terms) -> tup
     Unscored: an example at whose question the retriever failed, or whose time is not known.
     """
     if run.reference is None:
-        ranking, seconds = await run.timed(example, terms.k)
+        ranking, seconds = await timed(run, example, terms.k)
         return seconds, Evidence(ranking)
-    ranking, seconds, other = await run.timed_beside(run.reference, example, terms.k)
+    ranking, seconds, other = await timed_beside(run, run.reference, example, terms.k)
     return seconds, Evidence(ranking, beside={REFERENCE: other})
 
 

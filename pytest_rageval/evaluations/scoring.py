@@ -356,9 +356,11 @@ def uniform_judge(run: Pipeline, scores: Iterable[Score], moved: Collection[str]
     if len(verdicts) < FEWEST or len(said) > 1 or not said <= {0.0, 1.0}:
         return ""
     judged = {question for question, _ in verdicts}
-    found = set(_recalls(run, (outcome for outcome in outcomes if outcome.example.asked in judged)))
-    if len(found) < 2 and judged.isdisjoint(moved):  # noqa: PLR2004 - they differ
-        return ""
+    if judged.isdisjoint(moved):
+        recalls = _recalls(run, (outcome for outcome in outcomes if outcome.example.asked in judged))
+        first = next(recalls, None)
+        if all(each == first for each in recalls):
+            return ""
     word = "yes" if said.pop() else "no"
     return (
         f"the judge said {word} {len(verdicts)} times and never anything else, though the rankings behind it differ in "
@@ -368,9 +370,11 @@ def uniform_judge(run: Pipeline, scores: Iterable[Score], moved: Collection[str]
 
 
 def _recalls(run: Pipeline, outcomes: Iterable[Outcome]) -> Iterator[float]:
-    """The share of its gold passages that each ranking holds."""
+    """The share of its gold passages that each ranking holds, which several scores have in common."""
+    seen: set[tuple[int, int]] = set()
     for outcome in outcomes:
         relevant, ranking = outcome.example.relevant, outcome.evidence.ranking
-        if relevant and ranking is not None:
+        if relevant and ranking is not None and (pair := (id(outcome.example), id(ranking))) not in seen:
+            seen.add(pair)
             match = GoldMatch(ranking, outcome.example.gold, run.match_share)
-            yield sum(label > 0 for label in match.labels) / len(relevant)
+            yield len([label for label in match.labels if label > 0]) / len(relevant)

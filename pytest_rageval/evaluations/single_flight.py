@@ -5,14 +5,14 @@ import marshal
 from collections.abc import Callable, Coroutine, Hashable
 from hashlib import blake2b
 from types import TracebackType
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from pytest_rageval.conversation import Question
 from pytest_rageval.errors import CallableError, RagevalError, Unscored
 from pytest_rageval.gathering import Promise
 from pytest_rageval.stepping import ends_all, in_loop, is_stepping
 
-__all__ = ["SingleFlight"]
+__all__ = ["SingleFlight", "digest"]
 
 T = TypeVar("T")
 
@@ -22,17 +22,21 @@ class SingleFlight:
 
     For one event loop. An error is kept like a result, except one of the user's own code. Where the first is
     cancelled, another does the work.
+
+    Args:
+        identify: makes a key of what identifies work; it is kept with the result. By default without long texts.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, identify: "Callable[[Any], Hashable] | None" = None) -> None:
+        self._identify = digest if identify is None else identify
         # Of work that has begun: those who wait for it.
-        self._begun: dict[bytes, list[Promise[BaseException | None]]] = {}
-        self._results: dict[bytes, Any] = {}
-        self._errors: dict[bytes, tuple[BaseException, TracebackType | None]] = {}
+        self._begun: dict[Hashable, list[Promise[BaseException | None]]] = {}
+        self._results: dict[Hashable, Any] = {}
+        self._errors: dict[Hashable, tuple[BaseException, TracebackType | None]] = {}
 
     async def of(self, work: Hashable, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """The result of the work that `make` begins and `work` identifies."""
-        key = _digest(work)
+        key = self._identify(work)
         while key not in self._results:
             if key in self._errors:
                 error, traceback = self._errors[key]
@@ -45,7 +49,7 @@ class SingleFlight:
         result: T = self._results[key]
         return result
 
-    async def _wait(self, key: bytes) -> None:
+    async def _wait(self, key: Hashable) -> None:
         """Wait until the work has ended, or was cancelled."""
         await in_loop()
         if key not in self._begun:
@@ -56,7 +60,7 @@ class SingleFlight:
         if error is not None:
             raise error
 
-    async def _do(self, key: bytes, make: Callable[[], Coroutine[Any, Any, Any]]) -> None:
+    async def _do(self, key: Hashable, make: Callable[[], Coroutine[Any, Any, Any]]) -> None:
         failed: BaseException | None = None
         waiters = self._begun[key] = []
         try:
@@ -80,19 +84,19 @@ class SingleFlight:
 
     def has(self, work: Hashable) -> bool:
         """Whether work has begun, and is not to be tried again."""
-        key = _digest(work)
+        key = self._identify(work)
         return key in self._results or key in self._errors or key in self._begun
 
     def known(self, work: Hashable) -> Any:
         """The result of work that is done; None where there is none."""
-        return self._results.get(_digest(work))
+        return self._results.get(self._identify(work))
 
 
-def _digest(work: Hashable) -> bytes:
+def digest(work: Any) -> bytes:
     """What identifies work, without the texts that it names."""
     try:
         # In this version without references, so that what is equal has equal bytes.
-        data = marshal.dumps(cast("Any", work), 2)
+        data = marshal.dumps(work, 2)
     except ValueError:
         data = repr(_parts(work)).encode(errors="surrogatepass")
     # With 15 bytes the object has 48; with 16 it would have 64.

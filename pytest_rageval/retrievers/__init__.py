@@ -10,7 +10,6 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from pytest_rageval.errors import Cause, InputError, QueryError, Unscored
@@ -119,10 +118,11 @@ class Retriever:
             # Of a recorded run, which has each once: none is made before it is read.
             missing = k - len(found.documents)
             return Ranking(example.question, found.documents, missing=missing, own_k=own_k, seconds=seconds)
-        ranking = Ranking.of(example.question, found.documents, k)
         steps = found.steps
-        return replace(
-            ranking,
+        return Ranking.of(
+            example.question,
+            found.documents,
+            k,
             own_k=own_k,
             steps=None if steps is None else tuple(Ranking.of(step.query, step.documents) for step in steps),
             tokens=found.tokens,
