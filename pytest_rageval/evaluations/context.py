@@ -16,7 +16,7 @@ from pytest_rageval.gathering import gather_all
 from pytest_rageval.measures.gold_matching import SHARE
 from pytest_rageval.measures.gold_measures import Row
 from pytest_rageval.model import Document, Example, Ranking
-from pytest_rageval.scores import Outcome, Spec
+from pytest_rageval.scores import Outcome, Relevance, Spec
 from pytest_rageval.spool import Spool
 
 if TYPE_CHECKING:
@@ -113,6 +113,11 @@ class Terms:
     def part(self) -> str:
         """The measure within the family; empty where there is none."""
         return self.spec.part or ""
+
+    @property
+    def relevance(self) -> Relevance:
+        """What `relevant` says."""
+        return Relevance.parse(self.relevant)
 
 
 class Matched(NamedTuple):

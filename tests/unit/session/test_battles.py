@@ -83,6 +83,16 @@ def test_a_test_may_be_several_systems() -> None:
     assert _fought(battles, run, "a", siblings, (5, 10)) == found
 
 
+def test_more_battles_than_questions_are_named() -> None:
+    """The pair says how many were asked for."""
+    siblings = _siblings("a", "b")
+    for n, wanted in ((9, 9), (8, None)):
+        battles = Battles(n, asyncio.run)
+        battles.fight(NODE("a"), Run("a"), ("digest", EXAMPLES), (5,), siblings)
+        (pair,) = battles.fight(NODE("b"), Run("b"), ("digest", EXAMPLES), (5,), siblings)
+        assert (len(pair["examples"]), pair.get("wanted")) == (8, wanted)
+
+
 def test_without_markers_all_have_the_cutoff_of_the_call() -> None:
     """As of tests that call `score`."""
     battles, siblings = Battles(4, asyncio.run), _siblings("a", "b", specs=("recall@5",))
