@@ -313,7 +313,7 @@ def pairs_notes(entry: Entry) -> Iterator[str]:
         each = " or ".join(f"{number:,}" for number in sorted(fought))
         yield f"{counted(fought.total(), 'pair')} of systems with {each} battles each"
     if wanted := max((pair.get("wanted", 0) for pair in between), default=0):
-        yield f"--rageval-arena-pairs asks for {wanted:,} battles a pair, and has no more questions with a reference"
+        yield f"--rageval-arena-pairs asks for {wanted:,} battles a pair; no more questions have a reference"
     unscored = Counter[str]()
     missing: dict[str, list[str]] = {}
     for pair in between:
