@@ -437,8 +437,8 @@ class Pipeline:
         key = ("explained", _answered(asked, ranking), texts_of(ranking.documents))
         return cast("str | None", self._once.known(key))
 
-    async def preferred(self, question: str, first: str, second: str) -> int:
-        """1 or 2 where the judge prefers the first or the second answer, else 0."""
+    async def preferred(self, question: str, first: str, second: str) -> judges.Preference:
+        """1 or 2 where the judge prefers the first or the second answer, else 0; and why."""
         return await self._verdict(
             ("preferred", question, first, second), lambda: self.judge.prefer(question, first, second)
         )

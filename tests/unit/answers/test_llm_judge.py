@@ -463,7 +463,7 @@ def test_a_preference_is_asked_for_with_both_answers_in_order() -> None:
     """Without chance; the two have names of their own in what is kept of the request."""
     door = _Door("The second is correct. <rating>2</rating>")
     judge = LLMJudge(door, RemoteServer("http://here/v1"), "j")
-    assert asyncio.run(judge.prefer("How far?", "6 km", "5 km")) == 2
+    assert asyncio.run(judge.prefer("How far?", "6 km", "5 km")) == (2, "The second is correct.")
     (request,) = door.requests
     assert request.parameters == {"temperature": 0.0}
     assert request.messages[0]["content"] == OWN.preference("How far?", "6 km", "5 km")
@@ -511,7 +511,7 @@ def test_models_that_judge_together_are_asked_as_each_alone_would_be() -> None:
         asyncio.run(LLMJudge(one, RemoteServer("http://here/v1"), model).prefer("How far?", "6", "5 km"))
         alone += [request.key for request in one.requests]
     judge = LLMJudge(door, RemoteServer("http://here/v1"), "a", others=("b", "c"))
-    assert asyncio.run(judge.prefer("How far?", "6", "5 km")) == 2
+    assert asyncio.run(judge.prefer("How far?", "6", "5 km")).better == 2
     assert [request.key for request in door.requests] == alone
     assert judge.identity("prefer")[""] == "a, b, c at http://here/v1"
     assert judge.model_names == {"a", "b", "c"}

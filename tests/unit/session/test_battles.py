@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from pytest_rageval.answers.judge_protocol import Preference
 from pytest_rageval.model import Example
 from pytest_rageval.session.battles import Battles, arena_cutoffs
 
@@ -30,10 +31,10 @@ class Run:
         """One without the number of its cut-off where the name says so."""
         return None if example.id in self._unanswered else f"{self._name} from {k}"
 
-    async def preferred(self, question: str, first: str, second: str) -> int:
+    async def preferred(self, question: str, first: str, second: str) -> Preference:
         """The one that sorts last."""
         self.asked.append((question, first, second))
-        return 1 if first > second else 2
+        return Preference(1 if first > second else 2)
 
 
 def _siblings(*names: str, specs: tuple[str, ...] = ("arena.win@5",)) -> dict[str, Any]:
