@@ -173,7 +173,8 @@ class LLMJudge:
         Of several votes the reasons are those of the first one that agrees with most.
         """
         texts: dict[str, str | list[str]] = {"question": question, "passages": list(passages)}
-        return Verdict(*await self._reasoned(parse_reasoned, majority, self.prompts.sufficiency, texts))
+        verdict, vote = await self._reasoned(parse_reasoned, majority, self.prompts.sufficiency, texts)
+        return Verdict(verdict, vote[1])
 
     async def support(self, question: str, nuggets: Sequence[str], passage: str) -> tuple[float, ...]:
         """Return the labels of the nuggets; unscored where the reply is no list of one label for each.
@@ -205,8 +206,9 @@ class LLMJudge:
         """
         texts = {"question": question, "first answer": first, "second answer": second}
         settle = partial(majority_or, tie=0.0)
-        better, reasons = await self._reasoned(parse_preferred, settle, self.prompts.preference, texts)
-        return Preference(int(better), reasons)
+        better, vote = await self._reasoned(parse_preferred, settle, self.prompts.preference, texts)
+        # Votes that cancel out give no reasons for a tie.
+        return Preference(int(better), vote[1] if vote[0] == better else "")
 
     async def rate(
         self, criterion: str, question: str, rated: Sequence[str], against: Sequence[str]
@@ -230,7 +232,8 @@ class LLMJudge:
         async def vote(ballot: Ballot) -> Rating:
             return await self._rating(self._request(prompt, parts, ballot, response_format=RATING_FORMAT))
 
-        return Rating(*await self._explained(prompt, vote, median))
+        grade, nearest = await self._explained(prompt, vote, median)
+        return Rating(grade, nearest[1])
 
     @property
     def model_names(self) -> frozenset[str]:
@@ -287,8 +290,8 @@ class LLMJudge:
         settle: Callable[[Sequence[float]], float],
         ask: Callable[..., str],
         texts: Mapping[str, str | list[str]],
-    ) -> tuple[float, str]:
-        """Ask as `_verdict` does; with the reasons."""
+    ) -> tuple[float, tuple[float, str]]:
+        """Ask as `_verdict` does, for votes with reasons; return what `_explained` does."""
         prompt, parts = ask(*texts.values()), Parts(lambda: _parts(ask, texts))
 
         async def vote(ballot: Ballot) -> tuple[float, str]:
@@ -301,8 +304,8 @@ class LLMJudge:
         prompt: str,
         vote: Callable[[Ballot], Awaitable[tuple[float, str]]],
         settle: Callable[[Sequence[float]], float],
-    ) -> tuple[float, str]:
-        """Settle on votes that are explained; the explanation is that of the first vote nearest to the verdict."""
+    ) -> tuple[float, tuple[float, str]]:
+        """Settle on votes that are explained; return the verdict, and the first of the votes nearest to it."""
         votes: dict[Ballot, tuple[float, str]] = {}
 
         async def value(ballot: Ballot) -> float:
@@ -311,7 +314,7 @@ class LLMJudge:
 
         settled = await self.poll.verdict(prompt, self._models, value, settle)
         nearest = min(sorted(votes), key=lambda ballot: abs(votes[ballot][0] - settled))
-        return settled, votes[nearest][1]
+        return settled, votes[nearest]
 
     async def _rating(self, request: Request) -> Rating:
         """Read a rating, and ask once more where the reply is not one. A plan counts both requests."""
