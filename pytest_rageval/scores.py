@@ -25,6 +25,7 @@ __all__ = [
     "Evidence",
     "Outcome",
     "Places",
+    "Relevance",
     "Score",
     "Spec",
     "score_name",
@@ -48,6 +49,7 @@ NOTHING: Final[Mapping[str, Any]] = {}
 NO_VOTES: Final = Tally()
 
 ROUNDING: Final = 1e-9
+_RELEVANCE: Final = re.compile(r"(gold)|(contains|judge)(?:@([1-9][0-9]{0,4}))?", re.ASCII)
 _FORM: Final = re.compile(r"(?P<name>[a-z]\w*)(?:\.(?P<part>[a-zA-Z]\w*))?(?:@(?P<k>-?\d+))?", re.ASCII)
 
 
@@ -185,6 +187,34 @@ class Outcome:
     failed: QueryError | None = None
     undefined: str | None = None
     cause: Cause = "run"
+
+
+class Relevance(NamedTuple):
+    """What makes a passage relevant, as the keyword `relevant` names it: "gold", "contains", "judge@20".
+
+    Attributes:
+        by: "gold" passages, those that "contains" a wanted answer, or those that the "judge" calls relevant.
+        depth: how many retrieved passages are labelled, where those beyond the prompt count; None for the default.
+    """
+
+    by: str
+    depth: int | None
+
+    @classmethod
+    def parse(cls, text: object) -> "Relevance":
+        """Read what the keyword says.
+
+        Raises:
+            ValueError: it names none of these.
+
+        >>> Relevance.parse("judge@20")
+        Relevance(by='judge', depth=20)
+        """
+        found = _RELEVANCE.fullmatch(text) if isinstance(text, str) else None
+        if found is None:
+            raise ValueError(f"{text!r} says nothing of passages")
+        gold, by, depth = found.groups()
+        return cls(gold or by, int(depth) if depth else None)
 
 
 class Score(float):

@@ -11,7 +11,18 @@ from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from pytest_rageval.stats.agreement import Tally
 
-__all__ = ["HIGHEST", "LOWEST", "PART", "Comparator", "Judge", "Rating", "Verdict", "add_tally", "with_tally"]
+__all__ = [
+    "HIGHEST",
+    "LOWEST",
+    "PART",
+    "Comparator",
+    "Judge",
+    "Preference",
+    "Rating",
+    "Verdict",
+    "add_tally",
+    "with_tally",
+]
 
 T = TypeVar("T")
 
@@ -45,6 +56,18 @@ class Verdict(NamedTuple):
     """
 
     value: float
+    explanation: str = ""
+
+
+class Preference(NamedTuple):
+    """A judge's preference between two answers.
+
+    Attributes:
+        better: 1 for the first answer, 2 for the second, 0 for neither.
+        explanation: in which the two are answer 1 and answer 2; empty where the judge gives none.
+    """
+
+    better: int
     explanation: str = ""
 
 
@@ -85,8 +108,8 @@ class Judge(Comparator, Protocol):
         With the reasons.
         """
 
-    async def prefer(self, question: str, first: str, second: str) -> int:
-        """Return which of two long answers is better: 1 the first, 2 the second, 0 neither."""
+    async def prefer(self, question: str, first: str, second: str) -> Preference:
+        """Return which of two long answers is better: 1 the first, 2 the second, 0 neither; with the reasons."""
 
     async def rate(
         self, criterion: str, question: str, rated: Sequence[str], against: Sequence[str]

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from pytest_rageval.answers.judge_protocol import HIGHEST, LOWEST, PART, Rating, Verdict
+from pytest_rageval.answers.judge_protocol import HIGHEST, LOWEST, PART, Preference, Rating, Verdict
 from pytest_rageval.errors import Unscored
 from pytest_rageval.late import late_pattern
 from pytest_rageval.model import Nugget
@@ -22,6 +22,7 @@ __all__ = [
     "parse_grade",
     "parse_nuggets",
     "parse_preference",
+    "parse_preferred",
     "parse_rating",
     "parse_reasoned",
     "parse_support",
@@ -235,6 +236,15 @@ def parse_preference(reply: str) -> float:
         whole = reply.strip(_CLOSING)
         stated = whole if whole in {"0", "1", "2"} else _PREFERRED.stated(reply)
     return _PREFERENCES[_verdict(stated, "not one rating of 0, 1 or 2 in a tag", reply)]
+
+
+def parse_preferred(reply: str) -> Preference:
+    """Read a preference (`parse_preference`) with its reasons on one line; otherwise raise Unscored.
+
+    >>> parse_preferred("Answer 1 errs about the year. <rating>2</rating>")
+    Preference(better=2, explanation='Answer 1 errs about the year.')
+    """
+    return Preference(int(parse_preference(reply)), _PREFERRED.beside(_PREFERENCE.sub("", reply)))
 
 
 def parse_rating(reply: str) -> Rating:

@@ -10,12 +10,12 @@ from functools import cached_property, partial
 from statistics import median, median_low
 from typing import Any, Final, NamedTuple, TypeVar
 
-from pytest_rageval.answers.judge_protocol import Rating, Verdict, add_tally
+from pytest_rageval.answers.judge_protocol import Preference, Rating, Verdict, add_tally
 from pytest_rageval.answers.judge_replies import (
     RATING_FORMAT,
     parse_grade,
     parse_nuggets,
-    parse_preference,
+    parse_preferred,
     parse_rating,
     parse_reasoned,
     parse_support,
@@ -173,13 +173,8 @@ class LLMJudge:
         Of several votes the reasons are those of the first one that agrees with most.
         """
         texts: dict[str, str | list[str]] = {"question": question, "passages": list(passages)}
-        prompt = self.prompts.sufficiency(question, passages)
-        parts = Parts(lambda: _parts(self.prompts.sufficiency, texts))
-
-        async def vote(ballot: Ballot) -> Verdict:
-            return parse_reasoned(await self._answer(self._request(prompt, parts, ballot)))
-
-        return Verdict(*await self._explained(prompt, vote, majority))
+        verdict, vote = await self._reasoned(parse_reasoned, majority, self.prompts.sufficiency, texts)
+        return Verdict(verdict, vote[1])
 
     async def support(self, question: str, nuggets: Sequence[str], passage: str) -> tuple[float, ...]:
         """Return the labels of the nuggets; unscored where the reply is no list of one label for each.
@@ -204,14 +199,16 @@ class LLMJudge:
         reply = await self._answer(self._request(prompt, parts, Ballot(self.model, self.poll.first)))
         return parse_nuggets(reply)[:MOST_NUGGETS]
 
-    async def prefer(self, question: str, first: str, second: str) -> int:
-        """Return 1 where the first answer is better, 2 where the second is, 0 where neither.
+    async def prefer(self, question: str, first: str, second: str) -> Preference:
+        """Return 1 where the first answer is better, 2 where the second is, 0 where neither; with the reasons.
 
         Of several votes the one of more than half counts, otherwise 0.
         """
         texts = {"question": question, "first answer": first, "second answer": second}
         settle = partial(majority_or, tie=0.0)
-        return int(await self._verdict(parse_preference, settle, self.prompts.preference, texts))
+        better, vote = await self._reasoned(parse_preferred, settle, self.prompts.preference, texts)
+        # Votes that cancel out give no reasons for a tie.
+        return Preference(int(better), vote[1] if vote[0] == better else "")
 
     async def rate(
         self, criterion: str, question: str, rated: Sequence[str], against: Sequence[str]
@@ -235,7 +232,8 @@ class LLMJudge:
         async def vote(ballot: Ballot) -> Rating:
             return await self._rating(self._request(prompt, parts, ballot, response_format=RATING_FORMAT))
 
-        return Rating(*await self._explained(prompt, vote, median))
+        grade, nearest = await self._explained(prompt, vote, median)
+        return Rating(grade, nearest[1])
 
     @property
     def model_names(self) -> frozenset[str]:
@@ -286,13 +284,28 @@ class LLMJudge:
 
         return await self.poll.verdict(prompt, self._models, vote, settle)
 
+    async def _reasoned(
+        self,
+        read: Callable[[str], tuple[float, str]],
+        settle: Callable[[Sequence[float]], float],
+        ask: Callable[..., str],
+        texts: Mapping[str, str | list[str]],
+    ) -> tuple[float, tuple[float, str]]:
+        """Ask as `_verdict` does, for votes with reasons; return what `_explained` does."""
+        prompt, parts = ask(*texts.values()), Parts(lambda: _parts(ask, texts))
+
+        async def vote(ballot: Ballot) -> tuple[float, str]:
+            return read(await self._answer(self._request(prompt, parts, ballot)))
+
+        return await self._explained(prompt, vote, settle)
+
     async def _explained(
         self,
         prompt: str,
         vote: Callable[[Ballot], Awaitable[tuple[float, str]]],
         settle: Callable[[Sequence[float]], float],
-    ) -> tuple[float, str]:
-        """Settle on votes that are explained; the explanation is that of the first vote nearest to the verdict."""
+    ) -> tuple[float, tuple[float, str]]:
+        """Settle on votes that are explained; return the verdict, and the first of the votes nearest to it."""
         votes: dict[Ballot, tuple[float, str]] = {}
 
         async def value(ballot: Ballot) -> float:
@@ -301,7 +314,7 @@ class LLMJudge:
 
         settled = await self.poll.verdict(prompt, self._models, value, settle)
         nearest = min(sorted(votes), key=lambda ballot: abs(votes[ballot][0] - settled))
-        return settled, votes[nearest][1]
+        return settled, votes[nearest]
 
     async def _rating(self, request: Request) -> Rating:
         """Read a rating, and ask once more where the reply is not one. A plan counts both requests."""

@@ -6,7 +6,7 @@ from functools import partial
 from operator import index
 from typing import Any, Final, cast
 
-from pytest_rageval.answers.judge_protocol import HIGHEST, LOWEST, Judge, Rating, Verdict
+from pytest_rageval.answers.judge_protocol import HIGHEST, LOWEST, Judge, Preference, Rating, Verdict
 from pytest_rageval.answers.judge_replies import LABELS
 from pytest_rageval.errors import CallableError, Unscored
 from pytest_rageval.event_loop import PrivateLoop
@@ -39,7 +39,7 @@ OPTIONAL_METHODS: Final[Mapping[str, tuple[str, str]]] = {
     ),
     "prefer": (
         "prefer(question, first, second), which the scores arena.* need",
-        "1 or 2 for the better answer, 0 for neither",
+        "1 or 2 for the better answer, 0 for neither, and perhaps why",
     ),
     "rate": (
         "rate(criterion, question, rated, against), which the scores judged.* need",
@@ -109,7 +109,7 @@ class UserJudge:
     - `compare` and `relevant`: a bool, or a number in [0, 1]; `sufficient` too, or (verdict, explanation);
     - `grade`: a number in [0, 1], from nothing of a reference to all of it. Numbers from 2 to 5 are errors: a 1 could
       then be the best or the worst grade;
-    - `prefer`: 1 or 2 for the better answer, 0 for neither;
+    - `prefer`: 1 or 2 for the better answer, 0 for neither, or (preference, explanation);
     - `rate`: a grade in [1, 5], or (grade, explanation); no bool;
     - `support`: a list of "support", "partial_support" or "not_support", one for each nugget; or of 1, 0.5 and 0.
 
@@ -140,9 +140,9 @@ class UserJudge:
         """Call the user's `sufficient`."""
         return cast("Verdict", await self._call("sufficient", question, list(passages)))
 
-    async def prefer(self, question: str, first: str, second: str) -> int:
+    async def prefer(self, question: str, first: str, second: str) -> Preference:
         """Call the user's `prefer`."""
-        return cast("int", await self._call("prefer", question, first, second))
+        return cast("Preference", await self._call("prefer", question, first, second))
 
     async def rate(
         self, criterion: str, question: str, rated: Sequence[str], against: Sequence[str]
@@ -219,16 +219,20 @@ def _with_explanation(returned: object) -> tuple[object, object]:
     return returned, ""
 
 
-def _read_preference(preference: object) -> int:
+def _read_preference(returned: object) -> Preference:
+    preference, explanation = _with_explanation(_not_none(returned))
     preference = _not_none(preference)
     # True equals 1, but is ambiguous as a preference.
     chosen = (
         None if isinstance(preference, bool) or not hasattr(preference, "__index__") else index(preference)
     )
-    if chosen not in {0, 1, 2}:
-        allowed = "Return 1 or 2 for the better answer, 0 for neither, or None for no verdict."
-        raise _unusable(preference, allowed)
-    return chosen
+    if chosen not in {0, 1, 2} or not isinstance(explanation, str):
+        allowed = (
+            "Return 1 or 2 for the better answer, 0 for neither, (one of these, explanation), "
+            "or None for no verdict."
+        )
+        raise _unusable(returned, allowed)
+    return Preference(chosen, explanation)
 
 
 def _read_rating(rating: object) -> Rating:

@@ -12,7 +12,7 @@ from pytest_rageval.cli.added_stores import registry_for
 from pytest_rageval.cli.evalset_reading import read_evalset, refuse_existing
 from pytest_rageval.cli.output import count, note, reason_lines, say
 from pytest_rageval.config import OPTIONS, resolve
-from pytest_rageval.errors import BudgetError, NoGroundTruth, Unscored
+from pytest_rageval.errors import BudgetError, InputError, NoGroundTruth, Unscored
 from pytest_rageval.evalsets.records import write_jsonl
 from pytest_rageval.llm.rate_limits import Announcer
 from pytest_rageval.model import EvalSet, Example
@@ -31,12 +31,17 @@ def nuggets_command(options: argparse.Namespace) -> int:
     here = Path.cwd()
     command_line = {option.name: getattr(options, option.name, None) for option in OPTIONS}
     settings = resolve(command_line, {}, os.environ, invoked_in=here, root=here)
+    if len(settings.judge_models) > 1:
+        raise InputError(
+            f"Nuggets are proposed by one model, and several judge: {settings.llm_judge}. A person reviews what is "
+            "proposed, and no majority decides.\nName one: --judge-model NAME."
+        )
     bare = [example for example in evalset if not example.nuggets]
     with closing(
         Session(settings, registry=registry_for(settings.cache_place), tick=Announcer(note))
     ) as session:
         judge = DefaultJudge(session.models, read_prompts(settings.prompts))
-        # The first model proposes; without one, asking it is the error.
+        # Without a model, asking it is the error.
         found = session.loop.run(_each(judge, bare, next(iter(settings.judge_models), "")))
     proposed = {each.id: each for each in found if isinstance(each, Example)}
     lacking = [each for each in found if not isinstance(each, Example)]

@@ -161,6 +161,8 @@ def _nugget(item: Any, i: int, check: "Check") -> Nugget:
     if unknown:
         found = f'"nuggets"[{i}] has unknown keys: {", ".join(unknown[:MAX_LISTED])}'
         check.fail(found, f"Known: {', '.join(NUGGET_FIELDS)}.")
+    if "text" not in fields:
+        check.fail(f'"nuggets"[{i}] has no "text"', NUGGET_REMEDY)
     vital, importance = fields.get("vital"), fields.get("importance")
     named = IMPORTANCE.get(importance) if isinstance(importance, str) else None
     if importance is not None and named is None:
@@ -170,7 +172,7 @@ def _nugget(item: Any, i: int, check: "Check") -> Nugget:
     if None not in (vital, named) and vital != named:
         check.fail(f'"nuggets"[{i}] is {importance}, and "vital" is {vital}', "Leave one of the two out.")
     chosen = next((each for each in (vital, named) if each is not None), True)
-    return Nugget(check.text(fields.get("text"), "nuggets", i, "text"), chosen)
+    return Nugget(check.text(fields["text"], "nuggets", i, "text"), chosen)
 
 
 def _gold(value: Any, check: "Check") -> tuple[Gold, ...]:

@@ -10,6 +10,7 @@ from itertools import combinations
 from typing import Any, Final
 
 from pytest_rageval.answers.abstention import abstains
+from pytest_rageval.answers.judge_protocol import Preference
 from pytest_rageval.errors import NoGroundTruth, Unscored
 from pytest_rageval.evaluations.context import Pipeline, Terms
 from pytest_rageval.evaluations.scoring import ScoreDef, score_each, score_in_turn
@@ -59,14 +60,18 @@ async def evaluate_arena(run: Pipeline, examples: Sequence[Example], terms: Term
             raise NoGroundTruth("no long-form reference")
         answer = await run.long_answer(example, terms.k)
         ranking = await run.ranking(example, terms.k)
-        result, places = await _result(run, example, answer, example.reference, first=example.id in leading)
+        result, places, reasons = await _result(
+            run, example, answer, example.reference, first=example.id in leading
+        )
         counts = {
             "wins": int(result == WON),
             "ties": int(result == TIED),
             "losses": int(result == LOST),
             "no_answer": int(abstains(answer)),
         }
-        evidence = Evidence(ranking, answer, (example.reference,), counts=counts, places=places)
+        evidence = Evidence(
+            ranking, answer, (example.reference,), counts=counts, places=places, explanation=reasons
+        )
         return float(result >= LEAST[terms.part]), evidence
 
     return await score_in_turn(run, examples, score)
@@ -134,7 +139,7 @@ async def fight(
             raise Unscored("one of the two systems has no answer")
         if answer == rival:
             return TIED, Evidence()
-        result, places = await _result(run, example, answer, rival, first=leads[example.id])
+        result, places, _ = await _result(run, example, answer, rival, first=leads[example.id])
         return result, Evidence(places=places)
 
     return await score_each([example for example, _ in questions], score)
@@ -142,28 +147,39 @@ async def fight(
 
 async def _result(
     run: Pipeline, example: Example, one: str, other: str, *, first: bool
-) -> tuple[float, Places]:
-    """The result of one answer against another, and the verdicts behind it where a judge read them."""
+) -> tuple[float, Places, str]:
+    """The result of one answer against another, and the verdicts behind it, with reasons, where a judge read them."""
     declined = abstains(one), abstains(other)
     if any(declined):
-        return TIED if all(declined) else LOST if declined[0] else WON, Places()
-    places = await _judged(run, example, one, other, first=first)
+        return TIED if all(declined) else LOST if declined[0] else WON, Places(), ""
+    places, reasons = await _judged(run, example, one, other, first=first)
     verdicts = {verdict for verdict in places if verdict is not None}
-    return verdicts.pop() if len(verdicts) == 1 else TIED, places
+    return verdicts.pop() if len(verdicts) == 1 else TIED, places, reasons
 
 
-async def _judged(run: Pipeline, example: Example, one: str, other: str, *, first: bool) -> Places:
-    """The judge's verdicts on one answer against another, in one order or in both."""
+async def _judged(
+    run: Pipeline, example: Example, one: str, other: str, *, first: bool
+) -> tuple[Places, str]:
+    """The judge's verdicts on one answer against another, in one order or in both, and its reasons."""
 
-    async def as_first() -> float:
-        return RESULT_OF_FIRST[await run.preferred(example.asked, one, other)]
+    async def as_first() -> tuple[float, str]:
+        found = await run.preferred(example.asked, one, other)
+        return RESULT_OF_FIRST[found.better], _reasons("1", found)
 
-    async def as_second() -> float:
-        return WON - RESULT_OF_FIRST[await run.preferred(example.asked, other, one)]
+    async def as_second() -> tuple[float, str]:
+        found = await run.preferred(example.asked, other, one)
+        return WON - RESULT_OF_FIRST[found.better], _reasons("2", found)
 
     if run.both_orders:
-        return Places(*await gather_two(as_first(), as_second()))
-    return Places(first=await as_first()) if first else Places(second=await as_second())
+        (won_first, why_first), (won_second, why_second) = await gather_two(as_first(), as_second())
+        return Places(won_first, won_second), " ".join(filter(None, (why_first, why_second)))
+    won, why = await (as_first() if first else as_second())
+    return (Places(first=won) if first else Places(second=won)), why
+
+
+def _reasons(place: str, found: Preference) -> str:
+    """The reasons, which speak of answer 1 and answer 2, with the number of the answer that is scored."""
+    return f"(read as answer {place}) {found.explanation}" if found.explanation else ""
 
 
 def arena_notes(score: Score | None) -> dict[str, Any]:

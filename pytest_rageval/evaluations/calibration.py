@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 
 from pytest_rageval.answers.abstention import abstains
-from pytest_rageval.answers.judge_protocol import Judge
+from pytest_rageval.answers.judge_protocol import Judge, Preference
 from pytest_rageval.errors import CallableError
 from pytest_rageval.evalsets.human_labels import (
     PREFERENCES,
@@ -92,7 +92,8 @@ async def preference(judge: object, pair: LabelledPair, *, swapped: bool = False
             "neither), or leave the fixture out and name a model with --rageval-judge-model."
         )
     shown = (pair.second, pair.first) if swapped else (pair.first, pair.second)
-    said = await prefer(pair.example.asked, *shown)
+    found = await prefer(pair.example.asked, *shown)
+    said = found.better if isinstance(found, Preference) else found
     if said not in PREFERENCES:
         raise CallableError(f"The judge's prefer returned {said!r}.\nIt says 1, 2 or 0, or raises Unscored.")
     return -PREFERENCES[said] if swapped else PREFERENCES[said]

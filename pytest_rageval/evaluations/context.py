@@ -18,7 +18,7 @@ from pytest_rageval.evaluations.single_flight import SingleFlight, digest
 from pytest_rageval.measures.gold_matching import SHARE
 from pytest_rageval.measures.gold_measures import Row
 from pytest_rageval.model import Document, Example, Ranking
-from pytest_rageval.scores import Outcome, Spec
+from pytest_rageval.scores import Outcome, Relevance, Spec
 from pytest_rageval.spool import Spool
 from pytest_rageval.stats.agreement import Tally
 
@@ -116,6 +116,11 @@ class Terms:
     def part(self) -> str:
         """The measure within the family; empty where there is none."""
         return self.spec.part or ""
+
+    @property
+    def relevance(self) -> Relevance:
+        """What `relevant` says."""
+        return Relevance.parse(self.relevant)
 
 
 class Matched(NamedTuple):
@@ -391,8 +396,8 @@ class Pipeline:
         key = ("explained", _answered(asked, ranking), texts_of(ranking.documents))
         return cast("str | None", self.once.known(key))
 
-    async def preferred(self, question: str, first: str, second: str) -> int:
-        """1 or 2 where the judge prefers the first or the second answer, else 0."""
+    async def preferred(self, question: str, first: str, second: str) -> judges.Preference:
+        """1 or 2 where the judge prefers the first or the second answer, else 0; and why."""
         return await self._verdict(
             ("preferred", question, first, second), lambda: self.judge.prefer(question, first, second)
         )

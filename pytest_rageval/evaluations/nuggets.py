@@ -113,8 +113,13 @@ def _vital(example: Example, labels: Labels) -> list[float]:
 def _evidence(
     example: Example, best: Labels, ranking: Ranking, labels: Sequence[Labels], *, vital: bool = False
 ) -> Evidence:
-    """What a report shows: for each passage the share of nuggets that it supports, and the unsupported nuggets."""
-    return Evidence(ranking, labels=tuple(map(strict, labels)), remark=_remark(example, best, vital=vital))
+    """What a report shows: for each passage the share of nuggets that it supports, and the unsupported nuggets.
+
+    Of the vital ones alone where only these count.
+    """
+    counted_labels = [_vital(example, each) for each in labels] if vital else labels
+    shares = tuple(map(strict, counted_labels))
+    return Evidence(ranking, labels=shares, remark=_remark(example, best, vital=vital))
 
 
 def _remark(example: Example, labels: Labels, *, vital: bool) -> str:

@@ -73,6 +73,10 @@ PARTS: Final = tuple(ERAG)
 """The measures of `measures.ranking.LABEL_MEASURES`, which brings numpy."""
 
 
+Expected = tuple[tuple[str, ...], str]
+NO_ANSWERS: Final[Expected] = (), "reference"
+
+
 class Label(NamedTuple):
     """How useful a passage is, in [0, 1], and the generator's answer from it alone, where that was asked."""
 
@@ -81,8 +85,8 @@ class Label(NamedTuple):
 
 
 Annotator = Callable[[Example, Document], Awaitable[Label]]
-Labelled = Callable[[Example], Awaitable[tuple[Ranking, Sequence[Label]]]]
-"""Retrieves, and labels all passages of the ranking."""
+Labelled = Callable[[Example], Awaitable[tuple[Ranking, Sequence[Label], Expected]]]
+"""Retrieves, and labels all passages of the ranking; with the answers that the labels were made by."""
 
 
 async def evaluate_erag(run: Pipeline, examples: Sequence[Example], terms: Terms) -> list[Outcome]:
@@ -130,7 +134,8 @@ async def evaluate_relevance(run: Pipeline, examples: Sequence[Example], terms: 
     async def annotate(example: Example, passage: Document) -> Label:
         return Label(float(await called_relevant(run, example, passage)))
 
-    return await _scored(run, examples, terms, _each_passage(run, terms, annotate, _has_references))
+    labelled = _each_passage(run, terms, annotate, _has_references, expected=lambda _: NO_ANSWERS)
+    return await _scored(run, examples, terms, labelled)
 
 
 async def evaluate_provenance(run: Pipeline, examples: Sequence[Example], terms: Terms) -> list[Outcome]:
@@ -140,12 +145,12 @@ async def evaluate_provenance(run: Pipeline, examples: Sequence[Example], terms:
     Unscored: an example without gold passages; one with a gold passage that no retrieved document can be compared with.
     """
 
-    async def labelled(example: Example) -> tuple[Ranking, Sequence[Label]]:
+    async def labelled(example: Example) -> tuple[Ranking, Sequence[Label], Expected]:
         if not example.relevant:
             raise NoGroundTruth(NO_GOLD)
         ranking = await run.ranking(example, terms.k)
         match = comparable(ranking, example, run.match_share)
-        return ranking, [Label(float(bool(found))) for found in match.positions]
+        return ranking, [Label(float(bool(found))) for found in match.positions], NO_ANSWERS
 
     return await _scored(run, examples, terms, labelled)
 
@@ -196,15 +201,20 @@ def _has_references(example: Example) -> bool:
 
 
 def _each_passage(
-    run: Pipeline, terms: Terms, annotate: Annotator, known: Callable[[Example], bool]
+    run: Pipeline,
+    terms: Terms,
+    annotate: Annotator,
+    known: Callable[[Example], bool],
+    expected: Callable[[Example], Expected] = expected_of,
 ) -> Labelled:
-    """Label the passages of an example with known references one by one."""
+    """Label the passages of an example with known references one by one; `expected` are those that labels use."""
 
-    async def labelled(example: Example) -> tuple[Ranking, Sequence[Label]]:
+    async def labelled(example: Example) -> tuple[Ranking, Sequence[Label], Expected]:
         if not known(example):
             raise NoGroundTruth(NO_REFERENCES)
         ranking = await run.readable(example, terms.k)
-        return ranking, await gather_all(annotate(example, passage) for passage in ranking)
+        labels = await gather_all(annotate(example, passage) for passage in ranking)
+        return ranking, labels, expected(example)
 
     return labelled
 
@@ -222,12 +232,12 @@ async def _scored(
     labels: dict[str, dict[str, float]] = {}
 
     async def label(example: Example) -> tuple[float, Evidence]:
-        ranking, found = await labelled(example)
+        ranking, found, expected = await labelled(example)
         named = (f"{rank}. {passage.label}" for rank, passage in enumerate(ranking, 1))
         values = tuple(label.value for label in found)
         labels[example.id] = dict(zip(named, values, strict=True))
         alone = tuple(label.answer for label in found if label.answer is not None)
-        return 0.0, Evidence(ranking, None, *expected_of(example), labels=values, answers_alone=alone)
+        return 0.0, Evidence(ranking, None, *expected, labels=values, answers_alone=alone)
 
     outcomes = await score_in_turn(run, examples, label)
     scores = usefulness(terms.part, labels, terms.k, graded=graded).tolist()

@@ -34,7 +34,7 @@ from pytest_rageval.llm import STORES, StoreFactory
 from pytest_rageval.model import Example
 from pytest_rageval.plural import counted
 from pytest_rageval.retrievers.adapters import ADAPTERS, Adapter
-from pytest_rageval.scores import Outcome, Spec
+from pytest_rageval.scores import Outcome, Relevance, Spec
 from pytest_rageval.secret import SCHEME
 from pytest_rageval.stepping import in_loop
 from pytest_rageval.user_code import Unusable, UserCallable, as_number, as_share, is_async
@@ -131,7 +131,7 @@ def resolve(
         if word not in score.words | score.ignores:
             takers = ", ".join(name for name, other in scores.items() if word in other.words)
             raise InputError(f"{str(spec)!r} does not take {word}={text!r}. These scores do: {takers}.")
-    if request.relevant.startswith("judge"):
+    if Relevance.parse(request.relevant).by == "judge":
         score = replace(score, asks=score.dependencies | {"relevant"})
     order = request.order if "order" in score.words else "rank"
     return Terms(spec, spec.k or k, request.comparator, request.label, order, request.relevant), score

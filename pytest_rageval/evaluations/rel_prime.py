@@ -265,7 +265,7 @@ async def _by_labels(run: Pipeline, example: Example, terms: Terms, ranking: Ran
         passages = {passage.identity: passage for passage in beyond} | passages
 
     async def is_relevant(passage: Document) -> bool:
-        if terms.relevant.startswith("contains"):
+        if terms.relevance.by == "contains":
             return contains_answer(example, passage)
         try:
             return await called_relevant(run, example, passage)
@@ -281,8 +281,8 @@ async def _by_labels(run: Pipeline, example: Example, terms: Terms, ranking: Ran
 
 def _pool(terms: Terms) -> int:
     """The number of retrieved passages that are labelled: never fewer than the prompt has."""
-    by, _, depth = terms.relevant.partition("@")
-    return max(terms.k, int(depth) if depth else POOL[by])
+    by, depth = terms.relevance
+    return max(terms.k, depth or POOL[by])
 
 
 async def _prompt_with_relevant(run: Pipeline, example: Example, terms: Terms) -> _Prompt:
@@ -290,7 +290,7 @@ async def _prompt_with_relevant(run: Pipeline, example: Example, terms: Terms) -
     # Before anything is asked: an example that cannot be scored costs nothing.
     if terms.relevant == "gold" and not example.relevant:
         raise NoGroundTruth(NO_GOLD)
-    if terms.relevant.startswith("contains") and not example.wanted:
+    if terms.relevance.by == "contains" and not example.wanted:
         raise NoGroundTruth(NO_REFERENCES)
     prompt = await _prompt(run, example, terms)
     if prompt.unknown is not None:

@@ -1,13 +1,12 @@
 """A threshold as the marker declares it."""
 
-import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
 from math import inf
 from typing import Any, Final
 
 from pytest_rageval.errors import InputError
-from pytest_rageval.scores import CHANGING, score_name
+from pytest_rageval.scores import CHANGING, Relevance, score_name
 from pytest_rageval.stats.intervals import UNIT
 from pytest_rageval.stats.sequential import anchor_alpha
 
@@ -18,8 +17,6 @@ ALPHA: Final = 0.05
 DROPS: Final = ("max_drop", "max_total_drop")
 
 BOUNDS: Final = ("min", "max", *DROPS, "max_lost", "max_ratio")  # the keywords that can fail a test
-
-RELEVANT: Final = re.compile(r"gold|(contains|judge)(@[1-9][0-9]{0,4})?", re.ASCII)
 
 LARGEST_DROP: Final = 0.5
 LARGE_DROP: Final = 0.2  # above these shares of the scale's width a `max_drop` is a mistake, or probably one
@@ -252,6 +249,14 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str) and bool(value.strip())
 
 
+def _is_relevance(value: Any) -> bool:
+    try:
+        Relevance.parse(value)
+    except ValueError:
+        return False
+    return True
+
+
 VALUES: Final[tuple[tuple[str, Callable[[Any], bool], str], ...]] = (
     *((word, _is_number, "is not a number") for word in ("min", "max", *DROPS)),
     *(
@@ -298,7 +303,7 @@ VALUES: Final[tuple[tuple[str, Callable[[Any], bool], str], ...]] = (
     ),
     (
         "relevant",
-        lambda text: isinstance(text, str) and RELEVANT.fullmatch(text) is not None,
+        _is_relevance,
         'is none of "gold", "contains" and "judge", nor one with a number of labelled passages, as "contains@100"',
     ),
 )

@@ -170,6 +170,7 @@ class ScoreEntry(TypedDict, total=False):
     mean: float | None
     statistic: str
     ci95: list[float] | None
+    scale: list[float]
     n: int
     unscored: int
     undefined: int

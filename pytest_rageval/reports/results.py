@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
+from math import isfinite
 from typing import Any, Final
 
 from pytest_rageval.config import drawing_text
@@ -31,6 +32,7 @@ from pytest_rageval.reports.notes import (
 from pytest_rageval.reports.questions import questions_entry
 from pytest_rageval.scores import CHANGING, Outcome, Places, Score, score_name
 from pytest_rageval.spool import Spool, made
+from pytest_rageval.stats.intervals import UNIT
 
 __all__ = [
     "CHANGING",
@@ -183,6 +185,7 @@ def score_entry(
         **_ignored(threshold),
         "where": _plain(score.slice),
         **mean_entry(score),
+        **({"scale": list(score.scale)} if score.scale != UNIT and all(map(isfinite, score.scale)) else {}),
         **repeats_entry(score),
         "oddities": anomalies_entry(score.outcomes),
         **({"counts": dict(score.counts)} if score.counts else {}),

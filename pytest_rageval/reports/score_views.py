@@ -62,13 +62,15 @@ class ScoreView:
 
     @property
     def scale(self) -> tuple[float, float]:
-        """The ends of the axis: 0 and 1, or from 0 to beyond what is shown, as of a time."""
+        """The ends of the axis: those of the score's scale, or from 0 to beyond what is shown, as of a time."""
         interval = self.entry["ci95"] or ()
         shown = [
             self.entry["mean"] or 0.0,
             *interval,
             *filter(None, [self.bound, (self.baseline or {}).get("mean")]),
         ]
+        if self._declared is not None:
+            return min(self._declared[0], *shown), max(self._declared[1], *shown)
         return min(0.0, *shown), (
             1.0 if max(shown) <= 1 and not self.entry.get("statistic") else max(shown) * 1.1 or 1.0
         )
@@ -98,7 +100,14 @@ class ScoreView:
     def distribution(self) -> "Histogram | None":
         """How many questions have which score."""
         scores = [each["score"] for each in self.entry["examples"] if each["score"] is not None]
-        return Histogram.of_scores(scores, is_time="statistic" in self.entry) if scores else None
+        if not scores:
+            return None
+        return Histogram.of_scores(scores, scale=self._declared, is_time="statistic" in self.entry)
+
+    @property
+    def _declared(self) -> Sequence[float] | None:
+        """The lowest and the highest value of a question, where these are not 0 and 1."""
+        return self.entry.get("scale")
 
 
 @dataclass(frozen=True)
@@ -128,10 +137,13 @@ class Histogram:
         return cls(bars, -end, end, label)
 
     @classmethod
-    def of_scores(cls, values: Sequence[float], *, is_time: bool = False) -> "Histogram":
-        """Scores from 0 to 1, or to the largest; times, which have no scale, from 0 to the largest."""
-        end = (max(values) or 1.0) if is_time else max(1.0, *values)
-        low = min(0.0, *values)
+    def of_scores(
+        cls, values: Sequence[float], *, scale: Sequence[float] | None = None, is_time: bool = False
+    ) -> "Histogram":
+        """Scores from end to end of their scale, 0 and 1 without one; times from 0 to the largest."""
+        low, high = scale or (0.0, 1.0)
+        end = (max(values) or 1.0) if is_time else max(high, *values)
+        low = min(low, *values)
         counts = [0] * (BINS - 1)
         for value in values:
             counts[min(BINS - 2, int((value - low) / (end - low) * (BINS - 1)))] += 1

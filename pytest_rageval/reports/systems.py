@@ -312,6 +312,8 @@ def pairs_notes(entry: Entry) -> Iterator[str]:
     if fought:
         each = " or ".join(f"{number:,}" for number in sorted(fought))
         yield f"{counted(fought.total(), 'pair')} of systems with {each} battles each"
+    if wanted := max((pair.get("wanted", 0) for pair in between), default=0):
+        yield f"--rageval-arena-pairs asks for {wanted:,} battles a pair; no more questions have a reference"
     unscored = Counter[str]()
     missing: dict[str, list[str]] = {}
     for pair in between:
@@ -400,4 +402,5 @@ def _pair(pair: tuple[str, str], scores: Sequence[float], found: Entry | None, s
         "ci95": None if ends is None else list(ends),
         "unscored": dict(unscored),
         "reason": reason,
+        **({"wanted": found["wanted"]} if found and "wanted" in found else {}),
     }

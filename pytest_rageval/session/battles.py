@@ -83,7 +83,13 @@ class Battles:
             )
 
         fought: list[list[Outcome]] = self._run(every()) if pairs else []
-        return [_entry(pair, outcomes) for pair, outcomes in zip(pairs, fought, strict=True)]
+        return [
+            {
+                **_entry(pair, outcomes),
+                **({"wanted": shares[pair]} if shares.get(pair, 0) > len(questions) else {}),
+            }
+            for pair, outcomes in zip(pairs, fought, strict=True)
+        ]
 
 
 def arena_cutoffs(specs: Iterable[object]) -> list[int]:

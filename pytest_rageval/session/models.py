@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from pytest_rageval.answers.comparators import CanonicalComparator
-from pytest_rageval.answers.judge_protocol import Rating, Verdict
+from pytest_rageval.answers.judge_protocol import Preference, Rating, Verdict
 from pytest_rageval.config import EMBEDDED, ServerSettings, Settings
 from pytest_rageval.errors import InputError
 from pytest_rageval.model import Document, Nugget
@@ -254,7 +254,7 @@ class DefaultJudge:
         judge = self._model("How much an answer says of another", 'compare by a measure, such as "f1"')
         return await judge.grade(question, references, prediction)
 
-    async def prefer(self, question: str, first: str, second: str) -> int:
+    async def prefer(self, question: str, first: str, second: str) -> Preference:
         """Which of two answers is better."""
         judge = self._model("Which of two answers is better", "leave out the scores arena.*")
         return await judge.prefer(question, first, second)

@@ -192,6 +192,9 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "judge_replies.parse_grade": _quietly(judge_replies.parse_grade),
     "judge_replies.parse_grade, after a grade": _quietly(lambda said: judge_replies.parse_grade(f"3{said}")),
     "judge_replies.parse_preference": _quietly(judge_replies.parse_preference),
+    "judge_replies.parse_preferred": _quietly(
+        lambda said: judge_replies.parse_preferred(f"{said}<rating>1</rating>")
+    ),
     "judge_replies.parse_preference, in a tag": _quietly(
         lambda said: judge_replies.parse_preference(f"<rating>{said}1</rating>")
     ),

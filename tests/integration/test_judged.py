@@ -58,6 +58,7 @@ def test_means_are_on_the_scale_from_1_to_5(project, llm):
     correctness, faithfulness, _ = test["scores"]
     assert [example["score"] for example in correctness["examples"]] == [5.0, 4.0, 2.0, 1.0]
     assert correctness["examples"][0]["explanation"] == "Reason 1."
+    assert correctness["scale"] == [1, 5]
     low, high = correctness["ci95"]
     assert 1 <= low < 3 < high <= 5
     low, high = faithfulness["ci95"]

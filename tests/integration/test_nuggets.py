@@ -152,14 +152,14 @@ def test_proposed_nuggets_are_for_review(
     assert 'take "nuggets_reviewed" out: 2\n' in capsys.readouterr().out
 
 
-def test_of_several_judges_the_first_proposes_and_is_named(
-    propose: Propose, llm: LLMServer, tmp_path: Path
-) -> None:
-    """The others are not asked, so a reviewer does not read their names."""
-    assert propose(RECORDS[:1], "--judge-model", "a,b,c").status == 0
-    (one,) = load(tmp_path / "out.jsonl")
-    assert one.extra["nuggets_by"] == "a"
-    assert [body["model"] for body in llm.requests] == ["a"]
+def test_several_judges_do_not_propose(propose: Propose, llm: LLMServer, tmp_path: Path) -> None:
+    """Nothing settles what several would propose, and nobody is asked."""
+    done = propose(RECORDS[:1], "--judge-model", "a,b,c")
+    assert done.status == 2
+    assert "Nuggets are proposed by one model, and several judge: a, b, c." in done.err
+    assert "--judge-model NAME" in done.err
+    assert not llm.requests
+    assert not (tmp_path / "out.jsonl").exists()
 
 
 def test_what_was_paid_is_not_asked_again_and_no_file_is_lost(

@@ -463,7 +463,7 @@ def test_a_preference_is_asked_for_with_both_answers_in_order() -> None:
     """Without chance; the two have names of their own in what is kept of the request."""
     door = _Door("The second is correct. <rating>2</rating>")
     judge = LLMJudge(door, RemoteServer("http://here/v1"), "j")
-    assert asyncio.run(judge.prefer("How far?", "6 km", "5 km")) == 2
+    assert asyncio.run(judge.prefer("How far?", "6 km", "5 km")) == (2, "The second is correct.")
     (request,) = door.requests
     assert request.parameters == {"temperature": 0.0}
     assert request.messages[0]["content"] == OWN.preference("How far?", "6 km", "5 km")
@@ -503,6 +503,27 @@ def test_votes_are_samples_of_one_prompt(method: str) -> None:
     assert all(request.parameters == {"temperature": 0.5} for request in door.requests)
 
 
+@pytest.mark.parametrize(
+    ("replies", "preference"),
+    [
+        (("Far. <rating>1</rating>", "Near. <rating>2</rating>", "So. <rating>2</rating>"), (2, "Near.")),
+        # One vote is lost and the others differ: neither speaks for a tie.
+        (("Far. <rating>1</rating>", "Near. <rating>2</rating>", "?"), (0, "")),
+    ],
+)
+def test_the_reasons_of_a_preference_are_those_of_a_vote_for_it(
+    replies: tuple[str, ...], preference: tuple[int, str]
+) -> None:
+    """The first one; where the votes only cancel out there are none."""
+
+    class Several:
+        async def ask(self, _server: object, request: Request) -> Reply:
+            return Reply(replies[request.sample])
+
+    judge = LLMJudge(Several(), RemoteServer("http://here/v1"), "j", poll=Poll(3))
+    assert asyncio.run(judge.prefer("How far?", "6 km", "5 km")) == preference
+
+
 def test_models_that_judge_together_are_asked_as_each_alone_would_be() -> None:
     """Their requests have the keys of single judges, so that their replies are shared; the identity names all."""
     door, alone = _Door("<rating>2</rating>"), []
@@ -511,7 +532,7 @@ def test_models_that_judge_together_are_asked_as_each_alone_would_be() -> None:
         asyncio.run(LLMJudge(one, RemoteServer("http://here/v1"), model).prefer("How far?", "6", "5 km"))
         alone += [request.key for request in one.requests]
     judge = LLMJudge(door, RemoteServer("http://here/v1"), "a", others=("b", "c"))
-    assert asyncio.run(judge.prefer("How far?", "6", "5 km")) == 2
+    assert asyncio.run(judge.prefer("How far?", "6", "5 km")).better == 2
     assert [request.key for request in door.requests] == alone
     assert judge.identity("prefer")[""] == "a, b, c at http://here/v1"
     assert judge.model_names == {"a", "b", "c"}

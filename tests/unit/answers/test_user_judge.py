@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from pytest_rageval.answers.comparators import GradedComparator
+from pytest_rageval.answers.judge_protocol import Preference
 from pytest_rageval.answers.llm_judge import LLMJudge
 from pytest_rageval.answers.user_judge import adapt_judge
 from pytest_rageval.errors import CallableError, InputError, Unscored
@@ -208,7 +209,7 @@ def test_one_of_ours_stays_what_it_is(loop: PrivateLoop) -> None:
     assert adapt_judge(judge, loop).repetition(2) != judge
 
 
-def _prefer(loop: PrivateLoop, method: Any) -> int:
+def _prefer(loop: PrivateLoop, method: Any) -> Preference:
     judge = adapt_judge(SimpleNamespace(compare=print, prefer=method), loop)
     return loop.run(judge.prefer("How far?", "5 km", "6 km"))
 
@@ -224,8 +225,13 @@ def test_a_preference_is_a_whole_number(loop: PrivateLoop, returned: int) -> Non
 
     for method in (prefer, lambda *_: returned):
         found = _prefer(loop, method)
-        assert (found, type(found)) == (int(returned), int)
+        assert (found, type(found.better)) == ((int(returned), ""), int)
     assert seen == [("How far?", "5 km", "6 km")]
+
+
+def test_a_preference_may_be_explained(loop: PrivateLoop) -> None:
+    """As a pair."""
+    assert _prefer(loop, lambda *_: (2, "It is 6 km.")) == (2, "It is 6 km.")
 
 
 def test_no_preference_at_all_is_unscored(loop: PrivateLoop) -> None:
@@ -241,7 +247,7 @@ def test_what_is_no_preference_is_an_error(loop: PrivateLoop, returned: object) 
         _prefer(loop, lambda *_: returned)
     assert str(caught.value) == (
         f"rageval_judge.prefer returned {returned!r} for 'How far?'.\n"
-        "Return 1 or 2 for the better answer, 0 for neither, or None for no verdict."
+        "Return 1 or 2 for the better answer, 0 for neither, (one of these, explanation), or None for no verdict."
     )
 
 
@@ -251,6 +257,6 @@ def test_a_judge_that_does_not_prefer_is_told_which_method_it_lacks(loop: Privat
         _prefer(loop, None)
     assert str(caught.value) == (
         "rageval_judge lacks the method prefer(question, first, second), which the scores arena.* need.\n"
-        "Add it (sync or async; 1 or 2 for the better answer, 0 for neither), or leave the fixture out and name a "
-        "model with --rageval-judge-model."
+        "Add it (sync or async; 1 or 2 for the better answer, 0 for neither, and perhaps why), or leave the fixture "
+        "out and name a model with --rageval-judge-model."
     )

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from pytest_rageval.answers.judge_protocol import Rating, Verdict
+from pytest_rageval.answers.judge_protocol import Preference, Rating, Verdict
 from pytest_rageval.evaluations.context import Pipeline, ScoreRequest
 from pytest_rageval.evaluations.registry import resolve
 from pytest_rageval.event_loop import PrivateLoop
@@ -81,11 +81,12 @@ class World:
         self.asked["explain", question, shown, str(sample)] += 1
         return self.explained.get(shown, "no answer in the documents")
 
-    async def prefer(self, question: str, first: str, second: str) -> int:
+    async def prefer(self, question: str, first: str, second: str) -> Preference:
         """The judge of two answers."""
         self.asked["prefer", question, first, second] += 1
         better = self.better[question]
-        return better if isinstance(better, int) else [first, second].index(better) + 1
+        place = better if isinstance(better, int) else [first, second].index(better) + 1
+        return Preference(place, f"Answer {place} it is.")
 
     async def compare(self, question: str, references: Sequence[str], prediction: str) -> float:
         """The comparator."""

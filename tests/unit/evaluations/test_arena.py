@@ -4,6 +4,7 @@ from collections import Counter
 
 import pytest
 
+from pytest_rageval.answers.judge_protocol import Preference
 from pytest_rageval.errors import Unscored
 from pytest_rageval.evaluations.arena import LEAST, drawn, fight, leading_half, shares_of_pairs
 from pytest_rageval.evaluations.context import ScoreRequest
@@ -72,7 +73,7 @@ def test_without_a_long_form_reference_an_example_is_unscored_and_costs_nothing(
 def test_a_battle_without_a_verdict_is_unscored(world, monkeypatch) -> None:
     """Neither a loss nor a tie; the reason is the judge's."""
 
-    async def unread(*_: object) -> int:
+    async def unread(*_: object) -> Preference:
         raise Unscored("not one rating")
 
     monkeypatch.setattr(world, "prefer", unread)
@@ -87,6 +88,21 @@ def test_the_evidence_shows_both_answers_and_the_place(world) -> None:
     assert (evidence.answer, evidence.expected) == ("right", ("wrong",))
     assert [document.text for document in evidence.ranking] == ["passage of a1"]
     assert evidence.places == Places(first=1.0)
+    assert evidence.explanation == "(read as answer 1) Answer 1 it is."
+
+
+def test_in_both_orders_each_has_its_reasons(world) -> None:
+    """With the number that the answer had in them."""
+    world.run = world.made(both_orders=True)
+    (outcome,) = world.evaluate("arena.win@3", *_examples(world, a1=("right", "wrong", "right")))
+    said = "(read as answer 1) Answer 1 it is. (read as answer 2) Answer 2 it is."
+    assert outcome.evidence.explanation == said
+
+
+def test_without_a_judge_there_are_no_reasons(world) -> None:
+    """An abstention loses by a rule."""
+    (outcome,) = world.evaluate("arena.win@3", *_examples(world, a1=(ABSTENTION, "right", "never asked")))
+    assert outcome.evidence.explanation == ""
 
 
 @pytest.mark.parametrize("n", [1, 2, 7, 40])
@@ -148,8 +164,8 @@ def test_in_both_orders_a_verdict_that_changes_is_a_tie(
 def test_half_a_change_of_mind_is_a_tie_too(world, monkeypatch) -> None:
     """A win in one place and a tie in the other."""
 
-    async def prefer(_question: str, first: str, _second: str) -> int:
-        return 1 if first == "answer" else 0
+    async def prefer(_question: str, first: str, _second: str) -> Preference:
+        return Preference(1 if first == "answer" else 0)
 
     world.run = world.made(both_orders=True)
     monkeypatch.setattr(world, "prefer", prefer)

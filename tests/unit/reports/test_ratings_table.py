@@ -185,6 +185,15 @@ def test_battles_between_systems_are_joined_into_one_rating() -> None:
     )
 
 
+def test_battles_that_the_questions_do_not_allow_are_named() -> None:
+    """Below the pairs, and of each pair in the report."""
+    battles = {**_battles("a@5", "b@5", "wwwl"), "wanted": 500}
+    (table,) = ratings_entries(_three(a=[], b=[battles], c=[_battles("a@5", "c@5", "wwtl")]), seed=0)
+    assert [pair.get("wanted") for pair in table["pairs"]] == [None, None, None, 500, None, None]
+    asks = "--rageval-arena-pairs asks for 500 battles a pair; no more questions have a reference"
+    assert asks in "\n".join(ratings_lines([table]))
+
+
 def test_the_matrix_of_pairs_is_antisymmetric() -> None:
     """A share and its interval as each side sees them; nothing on the diagonal."""
     tests = _three(a=[], b=[_battles("a@5", "b@5", "wwwl")])

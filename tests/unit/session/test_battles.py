@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from pytest_rageval.answers.judge_protocol import Preference
 from pytest_rageval.model import Example
 from pytest_rageval.session.battles import Battles, arena_cutoffs
 
@@ -30,10 +31,10 @@ class Run:
         """One without the number of its cut-off where the name says so."""
         return None if example.id in self._unanswered else f"{self._name} from {k}"
 
-    async def preferred(self, question: str, first: str, second: str) -> int:
+    async def preferred(self, question: str, first: str, second: str) -> Preference:
         """The one that sorts last."""
         self.asked.append((question, first, second))
-        return 1 if first > second else 2
+        return Preference(1 if first > second else 2)
 
 
 def _siblings(*names: str, specs: tuple[str, ...] = ("arena.win@5",)) -> dict[str, Any]:
@@ -81,6 +82,16 @@ def test_a_test_may_be_several_systems() -> None:
     found = _fought(battles, run, "a", siblings, (5, 10))
     assert found == {("a@10", "a@5"): [0.0] * 8}
     assert _fought(battles, run, "a", siblings, (5, 10)) == found
+
+
+def test_more_battles_than_questions_are_named() -> None:
+    """The pair says how many were asked for."""
+    siblings = _siblings("a", "b")
+    for n, wanted in ((9, 9), (8, None)):
+        battles = Battles(n, asyncio.run)
+        battles.fight(NODE("a"), Run("a"), ("digest", EXAMPLES), (5,), siblings)
+        (pair,) = battles.fight(NODE("b"), Run("b"), ("digest", EXAMPLES), (5,), siblings)
+        assert (len(pair["examples"]), pair.get("wanted")) == (8, wanted)
 
 
 def test_without_markers_all_have_the_cutoff_of_the_call() -> None:
