@@ -56,7 +56,10 @@ class Standby:
     def start(self) -> "GatePlugin":
         """Import the rest of the plugin and register its hooks, at the first call; return what the tests share."""
         if self._gate is None:
-            from pytest_rageval.plugin.startup import start  # noqa: PLC0415 - what most runs do not need
+            from pytest_rageval.plugin.plain_imports import import_plainly  # noqa: PLC0415 - most runs need nothing
+
+            import_plainly(self._config)
+            from pytest_rageval.plugin.startup import start  # noqa: PLC0415 - likewise
 
             environ = self._config.stash[ENVIRONMENT]
             self._gate = start(self._config, environ, columns=self._columns, running=self._running)
@@ -123,7 +126,9 @@ def is_named(config: pytest.Config) -> bool:
     return (
         any(getattr(options, option.ini) is not None for option in OPTIONS)
         or any(config.getini(option.ini) for option in OPTIONS if option.permanent)
-        or any(name.startswith("RAGEVAL_") or name == "OPENAI_BASE_URL" for name in environ)
+        or any(
+            text for name, text in environ.items() if name.startswith("RAGEVAL_") or name == "OPENAI_BASE_URL"
+        )
         or _has_tables(config.rootpath / "pyproject.toml")
         # A full run says which tests of the baseline are gone.
         or (config.rootpath / BASELINE).exists()
