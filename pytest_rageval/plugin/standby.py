@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import pytest
 
 from pytest_rageval.options import BASELINE, OPTIONS
-from pytest_rageval.plugin.markers import EVALUATED, is_ours, unknown_mark
+from pytest_rageval.plugin.markers import EVALUATED, is_ours, timeout_lines, unknown_mark
 
 if TYPE_CHECKING:
     from pytest_rageval.plugin.runner import GatePlugin
@@ -67,11 +67,7 @@ class Standby:
 
     def pytest_report_header(self, config: pytest.Config) -> list[str]:
         """Warn of a timeout that counts the evaluation; where nothing is named, say what is in force."""
-        lines = []
-        if config.pluginmanager.hasplugin("timeout"):
-            from pytest_rageval.plugin.timeouts import timeout_lines  # noqa: PLC0415 - few runs do
-
-            lines += timeout_lines(config)
+        lines = timeout_lines(config)
         if self._gate is None:
             has_key = bool(config.stash[ENVIRONMENT].get("OPENAI_API_KEY", "").strip())
             lines.append(f"rageval: {HEADERS[has_key]}")
