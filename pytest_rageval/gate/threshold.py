@@ -7,6 +7,7 @@ from math import inf
 from typing import Any, Final
 
 from pytest_rageval.errors import InputError
+from pytest_rageval.late import late_pattern
 from pytest_rageval.scores import CHANGING, score_name
 from pytest_rageval.stats.intervals import UNIT
 from pytest_rageval.stats.sequential import anchor_alpha
@@ -19,7 +20,7 @@ DROPS: Final = ("max_drop", "max_total_drop")
 
 BOUNDS: Final = ("min", "max", *DROPS, "max_lost", "max_ratio")  # the keywords that can fail a test
 
-RELEVANT: Final = re.compile(r"gold|(contains|judge)(@[1-9][0-9]{0,4})?", re.ASCII)
+RELEVANT: Final = late_pattern(r"gold|(contains|judge)(@[1-9][0-9]{0,4})?", re.ASCII)
 
 LARGEST_DROP: Final = 0.5
 LARGE_DROP: Final = 0.2  # above these shares of the scale's width a `max_drop` is a mistake, or probably one
