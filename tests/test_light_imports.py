@@ -62,15 +62,23 @@ def test_a_ranking_test_imports_half_of_the_package(tmp_path):
     (tmp_path / "evalset.jsonl").write_text("\n".join(records))
     loaded = _loaded(tmp_path, TEST)
     assert "pytest_rageval.evaluations.ranking" in loaded
-    assert len(_ours(loaded)) <= 93, sorted(_ours(loaded))
+    assert len(_ours(loaded)) <= 95, sorted(_ours(loaded))
     assert not loaded & HEAVY
+    # What few runs use, and takes long: the tests of drops, tables of systems, files in TOML.
+    unused = {
+        "pytest_rageval.gate.drop_tests",
+        "pytest_rageval.stats.drops",
+        "pytest_rageval.reports.systems",
+        "tomllib",
+    }
+    assert not loaded & unused
 
 
 def test_a_run_without_marked_tests_imports_the_plugin_alone(tmp_path):
     """Its options, and its hooks."""
     loaded = _loaded(tmp_path, "def test_it(): pass")
     assert "pytest_rageval.plugin" in loaded
-    assert len(_ours(loaded)) <= 17, sorted(_ours(loaded))
+    assert len(_ours(loaded)) <= 6, sorted(_ours(loaded))
     assert not loaded & (HEAVY | {"asyncio", "tomllib"})
 
 

@@ -15,7 +15,8 @@ from pytest_rageval.files import refuse_special
 from pytest_rageval.reports.document import QuestionEntry
 from pytest_rageval.reports.results import CHANGING
 from pytest_rageval.reports.terminal import number_text
-from pytest_rageval.stats.drops import ROUNDING, Drops, joint_drop_test
+from pytest_rageval.stats.drops import Drops, joint_drop_test
+from pytest_rageval.stats.intervals import ROUNDING
 
 __all__ = [
     "Difference",

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from pytest_rageval.gate.baseline import AnchorEntry, BaselineEntry, ScoreEntry, pinned
 from pytest_rageval.gate.comparison import Pin
-from pytest_rageval.stats.drops import ROUNDING
+from pytest_rageval.stats.intervals import ROUNDING
 
 __all__ = [
     "BaselineUpdate",

@@ -15,7 +15,7 @@ from pytest_rageval.model import Example
 from pytest_rageval.plural import counted
 from pytest_rageval.scores import Outcome, Score
 from pytest_rageval.spool import Spool
-from pytest_rageval.stats.drops import ROUNDING
+from pytest_rageval.stats.intervals import ROUNDING
 
 __all__ = [
     "BaselineExample",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from pytest_rageval.errors import InputError, RagevalError, StaleBaselineError
 from pytest_rageval.gate.comparison import BaselineScore, Comparison, changed_questions, compare
-from pytest_rageval.gate.drop_tests import Compared, DropTest, drop_tests
+from pytest_rageval.gate.drops import Compared, DropTest
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.gate.verdict import (
     ROUNDING,
@@ -187,14 +187,22 @@ def rule(
     sliced = [case if isinstance(case, RagevalError) else _slices(case, changed) for case in cases]
     slices = [each for found in sliced if not isinstance(found, RagevalError) for each in found]
     try:
-        drops = iter(drop_tests([part for each in slices if (part := each.tested)], tests=tests, apart=apart))
-        totals = iter(drop_tests([part for each in slices if (part := each.anchored)], tests=tests))
+        drops = iter(_tested([part for each in slices if (part := each.tested)], tests=tests, apart=apart))
+        totals = iter(_tested([part for each in slices if (part := each.anchored)], tests=tests))
     except InputError as error:
         return [error] * len(cases)
     for each in slices:
         each.drop = next(drops) if each.tested else None
         each.anchor = next(totals) if each.anchored else None
     return [found if isinstance(found, RagevalError) else _ruling(found) for found in sliced]
+
+
+def _tested(parts: Sequence[Compared], *, tests: int, apart: int = 0) -> list[DropTest]:
+    if not parts:
+        return []
+    from pytest_rageval.gate.drop_tests import drop_tests  # noqa: PLC0415 - brings statistics that few runs need
+
+    return drop_tests(parts, tests=tests, apart=apart)
 
 
 @dataclass(slots=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from pytest_rageval.errors import Cause
 from pytest_rageval.gate.comparison import Comparison
-from pytest_rageval.gate.drop_tests import DropTest
+from pytest_rageval.gate.drops import DropTest
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.plural import counted
 from pytest_rageval.scores import Outcome, Score

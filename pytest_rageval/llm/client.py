@@ -12,6 +12,7 @@ from urllib.parse import urljoin
 
 from pytest_rageval.config import Api, Role
 from pytest_rageval.errors import ContextOverflow, ServerError, Unscored
+from pytest_rageval.late import late_pattern
 from pytest_rageval.llm import completions, responses
 from pytest_rageval.llm.exchange import Answer, EndedEarly, Exchange, record_of, send_exchange, send_raw
 from pytest_rageval.llm.messages import MOST_TEXT, Billed, Reply, Request, TooLarge, well_formed
@@ -42,20 +43,20 @@ BUSY: Final = {429, 503, 529}  # statuses of a server with too much load
 REFUSALS: Final = {400, 404, 422}  # statuses that the client of an exchange is to see
 RETRYABLE: Final = {408, 409, 425, 500, 502, 504, *BUSY}
 
-OVERFLOW: Final = re.compile(
+OVERFLOW: Final = late_pattern(
     r"context[_ ]length|context (size|window)|exceed_context|(prompt|input) is too long|too many tokens",
     re.IGNORECASE,
 )
 """Words for a prompt that is longer than the model can read."""
 
-NO_CHAT: Final = re.compile(
+NO_CHAT: Final = late_pattern(
     r"only (supported|available|works?) (in|on|with|through|via) [^.]*responses|(not a|no) chat model"
     r"|chat_?completions? operation does not work|not supported in the v1/chat/completions",
     re.IGNORECASE,
 )
 """Words for a model that has no chat completions."""
 
-NO_ENDPOINT: Final = re.compile(r"no endpoints found that (support|can handle)", re.IGNORECASE)
+NO_ENDPOINT: Final = late_pattern(r"no endpoints found that (support|can handle)", re.IGNORECASE)
 """OpenRouter's words, with status 404, for parameters that no provider of a model supports."""
 
 BROKEN_OFF: Final = {"RemoteProtocolError", "DecodingError"}

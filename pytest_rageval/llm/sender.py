@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from pytest_rageval.errors import RagevalError, ServerError, Unscored
+from pytest_rageval.late import late_pattern
 from pytest_rageval.llm.budget import Purchase, count_tokens, prompt_tokens
 from pytest_rageval.llm.client import Client, Refused, RetryableError
 from pytest_rageval.llm.messages import Billed, Reply, Request
@@ -201,7 +202,7 @@ class Sender:
 
 
 FLEX: Final = {"service_tier": "flex"}
-TIER: Final = re.compile(
+TIER: Final = late_pattern(
     r"service[_ ]?tier|\bflex\b", re.IGNORECASE
 )  # words of a refusal that is about the tier
 
@@ -218,7 +219,7 @@ ESSENTIAL: Final = {"tools", "tool_choice"}  # never left out: the request would
 UNMISTAKABLE: Final = {"temperature", "logprobs", "seed"}  # plain words that always mean the parameter
 REPEATED: Final = {"input", "body", "ctx", "request"}  # fields of an error that repeat the request
 
-UNKNOWN: Final = re.compile(
+UNKNOWN: Final = late_pattern(
     r"unsupported|(not|n't) support|not enabled|unavailable|deprecated|unknown|unrecogni[sz]ed"
     r"|extra[_ ](inputs|fields|forbidden)|not permitted|not allowed|unexpected|cannot find field"
     r"|only (the default|be set)|no endpoints found that support|cannot both be specified",
@@ -226,14 +227,14 @@ UNKNOWN: Final = re.compile(
 )
 """Words for a parameter that is not supported; an unsupported value is for the user to correct."""
 
-OUT_OF_RANGE: Final = re.compile(
+OUT_OF_RANGE: Final = late_pattern(
     r"too (large|long|high|big|small|low)|at (most|least)\b|(less|greater|more) than|(valid|supported) range"
     r"|(above|below|exceeds?) (the )?(maximum|minimum)|maximum allowed|supported values are:[^.]*(,| and | or )",
     re.IGNORECASE,
 )
 """Words for a supported parameter with a wrong value."""
 
-EXPECTED: Final = re.compile(r"expected one of\b[^\n]*", re.IGNORECASE)  # all but the refused one
+EXPECTED: Final = late_pattern(r"expected one of\b[^\n]*", re.IGNORECASE)  # all but the refused one
 
 INTRODUCED: Final = (
     r"(?:\b(?:argument|parameter|param|field|key|option|path|property)s?(?:[ ][\w ]{1,40}:)?[ ]|\#/)"

@@ -2,7 +2,6 @@
 
 import math
 import operator
-import tomllib
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -93,6 +92,8 @@ def _shipped() -> Table:
 
 
 def _read(file: Path) -> Table:
+    import tomllib  # noqa: PLC0415 - runs with every reply in the cache need no prices
+
     try:
         refuse_special(file)
         content = tomllib.loads(file.read_text(encoding="utf-8"))

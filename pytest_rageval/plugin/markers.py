@@ -1,10 +1,11 @@
-"""The markers, and how tests are known by them; every run imports this module."""
+"""The markers, how tests are known by them, and that of pytest-timeout; every run imports this module."""
 
+import os
 from typing import Final
 
 import pytest
 
-__all__ = ["EVALUATED", "MARKERS", "is_ours", "unknown_mark"]
+__all__ = ["EVALUATED", "MARKERS", "is_ours", "timeout_lines", "timeout_problem", "unknown_mark"]
 
 # Written out: the modules of `Threshold` and `Bounds`, which have the signatures, are for marked tests alone.
 MARKERS: Final = """
@@ -21,6 +22,11 @@ far the judge agrees with the people of a labels file, such as rageval_calibrati
 
 EVALUATED: Final = ("rageval_threshold", "rageval_calibration")
 """Markers whose tests are evaluated at setup; the body of such a test may be empty."""
+
+TIMEOUT: Final = (
+    "rageval: timeout = {:g} s counts the evaluation too, which is the setup of the first test that needs a score: a "
+    "run without kept replies may exceed it. Set timeout_func_only = true."
+)
 
 
 def is_ours(item: pytest.Item) -> bool:
@@ -48,3 +54,42 @@ def unknown_mark(item: pytest.Item) -> str:
         f"{item.nodeid} has the mark {unknown}, which does nothing.{did_you_mean(unknown, ours)}\n"
         f"There are: {', '.join(ours)}. One of your own is named under `markers` in pytest's configuration."
     )
+
+
+def timeout_lines(config: pytest.Config) -> list[str]:
+    """A warning of pytest-timeout's limit for each test, unless it counts the function only."""
+    if not config.pluginmanager.hasplugin("timeout") or config.getini("timeout_func_only"):
+        return []
+    found = (
+        config.getoption("timeout", None),
+        os.environ.get("PYTEST_TIMEOUT"),
+        config.getini("timeout"),
+    )
+    seconds = next((each for each in found if each not in {None, ""}), 0)
+    return [TIMEOUT.format(float(seconds))] if _is_positive(seconds) else []
+
+
+def timeout_problem(item: pytest.Item) -> str:
+    """An error about a mark of pytest-timeout that counts the evaluation; empty without one."""
+    mark = item.get_closest_marker("timeout")
+    if mark is None or not item.config.pluginmanager.hasplugin("timeout"):
+        return ""
+    seconds = mark.kwargs.get("timeout", mark.args[0] if mark.args else 0)
+    func_only = mark.kwargs.get("func_only")
+    func_only = item.config.getini("timeout_func_only") if func_only is None else func_only
+    if func_only or not _is_positive(seconds) or not any(map(item.get_closest_marker, EVALUATED)):
+        return ""
+    return (
+        f"{item.nodeid} has the mark timeout, which counts the evaluation too: it is this test's setup, and would be "
+        "ended while it is paid for.\n"
+        f"Write @pytest.mark.timeout({seconds}, func_only=True), or set timeout_func_only = true in pytest's "
+        "configuration."
+    )
+
+
+def _is_positive(seconds: object) -> bool:
+    """Whether it is a time limit; pytest-timeout itself refuses what is no number."""
+    try:
+        return float(str(seconds)) > 0
+    except ValueError:
+        return False

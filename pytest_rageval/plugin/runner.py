@@ -14,7 +14,7 @@ import pytest
 
 from pytest_rageval.config import ROLES, Settings, kind_of
 from pytest_rageval.errors import RagevalError, Unscored, places
-from pytest_rageval.plugin.markers import EVALUATED, unknown_mark
+from pytest_rageval.plugin.markers import EVALUATED, timeout_problem, unknown_mark
 from pytest_rageval.plugin.progress import EvaluationProgress, Work
 from pytest_rageval.plugin.terminal import (
     cut_traceback,
@@ -26,7 +26,6 @@ from pytest_rageval.plugin.terminal import (
     print_lines,
     terminal_width,
 )
-from pytest_rageval.plugin.timeouts import timeout_problem
 from pytest_rageval.plural import counted
 from pytest_rageval.printable import printable
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import pytest
 
 from pytest_rageval.options import BASELINE, OPTIONS
-from pytest_rageval.plugin.markers import EVALUATED, is_ours, unknown_mark
+from pytest_rageval.plugin.markers import EVALUATED, is_ours, timeout_lines, unknown_mark
 
 if TYPE_CHECKING:
     from pytest_rageval.plugin.runner import GatePlugin
@@ -56,7 +56,10 @@ class Standby:
     def start(self) -> "GatePlugin":
         """Import the rest of the plugin and register its hooks, at the first call; return what the tests share."""
         if self._gate is None:
-            from pytest_rageval.plugin.startup import start  # noqa: PLC0415 - what most runs do not need
+            from pytest_rageval.plugin.plain_imports import import_plainly  # noqa: PLC0415 - most runs need nothing
+
+            import_plainly(self._config)
+            from pytest_rageval.plugin.startup import start  # noqa: PLC0415 - likewise
 
             environ = self._config.stash[ENVIRONMENT]
             self._gate = start(self._config, environ, columns=self._columns, running=self._running)
@@ -64,11 +67,7 @@ class Standby:
 
     def pytest_report_header(self, config: pytest.Config) -> list[str]:
         """Warn of a timeout that counts the evaluation; where nothing is named, say what is in force."""
-        lines = []
-        if config.pluginmanager.hasplugin("timeout"):
-            from pytest_rageval.plugin.timeouts import timeout_lines  # noqa: PLC0415 - few runs do
-
-            lines += timeout_lines(config)
+        lines = timeout_lines(config)
         if self._gate is None:
             has_key = bool(config.stash[ENVIRONMENT].get("OPENAI_API_KEY", "").strip())
             lines.append(f"rageval: {HEADERS[has_key]}")
@@ -123,7 +122,9 @@ def is_named(config: pytest.Config) -> bool:
     return (
         any(getattr(options, option.ini) is not None for option in OPTIONS)
         or any(config.getini(option.ini) for option in OPTIONS if option.permanent)
-        or any(name.startswith("RAGEVAL_") or name == "OPENAI_BASE_URL" for name in environ)
+        or any(
+            text for name, text in environ.items() if name.startswith("RAGEVAL_") or name == "OPENAI_BASE_URL"
+        )
         or _has_tables(config.rootpath / "pyproject.toml")
         # A full run says which tests of the baseline are gone.
         or (config.rootpath / BASELINE).exists()

@@ -265,6 +265,10 @@ class SummaryPlugin:
     @cached_property
     def _systems(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         """Systems × scores, and the ratings of systems by their battles against the references."""
+        if not any(
+            test.get("system") or any("arena" in each for each in test["scores"]) for test in self._sorted
+        ):
+            return [], []
         from pytest_rageval.reports.systems import matrix_entries, ratings_entries  # noqa: PLC0415 - few runs do
 
         seed = self._settings.seed
@@ -274,7 +278,6 @@ class SummaryPlugin:
         """The table, or the plan."""
         from pytest_rageval.reports.next_steps import gain_lines  # noqa: PLC0415
         from pytest_rageval.reports.results import usage_entry, usage_lines  # noqa: PLC0415
-        from pytest_rageval.reports.systems import matrix_lines, ratings_lines  # noqa: PLC0415
         from pytest_rageval.reports.terminal import plan_lines, table_lines  # noqa: PLC0415
 
         if self._settings.plan:
@@ -284,16 +287,22 @@ class SummaryPlugin:
             return lines
         # pytest itself reports tests that ended before they had a score.
         tests = [test for test in self._sorted if _has_table(test)]
-        matrix, ratings = self._systems
         return [
             *(table_lines(tests) if tests else ()),
             *self._retrieval_lines(tests),
-            *matrix_lines(matrix),
-            *ratings_lines(ratings),
+            *self._systems_lines(),
             *gain_lines(self._sorted, partial(argument_of, self._config)),
             *usage_lines(usage_entry(self._usage)),
             *([f"legend: {LEGEND}"] if tests else ()),
         ]
+
+    def _systems_lines(self) -> list[str]:
+        matrix, ratings = self._systems
+        if not (matrix or ratings):
+            return []
+        from pytest_rageval.reports.systems import matrix_lines, ratings_lines  # noqa: PLC0415 - few runs do
+
+        return [*matrix_lines(matrix), *ratings_lines(ratings)]
 
     def _retrieval_lines(self, tests: list[dict[str, Any]]) -> list[str]:
         if self._config.get_verbosity() <= 0:

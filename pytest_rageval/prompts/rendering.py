@@ -1,7 +1,6 @@
 """Prompts for models at a server, filled templates; and few-shot prompts, pages that a base model continues."""
 
 import re
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -11,13 +10,17 @@ from pytest_rageval.conversation import conversation_text, history_of
 from pytest_rageval.errors import InputError, did_you_mean
 from pytest_rageval.files import refuse_special
 from pytest_rageval.late import late_pattern
-from pytest_rageval.prompts.templates import (
+from pytest_rageval.prompts.examples import (
     ANSWER_EXAMPLES,
     CITING_EXAMPLES,
+    LONG_ANSWER_EXAMPLES,
+    SEARCH_EXAMPLES,
+    Example,
+)
+from pytest_rageval.prompts.templates import (
     CITING_INSTRUCTION,
     CRITERIA,
     EXAMPLES,
-    LONG_ANSWER_EXAMPLES,
     LONG_ANSWER_INSTRUCTION,
     MARK,
     PLACEHOLDER,
@@ -25,12 +28,10 @@ from pytest_rageval.prompts.templates import (
     QUESTION_INSTRUCTION,
     RATING_FORM,
     REWORDED,
-    SEARCH_EXAMPLES,
     TEMPLATES,
     UNFENCED,
     UNQUOTED,
     WORKED_PREFERENCE,
-    Example,
     bulleted,
     fenced,
     mark_for,
@@ -264,6 +265,8 @@ def prompts_of(templates: object, where: str) -> Prompts:
 
 def read_templates(path: Path) -> dict[str, str]:
     """Return the templates of a TOML file, by name; raise InputError where it cannot be used."""
+    import tomllib  # noqa: PLC0415 - few runs have such a file
+
     try:
         refuse_special(path)
         templates = tomllib.loads(path.read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""The package's prompt templates, and how texts are listed and quoted in a prompt; `examples.toml` has examples.
+"""The package's prompt templates, and how texts are listed and quoted in a prompt; `examples` has worked ones.
 
 A user may replace each template. A prompt is part of each request and, by its digest, of each fingerprint: a changed
 word asks again and makes baselines stale. A quoted text stands between lines that it cannot contain.
@@ -6,22 +6,18 @@ word asks again and makes baselines stale. A quoted text stands between lines th
 
 import hashlib
 import re
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
-from pathlib import Path
 from typing import Final
 
 from pytest_rageval.late import late_pattern
+from pytest_rageval.prompts.examples import ANSWER_EXAMPLES, CITING_EXAMPLES, PREFERENCE_EXAMPLES
 
 __all__ = [
     "ABSTENTION",
-    "ANSWER_EXAMPLES",
-    "CITING_EXAMPLES",
     "CITING_INSTRUCTION",
     "CRITERIA",
     "EXAMPLES",
-    "LONG_ANSWER_EXAMPLES",
     "LONG_ANSWER_INSTRUCTION",
     "MARK",
     "MOST_NUGGETS",
@@ -30,12 +26,10 @@ __all__ = [
     "QUESTION_INSTRUCTION",
     "RATING_FORM",
     "REWORDED",
-    "SEARCH_EXAMPLES",
     "TEMPLATES",
     "UNFENCED",
     "UNQUOTED",
     "WORKED_PREFERENCE",
-    "Example",
     "bulleted",
     "fenced",
     "mark_for",
@@ -89,31 +83,12 @@ def fenced(name: str, text: str, mark: str) -> str:
     return f"<{name} {mark}>\n{text}\n</{name} {mark}>"
 
 
-_EXAMPLES: Final = tomllib.loads(Path(__file__).with_name("examples.toml").read_text(encoding="utf-8"))
-
-Example = tuple[str, tuple[str, ...], str]  # a question, passages, and what is to be written
-
-
-def _examples(kind: str) -> tuple[Example, ...]:
-    found, passages = _EXAMPLES[kind], _EXAMPLES["passages"]
-    return tuple(
-        (each["question"], tuple(passages[name] for name in each["passages"]), each["answer"])
-        for each in found
-    )
-
-
-ANSWER_EXAMPLES: Final = _examples("answer")
-CITING_EXAMPLES: Final = _examples("citing")
-LONG_ANSWER_EXAMPLES: Final = _examples("long_answer")
 QUESTION_EXAMPLES: Final = tuple(
     (next(text for text in page if answer in text), f"Question: {question}\nAnswer: {answer}")
     for question, page, answer in ANSWER_EXAMPLES
 )
 """Passages, each with a question and its answer."""
 
-SEARCH_EXAMPLES: Final[tuple[tuple[str, str, Sequence[str]], ...]] = tuple(
-    (each["question"], each["passage"], each["queries"]) for each in _EXAMPLES["search"]
-)
 PLACEHOLDER: Final = re.compile(r"\{(\w+)\}")  # of a template
 MARK: Final = "mark"  # the placeholder of the mark in the lines around quoted texts
 EXAMPLES: Final = "examples"  # that of worked examples
@@ -326,10 +301,10 @@ _COMPARED, _, _RATING_TAG = _PREFERENCE_ASKED.partition("Give your reasons")
 WORKED_PREFERENCE: Final = (
     f"{_PREFERENCE_RULES}Give your reasons{_RATING_TAG}\n\n{_QUOTED}"
     + "".join(
-        f"Question: {each['question']}\n\nAnswer 1:\n{fenced('first', each['first'], '{mark}')}\n\n"
-        f"Answer 2:\n{fenced('second', each['second'], '{mark}')}\n\n"
-        f"Reasons and rating: {each['reasons']} <rating>{each['rating']}</rating>\n\n"
-        for each in _EXAMPLES["preference"]
+        f"Question: {question}\n\nAnswer 1:\n{fenced('first', first, '{mark}')}\n\n"
+        f"Answer 2:\n{fenced('second', second, '{mark}')}\n\n"
+        f"Reasons and rating: {reasons} <rating>{rating}</rating>\n\n"
+        for question, first, second, reasons, rating in PREFERENCE_EXAMPLES
     )
     + f"{_COMPARED}Reasons and rating:"
 )

@@ -13,7 +13,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from pytest_rageval.gate.comparison import Comparison, Pin
-from pytest_rageval.gate.drop_tests import DropTest
+from pytest_rageval.gate.drops import DropTest
 from pytest_rageval.gate.ruling import Ruling
 from pytest_rageval.plural import counted
 from pytest_rageval.reports.document import ComparisonEntry, ReferenceEntry, ScoreEntry

@@ -20,8 +20,7 @@ from pytest_rageval.late import Late
 from pytest_rageval.scores import Outcome, Score, Spec
 from pytest_rageval.session.pipelines import Components, MarkedTest
 from pytest_rageval.spool import Spool
-from pytest_rageval.stats.drops import ROUNDING
-from pytest_rageval.stats.intervals import UNIT
+from pytest_rageval.stats.intervals import ROUNDING, UNIT
 
 __all__ = ["Rules", "request_of"]
 

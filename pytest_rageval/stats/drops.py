@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Final
 
+from pytest_rageval.stats.intervals import ROUNDING
 from pytest_rageval.stats.mcnemar import mid_p, tango
 
 if TYPE_CHECKING:
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = [
-    "ROUNDING",
     "DropResult",
     "DropTests",
     "Drops",
@@ -24,7 +24,6 @@ __all__ = [
     "unseen_gain",
 ]
 
-ROUNDING: Final = 1e-12  # differences up to this are rounding of scores, which are of the order of 1
 ENOUGH: Final = 60  # with fewer questions the reweighted test has too little power to be required as well
 USUAL_ALPHA: Final = 0.05  # the same holds at a smaller alpha
 IN_DOUBT: Final = 2

@@ -7,6 +7,7 @@ from typing import Final, Protocol
 
 __all__ = [
     "MEAN",
+    "ROUNDING",
     "UNIT",
     "Z95",
     "Estimate",
@@ -22,6 +23,8 @@ __all__ = [
 Z95: Final = 1.959963984540054  # the 97.5% quantile of the standard normal distribution
 
 UNIT: Final = (0.0, 1.0)  # the scale of most scores, from the lowest to the highest
+
+ROUNDING: Final = 1e-12  # differences up to this are rounding of scores, which are of the order of 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ from math import comb, log
 from statistics import fmean
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from pytest_rageval.stats.drops import ROUNDING, Drops, joint_drop_test
-from pytest_rageval.stats.intervals import Z95, Estimate, share
+from pytest_rageval.stats.drops import Drops, joint_drop_test
+from pytest_rageval.stats.intervals import ROUNDING, Z95, Estimate, share
 
 if TYPE_CHECKING:
     import numpy as np

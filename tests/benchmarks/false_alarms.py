@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from pytest_rageval.stats import drops as under_test
-from pytest_rageval.stats.drops import ROUNDING, Drops, drop_interval, joint_drop_test
-from pytest_rageval.stats.intervals import mean_interval
+from pytest_rageval.stats.drops import Drops, drop_interval, joint_drop_test
+from pytest_rageval.stats.intervals import ROUNDING, mean_interval
 from pytest_rageval.stats.mcnemar import mid_p
 from pytest_rageval.stats.noninferiority import noninferiority
 from pytest_rageval.stats.power import detectable_drop

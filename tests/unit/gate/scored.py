@@ -7,7 +7,8 @@ from typing import Any
 from pytest_rageval.errors import Cause, RagevalError
 from pytest_rageval.gate.baseline import baseline_entry
 from pytest_rageval.gate.comparison import BaselineScore, Comparison, compare
-from pytest_rageval.gate.drop_tests import Compared, DropTest, drop_tests
+from pytest_rageval.gate.drop_tests import drop_tests
+from pytest_rageval.gate.drops import Compared, DropTest
 from pytest_rageval.gate.ruling import BaselineLookup, Case, Ruling, rule
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.gate.verdict import Verdict, verdict_on

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from pytest_rageval.gate.comparison import compare
-from pytest_rageval.gate.drop_tests import DropTest
+from pytest_rageval.gate.drops import DropTest
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.gate.verdict import Verdict
 from pytest_rageval.scores import Score

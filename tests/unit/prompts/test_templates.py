@@ -6,6 +6,12 @@ import re
 import pytest
 
 from pytest_rageval.answers.citations import cited, listed
+from pytest_rageval.prompts.examples import (
+    ANSWER_EXAMPLES,
+    CITING_EXAMPLES,
+    LONG_ANSWER_EXAMPLES,
+    SEARCH_EXAMPLES,
+)
 from pytest_rageval.prompts.rendering import (
     OWN,
     Prompts,
@@ -16,13 +22,9 @@ from pytest_rageval.prompts.rendering import (
 )
 from pytest_rageval.prompts.templates import (
     ABSTENTION,
-    ANSWER_EXAMPLES,
-    CITING_EXAMPLES,
     CRITERIA,
-    LONG_ANSWER_EXAMPLES,
     PLACEHOLDER,
     REWORDED,
-    SEARCH_EXAMPLES,
     TEMPLATES,
 )
 

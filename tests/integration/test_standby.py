@@ -1,0 +1,137 @@
+"""The plugin waits for a test of ours: before there is one, it does next to nothing."""
+
+import pytest
+
+SEEN = """
+def pytest_terminal_summary(terminalreporter, config):
+    started = config.pluginmanager.has_plugin("rageval-gate")
+    terminalreporter.line("started" if started else "waited")
+"""
+
+PLAIN = "def test_plain():\n    pass\n"
+
+MARK = "pytest.mark.rageval_threshold('recall@2', min=0.9)"
+
+ADDS_MARKS = f"""
+import pytest
+
+def add(item):
+    item.add_marker(pytest.mark.rageval_evalset("evals.jsonl"))
+    item.add_marker({MARK})
+"""
+
+
+@pytest.fixture(autouse=True)
+def _seen(project):
+    source = (project.path / "conftest.py").read_text(encoding="utf-8")
+    project.pytester.makeconftest(source + SEEN)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        PLAIN,
+        "import pytest\n@pytest.mark.parametrize('n', [1, 2])\ndef test_it(n):\n    pass\n",
+        "import pytest\npytest.importorskip('no_such_module')\n",
+    ],
+    ids=["plain", "parametrized", "skipped"],
+)
+def test_a_run_without_tests_of_ours_starts_nothing(project, body):
+    project.pytester.makepyfile(body)
+    result = project.run()
+    result.stdout.fnmatch_lines(
+        ["rageval: generator embedded model, answers compared in canonical form*", "waited"]
+    )
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        f"import pytest\n@{MARK}\ndef test_it():\n    pass\n",
+        f"import pytest\n@pytest.mark.parametrize('n', [pytest.param(1, marks={MARK})])\ndef test_it(n):\n    pass\n",
+        "import pytest\n@pytest.mark.rageval_evalset('evals.jsonl')\ndef test_it():\n    pass\n",
+        "import pytest\n@pytest.mark.rageval_treshold('recall@2')\ndef test_it():\n    pass\n",
+        "def test_it(rageval_prompts):\n    assert rageval_prompts == {}\n",
+        "def test_it(request):\n    assert request.getfixturevalue('rageval_prompts') == {}\n",
+        "import no_such_module\n",
+    ],
+    ids=["mark", "parameter", "evalset", "unknown mark", "fixture", "fixture by name", "no import"],
+)
+def test_the_first_test_of_ours_starts_it(project, body):
+    project.pytester.makepyfile(test_a=PLAIN, test_b=body)
+    project.run().stdout.fnmatch_lines(["started"])
+
+
+def test_an_option_a_variable_a_table_and_a_baseline_start_it(project, monkeypatch):
+    """Errors in them are reported by each run, and so is what a run no longer compares with its baseline."""
+    project.pytester.makepyfile(PLAIN)
+    project.run("--rageval-seed=1").stdout.fnmatch_lines(["started"])
+    project.run("-o", "rageval_seed=1").stdout.fnmatch_lines(["started"])
+    with monkeypatch.context() as patch:
+        patch.setenv("RAGEVAL_GGUF", "a.gguf")
+        project.run().stdout.fnmatch_lines(["started"])
+    table = project.path / "pyproject.toml"
+    table.write_text("[project]\nname = 'a'\nversion = '1'\ndependencies = ['pytest-rageval']\n")
+    project.run().stdout.fnmatch_lines(["waited"])
+    table.write_text("[tool.rageval.models.generator]\nmodel = 'm'\n")
+    project.run().stdout.fnmatch_lines(["started"])
+    table.unlink()
+    (project.path / "rageval_baseline.json").write_text("{}")
+    project.run().stdout.fnmatch_lines(["started"])
+
+
+@pytest.mark.parametrize(
+    "hook",
+    [
+        "def pytest_collection_modifyitems(items):\n    list(map(add, items))\n",
+        "@pytest.hookimpl(tryfirst=True)\ndef pytest_runtest_setup(item):\n    add(item)\n",
+    ],
+    ids=["after collection", "at setup"],
+)
+def test_a_mark_from_a_conftest_further_down_is_in_time(project, hook):
+    """Its hooks are called before those of the plugin, also when the plugin starts late."""
+    folder = project.path / "below"
+    folder.mkdir()
+    (folder / "conftest.py").write_text(ADDS_MARKS + hook, encoding="utf-8")
+    (folder / "test_it.py").write_text(
+        "def test_one():\n    pass\n\ndef test_two():\n    pass\n", encoding="utf-8"
+    )
+    result = project.run()
+    result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines(["started", "*below/test_it.py::test_two*", "  recall@2 *pass"])
+
+
+def test_what_a_test_module_does_to_the_environment_comes_too_late(project):
+    """The settings are those of the start of the run, whenever they are made."""
+    body = f"import os\nimport pytest\nos.environ['RAGEVAL_GGUF'] = '/nowhere'\n@{MARK}\ndef test_it():\n    pass\n"
+    module = project.pytester.makepyfile(
+        body + "def test_settings(pytestconfig):\n    "
+        "gate = pytestconfig.pluginmanager.get_plugin('rageval-gate')\n    assert gate.settings.gguf is None\n"
+    )
+    assert module.exists()
+    project.run_process("-k", "settings").assert_outcomes(passed=1, deselected=1)
+
+
+def test_a_module_that_cannot_be_imported_is_annotated(project, monkeypatch):
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    project.pytester.makepyfile("import no_such_module\n")
+    project.run().stdout.fnmatch_lines(["::error file=*,title=*::*no_such_module*"])
+
+
+def test_our_modules_are_imported_as_python_does(project):
+    """Rewriting would look for assertions in each, as in those of any installed plugin."""
+    project.pytester.makeini(
+        "[pytest]\naddopts = -p rewriting -W ignore::pytest.PytestAssertRewriteWarning\n"
+    )
+    (project.path / "rewriting.py").write_text(
+        "import pytest\npytest.register_assert_rewrite('pytest_rageval')\n", encoding="utf-8"
+    )
+    project.test(f"""
+import sys
+
+@{MARK}
+def test_it():
+    loaders = {{type(sys.modules["pytest_rageval." + name].__loader__).__name__ for name in ("session", "scores")}}
+    assert loaders == {{"SourceFileLoader"}}
+""")
+    project.run_process().assert_outcomes(passed=1)
