@@ -51,6 +51,11 @@ def test_nothing(rageval):
 """
 
 OF_ONE_RUN = ("started", "duration_s", "llm", "merge")
+OF_RUN = re.compile(
+    r"<dd>[^<]*</dd>|<span>[^<]* s</span>|[0-9]+ repl(y|ies): [^`<]*|^- .*[Aa]ccept.*$|accept this drop[^`<]*",
+    re.MULTILINE,
+)
+"""What a page has of the run itself: when and how long, what it asked, and how its drops are accepted."""
 UPDATES = re.compile(r"(?m)accept this drop.*(\n  .*)?$")
 
 
@@ -249,12 +254,18 @@ def test_scores_of_each_kind_are_those_of_one_run(project: Project, llm: LLMServ
     options = [*options, "--rageval-max-unscored=0.5"]
     project.run("--rageval-update-baseline", *options)
     project.lose(2, 3, 5, 7, 11)
-    project.run("--rageval-report=whole.json", "--rageval-history=one.jsonl", *options)
+    kinds = (".json", ".html", ".md")
+    reports = [f"--rageval-report=whole{kind}" for kind in kinds]
+    project.run(*reports, "--rageval-history=one.jsonl", *options)
     names = shards(project, 2, *options)
-    assert merge(project, *names, "--report=merged.json", "--history=other.jsonl") == 1
+    reports = [f"--report=merged{kind}" for kind in kinds]
+    assert merge(project, *names, *reports, "--history=other.jsonl") == 1
     whole = document(project, "whole.json", times=True)
     assert json.dumps(document(project, "merged.json", times=True), indent=1) == json.dumps(whole, indent=1)
     assert {score["spec"] for score in whole["tests"][0]["scores"]} == {mark.split("'")[1] for mark in marks}
+    for path in (project.path / "whole.html", project.path / "whole.md"):
+        merged = path.with_stem("merged").read_text(encoding="utf-8")
+        assert OF_RUN.sub("", merged) == OF_RUN.sub("", path.read_text(encoding="utf-8"))
     assert "shard 1/2" not in str(whole)
 
 
