@@ -11,6 +11,7 @@ from pytest_rageval.cli import main
 from tests.integration.conftest import Project
 from tests.integration.test_arena_run import Arena
 from tests.llm_server import LLMServer, clerk
+from tests.unit.session.sharded import without_updates
 
 SYSTEMS = """
 from pytest_rageval import Retrieval
@@ -56,7 +57,6 @@ OF_RUN = re.compile(
     re.MULTILINE,
 )
 """What a page has of the run itself: when and how long, what it asked, and how its drops are accepted."""
-UPDATES = re.compile(r"(?m)accept this drop.*(\n  .*)?$")
 
 
 class Judging(Arena):
@@ -81,8 +81,7 @@ def document(project: Project, name: str, *, times: bool = False) -> dict:
             run.pop(key, None)
     for test in found["tests"]:
         if "message" in test:
-            # A run and a merge have commands of their own.
-            test["message"] = UPDATES.sub("accept this drop", test["message"])
+            test["message"] = without_updates(test["message"])
         # The first retrieval of each run is not timed.
         for key in ("timed", *(() if times else ("latency_p50", "latency_p95"))):
             test.get("retrieval", {}).pop(key, None)
