@@ -290,6 +290,55 @@ def test_the_agreement_of_the_judge_alone_is_judged_after_the_merge(project: Pro
     assert len(llm.requests) == 12
 
 
+EXPECTED = """
+LOW = pytest.mark.rageval_threshold("recall@1", min=0.9)
+HIGH = pytest.mark.rageval_threshold("recall@1", min=0.1)
+
+@pytest.mark.xfail(reason="not yet")
+@LOW
+def test_fails(): pass
+
+@pytest.mark.xfail
+@HIGH
+def test_passes(): pass
+
+@pytest.mark.xfail(strict=True, reason="not yet")
+@LOW
+def test_fails_strictly(): pass
+
+@pytest.mark.xfail(strict=True, reason="not yet")
+@HIGH
+def test_passes_strictly(): pass
+
+@pytest.mark.xfail(raises=ValueError)
+@LOW
+def test_of_an_exception(): pass
+
+@pytest.mark.xfail(strict=True)
+@pytest.mark.rageval_threshold("recal@1", min=0.1)
+def test_in_error(): pass
+"""
+
+
+@pytest.mark.slow
+def test_a_failure_that_is_expected_is_expected_in_the_merge(project: Project) -> None:
+    """The shards pass, whatever is expected."""
+    project.evalset(12)
+    project.test(EXPECTED)
+    project.lose(2, 3, 5)
+    project.run("--rageval-report=whole.json")
+    names = shards(project, 2)
+    for name in names:
+        outcomes = {test["outcome"] for test in document(project, name)["tests"]}
+        assert outcomes == {"passed", "xfailed"}
+    assert merge(project, *names, "--report=merged.json") == 1
+    whole = document(project, "whole.json")
+    assert document(project, "merged.json") == whole
+    assert [test["outcome"] for test in whole["tests"]] == [
+        *("xfailed", "xfailed", "xfailed", "failed", "passed", "failed")
+    ]
+
+
 @pytest.mark.slow
 def test_what_all_shards_say_is_said_once(project: Project) -> None:
     """An error of the test, which no shard has alone."""
