@@ -76,6 +76,8 @@ class RedisServer:
             try:
                 client.ping()
             except Exception:  # noqa: BLE001 - any, while it starts
+                if self._process.poll() is not None:
+                    raise RuntimeError("the server has ended: does it know all of its options?") from None
                 assert time.monotonic() < until
                 time.sleep(0.02)
             else:

@@ -65,6 +65,9 @@ OURS: Final = frozenset({"rageval", "rageval_gateway", "rageval_llm"})
 BRIEF: Final = frozenset({".md"})
 """Reports that show no more of questions than those that explain a verdict."""
 
+XPASS: Final = "[XPASS(strict)] "
+"""How pytest begins the failure of a test that should have failed."""
+
 LIMITS: Final = {0: 10, 1: 25}
 """Number of lost questions that a failure shows, by verbosity: 3 below, all above."""
 
@@ -319,6 +322,8 @@ class GatePlugin:
                 call.excinfo = pytest.ExceptionInfo.from_exception(error)
         cut_traceback(call.excinfo)
         report = yield
+        if item.nodeid in self._tests and self._tests[item.nodeid].is_left_to_merge:
+            _note_expected(item, report)
         if report.failed and call.excinfo is not None and self._is_ours(call.excinfo.value):
             place_failure(report, item, call.excinfo.value)
         if report.when == "teardown":
@@ -410,6 +415,21 @@ class GatePlugin:
             cost_usd=usage.cost_usd,
             unpriced=usage.unpriced,
         )
+
+
+def _note_expected(item: pytest.Item, report: pytest.TestReport) -> None:
+    """Note in the report of a shard that the test is expected to fail, and let it pass: the merge judges its scores.
+
+    Where an exception is named, as in `xfail(raises=ValueError)`, a score out of its bounds is not expected.
+    """
+    if any("raises" in mark.kwargs for mark in item.iter_markers("xfail")):
+        return
+    strict = isinstance(report.longrepr, str) and report.longrepr.startswith(XPASS)
+    if strict:
+        report.wasxfail = str(report.longrepr).removeprefix(XPASS)
+        report.outcome, report.longrepr = "passed", None
+    if hasattr(report, "wasxfail"):
+        report.rageval_expected = {"reason": report.wasxfail, "strict": strict}  # type: ignore[attr-defined]
 
 
 def checked_prompts(prompts: object) -> "Prompts | None":

@@ -61,6 +61,7 @@ class SummaryPlugin:
         self._tests: dict[str, dict[str, Any]] = {}
         self._usage_of: dict[str, Usage] = {}
         self._outcomes: dict[str, Mapping[str, str]] = {}
+        self._expected: dict[str, Mapping[str, Any]] = {}
         self._places: dict[str, Place] = {}
         self._notes: list[str] = []
         self._problems: list[str] = []
@@ -92,6 +93,8 @@ class SummaryPlugin:
             self._note_place(report)
         if report.when not in PHASES:
             self._add_without_results(report)
+        if expected := getattr(report, "rageval_expected", None):
+            self._expected[report.nodeid] = expected
         results = getattr(report, "rageval", None)
         if results is None:
             return
@@ -103,6 +106,8 @@ class SummaryPlugin:
         outcome = self._outcomes.pop(report.nodeid, PASSED)
         if _is_reported(results) or outcome is not PASSED:
             reported = {name: results[name] for name in REPORTED if name in results}
+            if (expected := self._expected.pop(report.nodeid, None)) and "shard" in reported:
+                reported["shard"] = {**reported["shard"], "xfail": expected}
             self._tests[nodeid] = {"nodeid": nodeid, **outcome, **reported}
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:

@@ -320,8 +320,13 @@ class EvaluatedTest:
         record.is_whole = True
         return record.problems
 
+    @property
+    def is_left_to_merge(self) -> bool:
+        """Whether its scores are those of a shard, which a merge judges."""
+        return self._shard is not None and self._shard.is_whole
+
     def _of_shard(self) -> dict[str, Any]:
-        if self._shard is None or not self._shard.is_whole:
+        if self._shard is None or not self.is_left_to_merge:
             return {}
         return {"shard": self._shard.plain(shares_alpha=self._test.nodeid in self._sharing)}
 

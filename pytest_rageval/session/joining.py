@@ -137,6 +137,7 @@ class JoinedTest:
         verdicts: of the judge, with their questions.
         prompts: by score, the templates of what it asks of models.
         rankings: by example, what was retrieved where no score says it.
+        expected: `reason` and `strict` of a test that is expected to fail; empty for others.
     """
 
     nodeid: str
@@ -155,6 +156,7 @@ class JoinedTest:
     verdicts: list[tuple[str, float]] = field(default_factory=list)
     prompts: dict[ScoreRequest, dict[str, str]] = field(default_factory=dict)
     rankings: dict[str, Ranking] = field(default_factory=dict)
+    expected: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Marker(NamedTuple):
@@ -291,6 +293,9 @@ class JoinedRun:
         readers = [Reader(part["table"]) for _, part in parts]
         self._check_alike(joined.nodeid, first, about, others)
         joined.about = about
+        # One in which the test failed does not know whether passing would be a failure.
+        expected = [part["xfail"] for _, part in parts if "xfail" in part]
+        joined.expected = max(expected, key=lambda each: bool(each["strict"]), default={})
         joined.calls = [{**call, "words": readers[0].value(call["words"])} for call in about["calls"]]
         joined.markers = {
             name: [
@@ -441,6 +446,7 @@ class JoinedRun:
             outcome = {"outcome": "error", "message": "\n\n".join([*dict.fromkeys(problems), *failures])}
         elif failures:
             outcome = {"outcome": "failed", "message": "\n\n".join(failures)}
+        outcome = _as_expected(outcome, joined.expected)
         if "message" in outcome:
             outcome = {**outcome, "message": printable(outcome["message"]).strip()}
         results = {**base, **test.results(describe=True, explain=explain)}
@@ -591,6 +597,15 @@ class Comparison(NamedTuple):
     """How answers are compared."""
 
     text: str | None
+
+
+def _as_expected(outcome: Mapping[str, str], expected: Mapping[str, Any]) -> Mapping[str, str]:
+    """The outcome of a test, which may be expected to fail, in the words of pytest."""
+    if expected and outcome["outcome"] in {"failed", "error"}:
+        return {"outcome": "xfailed", "message": expected["reason"]}
+    if expected and outcome["outcome"] == "passed" and expected["strict"]:
+        return {"outcome": "failed", "message": f"[XPASS(strict)] {expected['reason']}"}
+    return outcome
 
 
 def _ordered(places: Sequence[int], values: Any) -> Iterator[Any]:

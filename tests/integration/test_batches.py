@@ -63,6 +63,7 @@ def test_one_command_has_the_scores_of_a_live_run(suite: Project, server: BatchS
     run.stdout.fnmatch_lines(
         [
             "rageval: stage 1: submitted batch-1 at http://127.0.0.1:*/v1, m1: * 0 of 17 requests answered, 0 failed",
+            "rageval: waiting for batch-1 at *, m1: *, * of 17 requests answered, 0 failed",
             "rageval: collected batch-1 at *, m1: completed, 17 of 17 replies kept, price not known",
             "rageval: stage 2: submitted batch-2 *",
             "rageval: stage *: no reply is missing",

@@ -11,6 +11,7 @@ from pytest_rageval.cli import main
 from tests.integration.conftest import Project
 from tests.integration.test_arena_run import Arena
 from tests.llm_server import LLMServer, clerk
+from tests.unit.session.sharded import without_updates
 
 SYSTEMS = """
 from pytest_rageval import Retrieval
@@ -51,7 +52,11 @@ def test_nothing(rageval):
 """
 
 OF_ONE_RUN = ("started", "duration_s", "llm", "merge")
-UPDATES = re.compile(r"(?m)accept this drop.*(\n  .*)?$")
+OF_RUN = re.compile(
+    r"<dd>[^<]*</dd>|<span>[^<]* s</span>|[0-9]+ repl(y|ies): [^`<]*|^- .*[Aa]ccept.*$|accept this drop[^`<]*",
+    re.MULTILINE,
+)
+"""What a page has of the run itself: when and how long, what it asked, and how its drops are accepted."""
 
 
 class Judging(Arena):
@@ -76,8 +81,7 @@ def document(project: Project, name: str, *, times: bool = False) -> dict:
             run.pop(key, None)
     for test in found["tests"]:
         if "message" in test:
-            # A run and a merge have commands of their own.
-            test["message"] = UPDATES.sub("accept this drop", test["message"])
+            test["message"] = without_updates(test["message"])
         # The first retrieval of each run is not timed.
         for key in ("timed", *(() if times else ("latency_p50", "latency_p95"))):
             test.get("retrieval", {}).pop(key, None)
@@ -249,12 +253,18 @@ def test_scores_of_each_kind_are_those_of_one_run(project: Project, llm: LLMServ
     options = [*options, "--rageval-max-unscored=0.5"]
     project.run("--rageval-update-baseline", *options)
     project.lose(2, 3, 5, 7, 11)
-    project.run("--rageval-report=whole.json", "--rageval-history=one.jsonl", *options)
+    kinds = (".json", ".html", ".md")
+    reports = [f"--rageval-report=whole{kind}" for kind in kinds]
+    project.run(*reports, "--rageval-history=one.jsonl", *options)
     names = shards(project, 2, *options)
-    assert merge(project, *names, "--report=merged.json", "--history=other.jsonl") == 1
+    reports = [f"--report=merged{kind}" for kind in kinds]
+    assert merge(project, *names, *reports, "--history=other.jsonl") == 1
     whole = document(project, "whole.json", times=True)
     assert json.dumps(document(project, "merged.json", times=True), indent=1) == json.dumps(whole, indent=1)
     assert {score["spec"] for score in whole["tests"][0]["scores"]} == {mark.split("'")[1] for mark in marks}
+    for path in (project.path / "whole.html", project.path / "whole.md"):
+        merged = path.with_stem("merged").read_text(encoding="utf-8")
+        assert OF_RUN.sub("", merged) == OF_RUN.sub("", path.read_text(encoding="utf-8"))
     assert "shard 1/2" not in str(whole)
 
 
@@ -278,6 +288,55 @@ def test_the_agreement_of_the_judge_alone_is_judged_after_the_merge(project: Pro
     assert document(project, "merged.json") == whole
     assert [test["outcome"] for test in whole["tests"]] == ["failed", "passed"]
     assert len(llm.requests) == 12
+
+
+EXPECTED = """
+LOW = pytest.mark.rageval_threshold("recall@1", min=0.9)
+HIGH = pytest.mark.rageval_threshold("recall@1", min=0.1)
+
+@pytest.mark.xfail(reason="not yet")
+@LOW
+def test_fails(): pass
+
+@pytest.mark.xfail
+@HIGH
+def test_passes(): pass
+
+@pytest.mark.xfail(strict=True, reason="not yet")
+@LOW
+def test_fails_strictly(): pass
+
+@pytest.mark.xfail(strict=True, reason="not yet")
+@HIGH
+def test_passes_strictly(): pass
+
+@pytest.mark.xfail(raises=ValueError)
+@LOW
+def test_of_an_exception(): pass
+
+@pytest.mark.xfail(strict=True)
+@pytest.mark.rageval_threshold("recal@1", min=0.1)
+def test_in_error(): pass
+"""
+
+
+@pytest.mark.slow
+def test_a_failure_that_is_expected_is_expected_in_the_merge(project: Project) -> None:
+    """The shards pass, whatever is expected."""
+    project.evalset(12)
+    project.test(EXPECTED)
+    project.lose(2, 3, 5)
+    project.run("--rageval-report=whole.json")
+    names = shards(project, 2)
+    for name in names:
+        outcomes = {test["outcome"] for test in document(project, name)["tests"]}
+        assert outcomes == {"passed", "xfailed"}
+    assert merge(project, *names, "--report=merged.json") == 1
+    whole = document(project, "whole.json")
+    assert document(project, "merged.json") == whole
+    assert [test["outcome"] for test in whole["tests"]] == [
+        *("xfailed", "xfailed", "xfailed", "failed", "passed", "failed")
+    ]
 
 
 @pytest.mark.slow

@@ -19,7 +19,14 @@ from pytest_rageval.session import Components
 from pytest_rageval.session.plain_data import Reader, Writer
 from pytest_rageval.stats.agreement import Tally
 from tests.unit.session.marked import Judge, Mark
-from tests.unit.session.sharded import evaluated_in, outcome_of, ruled, shards_of, write_baseline
+from tests.unit.session.sharded import (
+    evaluated_in,
+    outcome_of,
+    ruled,
+    shards_of,
+    without_updates,
+    write_baseline,
+)
 
 IDS = st.lists(st.text(min_size=1, max_size=6), min_size=1, max_size=25, unique=True)
 
@@ -134,6 +141,8 @@ def _without_times(entry: dict[str, Any]) -> str:
     """The entry as JSON."""
     # Read back first: of the questions some are in a file.
     found = json.loads(json.dumps(entry))
+    if "message" in found:
+        found["message"] = without_updates(found["message"])
     for name in ("timed", "latency_p50", "latency_p95"):
         found.get("retrieval", {}).pop(name, None)
     for question in found.get("questions", ()):

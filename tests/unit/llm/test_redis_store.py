@@ -1,6 +1,12 @@
 """The store in Redis: what it says where the server refuses. What it does is tested by `tests/conformance`."""
 
+import shutil
+import socket
+import ssl
+import subprocess
 from collections.abc import Iterator
+from contextlib import ExitStack
+from itertools import chain
 from pathlib import Path
 from urllib.parse import quote
 
@@ -75,3 +81,46 @@ def test_a_user_without_rights_is_told_which(server: RedisServer) -> None:
     assert [entry.key for entry in store.entries()] == ["a"]
     store.delete_many(["a"])
     store.close()
+
+
+@pytest.fixture
+def tls(tmp_path: Path) -> Iterator[tuple[str, Path]]:
+    """The place of a server with TLS, and its certificate, which nobody has signed."""
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("no openssl here, which makes the certificate")
+    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    make = ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=localhost"]
+    name = ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(certificate)]
+    subprocess.run([openssl, *make, *name], check=True, capture_output=True)
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port = found.getsockname()[1]
+    files = zip(("cert", "key", "ca-cert"), (certificate, key, certificate), strict=True)
+    named = chain.from_iterable((f"--tls-{name}-file", str(file)) for name, file in files)
+    arguments = ["--tls-port", str(port), *named, "--tls-auth-clients", "no"]
+    with ExitStack() as running:
+        try:
+            running.enter_context(RedisServer(tmp_path, *arguments, password=PASSWORD))
+        except RuntimeError:
+            pytest.skip("the redis-server here was built without TLS")
+        yield f"127.0.0.1:{port}/0", certificate
+
+
+def test_tls(tls: tuple[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the server's certificate named in the URL; one that nobody vouches for is refused, not overlooked."""
+    # Not read in the other tests, as it takes long.
+    monkeypatch.delattr(ssl.SSLContext, "load_verify_locations")
+    place, certificate = tls
+    login = f":{quote(PASSWORD, safe='')}@"
+    store = RedisStore(StoreURL.parse(f"rediss://{login}{place}?ssl_ca_certs={certificate}"))
+    store.keep([Entry("a", Reply("text"))])
+    assert store.get_many(["a"])["a"].text == "text"
+    store.close()
+    call = RedisStore._call
+    monkeypatch.setattr(RedisStore, "_call", lambda self, work, **_: call(self, work, patience_s=0.0))
+    with pytest.raises(
+        StoreError, match=f"The cache rediss://{place} cannot be used: .*certificate"
+    ) as caught:
+        RedisStore(StoreURL.parse(f"rediss://{login}{place}"))
+    assert "planted" not in str(caught.value)
