@@ -11,10 +11,10 @@ from typing import Any, Final
 
 from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.errors import NoGroundTruth, Planned, Unscored
-from pytest_rageval.evaluations.context import Pipeline, Terms, references_of
+from pytest_rageval.evaluations.context import Pipeline, Terms, gold_passages, references_of
 from pytest_rageval.evaluations.ranking import row_of
 from pytest_rageval.evaluations.scoring import GOLD_TEXTS, ScoreDef, score_in_turn
-from pytest_rageval.gathering import gather_all
+from pytest_rageval.gathering import gather_all, gather_two
 from pytest_rageval.measures.gold_matching import GoldMatch
 from pytest_rageval.measures.gold_measures import GOLD_MEASURES, Row
 from pytest_rageval.measures.near_duplicates import near_duplicate
@@ -48,10 +48,12 @@ async def evaluate_llm_reteval(run: Pipeline, examples: Sequence[Example], terms
     """
 
     async def score(example: Example) -> Outcome:
-        # An example that cannot be scored costs nothing: it ends here, before anything is asked.
-        semi_gold: list[Awaitable[Any]] = [*run.semi_gold(example)]
-        *drawn, (ranking, answer) = await gather_all([*semi_gold, run.ranking_and_answer(example, terms.k)])
-        references = tuple(text for text in dict.fromkeys(drawn) if not abstains(text))
+        # Before anything is asked: an example that cannot be scored costs nothing.
+        gold_passages(example)
+        semi_gold, (ranking, answer) = await gather_two(
+            run.semi_gold(example), run.ranking_and_answer(example, terms.k)
+        )
+        references = tuple(text for text in dict.fromkeys(semi_gold) if not abstains(text))
         if not references:
             raise NoGroundTruth("the generator abstains even with the gold passages")
         match = GoldMatch(ranking, example.gold, run.match_share)
