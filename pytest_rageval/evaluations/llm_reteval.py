@@ -6,7 +6,7 @@ Where Recall@k and the verdict disagree, triage finds which of them erred, and w
 from collections import Counter
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any, Final
 
 from pytest_rageval.answers.abstention import abstains
@@ -64,8 +64,10 @@ async def evaluate_llm_reteval(run: Pipeline, examples: Sequence[Example], terms
             ranking, answer, references, "with gold", recall, beside=beside, counts=match.counts or NOTHING
         )
 
-        triage = _Triage(run, example, answer, references, terms.comparator)
-        check = partial(triage.checks, ranking, gold_retrieved=retrieved)
+        def check() -> Awaitable[ReferenceChecks]:
+            triage = _Triage(run, example, answer, references, terms.comparator)
+            return triage.checks(ranking, gold_retrieved=retrieved)
+
         try:
             same = 0.0
             if not abstains(answer):
@@ -75,7 +77,7 @@ async def evaluate_llm_reteval(run: Pipeline, examples: Sequence[Example], terms
             await check()
             raise
         yes = same >= YES
-        checks = await check() if yes != retrieved else ReferenceChecks()
+        checks = await check() if yes != retrieved else UNCHECKED
         case = case_of(checks, gold_retrieved=retrieved, yes=yes)
         others = not yes and any(not gold for gold in match.positions)
         lost = lost_by(case, checks, recall=recall, yes=yes, others=others)
@@ -105,6 +107,10 @@ class ReferenceChecks:
     semi_gold_correct: bool | None = None
     partly: bool | None = None
     near_duplicate: bool = False
+
+
+UNCHECKED: Final = ReferenceChecks()
+"""Nothing is known: verdict and Recall@k agree, or there are no reference answers."""
 
 
 def case_of(checks: ReferenceChecks, *, gold_retrieved: bool, yes: bool) -> str | None:
@@ -171,7 +177,7 @@ class _Triage:
     async def checks(self, ranking: Ranking, *, gold_retrieved: bool) -> ReferenceChecks:
         example, references = self.example, references_of(self.example)
         if not references and not example.answer_set:
-            return ReferenceChecks()
+            return UNCHECKED
         near = not gold_retrieved and _has_near_duplicate(ranking, example)
 
         async def is_right(text: str) -> bool | None:
