@@ -475,7 +475,7 @@ def as_number(value: Any) -> float | None:
     >>> as_number(True), as_number("1")
     (1.0, None)
     """
-    if isinstance(value, str | bytes):
+    if value is None or isinstance(value, str | bytes):
         return None
     try:
         return float(value)

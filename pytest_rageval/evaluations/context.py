@@ -15,6 +15,7 @@ from pytest_rageval.answers import judge_protocol as judges
 from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.errors import InputError, NoGroundTruth, UnusableRanking
 from pytest_rageval.evaluations.single_flight import SingleFlight, digest
+from pytest_rageval.gathering import gather_all
 from pytest_rageval.measures.gold_matching import SHARE
 from pytest_rageval.measures.gold_measures import Row
 from pytest_rageval.model import Document, Example, Ranking
@@ -353,8 +354,8 @@ class Pipeline:
             lambda: self.generator.generate(question, passages, sample=sample_of_run),
         )
 
-    def semi_gold(self, example: Example) -> list[Awaitable[str]]:
-        """The generator's answers from the gold passages, by default drawn three times, each to be awaited.
+    async def semi_gold(self, example: Example) -> tuple[str, ...]:
+        """The generator's answers from the gold passages, by default drawn three times.
 
         With a retriever that returns just these passages, the first draw is the request of `answer`, and scores 1.
 
@@ -362,7 +363,8 @@ class Pipeline:
             NoGroundTruth: see `gold_passages`.
         """
         passages = gold_passages(example)
-        return [self.answer_from(example.asked, passages, sample) for sample in range(self.drawing.gold)]
+        drawn = (self.answer_from(example.asked, passages, sample) for sample in range(self.drawing.gold))
+        return tuple(await gather_all(drawn))
 
     async def cited_answer(self, asked: Asked, k: int, order: str = "rank") -> str:
         """All answers that the generator finds in the first k retrieved documents, with citations."""

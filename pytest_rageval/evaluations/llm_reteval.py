@@ -6,15 +6,15 @@ Where Recall@k and the verdict disagree, triage finds which of them erred, and w
 from collections import Counter
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any, Final
 
 from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.errors import NoGroundTruth, Planned, Unscored
-from pytest_rageval.evaluations.context import Pipeline, Terms, references_of
+from pytest_rageval.evaluations.context import Pipeline, Terms, gold_passages, references_of
 from pytest_rageval.evaluations.ranking import row_of
 from pytest_rageval.evaluations.scoring import GOLD_TEXTS, ScoreDef, score_in_turn
-from pytest_rageval.gathering import gather_all
+from pytest_rageval.gathering import gather_all, gather_two
 from pytest_rageval.measures.gold_matching import GoldMatch
 from pytest_rageval.measures.gold_measures import GOLD_MEASURES, Row
 from pytest_rageval.measures.near_duplicates import near_duplicate
@@ -48,10 +48,12 @@ async def evaluate_llm_reteval(run: Pipeline, examples: Sequence[Example], terms
     """
 
     async def score(example: Example) -> Outcome:
-        # An example that cannot be scored costs nothing: it ends here, before anything is asked.
-        semi_gold: list[Awaitable[Any]] = [*run.semi_gold(example)]
-        *drawn, (ranking, answer) = await gather_all([*semi_gold, run.ranking_and_answer(example, terms.k)])
-        references = tuple(text for text in dict.fromkeys(drawn) if not abstains(text))
+        # Before anything is asked: an example that cannot be scored costs nothing.
+        gold_passages(example)
+        semi_gold, (ranking, answer) = await gather_two(
+            run.semi_gold(example), run.ranking_and_answer(example, terms.k)
+        )
+        references = tuple(text for text in dict.fromkeys(semi_gold) if not abstains(text))
         if not references:
             raise NoGroundTruth("the generator abstains even with the gold passages")
         match = GoldMatch(ranking, example.gold, run.match_share)
@@ -62,8 +64,10 @@ async def evaluate_llm_reteval(run: Pipeline, examples: Sequence[Example], terms
             ranking, answer, references, "with gold", recall, beside=beside, counts=match.counts or NOTHING
         )
 
-        triage = _Triage(run, example, answer, references, terms.comparator)
-        check = partial(triage.checks, ranking, gold_retrieved=retrieved)
+        def check() -> Awaitable[ReferenceChecks]:
+            triage = _Triage(run, example, answer, references, terms.comparator)
+            return triage.checks(ranking, gold_retrieved=retrieved)
+
         try:
             same = 0.0
             if not abstains(answer):
@@ -73,7 +77,7 @@ async def evaluate_llm_reteval(run: Pipeline, examples: Sequence[Example], terms
             await check()
             raise
         yes = same >= YES
-        checks = await check() if yes != retrieved else ReferenceChecks()
+        checks = await check() if yes != retrieved else UNCHECKED
         case = case_of(checks, gold_retrieved=retrieved, yes=yes)
         others = not yes and any(not gold for gold in match.positions)
         lost = lost_by(case, checks, recall=recall, yes=yes, others=others)
@@ -103,6 +107,10 @@ class ReferenceChecks:
     semi_gold_correct: bool | None = None
     partly: bool | None = None
     near_duplicate: bool = False
+
+
+UNCHECKED: Final = ReferenceChecks()
+"""Nothing is known: verdict and Recall@k agree, or there are no reference answers."""
 
 
 def case_of(checks: ReferenceChecks, *, gold_retrieved: bool, yes: bool) -> str | None:
@@ -169,7 +177,7 @@ class _Triage:
     async def checks(self, ranking: Ranking, *, gold_retrieved: bool) -> ReferenceChecks:
         example, references = self.example, references_of(self.example)
         if not references and not example.answer_set:
-            return ReferenceChecks()
+            return UNCHECKED
         near = not gold_retrieved and _has_near_duplicate(ranking, example)
 
         async def is_right(text: str) -> bool | None:

@@ -373,8 +373,12 @@ def _recalls(run: Pipeline, outcomes: Iterable[Outcome]) -> Iterator[float]:
     """The share of its gold passages that each ranking holds, which several scores have in common."""
     seen: set[tuple[int, int]] = set()
     for outcome in outcomes:
-        relevant, ranking = outcome.example.relevant, outcome.evidence.ranking
-        if relevant and ranking is not None and (pair := (id(outcome.example), id(ranking))) not in seen:
-            seen.add(pair)
-            match = GoldMatch(ranking, outcome.example.gold, run.match_share)
-            yield len([label for label in match.labels if label > 0]) / len(relevant)
+        example, ranking = outcome.example, outcome.evidence.ranking
+        if ranking is None or (pair := (id(example), id(ranking))) in seen:
+            continue
+        seen.add(pair)
+        if outcome.evidence.recall is not None:
+            yield outcome.evidence.recall
+        elif relevant := example.relevant:
+            labels = GoldMatch(ranking, example.gold, run.match_share).labels
+            yield len([label for label in labels if label > 0]) / len(relevant)

@@ -73,7 +73,9 @@ def document_from(item: object) -> Document:
         return item
     if isinstance(item, str):
         return Document(item)
-    scored = _scored(item)
+    # Most are dicts, which have neither a node nor a method.
+    is_dict = type(item) is dict
+    scored = None if is_dict else _scored(item)
     if scored is not None:
         return replace(document_from(scored[0]), score=scored[1])
     metadata = _first(item, METADATA)
@@ -81,7 +83,7 @@ def document_from(item: object) -> Document:
     identifier = _first(item, ID)
     if identifier is None:
         identifier = _first(metadata, ID)
-    text, content = _first(item, TEXT), getattr(item, CONTENT, None)
+    text, content = _first(item, TEXT), None if is_dict else getattr(item, CONTENT, None)
     if text is None and callable(content):
         text = content()
     if text is None and identifier is not None:

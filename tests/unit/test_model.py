@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from pytest_rageval.model import Document, EvalSet, Example, Gold, Nugget, Ranking, Span, excerpt
+from pytest_rageval.spool import Spool
 
 A, B = Document("alpha", "a"), Document("beta", "b")
 
@@ -199,3 +200,21 @@ def test_membership_asks_for_ids_and_documents(item: object, *, found: bool) -> 
 def test_a_document_without_an_id_is_found_by_its_text() -> None:
     """So a test can ask for a text, though the retriever gives ids."""
     assert Document("alpha") in Ranking.of("q", [A, B])
+
+
+def test_kept_documents_are_as_they_were_when_they_were_kept() -> None:
+    """A retriever may go on to change the metadata that it returned, or return documents of its own class."""
+
+    class Own(Document):
+        pass
+
+    metadata = {"page": 1}
+    given = [Document("one", "a"), Document("two", "b", metadata=metadata), Own("three", "c")]
+    kept = Ranking.of("?", given).kept(Spool())
+    metadata["page"] = 2
+    assert [each.metadata for each in kept] == [{}, {"page": 1}, {}]
+    assert {type(each) for each in kept} == {Document}
+    assert kept.ids == ("a", "b", "c")
+    plain = Ranking.of("?", given[:1]).kept(Spool())
+    assert plain[0] is given[0]
+    assert plain.ids == ("a",)

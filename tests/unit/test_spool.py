@@ -156,6 +156,23 @@ def test_a_kept_tuple_is_equal_to_the_tuple() -> None:
     assert pickle.loads(pickle.dumps(kept)) == ("a", "b")  # noqa: S301 - of this test
 
 
+def test_what_a_record_was_made_of_is_had_while_it_is_recent(monkeypatch) -> None:
+    """Most documents of rankings are read soon after they are kept; later they are made of the record."""
+    spool, original = Spool(), ("a", "b")
+    place = spool.put([*original], made=(original, tuple))
+    assert spool.get(place, tuple) is original
+    assert spool.recent(place, tuple) is original
+    assert spool.recent(place, frozenset) is None
+    assert spool.get(place) == ["a", "b"]
+    assert spool.get(place, tuple) == original
+    monkeypatch.setattr("pytest_rageval.spool.RECENT", 0)
+    place = spool.put(["c"], made=(("c",), tuple))
+    assert spool.recent(place, tuple) is None
+    assert spool.get(place, tuple) == ("c",)
+    apart = object()
+    assert spool.get(spool.put([apart]), tuple) == (apart,)
+
+
 def test_an_item_is_made_when_it_is_first_asked_for() -> None:
     """Once: most reports show a few of 100,000 questions, and many runs have no report."""
     asked: list[int] = []

@@ -191,3 +191,7 @@ def test_the_ranking_measures_stand_beside_it_and_cost_nothing(world, example):
         assert [outcome.evidence.beside.get(name) for outcome in outcomes] == values
     assert outcomes[0].evidence.beside == {"recall@2": 0.5, "precision@2": 0.5, "f1@2": 0.5}
     assert world.asked.total() == asked
+    # Examples whose rankings found as much share them: a dict each would be a tenth of what is kept.
+    world.rankings["s"] = ["b"]
+    of_r, of_s = world.evaluate("llm_reteval@2", examples[1], example("s", "b", answers=("b",)))
+    assert of_r.evidence.beside is of_s.evidence.beside

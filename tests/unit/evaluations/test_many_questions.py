@@ -19,7 +19,7 @@ from pytest_rageval.user_code import FIRST
 
 SPECS = ("recall@5", "ndcg@10", "mrr@10")
 MANY = 2 * AT_ONCE
-LIMIT = 2_000  # bytes
+LIMIT = 1_500  # bytes
 
 
 def _examples(questions: int) -> list[Example]:
