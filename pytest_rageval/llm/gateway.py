@@ -151,17 +151,17 @@ class Gateway:
         found = self.cache.at_hand(list(asked))
         if len(found) < len(asked):
             return None
-        if self._counted_in != self._runs():
-            self._counted_in, self._counted = self._runs(), set()
-        for key, sample in asked.items():
-            # By hash, which is enough to count.
-            if hash(key) not in self._counted:
-                self._counted.add(hash(key))
-                self.usage.requests += 1
-                self.usage.cached += 1
-                self._remark(request, key, found[key])
-                if self.access.record:
-                    self.record(replace(request, sample=sample), found[key])
+        if (run := self._runs()) != self._counted_in:
+            self._counted_in, self._counted = run, set()
+        # By hash, which is enough to count.
+        new = [key for key in asked if hash(key) not in self._counted]
+        self._counted.update(map(hash, new))
+        self.usage.requests += len(new)
+        self.usage.cached += len(new)
+        for key in new:
+            self._remark(request, key, found[key])
+            if self.access.record:
+                self.record(replace(request, sample=asked[key]), found[key])
         return [found[key] for key in keys]
 
     async def pass_on(
