@@ -5,8 +5,8 @@ process that has its claim; the others wait until the reply is stored or the cla
 seconds and is renewed by a thread, so a process that dies holds up the others only that long.
 
 The store works in a thread of its own. It may have to wait, for another process's transaction or for a server, and
-meanwhile the requests in flight go on. A reply that takes no waiting is read at once (`Cache.at_hand`): to wait for it
-costs a coroutine several times as much.
+meanwhile the requests in flight go on. A reply that takes no waiting is read at once (`Cache.at_hand`): thousands of
+coroutines that wait for one each take memory, and turns of the event loop.
 """
 
 import asyncio
