@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Iterable
+from json.encoder import encode_basestring
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,7 +27,7 @@ def digest(value: Any) -> str:
 
 def canonical(value: Any) -> str:
     """Return the canonical form of a JSON value; raises as `digest`, of which it is the text."""
-    return _ENCODER.encode(value)
+    return encode_basestring(value) if type(value) is str else _ENCODER.encode(value)
 
 
 def text_digest(text: str) -> str:

@@ -59,6 +59,11 @@ class Generator(Protocol):
     async def explain(self, question: str, passages: Sequence[Document], *, sample: int = 0) -> str:
         """Return a long answer from the passages, best first: whole sentences, as complete as may be."""
 
+    def at_hand(
+        self, method: str, question: str, passages: Sequence[Document], samples: Sequence[int]
+    ) -> tuple[str, ...] | None:
+        """Return the answers in these samples, if all are kept and that takes no waiting; else None."""
+
     def identity(self, method: str) -> Mapping[str, Any]:
         """Return what the answers of a method, such as "cite", depend on; the model itself is under the empty name."""
 
@@ -103,6 +108,15 @@ class _ByMethod(ABC):
     async def explain(self, question: str, passages: Sequence[Document], *, sample: int = 0) -> str:
         return await self._answer("explain", question, passages, sample)
 
+    def at_hand(
+        self,
+        method: str,  # noqa: ARG002 - one that calls the user's code has none
+        question: str,  # noqa: ARG002
+        passages: Sequence[Document],  # noqa: ARG002
+        samples: Sequence[int],  # noqa: ARG002
+    ) -> tuple[str, ...] | None:
+        return None
+
     @abstractmethod
     async def _answer(self, method: str, question: str, passages: Sequence[Document], sample: int) -> str: ...
 
@@ -132,12 +146,31 @@ class _ModelGenerator(_ByMethod):
         parameters = described(self._parameters(method))
         return {"": f"{self.model} at {self.server.base_url}", **api, **parameters, **prompt}
 
+    def at_hand(
+        self, method: str, question: str, passages: Sequence[Document], samples: Sequence[int]
+    ) -> tuple[str, ...] | None:
+        """Return the answers in these samples, if that takes no waiting; None where it does, or one has no answer."""
+        request = self._request(method, question, passages, samples[0])
+        replies = self.gateway.at_hand(request, samples) or ()
+        answers = tuple([reply.answer for reply in replies])
+        return answers if replies and all(answers) else None
+
     async def _answer(self, method: str, question: str, passages: Sequence[Document], sample: int) -> str:
+        request = self._request(method, question, passages, sample)
+        try:
+            reply = await self.gateway.ask_for_score(self.server, request)
+        except ContextOverflow as overflow:
+            characters = sum(len(passage.text) for passage in passages)
+            reason = f"{counted(len(passages), 'passage')} of {characters:,} characters: {overflow}"
+            raise ContextOverflow(reason) from overflow
+        return _not_empty(reply)
+
+    def _request(self, method: str, question: str, passages: Sequence[Document], sample: int) -> Request:
         if method not in self._ways:
             self._ways[method] = self._prompt(method), self._parameters(method)
         prompt, parameters = self._ways[method]
         texts = tuple([passage.text for passage in passages])
-        request = Request(
+        return Request(
             base_url=self.server.base_url,
             api=self.server.api,
             model=self.model,
@@ -146,12 +179,6 @@ class _ModelGenerator(_ByMethod):
             sample=sample,
             parts=Parts(lambda: _parts(prompt, question, texts)),
         )
-        try:
-            reply = await self.gateway.ask(self.server, request)
-        except ContextOverflow as overflow:
-            reason = f"{counted(len(texts), 'passage')} of {sum(map(len, texts)):,} characters: {overflow}"
-            raise ContextOverflow(reason) from overflow
-        return _not_empty(reply)
 
 
 @lru_cache(maxsize=1 << 8)
@@ -246,6 +273,13 @@ class EmbeddedGenerator(_ModelGenerator):
         """Return the model, its server, the most tokens, the prompt's digest, and the temperature above 0."""
         fixed = {"stop", "extra_body", *(() if self.temperature else ("temperature",))}
         return {name: value for name, value in super().identity(method).items() if name not in fixed}
+
+    def at_hand(
+        self, method: str, question: str, passages: Sequence[Document], samples: Sequence[int]
+    ) -> tuple[str, ...] | None:
+        """Return the answers in these samples, as for any model."""
+        drawn = samples if self.temperature else [0] * len(samples)
+        return super().at_hand(method, question, passages, drawn)
 
     async def _answer(self, method: str, question: str, passages: Sequence[Document], sample: int) -> str:
         return await super()._answer(method, question, passages, sample=sample if self.temperature else 0)

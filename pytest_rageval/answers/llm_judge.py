@@ -3,7 +3,6 @@
 It is asked once or several times for a verdict, and so may be several models, which vote together (`Poll`).
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -26,6 +25,7 @@ from pytest_rageval.config import combined
 from pytest_rageval.conversation import conversation_text, history_of
 from pytest_rageval.errors import Planned, Unscored, is_plan_mark
 from pytest_rageval.fingerprint import digest
+from pytest_rageval.gathering import gather_results
 from pytest_rageval.llm.gateway import Gateway
 from pytest_rageval.llm.messages import Parts, Reply, Request, described, empty_reason
 from pytest_rageval.llm.servers import Server
@@ -88,7 +88,7 @@ class Poll:
         ballots = [Ballot(model, sample) for model in models for sample in samples]
         votes: list[V] = []
         lost: list[Unscored] = []
-        for outcome in await asyncio.gather(*map(vote, ballots), return_exceptions=True):
+        for outcome in await gather_results(map(vote, ballots)):
             if isinstance(outcome, Unscored) and not isinstance(outcome, Planned):
                 lost.append(outcome)
             elif isinstance(outcome, BaseException):
@@ -367,7 +367,7 @@ class LLMJudge:
 
     async def _reply(self, request: Request) -> tuple[Reply, str]:
         """Ask for a reply that has an answer, and return both; in a plan it has the mark of one."""
-        reply = await self.gateway.ask(self.server, request)
+        reply = await self.gateway.ask_for_score(self.server, request)
         answer = reply.answer
         if not answer:
             raise Unscored(f"the judge's reply is empty{empty_reason(reply)}")

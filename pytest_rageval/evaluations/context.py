@@ -347,12 +347,15 @@ class Pipeline:
 
     async def answer_from(self, question: str, passages: Sequence[Document], sample: int = 0) -> str:
         """The generator's answer from these passages."""
-        most = max(SEMI_GOLD_SAMPLES, self.drawing.answers, self.drawing.gold)
-        sample_of_run = sample + self.draw + self.repeat * most
         return await self.once.of(
             ("answer", question, texts_of(passages), sample),
-            lambda: self.generator.generate(question, passages, sample=sample_of_run),
+            lambda: self.generator.generate(question, passages, sample=sample + self._first_sample),
         )
+
+    @property
+    def _first_sample(self) -> int:
+        """The sample number of the first answer in this draw and repeat."""
+        return self.draw + self.repeat * max(SEMI_GOLD_SAMPLES, self.drawing.answers, self.drawing.gold)
 
     async def semi_gold(self, example: Example) -> tuple[str, ...]:
         """The generator's answers from the gold passages, by default drawn three times.
@@ -362,7 +365,10 @@ class Pipeline:
         Raises:
             NoGroundTruth: see `gold_passages`.
         """
-        passages = gold_passages(example)
+        passages, first = gold_passages(example), self._first_sample
+        samples = range(first, first + self.drawing.gold)
+        if (answers := self.generator.at_hand("generate", example.asked, passages, samples)) is not None:
+            return answers
         drawn = (self.answer_from(example.asked, passages, sample) for sample in range(self.drawing.gold))
         return tuple(await gather_all(drawn))
 

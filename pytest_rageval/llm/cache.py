@@ -5,19 +5,22 @@ process that has its claim; the others wait until the reply is stored or the cla
 seconds and is renewed by a thread, so a process that dies holds up the others only that long.
 
 The store works in a thread of its own. It may have to wait, for another process's transaction or for a server, and
-meanwhile the requests in flight go on.
+meanwhile the requests in flight go on. A reply that takes no waiting is read at once (`Cache.at_hand`): thousands of
+coroutines that wait for one each take memory, and turns of the event loop.
 """
 
 import asyncio
 import contextlib
+import threading
 import uuid
 from collections import Counter
 from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import replace
 from functools import cached_property, partial
 from math import inf
 from pathlib import Path
-from typing import Any, Final, Generic, TypedDict, TypeVar
+from typing import Any, Final, Generic, TypedDict, TypeVar, cast
 
 from pytest_rageval.errors import StoreError
 from pytest_rageval.event_loop import DaemonThreads
@@ -66,6 +69,9 @@ class Cache:
         self.remarks: Counter[str] = Counter()
         self._new_remarks: list[str] = []
         self._store: ReplyStore | None = None
+        self._has_file = isinstance(place, Path)
+        # Of the thread that uses the store.
+        self._using = threading.Lock()
         self._thread = _thread()
         self._cassette: Mapping[str, Entry] | None = None
         self._poll: asyncio.Task[None] | None = None
@@ -85,6 +91,28 @@ class Cache:
         if self._store is None:
             await self._off_loop(lambda: self.store)
 
+    def at_hand(self, keys: Sequence[str]) -> dict[str, Reply]:
+        """As `look_up` for a few keys, at once; what takes waiting is left out.
+
+        The first call opens the store and reads the cassette.
+        """
+        # The store's thread may be using it.
+        if not (self._has_file and self._using.acquire(blocking=False)):
+            return {}
+        try:
+            found = cast("SqliteStore", self.store).at_hand(keys, run=self._run, only_run=self._refresh)
+            if len(found) < len(keys):
+                self._note_remarks()
+                self._add_recorded(keys, found)
+        except StoreError:
+            # `look_up` raises it, if it matters.
+            self._has_file = False
+            return {}
+        else:
+            return found
+        finally:
+            self._using.release()
+
     async def look_up(self, keys: Sequence[str]) -> dict[str, Reply]:
         """Return the replies kept under these keys."""
         return await self._off_loop(lambda: self._find(keys))
@@ -92,7 +120,7 @@ class Cache:
     def find(self, keys: Sequence[str]) -> dict[str, Reply]:
         """As `look_up`, for code outside of the event loop."""
         try:
-            return self._thread.submit(self._find, keys).result()
+            return self._submit(lambda: self._find(keys)).result()
         finally:
             self._note_remarks()
 
@@ -137,7 +165,7 @@ class Cache:
             with contextlib.suppress(StoreError):
                 self.store.release([key])
 
-        self._thread.submit(release)
+        self._submit(release)
 
     async def holds_claim(self, key: str) -> bool:
         """Whether this process still has the claim that it was given; one that was suspended may have lost it."""
@@ -174,7 +202,7 @@ class Cache:
         """Yield the summary of every request whose reply is kept; for code outside of the event loop, too."""
         yield from (entry.summary for entry in self._recorded.values())
         with contextlib.suppress(StoreError):
-            yield from self._thread.submit(self._summaries).result()
+            yield from self._submit(self._summaries).result()
 
     async def drain(self) -> None:
         """Wait until all replies are kept, also those whose callers were cancelled."""
@@ -191,9 +219,18 @@ class Cache:
     async def _off_loop(self, work: Callable[[], T]) -> T:
         """Return the result of work in the store's thread, which is done as well where the caller is cancelled."""
         try:
-            return await asyncio.shield(asyncio.wrap_future(self._thread.submit(work)))
+            return await asyncio.shield(asyncio.wrap_future(self._submit(work)))
         finally:
             self._note_remarks()
+
+    def _submit(self, work: Callable[[], T]) -> Future[T]:
+        """Have the store's thread do some work."""
+
+        def use() -> T:
+            with self._using:
+                return work()
+
+        return self._thread.submit(use)
 
     def _note_remarks(self) -> None:
         # Here and not in the store's thread: the loop reads them.
@@ -241,9 +278,13 @@ class Cache:
             if any(key not in recorded for key in keys):
                 raise
             found = {}
+        self._add_recorded(keys, found)
+        return found
+
+    def _add_recorded(self, keys: Sequence[str], found: dict[str, Reply]) -> None:
+        recorded = self._recorded
         if recorded and len(found) < len(keys):
             found.update((key, recorded[key].reply) for key in keys if key not in found and key in recorded)
-        return found
 
     @property
     def _which(self) -> "_Which":

@@ -6,8 +6,8 @@ A missing reply comes from a source: a server in a live run, an error in replay,
 import asyncio
 import contextlib
 from collections import defaultdict
-from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, Protocol
@@ -81,8 +81,11 @@ class Gateway:
     asked anything.
     """
 
-    def __init__(self, access: Access) -> None:
+    def __init__(self, access: Access, runs: Callable[[], int] = lambda: 0) -> None:
         self.access = access
+        self._runs = runs
+        self._counted_in = 0
+        self._counted: set[int] = set()
         self.used: dict[str, Entry] = {}
         self.serves_application = False
         how = {"missing_ok": access.record, "refresh": access.refresh}
@@ -129,6 +132,37 @@ class Gateway:
             self._arrived.append((server, request))
         self._callers[request.key].append(future)
         return await future
+
+    async def ask_for_score(self, server: Server, request: Request) -> Reply:
+        """`ask` for the generator and the judge: a reply at hand takes no waiting, and counts once as there."""
+        replies = self.at_hand(request, (request.sample,))
+        return await self.ask(server, request) if replies is None else replies[0]
+
+    def at_hand(self, request: Request, samples: Sequence[int]) -> list[Reply] | None:
+        """Return the replies to a request in these samples, if that takes no waiting; None where it does.
+
+        It is for generator and judge. Within one run of the tests' thread each reply counts once, however often it is
+        asked for: those who ask at the same time share one.
+        """
+        keys = request.keys_of(samples)
+        asked = dict(zip(keys, samples, strict=True))
+        if self._callers and not self._callers.keys().isdisjoint(asked):
+            return None
+        found = self.cache.at_hand(list(asked))
+        if len(found) < len(asked):
+            return None
+        if (run := self._runs()) != self._counted_in:
+            self._counted_in, self._counted = run, set()
+        # By hash, which is enough to count.
+        new = [key for key in asked if hash(key) not in self._counted]
+        self._counted.update(map(hash, new))
+        self.usage.requests += len(new)
+        self.usage.cached += len(new)
+        for key in new:
+            self._remark(request, key, found[key])
+            if self.access.record:
+                self.record(replace(request, sample=asked[key]), found[key])
+        return [found[key] for key in keys]
 
     async def pass_on(
         self, server: Server, exchange: Exchange, method: str, content: bytes, headers: Mapping[str, str]
@@ -226,7 +260,7 @@ class Gateway:
                 future.set_result(outcome)
         # Last: the callers have the reply even if remarks or the recording fail.
         if not isinstance(outcome, BaseException):
-            self._remark(request, outcome, recorded)
+            self._remark(request, request.key, outcome, recorded)
             self.record(request, outcome, recorded)
 
     def record(self, request: Request, reply: Reply, recorded: Entry | None = None) -> None:
@@ -237,7 +271,7 @@ class Gateway:
             recorded = Entry(request.key, reply, request_summary(request, prompts=self.access.prompts))
         self.used[recorded.key] = recorded
 
-    def _remark(self, request: Request, reply: Reply, recorded: Entry | None) -> None:
+    def _remark(self, request: Request, key: str, reply: Reply, recorded: Entry | None = None) -> None:
         """Count what readers of the scores should know about a reply."""
         if reply.cut:
             self.usage.cut += 1
@@ -245,7 +279,7 @@ class Gateway:
             self.usage.remarks[f"{request.model} reasons before it answers: its reasoning is not read"] += 1
         if reply.model and not request.base_url.startswith("embedded"):
             self.served[request.model, request.base_url].add(reply.model)
-        if self.cache.overrules(request.key, reply):
+        if self.cache.overrules(key, reply):
             self.usage.remarks[OVERRULED] += 1
         if recorded is not None:
             places = f"recorded at {recorded.summary['base_url']}, used for {request.base_url}"

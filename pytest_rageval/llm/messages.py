@@ -89,13 +89,20 @@ class Request:
     @cached_property
     def key(self) -> str:
         """The `digest` of all attributes but `parts`; raises as that does."""
-        around = self.base_url, self.model, self.api, self.sample, self.parameters
-        try:
-            before, after = _around_messages(marshal.dumps(cast("Any", around), 2))
-        except (TypeError, ValueError):
-            # Values that only JSON's encoder knows, or that it does not know either.
-            before, after = _around(*around)
-        return text_digest(f"{before}{_canonical_messages(self.messages)}{after}")
+        return self.keys_of((self.sample,))[0]
+
+    def keys_of(self, samples: Iterable[int]) -> list[str]:
+        """Return the keys of this request in other samples."""
+        keys, messages = [], _canonical_messages(self.messages)
+        for sample in samples:
+            around = self.base_url, self.model, self.api, sample, self.parameters
+            try:
+                before, after = _around_messages(marshal.dumps(cast("Any", around), 2))
+            except (TypeError, ValueError):
+                # Values that only JSON's encoder knows, or that it does not know either.
+                before, after = _around(*around)
+            keys.append(text_digest(f"{before}{messages}{after}"))
+        return keys
 
     @property
     def options(self) -> Mapping[str, Any]:

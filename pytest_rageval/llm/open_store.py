@@ -1,7 +1,6 @@
 """Opens stores by folder or URL."""
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from pathlib import Path
 
 from pytest_rageval.errors import InputError, did_you_mean
@@ -40,10 +39,13 @@ def open_store(
 
 def store_opener(
     place: Path | StoreURL, folder: Path, stores: Mapping[str, StoreFactory] = STORES
-) -> OpenStore:
-    """Return what opens the store of a run; `folder` is where replies are kept while a shared one is away."""
+) -> OpenStore | None:
+    """Return what opens the store of a run; None for a folder, which `Cache` opens itself.
+
+    `folder` is where replies are kept while a shared store is away.
+    """
     if isinstance(place, Path):
-        return partial(SqliteStore, place)
+        return None
     away: list[StoreAwayError] = []
 
     def opened(remark: Callable[[str], None]) -> ReplyStore:

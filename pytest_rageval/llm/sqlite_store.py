@@ -24,6 +24,7 @@ class SqliteStore:
     def __init__(self, directory: Path, remark: Callable[[str], None] = lambda _: None) -> None:
         self.database = Database(directory, restored=lambda: remark(RESTORED))
         self._table = Store(self.database)
+        self.at_hand = self._table.at_hand
         self.leases = Leases(self.database)
 
     @property

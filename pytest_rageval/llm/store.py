@@ -43,7 +43,11 @@ COLUMNS: Final = {"key": str, **TYPES, "checksum": int, "outline": str, "written
 """The columns of the table of replies, with the Python types of their values."""
 
 KEPT_TYPES: Final = list(COLUMNS.values())[:10]
-KEPT: Final = ", ".join(list(COLUMNS)[:10])  # the key, the fields of `Reply` in its order, and their checksum
+# The key, the fields of `Reply` in its order, and their checksum. The summary is read only where it matters.
+SELECT: Final = (
+    f"SELECT {', '.join(list(COLUMNS)[:10])}, CASE WHEN ? OR text < '!' THEN outline END "  # noqa: S608 - our own names
+    "FROM replies WHERE key IN "
+)
 WAIT_S: Final = 60.0  # how long a statement waits for other processes' transactions, which take milliseconds
 PAUSES_S: Final = (0.01, 0.05)  # pauses between attempts to restore a file that was removed
 
@@ -63,21 +67,16 @@ class Store:
 
         With a `run`, the empty replies that other runs requested are left out; with `only_run`, all of theirs.
         """
-        rows = self._database.rows(
-            # Sorted keys share pages of the file. The summary is read only where it matters.
-            f"SELECT {KEPT}, CASE WHEN ? OR text < '!' THEN outline END FROM replies "  # noqa: S608 - our own names
-            "WHERE key IN (SELECT value FROM json_each(?))",
-            (only_run, json.dumps(sorted(keys))),
-        )
-        found = {}
-        for row in rows:
-            reply = self._reply(row)
-            if reply is None:
-                continue
-            any_run = not only_run and not (run and reply.silent)
-            if any_run or (stored_summary(row[10]) or {}).get(RUN) == run:
-                found[row[0]] = reply
-        return found
+        # Sorted keys share pages of the file.
+        many = f"{SELECT} (SELECT value FROM json_each(?))"  # noqa: S608 - our own names
+        rows = self._database.rows(many, (only_run, json.dumps(sorted(keys))))
+        return self._that_count(rows, run, only_run=only_run)
+
+    def at_hand(self, keys: Sequence[str], *, run: str = "", only_run: bool = False) -> dict[str, Reply]:
+        """As `get_many` for a few keys, without waiting; what takes waiting is left out."""
+        few = f"{SELECT} ({', '.join('?' * len(keys))})"
+        rows = self._database.rows_at_hand(few, (only_run, *keys))
+        return self._that_count(rows, run, only_run=only_run)
 
     def put_many(self, entries: Iterable[Entry], *, run: str = "") -> None:
         """Store replies, and the run that requested them where it is known; call it in a transaction."""
@@ -103,6 +102,18 @@ class Store:
     def delete_many(self, keys: Iterable[str]) -> None:
         """Delete replies; call it in a transaction."""
         self._database.execute_many("DELETE FROM replies WHERE key = ?", [(key,) for key in keys])
+
+    def _that_count(self, rows: Iterable[tuple[Any, ...]], run: str, *, only_run: bool) -> dict[str, Reply]:
+        """Return the undamaged replies in rows of `SELECT` that count in this run."""
+        found = {}
+        for row in rows:
+            reply = self._reply(row)
+            if reply is None:
+                continue
+            any_run = not only_run and not (run and reply.silent)
+            if any_run or (stored_summary(row[10]) or {}).get(RUN) == run:
+                found[row[0]] = reply
+        return found
 
     def _reply(self, row: tuple[Any, ...]) -> Reply | None:
         """Return the reply in a row; None where the row is damaged."""
@@ -189,6 +200,17 @@ class Database:
                     raise
                 self.read_any_text()
                 return connection.execute(sql, parameters).fetchall()
+
+    def rows_at_hand(self, sql: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
+        """Return all rows of a statement that only reads, without waiting for other processes; none where that fails.
+
+        They are of the file that is open, even where that was removed: what was kept still counts.
+        """
+        try:
+            return self._connection.execute(sql, parameters).fetchall() if self._never_waits else []
+        except (sqlite3.Error, UnicodeDecodeError):
+            # `rows` says what is wrong, or reads it in another way.
+            return []
 
     def read_any_text(self) -> None:
         """From now on, return text that is not UTF-8 as bytes; slower."""
@@ -313,6 +335,8 @@ class Database:
             self._check(connection)
             if write:
                 _prepare(connection)
+            # Some network drives have no such log; then who reads waits for who writes.
+            self._never_waits = connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
         except BaseException:
             connection.close()
             raise

@@ -207,6 +207,12 @@ class DefaultGenerator:
         """A long answer from the passages."""
         return await self._generator.explain(question, passages, sample=sample)
 
+    def at_hand(
+        self, method: str, question: str, passages: Sequence[Document], samples: Sequence[int]
+    ) -> tuple[str, ...] | None:
+        """The answers in these samples, if that takes no waiting."""
+        return self._generator.at_hand(method, question, passages, samples)
+
     def identity(self, method: str) -> Mapping[str, Any]:
         """What the replies of a method depend on, by name."""
         return self._generator.identity(method)

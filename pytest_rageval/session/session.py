@@ -398,7 +398,7 @@ class Session(Rules):
             batch="collect" if settings.collects else "use" if settings.batch else "",
             batch_errors=settings.batch_errors,
         )
-        return Gateway(access)
+        return Gateway(access, lambda: self.loop.runs)
 
     @property
     def _cached_replies(self) -> int:

@@ -32,7 +32,7 @@ class Constrained:
     def __init__(self, door: Gateway) -> None:
         self._gateway = door
 
-    async def ask(self, server: EmbeddedServer, request: Request) -> Reply:
+    async def ask_for_score(self, server: EmbeddedServer, request: Request) -> Reply:
         """The reply to the request, so changed."""
         # A base model continues a page: the verdict comes on the line behind the question.
         messages = ({"role": "user", "content": f"{request.messages[0]['content']}\n"},)

@@ -27,6 +27,7 @@ from pytest_rageval.llm.gateway import Access, Gateway
 from pytest_rageval.llm.open_store import store_opener
 from pytest_rageval.llm.port import Entry, OpenStore
 from pytest_rageval.llm.servers import Pace, RemoteServer
+from pytest_rageval.llm.sqlite_store import SqliteStore
 from pytest_rageval.secret import parse_cache
 from tests.benchmarks.replies import SERVER, bare, reply, request, timed
 from tests.redis_server import RedisServer
@@ -51,7 +52,7 @@ def places(folder: Path) -> Iterator[dict[str, str]]:
 
 def opener(place: str, folder: Path) -> OpenStore:
     """What opens a store, as a run does."""
-    return store_opener(parse_cache(place), folder / "local")
+    return store_opener(parse_cache(place), folder / "local") or partial(SqliteStore, Path(place))
 
 
 def look_ups(folder: Path, rounds: int) -> None:

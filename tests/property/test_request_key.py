@@ -126,7 +126,9 @@ def test_another_model_or_server_is_another_key(request: Request, other: str) ->
 @given(request=REQUESTS, other=st.integers(0, 99))
 def test_another_sample_is_another_key(request: Request, other: int) -> None:
     """Repeated draws are kept apart."""
-    assert (replace(request, sample=other).key == request.key) == (other == request.sample)
+    drawn = replace(request, sample=other)
+    assert (drawn.key == request.key) == (other == request.sample)
+    assert request.keys_of((other, request.sample)) == [drawn.key, request.key]
 
 
 @QUICK

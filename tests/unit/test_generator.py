@@ -1,5 +1,6 @@
 """From a question and passages to an answer."""
 
+import asyncio
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -31,10 +32,47 @@ class _Door:
         self.text = text
         self.requests: list[Request] = []
 
-    async def ask(self, server: object, request: Request) -> Reply:
+    async def ask_for_score(self, server: object, request: Request) -> Reply:
         assert server is SERVER
         self.requests.append(request)
         return Reply(self.text)
+
+
+class _Kept:
+    """A gateway that has the replies of some samples."""
+
+    def __init__(self, **texts: str) -> None:
+        self.texts = texts
+        self.requests: list[tuple[Request, Sequence[int]]] = []
+
+    def at_hand(self, request: Request, samples: Sequence[int]) -> list[Reply] | None:
+        self.requests.append((request, samples))
+        found = [self.texts.get(f"_{sample}") for sample in samples]
+        return None if None in found else [Reply(text or "") for text in found]
+
+
+def test_answers_at_hand_are_those_of_single_calls() -> None:
+    """Of the same request, without its reasoning; none where one is missing, or where one is empty."""
+    kept, asked = _Kept(_0=" a\n", _1="<think>b?</think> b", _2=""), _Door()
+    kept_generator, asking = LLMGenerator(kept, SERVER, "m"), LLMGenerator(asked, SERVER, "m")
+    assert kept_generator.at_hand("generate", "Which?", PASSAGES, range(2)) == ("a", "b")
+    assert kept_generator.at_hand("generate", "Which?", PASSAGES, range(3)) is None
+    assert kept_generator.at_hand("cite", "Which?", PASSAGES, [3]) is None
+    asyncio.run(asking.generate("Which?", PASSAGES))
+    assert kept.requests[0] == (asked.requests[0], range(2))
+
+
+def test_an_unsampled_model_has_one_answer_at_hand() -> None:
+    """All of its draws are the first."""
+    kept = _Kept(_0="a")
+    generator = EmbeddedGenerator(kept, SERVER, "m")
+    assert generator.at_hand("generate", "Which?", PASSAGES, (3, 4)) == ("a", "a")
+    assert generator.at(0.5).at_hand("generate", "Which?", PASSAGES, (3, 4)) is None
+
+
+def test_code_of_the_users_has_nothing_at_hand(loop: PrivateLoop) -> None:
+    """It is called."""
+    assert adapt_generator(_sync, loop).at_hand("generate", "Which?", PASSAGES, [0]) is None
 
 
 def _generate(loop: PrivateLoop, generator: object, sample: int = 0) -> str:

@@ -405,7 +405,7 @@ class _Door:
         self.requests: list[Request] = []
         self.said = said
 
-    async def ask(self, _server: object, request: Request) -> Reply:
+    async def ask_for_score(self, _server: object, request: Request) -> Reply:
         self.requests.append(request)
         return Reply(self.said)
 

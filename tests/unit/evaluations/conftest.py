@@ -69,6 +69,9 @@ class World:
             raise said
         return said[sample] if isinstance(said, tuple) else said
 
+    def at_hand(self, *_: object) -> None:
+        """No answer is kept."""
+
     async def cite(self, question: str, passages: Sequence[Document], *, sample: int = 0) -> str:
         """The generator, asked for all answers with citations."""
         shown = "|".join(passage.text for passage in passages)

@@ -1,5 +1,7 @@
 """What the evaluations of a run share."""
 
+from collections.abc import Sequence
+
 import pytest
 
 from pytest_rageval.answers.judge_protocol import add_tally
@@ -7,6 +9,7 @@ from pytest_rageval.errors import CallableError, Unscored
 from pytest_rageval.evaluations.context import Pipeline
 from pytest_rageval.evaluations.single_flight import SingleFlight
 from pytest_rageval.gathering import Promise, gather_all
+from pytest_rageval.model import Document
 from pytest_rageval.retrievers import adapt_retriever
 from pytest_rageval.stats.agreement import Tally
 from pytest_rageval.user_code import FIRST
@@ -21,6 +24,30 @@ def test_the_same_piece_is_computed_once(world, example) -> None:
     # One retrieval; three semi-gold answers and a prediction; semi-gold and reference are the same text.
     assert set(world.asked.values()) == {1}
     assert [world.asked_of(part) for part in ("retrieve", "generate", "compare")] == [1, 4, 1]
+
+
+def test_kept_answers_from_the_gold_passages_are_read_at_once(world, example) -> None:
+    """In the samples of the draw and of the repeat, which are those of single calls."""
+    asked: list[list[int]] = []
+
+    def at_hand(
+        method: str, question: str, passages: list[Document], samples: Sequence[int]
+    ) -> tuple[str, ...]:
+        assert (method, question, [each.text for each in passages]) == ("generate", "q", ["Reno"])
+        asked.append([*samples])
+        return "a", "b", "c"
+
+    item, world.answers = example("q", "Reno"), {"Reno": tuple("abcdefgh")}
+    for run in (world.run, world.made(repeat=1), world.made(draw=1)):
+        called = world.loop.run(run.semi_gold(item))
+        samples = [int(sample) for part, *_, sample in world.asked if part == "generate"]
+        world.asked.clear()
+        world.at_hand = at_hand
+        assert world.loop.run(run.semi_gold(item)) == ("a", "b", "c")
+        del world.at_hand
+        assert asked.pop() == samples
+        assert called == tuple("abcdefgh"[sample] for sample in samples)
+    assert not world.asked
 
 
 def test_pieces_are_told_apart_by_all_that_matters(world) -> None:

@@ -1,6 +1,7 @@
 """Replies that need not be asked for, and who asks for the others."""
 
 import asyncio
+import shutil
 import sqlite3
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
@@ -10,12 +11,13 @@ from typing import Any
 import pytest
 
 from pytest_rageval.errors import StoreError
-from pytest_rageval.llm import leases
+from pytest_rageval.llm import leases, store
 from pytest_rageval.llm.cache import DAMAGED, Cache
 from pytest_rageval.llm.cassette import write_cassette
 from pytest_rageval.llm.messages import Reply
 from pytest_rageval.llm.port import Entry, Spending
 from pytest_rageval.llm.store import FILE
+from tests.unit.llm.scripted import until
 
 Caches = Callable[..., Cache]
 
@@ -420,6 +422,74 @@ def test_another_process_that_writes_stalls_no_request_in_flight(caches: Caches,
 
     assert _run(work()) == 50
     other.close()
+
+
+@pytest.mark.parametrize("options", [{}, {"run": "1"}, {"run": "1", "refresh": True}])
+def test_at_hand_is_what_a_look_up_finds(
+    caches: Caches, tmp_path: Path, cassette: Path, options: dict[str, Any]
+) -> None:
+    """Kept ones, recorded ones, damaged ones, and those of this run alone."""
+    _keep(caches(run="2"), Entry("a", Reply("kept")), Entry("c", Reply("")))
+    _keep(caches(run="1"), Entry("d", Reply("")), Entry("damaged", Reply("x")))
+    connection = sqlite3.connect(tmp_path / "cache" / FILE, isolation_level=None)
+    connection.execute("UPDATE replies SET text = 'y' WHERE key = 'damaged'")
+    connection.close()
+    keys = ["a", "b", "c", "d", "e", "damaged"]
+    at_once, looked_up = caches(cassette, **options), caches(cassette, **options)
+    found: dict[str, Reply] = {}
+    for key in keys:
+        found |= at_once.at_hand([key])
+    assert found == at_once.at_hand(keys) == looked_up.find(keys) != {}
+    assert at_once.remarks == looked_up.remarks == {DAMAGED: 1}
+
+
+def test_at_hand_another_process_that_writes_holds_up_nothing(caches: Caches, tmp_path: Path) -> None:
+    """In the thread that asks: the store's own thread waits for the other process, and then nothing is at hand."""
+    cache = caches()
+    _keep(cache, Entry("k", Reply("x")))
+    other = sqlite3.connect(tmp_path / "cache" / FILE, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    assert cache.at_hand(["k"]) == {"k": Reply("x")}
+
+    async def work() -> dict[str, Reply]:
+        waiting = asyncio.ensure_future(cache.keep(Entry("l", Reply("y"))))
+        await until(cache._using.locked)
+        assert cache.at_hand(["k"]) == {}
+        other.execute("ROLLBACK")
+        await waiting
+        return cache.at_hand(["k", "l"])
+
+    assert _run(work()) == {"k": Reply("x"), "l": Reply("y")}
+    other.close()
+
+
+def test_at_hand_is_nothing_where_readers_wait(caches: Caches, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a drive without SQLite's log of writes, a reader waits for a writer."""
+    monkeypatch.setattr(store, "_switch_to_wal", lambda _: None)
+    cache = caches()
+    _keep(cache, Entry("k", Reply("x")))
+    assert cache.at_hand(["k"]) == {}
+    assert cache.find(["k"]) == {"k": Reply("x")}
+
+
+def test_at_hand_an_unusable_folder_is_no_error(caches: Caches, tmp_path: Path, cassette: Path) -> None:
+    """The look-up that follows finds what is recorded, or raises."""
+    (tmp_path / "file").touch()
+    cache = caches(cassette, folder=tmp_path / "file" / "cache")
+    assert cache.at_hand(["a"]) == {}
+    assert cache.find(["a"]) == {"a": Reply("recorded a")}
+    with pytest.raises(StoreError):
+        cache.find(["c"])
+
+
+def test_at_hand_what_was_kept_outlives_its_folder(caches: Caches, tmp_path: Path) -> None:
+    """It is in the open file, and the next reply that is kept makes the folder again."""
+    cache = caches()
+    _keep(cache, Entry("k", Reply("x")))
+    shutil.rmtree(tmp_path / "cache")
+    assert cache.at_hand(["k"]) == {"k": Reply("x")}
+    _keep(cache, Entry("l", Reply("y")))
+    assert caches().at_hand(["k", "l"]) == {"k": Reply("x"), "l": Reply("y")}
 
 
 def test_a_reply_that_nobody_waits_for_is_kept(caches: Caches, tmp_path: Path) -> None:

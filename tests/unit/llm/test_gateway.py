@@ -168,6 +168,89 @@ def test_a_thousand_requests_of_one_turn_are_one_look_up(door: Through) -> None:
     assert reading.usage == Usage(requests=1000, cached=1000)
 
 
+def _filled(made: Gateway, *replies: tuple[Request, Reply]) -> None:
+    async def keep() -> None:
+        await asyncio.gather(*(made.cache.keep(Entry(request.key, reply)) for request, reply in replies))
+
+    _run(made, keep())
+
+
+def test_at_hand_the_samples_of_a_request_are_one_look_up(door: Through) -> None:
+    """One statement; their number and what is remarked about them is that of single requests."""
+    samples = [(_request("a", sample=n), Reply(f"a{n}", "v", "length")) for n in range(3)]
+    _filled(door(), *samples)
+    at_once, asked = door(), door()
+    statements: list[str] = []
+    at_once.cache.store.database._connection.set_trace_callback(statements.append)
+    assert at_once.at_hand(_request("a"), (2, 0, 1, 0)) == [samples[n][1] for n in (2, 0, 1, 0)]
+    assert len(statements) == 1
+    at_once.cache.close()
+    assert _asked(asked, RemoteServer("http://u"), *(request for request, _ in samples)) == [
+        r for _, r in samples
+    ]
+    assert at_once.usage == asked.usage == Usage(requests=3, cached=3, cut=3)
+    assert at_once.served == asked.served == {("m", "u"): {"v"}}
+
+
+def test_at_hand_a_reply_counts_once_in_a_run(door: Through, tmp_path: Path) -> None:
+    """As it does for those who ask at the same time; the next run counts it again."""
+    _filled(door(), (_request("a"), Reply("x")))
+    run = 1
+    made = Gateway(Access(tmp_path / "cache", pace=PACE), lambda: run)
+    for _ in range(2):
+        made.at_hand(_request("a"), (0, 0))
+    assert made.usage == Usage(requests=1, cached=1)
+    run = 2
+    made.at_hand(_request("a"), (0,))
+    assert made.usage == Usage(requests=2, cached=2)
+    made.cache.close()
+
+
+def test_at_hand_one_missing_sample_counts_nothing(door: Through) -> None:
+    """It is asked for with the others, which then count."""
+    _filled(door(), (_request("a"), Reply("x")))
+    made = door()
+    assert made.at_hand(_request("a"), (0, 1)) is None
+    assert made.usage == Usage()
+
+    async def main() -> list[Reply]:
+        both = (made.ask_for_score(_at(server), _request("a", sample=n)) for n in (0, 1))
+        return await asyncio.gather(*both)
+
+    with ScriptedServer(_echo) as server:
+        assert [reply.text for reply in _run(made, main())] == ["x", "to a"]
+    assert (made.usage.requests, made.usage.cached, made.usage.live) == (2, 1, 1)
+
+
+def test_at_hand_nothing_is_that_is_on_its_way(door: Through) -> None:
+    """Whoever asks meanwhile shares the request that is in flight, also in the moment after its reply was kept."""
+    made = door()
+
+    async def main() -> None:
+        first = asyncio.create_task(made.ask_for_score(_at(server), _request("a")))
+        await until(lambda: server.requests)
+        await made.cache.keep(Entry(_request("a").key, Reply("of another process")))
+        assert made.at_hand(_request("a"), (0,)) is None
+        server.together = 1
+        await first
+
+    with ScriptedServer() as server:
+        server.together = 2
+        _run(made, main())
+    assert made.usage.requests == 1
+
+
+def test_at_hand_replies_are_recorded(door: Through) -> None:
+    """Each sample with a summary of its own."""
+    samples = [(_request("a", sample=n), Reply(f"a{n}")) for n in range(2)]
+    _filled(door(), *samples)
+    made = door(record=True)
+    made.at_hand(_request("a"), (0, 1))
+    made.cache.close()
+    recorded = [(entry.key, entry.reply, entry.summary) for entry in made.used.values()]
+    assert recorded == [(request.key, reply, request_summary(request)) for request, reply in samples]
+
+
 def test_no_more_are_in_flight_than_allowed(door: Through) -> None:
     """By the option, and by the server's own."""
     with ScriptedServer(Answer(body=completion(), delay_s=0.01)) as server:
