@@ -28,6 +28,10 @@ TURN_S: Final = 0.05
 """How long coroutines that wait for nothing run before the event loop has its turn."""
 
 
+ONE_BY_ONE: Final = 0.02
+"""The share of those that run together below which those that end together are few."""
+
+
 class Promise(asyncio.Future[T]):
     """A future, awaited by one coroutine, that calls `ended` when it has a result."""
 
@@ -96,10 +100,8 @@ class _Gathering:
                 self._begin(number, each)
                 if len(self._need_loop) >= self._at_once:
                     await self._enter_loop()
-                if len(self._waiting) + len(self._tasks) >= self._at_once:
-                    # Then half of them at once: what they wait for is found in fewer and larger look-ups.
-                    while 2 * (len(self._waiting) + len(self._tasks)) > self._at_once:
-                        await self._next()
+                if self._begun >= self._at_once:
+                    await self._make_room()
                 if self._is_late():
                     await self._turn()
             await self._enter_loop()
@@ -109,6 +111,23 @@ class _Gathering:
             self._cancel()
             raise
         return self._results
+
+    @property
+    def _begun(self) -> int:
+        """How many have begun and wait."""
+        return len(self._waiting) + len(self._tasks)
+
+    async def _make_room(self) -> None:
+        """Wait until others can begin: half of them at once, so that look-ups are few and large.
+
+        Where they end one by one, as replies of a server come, the next begins at once.
+        """
+        begun = self._begun
+        while 2 * begun > self._at_once:
+            await self._next()
+            before, begun = begun, self._begun
+            if 0 < before - begun < ONE_BY_ONE * self._at_once:
+                return
 
     async def _enter_loop(self) -> None:
         """Go on in an event loop with those that need one."""
