@@ -28,6 +28,10 @@ TURN_S: Final = 0.05
 """How long coroutines that wait for nothing run before the event loop has its turn."""
 
 
+ONE_BY_ONE: Final = 0.02
+"""The share of those that run together below which those that end together are few."""
+
+
 class Promise(asyncio.Future[T]):
     """A future, awaited by one coroutine, that calls `ended` when it has a result."""
 
@@ -107,13 +111,20 @@ class _Gathering:
         return self._results
 
     async def _make_room(self) -> None:
-        """Wait, where no other one may begin, until some have ended; the event loop has its turn."""
+        """Wait, where no other one may begin, until some have ended; the event loop has its turn.
+
+        Half of them end at once, so that look-ups are few and large. Where they end one by one, as replies of a server
+        come, the next begins at once.
+        """
         if len(self._need_loop) >= self._at_once:
             await self._enter_loop()
-        if len(self._waiting) + len(self._tasks) >= self._at_once:
-            # Then half of them at once: what they wait for is found in fewer and larger look-ups.
-            while 2 * (len(self._waiting) + len(self._tasks)) > self._at_once:
+        begun = len(self._waiting) + len(self._tasks)
+        if begun >= self._at_once:
+            while 2 * begun > self._at_once:
                 await self._next()
+                before, begun = begun, len(self._waiting) + len(self._tasks)
+                if 0 < before - begun < ONE_BY_ONE * self._at_once:
+                    break
         if _is_late():
             await self._turn()
 

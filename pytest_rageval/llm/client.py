@@ -78,6 +78,7 @@ class RetryableError(Exception):
     reason: str  # what users read when all retries fail
     kind: FailureKind
     wait_s: float | None = None  # how long the server asks to wait before the next request
+    exhausted: bool = False  # whether it says that its limit is used up, which holds for all requests
 
 
 class Refused(Unscored):
@@ -348,7 +349,8 @@ class Client:
         reason = f"the server answered {status}: {detail}"
         if status in RETRYABLE:
             kind: FailureKind = "throttled" if status in BUSY else "failed"
-            return RetryableError(reason, kind, wait_s=retry_after(headers))
+            exhausted = until_reset(headers) is not None
+            return RetryableError(reason, kind, retry_after(headers), exhausted)
         if OVERFLOW.search(str(answer)):
             return ContextOverflow(f"the prompt is longer than {request.model} can read ({detail})")
         return Refused(reason, answer) if status in REFUSALS else Unscored(reason)

@@ -1,7 +1,8 @@
 """Rate limits of one server, how long it asks to wait (429, `Retry-After`), and how long it is waited for.
 
-The number of requests in flight follows TCP: it grows by about one for as many replies as are in flight, and
-halves when the server refuses (429, 503) or slows down.
+A request that is refused (429, 503) waits, and the others go on: a gateway may refuse one in ten however few it gets.
+Where many of the recent requests are refused, the number in flight halves, as it does in TCP. Where most are, or where
+the server's headers say that its limit is used up, all requests wait.
 """
 
 import asyncio
@@ -17,6 +18,9 @@ from typing import Final
 __all__ = ["Announcer", "Limiter", "Patience", "Slot", "Wait", "retry_after", "until_reset"]
 
 DECREASE: Final = 0.5  # the factor of the limit of requests in flight after congestion
+MANY: Final = 0.3  # the share of recent requests refused above which fewer are sent at once
+MOST: Final = 0.5  # the share above which all wait
+RECENT: Final = 20  # requests over which the share is averaged; of 10% at random that is seldom MANY
 MAX_WAIT_S: Final = 120.0  # the longest pause that a header can ask for
 ANNOUNCED_AFTER_S: Final = 20.0
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -51,6 +55,9 @@ class Limiter:
         self._next_request = 0.0
         self._next_tokens = 0.0
         self._last_decrease = 0.0
+        self._replied = True  # whether a reply came since then
+        self._recent = max(8, min(most, RECENT))
+        self._refused = MANY  # a moving average; the first refusal of a server that never answered counts
         self.limit = float(most)  # how many requests may be in flight now; at least 1
         self.in_flight = 0
 
@@ -78,8 +85,19 @@ class Limiter:
             self._leave()
 
     def succeeded(self) -> None:
-        """A reply came in good time: raise the limit a little."""
-        self.limit = min(self._most, self.limit + 1 / self.limit)
+        """A reply came in good time: raise the limit a little, no faster than the share of refusals is known."""
+        self._refused -= self._refused / self._recent
+        self._replied = True
+        self.limit = min(self._most, self.limit + 1 / max(self.limit, self._recent))
+
+    def refused(self, slot: Slot, seconds: float, *, exhausted: bool = False) -> None:
+        """A request was refused for load, and waits for so long; `exhausted` where the server's limit is used up."""
+        self._refused += (1 - self._refused) / self._recent
+        if exhausted or self._refused > MOST:
+            self.pause(seconds)
+        # A server that refuses everything is asked less by pauses. Its limit is unknown until it answers again.
+        if self._replied and (exhausted or self._refused > MANY):
+            self.congested(slot)
 
     def used(self, slot: Slot, tokens: int) -> None:
         """Correct the expected tokens of a request to those it used."""
@@ -87,8 +105,9 @@ class Limiter:
             self._next_tokens += (tokens - slot.tokens) * 60 / self._tpm
 
     def congested(self, slot: Slot) -> None:
-        """The server was slow or refused for load: halve the limit, once for all requests in flight together."""
+        """The server has too much to do: halve the limit, once for all requests in flight together."""
         if slot.began >= self._last_decrease:
+            self._replied = False
             self.limit = max(1.0, self.limit * DECREASE)
             self._last_decrease = time.monotonic()
 

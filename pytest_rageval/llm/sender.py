@@ -22,9 +22,7 @@ __all__ = ["Sender", "UnsupportedParams"]
 
 FIRST_DELAY_S: Final = 0.5
 LONGEST_DELAY_S: Final = 8.0
-PROMPT_RETRIES: Final = (
-    8  # after the server's own waiting time; one that says "now" every time is not believed
-)
+PROMPT_RETRIES: Final = 8  # after the server's own waiting time; then it is not believed
 SLOW: Final = 0.5  # the share of the timeout after which a reply counts as slow
 
 BILLED: Final = {"slow", "garbled", "dropped"}  # failures after which the server may charge for the attempt
@@ -122,14 +120,14 @@ class Sender:
                     first_failure_at = first_failure_at or time.monotonic()
                     failures.append(failure)
                     self._patience.failed(slot.began, failure.reason)
+                    delay = _delay(failures)
+                    if failure.kind == "throttled" or failure.wait_s is not None:
+                        # Before the slot is free. The others do not wait longer where this one failed often.
+                        self.limiter.refused(slot, _delay(failures[-1:]), exhausted=failure.exhausted)
             self._raise_if_final(request.model, failures, time.monotonic() - first_failure_at)
-            if failures[-1].wait_s is None or len(failures) > PROMPT_RETRIES:
-                # At random moments, and outside the slot, which others can use meanwhile.
-                longest = min(LONGEST_DELAY_S, FIRST_DELAY_S * 2 ** (len(failures) - 1))
-                delay = longest * random.uniform(0.5, 1.0)  # noqa: S311 - spreads requests, guards nothing
-                # No longer than until the server is given up.
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._woken.wait(), delay)
+            # Outside the slot, which others can use meanwhile; no longer than until the server is given up.
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._woken.wait(), delay)
 
     async def _attempt(
         self, request: Request, parameters: Mapping[str, Any], slot: Slot, bought: Purchase
@@ -143,10 +141,8 @@ class Sender:
             reply, pause = await self.client.complete(request, parameters)
         except RetryableError as failure:
             bought.billed = failure.kind in BILLED
-            if failure.kind in {"throttled", "slow"}:
+            if failure.kind == "slow":
                 self.limiter.congested(slot)
-            if failure.wait_s is not None:
-                self.limiter.pause(failure.wait_s)
             raise
         except (RagevalError, Unscored) as error:
             bought.billed = isinstance(error, Billed)
@@ -199,6 +195,16 @@ class Sender:
             self._broken[model] = self.client.unreachable(last.reason, len(failures))
             raise self._broken[model] from last
         raise Unscored(f"{last.reason}, {len(failures)} {plural(len(failures), 'time')}") from last
+
+
+def _delay(failures: Sequence[RetryableError]) -> float:
+    """Return the seconds until the next attempt: those that the server asks for, or more each time."""
+    wait_s = failures[-1].wait_s or 0.0  # a server that says "now" says nothing
+    if wait_s and len(failures) <= PROMPT_RETRIES:
+        return wait_s
+    longest: float = min(LONGEST_DELAY_S, FIRST_DELAY_S * 2 ** (len(failures) - 1))
+    # At random moments, so that requests that failed together do not come together again.
+    return wait_s + longest * random.uniform(0.5, 1.0)  # noqa: S311 - guards nothing
 
 
 FLEX: Final = {"service_tier": "flex"}

@@ -30,6 +30,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -189,7 +190,15 @@ def write(folder: Path, peer: Peer, examples: int, spec: str) -> Path:
 def one_round(
     peer: Peer, python: Path, folder: Path, examples: int, latency_s: float
 ) -> Iterator[tuple[str, Run]]:
-    """Each kind of run once; the second one finds the server where the first one did."""
+    """Each kind of run once."""
+    yield from answered(peer, python, folder, examples, latency_s)
+    yield from refused(peer, python, folder, examples, latency_s)
+
+
+def answered(
+    peer: Peer, python: Path, folder: Path, examples: int, latency_s: float
+) -> Iterator[tuple[str, Run]]:
+    """The runs at a server that answers; the second one finds it where the first one did."""
     with Server(latency_s) as server:
         here = write(folder / "verdicts", peer, examples, "answer.correct@3")
         yield "cold", run(peer, python, here, "cold", server)
@@ -197,6 +206,12 @@ def one_round(
         if peer.measures:
             here = write(folder / "measures", peer, examples, "recall@3")
             yield "measures", run(peer, python, here, "measures", server)
+
+
+def refused(
+    peer: Peer, python: Path, folder: Path, examples: int, latency_s: float
+) -> Iterator[tuple[str, Run]]:
+    """The runs at servers that refuse."""
     for kind, refusing in REFUSING.items():
         with Server(latency_s, **refusing) as server:
             here = write(folder / kind, peer, examples, "answer.correct@3")
@@ -268,7 +283,10 @@ def rows(found: Found, examples: int) -> Iterator[tuple[str, Callable[[str], str
     yield "measures, s", cell("measures", lambda each: each.seconds, ".2f")
     yield "idle, ms", cell("idle", lambda each: 1000 * each.seconds, "+.0f")
     yield "import, ms", cell("import", lambda each: 1000 * each.seconds, "+.0f")
-    yield "runs", lambda peer: str(len(found["cold", peer]))
+    yield (
+        "runs",
+        lambda peer: str(max((len(turns) for (_, name), turns in found.items() if name == peer), default=0)),
+    )
 
 
 def table(found: Found, examples: int, names: dict[str, str]) -> None:
@@ -278,7 +296,8 @@ def table(found: Found, examples: int, names: dict[str, str]) -> None:
     asked = {peer.name: peer.asks for peer in PEERS}
     print(f"| an example | {' | '.join(asked[name] for name in names)} |")
     for title, cell in rows(found, examples):
-        print(f"| {title} | {' | '.join(map(cell, names))} |", flush=True)
+        if set(cells := list(map(cell, names))) != {"–"}:
+            print(f"| {title} | {' | '.join(cells)} |", flush=True)
 
 
 def prepared(venvs: Path, names: list[str]) -> Iterator[tuple[Peer, Path, str]]:
@@ -301,7 +320,10 @@ def prepared(venvs: Path, names: list[str]) -> Iterator[tuple[Peer, Path, str]]:
         yield peer, python, release
 
 
-def compare(pythons: dict[Peer, Path], folder: Path, examples: int, rounds: int, latency_s: float) -> Found:
+Turn = Callable[[Peer, Path, Path, int], Iterator[tuple[str, Run]]]
+
+
+def compare(pythons: dict[Peer, Path], folder: Path, examples: int, rounds: int, turn_of: Turn) -> Found:
     """Run all tools in turn, on so many examples."""
     found: Found = defaultdict(dict)
     for turn in range(rounds):
@@ -316,7 +338,7 @@ def compare(pythons: dict[Peer, Path], folder: Path, examples: int, rounds: int,
                 continue
             here = folder / f"{peer.name}-{examples}-{turn}"
             here.mkdir()
-            for kind, each in one_round(peer, python, here, examples, latency_s):
+            for kind, each in turn_of(peer, python, here, examples):
                 found[kind, peer.name][turn] = each
                 print(examples, turn, peer.name, kind, each, file=sys.stderr, flush=True)
             shutil.rmtree(here)
@@ -331,19 +353,21 @@ def main() -> None:
     parser.add_argument("--venvs", type=Path, help="where the virtual environments are kept")
     parser.add_argument("--latency-ms", type=float, default=100)
     parser.add_argument("--only", nargs="+", default=[peer.name for peer in PEERS], help="tools to run")
+    parser.add_argument("--refused", action="store_true", help="only the runs at servers that refuse")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         tools = list(prepared(given.venvs or folder, given.only))
         pythons = {peer: python for peer, python, _ in tools}
         idle: Found = defaultdict(dict)
-        for turn in range(-1, 2 * given.rounds):  # the first one compiles
+        for turn in range(-1, 0 if given.refused else 2 * given.rounds):  # the first one compiles
             for peer, python in pythons.items():
                 for kind, each in started(peer, python, folder):
                     if turn >= 0:
                         idle[kind, peer.name][turn] = each
         for examples in given.examples:
-            found = compare(pythons, folder, examples, given.rounds, given.latency_ms / 1000)
+            turn_of = partial(refused if given.refused else one_round, latency_s=given.latency_ms / 1000)
+            found = compare(pythons, folder, examples, given.rounds, turn_of)
             table(found | idle, examples, {peer.name: f"{peer.name} {release}" for peer, _, release in tools})
 
 

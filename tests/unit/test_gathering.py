@@ -67,6 +67,33 @@ def test_so_many_at_a_time_in_their_order(loop) -> None:
     assert sorted(ended) == list(range(50))
 
 
+@pytest.mark.parametrize(("together", "least"), [(1, 195), (200, 100)])
+def test_the_next_begins_at_once_where_they_end_one_by_one(loop, together: int, least: int) -> None:
+    """Replies of a server come so: as many as are allowed stay in flight. Those that are looked up end together."""
+    waiting: list[Promise[None]] = []
+    seen: list[int] = []
+
+    async def work(_: int) -> None:
+        waiting.append(Promise())
+        await waiting[-1]
+
+    async def reply() -> None:
+        while True:
+            await asyncio.sleep(0)
+            seen.append(len(waiting))
+            for _ in range(min(together, len(waiting))):
+                waiting.pop(0).set_result(None)
+
+    async def main() -> None:
+        replying = asyncio.create_task(reply())
+        await gather_all(map(work, range(1000)), at_once=200)
+        replying.cancel()
+
+    loop.run(main())
+    started = seen.index(200)
+    assert min(seen[started : started + 400 // together]) >= least
+
+
 def test_a_cancelled_one_ends_the_rest_only_where_all_are_cancelled(loop) -> None:
     """A question whose own work was cancelled is an error of its own; an interrupted run begins no other."""
     began: list[int] = []

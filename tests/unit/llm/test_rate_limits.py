@@ -128,20 +128,21 @@ def test_fewer_are_in_flight_after_a_refusal(run: Run) -> None:
     run(main())
 
 
-def test_the_limit_grows_by_about_one_for_as_many_replies(run: Run) -> None:
-    """Up to what is allowed at most, and not beyond."""
+def test_the_limit_grows_by_one_for_as_many_replies_as_are_averaged(run: Run) -> None:
+    """Up to what is allowed at most, and not beyond; a larger one grows by one for as many as are in flight."""
 
     async def main() -> None:
-        limiter = Limiter(8)
-        async with limiter.slot() as slot:
-            limiter.congested(slot)
-        assert limiter.limit == 4
-        for _ in range(4):
-            limiter.succeeded()
-        assert 4.5 < limiter.limit <= 5
-        for _ in range(100):
-            limiter.succeeded()
-        assert limiter.limit == 8
+        for most, replies in ((8, 8), (16, 16), (20, 20), (40, 20), (100, 50)):
+            limiter = Limiter(most)
+            async with limiter.slot() as slot:
+                limiter.congested(slot)
+            assert limiter.limit == most / 2
+            for _ in range(replies):
+                limiter.succeeded()
+            assert limiter.limit == pytest.approx(most / 2 + 1, abs=0.05)
+            for _ in range(most * most):
+                limiter.succeeded()
+            assert limiter.limit == most
 
     run(main())
 
@@ -153,7 +154,8 @@ def test_one_alone_grows_again(run: Run) -> None:
         limiter = Limiter(2)
         async with limiter.slot() as slot:
             limiter.congested(slot)
-        limiter.succeeded()
+        for _ in range(8):
+            limiter.succeeded()
         crowd = _Crowd(limiter)
         tasks = [asyncio.create_task(crowd.hold()) for _ in range(2)]
         await _turns()

@@ -214,18 +214,37 @@ def test_a_server_that_says_at_once_is_not_stormed() -> None:
     assert 2 <= len(server.requests) <= 20
 
 
-def test_all_wait_when_one_is_told_to() -> None:
-    """The limit is the server's, not the request's."""
+def test_all_wait_when_the_limit_is_used_up() -> None:
+    """A refusal whose headers say so holds for the server, and not for one request."""
     times: list[float] = []
+    used_up = {
+        "retry-after": "0.3",
+        "x-ratelimit-remaining-requests": "0",
+        "x-ratelimit-reset-requests": "1s",
+    }
 
     def answer(_: object) -> Answer | str:
         times.append(time.monotonic())
-        return Answer(429, error("slow down"), {"retry-after": "0.3"}) if len(times) == 1 else "fine"
+        return Answer(429, error("slow down"), used_up) if len(times) == 1 else "fine"
 
     with ScriptedServer(answer) as server:
         assert _send(server, *[ASKED] * 6, most=1) == [REPLY] * 6
     assert len(times) == 7
     assert times[1] - times[0] >= 0.3
+
+
+def test_the_others_go_on_when_one_is_refused() -> None:
+    """A refusal that says nothing of a limit is that of one request, which comes last."""
+    asked: list[str] = []
+
+    def answer(body: dict[str, Any]) -> Answer | str:
+        asked.append(body["messages"][-1]["content"])
+        return Answer(429, error("slow down"), {"retry-after": "0.3"}) if len(asked) == 1 else "fine"
+
+    requests = [Request("u", "m", ({"role": "user", "content": str(number)},)) for number in range(6)]
+    with ScriptedServer(answer) as server:
+        assert _send(server, *requests, most=1) == [REPLY] * 6
+    assert asked == ["0", "1", "2", "3", "4", "5", "0"]
 
 
 def test_a_busy_server_is_asked_less_at_once() -> None:
