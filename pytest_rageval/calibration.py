@@ -71,7 +71,7 @@ class Bounds:
         unknown = sorted(set(kwargs) - set(known))
         if unknown:
             raise InputError(
-                f"rageval_calibration has no keyword {', '.join(map(repr, unknown))}. It knows: {', '.join(known)}."
+                f"rageval_calibration has no keyword {', '.join(map(repr, unknown))}. Allowed: {', '.join(known)}."
             )
         if len(args) != 1 or not isinstance(args[0], str | Path):
             raise InputError(

@@ -450,5 +450,5 @@ def _too_many(name: str, outcomes: Sequence[Outcome], max_unscored: float) -> st
         listed = ", ".join(ids[:3]) + (", …" if len(ids) > 3 else "")  # noqa: PLR2004 - a few do
         lines.append(f"  {len(ids)} × {reason} ({listed})")
     remedy = ", or allow a larger share with --rageval-max-unscored SHARE" if scored else ""
-    lines.append(f"Mend what the reasons name{remedy}.")
+    lines.append(f"Fix what the reasons name{remedy}.")
     return "\n".join(lines)

@@ -142,14 +142,14 @@ class Baseline:
                 f"The baseline {path} has schema {schema}; this version reads up to {SCHEMA}. Update the package."
             )
         if schema != SCHEMA or isinstance(schema, bool):
-            raise InputError(f"The baseline {path} is no baseline of this package.\n{REMEDY}")
+            raise InputError(f"The baseline {path} is not a baseline of this package.\n{REMEDY}")
         anchors = document.get("anchors", {})
         try:
             _check(_object(document.get("tests"), "it has no object of tests"))
             _check_anchors(_object(anchors, "its anchors are no object"))
         except ValueError as error:
             raise InputError(
-                f"The baseline {path} is no baseline of this package: {error}.\n{REMEDY}"
+                f"The baseline {path} is not a baseline of this package: {error}.\n{REMEDY}"
             ) from None
         return cls(document["tests"], path, anchors)
 
@@ -203,7 +203,7 @@ class Baseline:
             scores = self.tests[nodeid]["scores"]
             listed = f"it has {', '.join(scores)}" if scores else "it has none"
             return f"{self.path} has no {name} of {nodeid}; {listed}.{did_you_mean(name, scores)}\n{remedy}"
-        text = f"{self.path} has nothing of {nodeid}"
+        text = f"{self.path} has no entry for {nodeid}"
         candidates = _candidates(nodeid, self.tests.keys() - set(present))
         if not candidates:
             return f"{text}.\n{remedy}"
@@ -361,7 +361,9 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         twice = next(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
-        raise ValueError(f"{json.dumps(twice)} stands twice in one place, as where a merge kept both sides")
+        raise ValueError(
+            f"{json.dumps(twice)} occurs twice in one object, as after a merge that kept both sides"
+        )
     return found
 
 
@@ -390,7 +392,7 @@ def _check(tests: Mapping[str, Any]) -> None:
             for key, value in _part(score, "fingerprint", where).items():
                 if isinstance(value, dict | list):
                     raise ValueError(  # noqa: TRY004 - the file is at fault
-                        f"{where} has in its fingerprint {key} = {value!r:.40}, which is no text or number"
+                        f"{where} has in its fingerprint {key} = {value!r:.40}, which is neither text nor number"
                     )
             _check_count(score, "repeats", where, 1)
             examples = _part(score, "examples", where)
@@ -402,7 +404,9 @@ def _check(tests: Mapping[str, Any]) -> None:
 def _check_count(value: dict[str, Any], part: str, where: str, least: int) -> None:
     number = value.get(part, least)
     if not isinstance(number, int) or isinstance(number, bool) or number < least:
-        raise ValueError(f"{where} has {part} = {number!r:.40}, which is no whole number of at least {least}")
+        raise ValueError(
+            f"{where} has {part} = {number!r:.40}, which is not a whole number of at least {least}"
+        )
 
 
 def _part(value: Any, part: str, where: str) -> Mapping[str, Any]:
@@ -421,16 +425,16 @@ def _problem(kept: Any) -> str:
     if isinstance(kept, KeptExample):
         return ""
     if not isinstance(kept, dict):
-        return f"is {kept!r:.40}, which is no object"
+        return f"is {kept!r:.40}, which is not an object"
     score, ranking = kept.get("score"), kept.get("ranking", [])
     is_number = isinstance(score, int | float) and not isinstance(score, bool)
     if score is not None and not (is_number and abs(score) <= LARGEST):
         return f"has the score {score!r:.40}; that is a number, or null where there is none"
     if not isinstance(ranking, list) or not {str}.issuperset(map(type, ranking)):
-        return f"has the ranking {ranking!r:.40}, which is no list of texts"
+        return f"has the ranking {ranking!r:.40}, which is not a list of texts"
     for part in ("answer", "under"):
         if not isinstance(kept.get(part, ""), str):
-            return f"has as {part} {kept[part]!r:.40}, which is no text"
+            return f"has as {part} {kept[part]!r:.40}, which is not a text"
     return ""
 
 

@@ -152,16 +152,16 @@ class Threshold:
         unknown = sorted(set(kwargs) - set(cls.words()))
         if unknown:
             raise InputError(
-                f"{caller} has no keyword {', '.join(map(repr, unknown))}. It knows: {', '.join(cls.words())}."
+                f"{caller} has no keyword {', '.join(map(repr, unknown))}. Allowed: {', '.join(cls.words())}."
             )
         if len(args) != 1 or not isinstance(args[0], str):
-            raise InputError(f"{caller} wants the name of one score, found {args!r}. Write {form}.")
+            raise InputError(f"{caller} needs the name of one score, found {args!r}. Write {form}.")
         spec = args[0]
         words = {word: value for word, value in kwargs.items() if value is not None}
         call = f"{caller}({spec!r})"
         if words.keys().isdisjoint(BOUNDS) and ("by" in words or not optional):
             raise InputError(
-                f"{call} bounds nothing: give {', '.join(BOUNDS[:-1])} or {BOUNDS[-1]}, as in {form}."
+                f"{call} has no bound: give {', '.join(BOUNDS[:-1])} or {BOUNDS[-1]}, as in {form}."
             )
         if problem := next(_problems(words), ""):
             raise InputError(f"{call}: {problem}")
