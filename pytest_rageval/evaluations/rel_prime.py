@@ -1,4 +1,4 @@
-"""Rel'-recall: how much of what the prompt held does the output give, in answers and in citations?
+"""Rel'-recall: how much of the relevant content of the prompt does the generator use, in answers and citations?
 
 `rel_recall.*` are over Rel', what was relevant and in the prompt; `rel.*` over Rel, all that is known to be relevant.
 The prompt holds the first k passages, by rank or in random order, and asks for all answers with citations.

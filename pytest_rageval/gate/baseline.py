@@ -64,8 +64,9 @@ class ScoreEntry(TypedDict):
 class BaselineEntry(TypedDict):
     """A test in the file.
 
-    `questions` has the digest of each question by example id. `shares_alpha` is False where no marker of the test has a
-    `max_drop` that is not strict. `served` has by model the names that servers gave it, where they are not its own.
+    `questions` has the digest of each question by example id. `shares_alpha` is False if no marker of the test has a
+    `max_drop` without `strict`. `served` has by model the names that servers reported for it, where they differ from
+    its own.
     """
 
     questions: dict[str, str]
@@ -192,7 +193,7 @@ class Baseline:
         return {nodeid for nodeid, test in self.tests.items() if test.get("shares_alpha", True)}
 
     def missing(self, nodeid: str, name: str, present: Collection[str]) -> str:
-        """Why a score is missing, with the remedy; empty where there is no file.
+        """Why a score is missing, with the remedy; empty if there is no file.
 
         No test in `present`, the node ids of the run, can be this one's old name.
         """
@@ -382,7 +383,7 @@ def _check_anchors(anchors: Mapping[str, Any]) -> None:
 
 
 def _check(tests: Mapping[str, Any]) -> None:
-    """Raise ValueError, with the place, for what is not of the form that `baseline_entry` gives it."""
+    """Raise ValueError, with the place, for anything that `baseline_entry` would not write."""
     for nodeid, test in tests.items():
         questions, scores = (_part(test, part, nodeid) for part in ("questions", "scores"))
         if not all(isinstance(asked, str) for asked in questions.values()):
@@ -421,7 +422,7 @@ def _object(value: Any, problem: str) -> Mapping[str, Any]:
 
 
 def _problem(kept: Any) -> str:
-    """What is wrong with an example's entry; empty where nothing is."""
+    """What is wrong with an example's entry; empty if it is valid."""
     if isinstance(kept, KeptExample):
         return ""
     if not isinstance(kept, dict):

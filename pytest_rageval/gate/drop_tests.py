@@ -29,14 +29,14 @@ TIMES: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 
 
 class Compared(NamedTuple):
-    """A score, perhaps of a slice, that is to be tested for a drop.
+    """A score, perhaps of a slice, to be tested for a drop.
 
     Attributes:
         threshold: with `max_drop`.
         comparison: with the baseline.
         scale: the lowest and the highest value that an example may have.
         seed: of drawn sign patterns.
-        level: of a threshold that was tested before, as its questions were asked; None for those of `drop_tests`.
+        level: of a threshold that was tested sequentially (early stop); None for those tested here.
     """
 
     threshold: Threshold
@@ -102,12 +102,12 @@ class DropTest:
 def drop_tests(parts: Sequence[Compared], *, tests: int = 1, apart: int = 0) -> list[DropTest]:
     """Test the drops of the scores of one test.
 
-    They are tested jointly, which takes into account how they go together
-    (`pytest_rageval.stats.drops.joint_drop_test`): all thresholds of the test keep their level together, and
-    among the tests of a run the level is divided (Bonferroni). Scores by clusters are tested apart from others,
-    each kind at its share of the level. So is each threshold whose questions are asked until its verdict is
-    clear, since which of them are left for this test depends on what was seen. A `strict` threshold is tested
-    alone at its own level: it can only pass wrongly, and does not do so more often beside others.
+    They are tested jointly, which takes their correlation into account
+    (`pytest_rageval.stats.drops.joint_drop_test`): all thresholds of the test keep their level together, and among
+    the tests of a run the level is divided (Bonferroni). Scores by clusters are tested apart from others, each kind
+    at its share of the level. So is each threshold whose questions are asked until its verdict is clear, since which
+    of them are left for this test depends on what was seen. A `strict` threshold is tested alone at its own level: it
+    can only pass wrongly, and does not do so more often beside others.
 
     Args:
         parts: scores of the same eval set, or of slices of it.

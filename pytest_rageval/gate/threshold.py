@@ -33,8 +33,8 @@ class Threshold:
         spec: the score's name, such as "recall@5".
         min: lowest mean that passes.
         max: highest mean that passes.
-        max_drop: largest drop of the mean below the baseline's, over the same examples.
-        max_total_drop: largest drop of the mean below the anchor's, which updates of the baseline keep.
+        max_drop: largest allowed drop of the mean from the baseline's, over the same examples.
+        max_total_drop: largest allowed drop of the mean from the anchor's, which updates of the baseline do not change.
         max_lost: largest number of examples that score less than in the baseline, without a significance test.
         max_ratio: of a time, the largest multiple of the time of the reference retriever, which is timed beside it.
         where: tags that limit it to a slice, such as `{"topic": "billing"}`.
@@ -109,7 +109,7 @@ class Threshold:
 
     @property
     def may_stop_early(self) -> bool:
-        """Whether nothing but a drop of the whole set decides, so that it may be clear before all are asked."""
+        """Whether only a drop of the whole set decides, so that the verdict may be clear before all are evaluated."""
         others = (self.min, self.max, self.max_total_drop, self.max_lost, self.by, self.cluster)
         return self.shares_alpha and not self.where and all(each is None for each in others)
 
@@ -170,9 +170,9 @@ class Threshold:
     def check_scale(
         self, scale: tuple[float, float] | None, *, is_cost: bool = False, is_time: bool = False
     ) -> None:
-        """Refuse bounds that no score on the scale (None: not declared) can violate, or none can keep.
+        """Refuse bounds that every score on the scale (None: not declared) satisfies, or none does.
 
-        Of a cost less is better, so that a drop is no loss. Only times are compared with those of a reference.
+        A lower cost is better, so a drop is no loss. Only times are compared with those of a reference.
 
         Raises:
             InputError: `min` or `max` is not on the scale, or an allowed drop exceeds half of its width, as a

@@ -69,8 +69,8 @@ def verdict_on(  # noqa: PLR0913, PLR0917 - all that a bound can be compared wit
 ) -> Verdict:
     """Compare the mean with the bounds, in full precision; a mean on a bound passes.
 
-    Examples at which the retriever failed count for `min` and `max` with the worst possible score: else
-    failing at the questions that it loses would help a retriever. Warnings name bounds that examples
+    Examples on which the retriever failed count for `min` and `max` with the worst possible score: otherwise failing
+        on the questions that it loses would help a retriever. Warnings name bounds that examples
     without a score could violate, bounds within the spread of repeated runs, and drops that `max_drop`
     could not see among examples that cannot be compared.
 
@@ -145,7 +145,7 @@ def _is_beyond(mean: float, word: str, bound: float) -> bool:
 
 
 def uncounted(score: Score) -> Iterator[str]:
-    """A warning for a score without bounds: the examples at which the retriever failed are not in its mean."""
+    """A warning for a score without bounds: its mean excludes the examples on which the retriever failed."""
     lost = score.lacking("retriever")
     if lost:
         mean = score.counting(score.reach[0], "retriever")
