@@ -1,7 +1,7 @@
-"""Battles of the systems of a parametrized test against each other, by the long answers that this process has.
+"""Arena battles between the systems of a parametrized test, from the long answers of this process.
 
-A system battles when its test has its answers, against all systems that were scored before it: their retrievers may
-be gone by then, so nothing is asked of them.
+When a test has its answers, its system battles all systems that were scored before it. Their retrievers may no longer
+exist, so only their known answers are used.
 """
 
 from collections import defaultdict
