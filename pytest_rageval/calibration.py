@@ -1,4 +1,4 @@
-"""Calibration of a judge by human labels: bounds on the agreement, how far it agrees, and corrected means.
+"""Calibration of a judge by human labels: its agreement with people, bounds on it, and corrected means.
 
 `Bounds` are those of the marker; `Calibration` measures the agreement and corrects the mean of a score; `rule_on`
 compares the two.
