@@ -1,6 +1,6 @@
 """The LLM judge: yes or no, a grade from 1 to 5, a rating with its reasons, or the better of two answers.
 
-It is asked once or several times for a verdict, and so may be several models, which vote together (`Poll`).
+A verdict may be a majority of several votes, of one model or of several (`Poll`).
 """
 
 import asyncio

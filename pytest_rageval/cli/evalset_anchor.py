@@ -1,4 +1,4 @@
-"""`rageval evalset anchor`: gold by id or quotation becomes gold by place in a file."""
+"""`rageval evalset anchor`: replaces gold passages given by id or quotation by spans of a file."""
 
 import argparse
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""The two models of a run: their settings, and what options and `pyproject.toml` may say of them."""
+"""The settings of generator and judge, from options and from tables of `pyproject.toml`."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""The object that tests receive as `rageval`, and a pytest item as the session reads it."""
+"""`Rageval`, the object that tests receive as `rageval`; and the pytest item in the form that the session needs."""
 
 import inspect
 from collections.abc import Callable, Sequence

@@ -1,6 +1,6 @@
-"""All that is known of every question of a test: what was retrieved for it, and what is behind each of its scores.
+"""The details of every question of a test: its retrieved passages, and the evidence of each of its scores.
 
-Reports that show only the questions that explain a verdict do without it.
+Reports that show only the questions that explain a verdict do not need it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -57,7 +57,8 @@ class ScoreKey(NamedTuple):
 class Point:
     """A score in one run; `baseline` and `anchor` are the means that it was compared with.
 
-    `statistic` is what the mean is where it is none, such as "p95". Scores of different `evalset`s cannot be compared.
+    `statistic` names the statistic if it is not a mean, such as "p95". Scores of different `evalset`s cannot be
+    compared.
     """
 
     mean: float | None

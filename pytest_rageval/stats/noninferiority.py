@@ -1,7 +1,7 @@
-"""Tests of the mean difference that need no symmetry: of the world that explains the observed ones best.
+"""Tests of the mean difference that do not assume symmetry, by reweighting the observed differences.
 
-`noninferiority` asks whether a drop is excluded, which puts the burden of proof on the new system;
-`reweighted_drop` asks the reverse, whether a drop is shown.
+`noninferiority` tests whether a drop is excluded, which puts the burden of proof on the new system; `reweighted_drop`
+tests the reverse, whether a drop is shown.
 """
 
 from collections.abc import Sequence
