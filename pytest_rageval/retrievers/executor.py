@@ -208,8 +208,8 @@ def _broken(executor: Executor, name: str, when: str, error: BaseException) -> C
     text = f"{type(error).__name__}: {error}".rstrip(": ")
     return CallableError(
         f"rageval_executor, {type(executor).__name__}, failed while {name} {when}: {text}\n"
-        "A process of it may have been killed, as where memory ran out. Replies of models that came are kept. Run "
-        "again with fewer processes, or without rageval_executor to see at which question it happens."
+        "One of its processes may have been killed, for instance because memory ran out. Model replies that arrived "
+        "are kept. Run again with fewer processes, or without rageval_executor to see which question causes it."
     )
 
 

@@ -103,7 +103,7 @@ def _mean_at_most(numbers: Floats, margin: float, largest: float, points: int) -
     """Probability of the observed mean or a smaller one in the world of mean `margin`."""
     values, counts = np.unique(numbers, return_counts=True)
     if not np.all(np.abs(values) <= largest):
-        raise ValueError(f"a difference of scores is a number from {-largest} to {largest}")
+        raise ValueError(f"a difference of scores must be a number from {-largest} to {largest}")
     n = len(numbers)
     if n == 0 or (mean := float(counts @ values) / n) >= margin - TIE:
         return 1.0
