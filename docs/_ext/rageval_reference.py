@@ -49,10 +49,10 @@ def _option(option: Option) -> Iterator[str]:
     value = f" {option.metavar}" if option.metavar else ""
     ini = f"ini `{option.ini}`" if option.permanent else "command line only"
     default = option.default
-    told = "" if default is None or default is False or default == () else f"; default `{default}`"
+    shown = "" if default is None or default is False or default == () else f"; default `{default}`"
     yield f"(option-{option.name})="
     yield f"`{option.flag}{value}`"
-    yield f": {option.help[0].upper()}{option.help[1:]}. <br>{ini}{told}"
+    yield f": {option.help[0].upper()}{option.help[1:]}. <br>{ini}{shown}"
     yield ""
 
 
