@@ -172,7 +172,7 @@ class LLMJudge:
         return await self._verdict(parse_yes_no, majority, self.prompts.sufficiency, texts)
 
     async def support(self, question: str, nuggets: Sequence[str], passage: str) -> tuple[float, ...]:
-        """Return the labels of the nuggets; unscored where the reply is no list of one label for each.
+        """Return the labels of the nuggets; unscored where the reply is not a list of one label for each.
 
         Of several votes the median counts, nugget by nugget.
         """

@@ -228,7 +228,7 @@ def of_system(document: Mapping[str, Any], name: str, path: Path) -> Mapping[str
 
 
 def read_report(path: Path) -> Mapping[str, Any]:
-    """Return a report; InputError if the file cannot be read, or is no report that this version knows."""
+    """Return a report; InputError if the file cannot be read, or is not a report that this version knows."""
     remedy = f"Write one with: pytest --rageval-report {path.with_suffix('.json').name}"
     try:
         refuse_special(path)

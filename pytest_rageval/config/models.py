@@ -259,7 +259,7 @@ def _api(value: object) -> str:
 
 def _from_toml(parse: Callable[[str], Any]) -> Callable[[object], Any]:
     def read(value: object) -> Any:
-        # True is an int; a text is none, whatever is in it.
+        # True is an int; a text is not accepted, even if it contains a number.
         hint = ", without quotation marks" if isinstance(value, str) else ""
         try:
             return parse(repr(value) if type(value) in (int, float) else "")

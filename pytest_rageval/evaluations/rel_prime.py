@@ -359,7 +359,7 @@ async def _with_same(run: Pipeline, example: Example, terms: Terms, answer: str,
 
 
 def _others_text(items: Sequence[str]) -> str:
-    """The items of an answer that are none of the wanted ones."""
+    """The items of an answer that are not wanted."""
     if not items:
         return ""
     named = ", ".join(map(repr, items[:OTHERS])) + (", …" if len(items) > OTHERS else "")

@@ -105,7 +105,7 @@ class Sender:
                 flex = self.flex and request.own and request.model not in self._without_flex
                 try:
                     async with purchase() as bought:
-                        # Beside the request, whose key it is no part of: the tier changes the price, not the reply.
+                        # Beside the request, whose key it is not part of: the tier changes the price, not the reply.
                         sent = {**FLEX, **parameters} if flex else parameters
                         reply = await self._attempt(request, sent, slot, bought)
                         reply = replace(reply, without=without) if without else reply

@@ -276,7 +276,7 @@ def _timeout_problem(item: pytest.Item) -> str:
 
 
 def _is_positive(seconds: object) -> bool:
-    """Whether it is a time limit; pytest-timeout itself refuses what is no number."""
+    """Whether it is a time limit; pytest-timeout itself refuses what is not a number."""
     try:
         return float(str(seconds)) > 0
     except ValueError:

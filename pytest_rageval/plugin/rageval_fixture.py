@@ -122,7 +122,7 @@ class Rageval:
                 run only.
 
         Raises:
-            InputError: the version is no text, or empty.
+            InputError: the version is not a text, or empty.
             CallableError: when called, with arguments or a result that cannot be kept.
         """
         return self._shown(lambda: self._session.llm.cached(function, version=version))

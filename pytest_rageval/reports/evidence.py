@@ -29,7 +29,7 @@ def evaluated_questions(
 
     Args:
         examples: that were evaluated.
-        found: what was retrieved, by example id; an example at which the retriever failed has nothing.
+        found: what was retrieved, by example id; an example on which the retriever failed has nothing.
         match_share: the share of a gold passage that must be retrieved for it to count as found.
         spool: for the questions; None to have them in memory.
     """

@@ -223,7 +223,7 @@ def read_history(path: Path, *, last: int = 0) -> list[Run]:
     """The runs of the file, the oldest first; with `last` so many of them, and the others are checked less.
 
     Raises:
-        InputError: it cannot be read, or a line is no run; names the first such line.
+        InputError: it cannot be read, or a line is not a run; names the first such line.
     """
     remedy = f"A history is written by: pytest --rageval-history {path.name}"
     try:

@@ -119,7 +119,7 @@ def listed(documents: object) -> list[object]:
 
 
 def is_list(documents: object) -> TypeGuard[Iterable[object]]:
-    """Whether an object is a series of documents; a string and a dict are none."""
+    """Whether an object is a series of documents; a string or a dict is not."""
     return isinstance(documents, Iterable) and not isinstance(documents, str | bytes | Mapping)
 
 

@@ -90,7 +90,7 @@ def arena_cutoffs(specs: Iterable[object]) -> list[int]:
     """The cut-offs of those of the scores that are of the arena."""
     found = set()
     for spec in specs:
-        # A name that is none is an error of its own score.
+        # An unknown name is reported with its own score.
         with suppress(InputError):
             parsed = Spec.parse(spec)
             if parsed.name == ARENA and parsed.k is not None:

@@ -127,7 +127,7 @@ class Rules(ABC):
         return resolve(request, self.registry.scores)[1]
 
     def specs(self, spec: str) -> list[str]:
-        """A score's name, at each of the run's cut-offs where it needs one and has none; InputError for no name."""
+        """A score's name at each of the run's cut-offs, if it has none itself; InputError for an invalid name."""
         parsed, cutoffs = Spec.parse(spec), self.settings.cutoffs
         definition = self.registry.scores.get(parsed.measure)
         if parsed.k is not None or not cutoffs or definition is None or not definition.needs_k:

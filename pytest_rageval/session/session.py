@@ -258,14 +258,14 @@ class Session(Rules):
         return [blamed(run, of_run, share) for run, of_run in zip(runs, context, strict=True)]
 
     def _is_time(self, request: ScoreRequest) -> bool:
-        # A name that is none is an error of its own score.
+        # An unknown name is reported with its own score.
         with suppress(InputError):
             return self.definition(request).is_time
         return False
 
     def _waits_for_more(self, request: ScoreRequest) -> bool:
         """Whether a score needs more than the rankings: it uses models, is a plugin's, or times retrievals."""
-        # A name that is none is an error of its own score.
+        # An unknown name is reported with its own score.
         with suppress(InputError):
             score = self.definition(request)
             return bool(score.dependencies) or score.is_time or isinstance(score.evaluate, PluginScore)
@@ -487,7 +487,7 @@ def _largest_cutoff(requests: Sequence[ScoreRequest]) -> int:
     """The largest cut-off among the scores, which those without one take over: they then cost no further call."""
     cutoffs = []
     for request in requests:
-        # A name that is none is an error of its own score.
+        # An unknown name is reported with its own score.
         with suppress(InputError):
             cutoffs.append(Spec.parse(request.spec).k or 0)
     return max(cutoffs, default=0) or CUTOFF

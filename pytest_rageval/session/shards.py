@@ -187,7 +187,7 @@ class ShardRecord:
             "calls": self._calls,
             "served": {model: sorted(names) for model, names in self._session.served.items()},
         }
-        # A retriever that is none has been the error of each score.
+        # An invalid retriever has been reported for each score.
         with suppress(RagevalError):
             found["received"] = sorted(self._session.received(self._components))
             found["verdicts"] = self._verdicts()

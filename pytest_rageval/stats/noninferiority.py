@@ -47,7 +47,7 @@ def noninferiority(
         there is none.
 
     Raises:
-        ValueError: the margin is not in [0, largest), or a difference is no number or beyond `largest`.
+        ValueError: the margin is not in [0, largest), or a difference is not a number or beyond `largest`.
 
     What holds: without any change p is `(1 - margin)^n`, so that at level 0.05 no fewer than 149 examples
     exclude a drop of 2 points, and 59 one of 5. For 0/1 scores the world is the restricted maximum
@@ -87,7 +87,7 @@ def reweighted_drop(
     is none.
 
     Raises:
-        ValueError: `allowed` is not in (-largest, largest), or a difference is no number or beyond `largest`.
+        ValueError: `allowed` is not in (-largest, largest), or a difference is not a number or beyond `largest`.
 
     >>> [round(reweighted_drop([0.03] * 60, largest=largest), 4) for largest in (1, 0.12)]
     [0.0936, 0.0]

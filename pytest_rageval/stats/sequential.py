@@ -83,7 +83,7 @@ class EarlyStop:
         self._look()
 
     def add(self, drop: float) -> None:
-        """Add the difference of a question that was asked; ValueError if it is no number from -largest to largest."""
+        """Add the difference of an evaluated question; ValueError unless it is a number from -largest to largest."""
         x = drop / self._largest
         if not -1 <= x <= 1:
             raise ValueError(
