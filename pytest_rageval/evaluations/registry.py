@@ -313,7 +313,7 @@ class Registry:
         """
         if not SCHEME.fullmatch(f"{scheme}:"):
             raise InputError(
-                f"add_store({scheme!r}): a scheme is what stands before :// in a URL, such as 'redis'."
+                f"add_store({scheme!r}): a scheme is the part before :// in a URL, such as 'redis'."
             )
         _add(self.stores, "store", scheme, factory)
 
