@@ -1,4 +1,4 @@
-"""Hands the retriever to pytest-rageval as it ships."""
+"""Gives pytest-rageval the retriever of the application."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The same in plain assertions, for whoever likes them better."""
+"""The same checks as plain assertions, without threshold markers."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The gate: the markers are the test."""
+"""Tests of the retriever and of the answers: the markers are the tests."""
 
 import pytest
 

@@ -57,7 +57,7 @@ __all__ = [
     "reciprocal_rank_fusion",
 ]
 
-_HOMES = {
+_MODULE_OF = {
     name: f"pytest_rageval.{module}"
     for module, names in (
         ("embeddings.encoder", "CachedEncoder SentenceEncoder"),
@@ -83,9 +83,9 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     # pytest imports this file in every run of every project that has the plugin installed; the
     # names that users import are found when they are asked for.
-    if name not in _HOMES:
+    if name not in _MODULE_OF:
         message = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(message)
     from importlib import import_module  # noqa: PLC0415
 
-    return getattr(import_module(_HOMES[name]), name)
+    return getattr(import_module(_MODULE_OF[name]), name)

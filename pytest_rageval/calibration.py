@@ -1,4 +1,4 @@
-"""Calibration of a judge by human labels: bounds on the agreement, how far it agrees, and corrected means.
+"""Calibration of a judge by human labels: its agreement with people, bounds on it, and corrected means.
 
 `Bounds` are those of the marker; `Calibration` measures the agreement and corrects the mean of a score; `rule_on`
 compares the two.
@@ -71,7 +71,7 @@ class Bounds:
         unknown = sorted(set(kwargs) - set(known))
         if unknown:
             raise InputError(
-                f"rageval_calibration has no keyword {', '.join(map(repr, unknown))}. It knows: {', '.join(known)}."
+                f"rageval_calibration has no keyword {', '.join(map(repr, unknown))}. Allowed: {', '.join(known)}."
             )
         if len(args) != 1 or not isinstance(args[0], str | Path):
             raise InputError(

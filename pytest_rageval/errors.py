@@ -55,7 +55,7 @@ FRAMES: Final = 5
 
 
 class _Printable(Exception):  # noqa: N818 - a base class
-    """An exception whose text may quote untrusted text, and is safe to print."""
+    """An exception whose message may quote untrusted text; it is escaped for printing."""
 
     def __str__(self) -> str:
         return printable(super().__str__())
@@ -106,15 +106,15 @@ class TooManyUnscoredError(RagevalError):
 class Unscored(_Printable):
     """One example cannot be scored; the message is the reason in reports.
 
-    Raised anywhere below an evaluation and caught for each example, so that the others go on. `cause` is what failed;
-    bounds count an example at which the retriever failed as lost.
+    Raised anywhere below an evaluation and caught for each example, so that the others continue. `cause` is the part
+    that failed; bounds count an example on which the retriever failed as lost.
     """
 
     cause: Cause = "run"
 
 
 class NoGroundTruth(Unscored):
-    """The example lacks what the score needs, whatever is retrieved."""
+    """The example lacks data that the score needs, such as gold passages."""
 
     cause: Cause = "example"
 
@@ -151,9 +151,9 @@ class Planned(Unscored):
 
 
 class ReplyPending(BaseException):
-    """A reply will come in a batch: what depends on it ends here, and goes on in a later stage.
+    """A reply will come in a batch: the work that depends on it ends here, and is repeated in a later stage.
 
-    It is no `Exception`, so that neither an evaluation nor the user's code goes on as if the request had failed.
+    It is not an `Exception`, so that neither an evaluation nor the user's code continues as if the request had failed.
     """
 
 

@@ -1,4 +1,4 @@
-"""The event loop of evaluations, in a thread of its own.
+"""`PrivateLoop`: the event loop of evaluations, in a background thread.
 
 Evaluations are async, tests are not, and some tests run in a loop of their own (async tests, notebooks). The
 user's sync callables stay in the calling thread, since a SQLite connection, for example, may be used only
@@ -39,8 +39,8 @@ POOL_THREADS: Final = 32  # threads for `asyncio.to_thread`
 class PrivateLoop:
     """Runs coroutines in a thread of its own, started at the first one; `runs` counts the calls of `run`.
 
-    So many threads run sync callables; 1 means the thread that called `run`, one call at a time. `tick` is called in
-    the calling thread about every tenth of a second while it waits.
+    `threads` is the number of threads for sync callables; 1 means the thread that called `run`, one call at a time.
+    `tick` is called in the calling thread about every tenth of a second while it waits.
     """
 
     def __init__(self, *, threads: int = 1, tick: Callable[[], None] | None = None) -> None:

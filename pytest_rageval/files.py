@@ -1,4 +1,4 @@
-"""Files: the cache folder, atomic writes, and checks of files that others may have made."""
+"""Files: the cache folder, atomic writes, and checks of files that others may have created."""
 
 import errno
 import os

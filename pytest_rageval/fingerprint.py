@@ -1,4 +1,4 @@
-"""Digests of content: of requests, eval sets, texts and models."""
+"""Digests (hashes) of requests, eval sets, texts and models."""
 
 import hashlib
 import json

@@ -1,9 +1,10 @@
-"""Coroutines that run together without a task for each.
+"""`gather_all`: runs many coroutines concurrently without a task for each.
 
-An evaluation is thousands of coroutines, and most of what they wait for is at hand. A task for each would take several
-times as long as their work: each step of a task goes through the event loop. So `gather_all` runs coroutines itself. It
-goes on with one when its `Promise` has a result, at once for all that have one by then: the replies of one look-up, the
-rankings of one hand-over between threads. A coroutine that waits for any other future becomes a task.
+An evaluation consists of thousands of coroutines, and most results that they await are cached. A task for each would
+    take several times as long as their work, since each step of a task goes through the event loop. So `gather_all`
+    runs the coroutines itself. It resumes a coroutine when its `Promise` has a result, and all together that have one
+    by then: the replies of one look-up, the rankings of one batch from another thread. A coroutine that waits for any
+    other future becomes a task.
 """
 
 import asyncio
@@ -58,7 +59,7 @@ class Promise(asyncio.Future[T]):
 
 
 async def gather_all(awaitables: Iterable[Awaitable[T]], *, at_once: int | None = None) -> list[T]:
-    """Await all at once, or so many at a time; an exception is raised when all have ended.
+    """Await all concurrently, or at most `at_once` at a time; an exception is raised when all have ended.
 
     Each begins in its turn without waiting for the event loop, as eager tasks do in Python 3.12. So its
     `asyncio.current_task()` may be its caller's; `UserCallable` gives the user's coroutines tasks of their own.
@@ -129,7 +130,7 @@ class _Gathering:
             await self._turn()
 
     async def _enter_loop(self) -> None:
-        """Go on in an event loop with those that need one."""
+        """Continue in an event loop with the coroutines that need one."""
         if self._need_loop:
             await in_loop()
         begun, self._need_loop = self._need_loop, {}
@@ -137,7 +138,7 @@ class _Gathering:
             self._run(number, work, context)
 
     async def _next(self) -> None:
-        """Go on with those that are ready, or wait for one to be."""
+        """Resume the coroutines that are ready, or wait for one."""
         if not self._ready:
             self._change = Promise()
             await self._change

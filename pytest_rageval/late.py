@@ -1,4 +1,4 @@
-"""Functions that are imported when they are first called, and patterns that are compiled when they are first used.
+"""Lazy imports and patterns: functions imported at their first call, patterns compiled at their first use.
 
 The registries of eval-set formats, retriever adapters, answer measures and reports hold them, so that a run imports
 only what it uses. (The registry of scores imports a method's module when one of its scores is asked for.)

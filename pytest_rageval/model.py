@@ -1,4 +1,4 @@
-"""The data of the package: documents, gold passages, examples, eval sets, rankings."""
+"""The data types of the package: documents, gold passages, examples, eval sets, rankings."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -119,11 +119,11 @@ class Gold:
 
 
 class Nugget(NamedTuple):
-    """A fact that a good answer says.
+    """A fact that a good answer states.
 
     Attributes:
         text: the fact, in a few words.
-        vital: whether an answer without it is no good one; other nuggets are worth saying ("okay").
+        vital: whether a good answer must state it; other nuggets are worth stating ("okay").
     """
 
     text: str
@@ -184,7 +184,7 @@ class Example:
         return self.digest_in(frozenset())
 
     def digest_in(self, context: AbstractSet[str]) -> str:
-        """Return the digest in which these parts of the context count too, where the example has them."""
+        """Return the digest that also covers these parts of the context, if the example has them."""
         plain = _plain(self)
         fields = [plain[name] for name in ("question", "answers", "answer_set", "gold", "reference")]
         fields += [{"nuggets": plain["nuggets"]}] if self.nuggets else []
@@ -193,13 +193,13 @@ class Example:
 
 
 class PartOfSet(tuple[Example, ...]):  # noqa: SLOT001 - a tuple has no slots for names
-    """Some examples of an eval set, in its order. `ids` are those of the whole set."""
+    """Some of the examples of an eval set, in order. `ids` are those of the whole set."""
 
     ids: tuple[str, ...] = ()
 
 
 class Part(NamedTuple):
-    """Which examples of an eval set there are: a random share, or a shard such as "2/8", of so many examples."""
+    """Which part of an eval set is scored: a random share, or a shard such as "2/8", of how many examples."""
 
     of: int
     sample: float = 1.0
@@ -233,7 +233,7 @@ class EvalSet:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of the examples, whatever the order of keys in their records."""
+        """SHA-256 of the examples, independent of the order of keys in their records."""
         return digest_of_all(map(_plain, self.examples))
 
 
@@ -252,7 +252,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Retrieval:
-    """What a retriever may return in place of a list of documents.
+    """What a retriever may return instead of a list of documents: the documents with the searches behind them.
 
     Attributes:
         documents: the final documents, best first, as in a list.
@@ -318,7 +318,7 @@ class Ranking(Sequence[Document]):
         return cls(query, kept[:k], len(documents) - len(kept), missing, surplus, **of_call)
 
     def kept(self, spool: Spool) -> "Ranking":
-        """The same, with its documents and its searches in a spool."""
+        """The same ranking, with its documents and searches moved to a spool."""
         steps, documents = self.steps, self.documents
         if steps is None and isinstance(documents, Kept):
             return self
@@ -330,7 +330,7 @@ class Ranking(Sequence[Document]):
 
     @property
     def k(self) -> int:
-        """The number of documents that were asked for, or the number there are where no number was."""
+        """The number of documents that were requested, or else the number of documents."""
         return len(self.documents) + self.missing
 
     @property

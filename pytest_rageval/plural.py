@@ -1,4 +1,4 @@
-"""Numbers with their nouns, in messages."""
+"""Numbers with nouns in the singular or plural, for messages."""
 
 __all__ = ["counted", "plural"]
 

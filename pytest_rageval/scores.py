@@ -1,4 +1,4 @@
-"""The results of an evaluation: an outcome per example, and their mean as a number to assert on; names of scores."""
+"""`Outcome`: the result of one example. `Score`: their mean, a number to assert on. `Spec`: the name of a score."""
 
 import re
 from collections import Counter
@@ -54,7 +54,7 @@ _FORM: Final = re.compile(r"(?P<name>[a-z]\w*)(?:\.(?P<part>[a-zA-Z]\w*))?(?:@(?
 
 
 def score_name(spec: str, words: Mapping[str, Any]) -> str:
-    """A score with the keywords that set it apart from others of its spec.
+    """The name of a score with those keywords that distinguish it from others of the same spec.
 
     >>> score_name("answer.f1@5", {"label": None, "temperature": 0.0, "draws": 3})
     'answer.f1@5 at temperature 0 in 3 draws'
@@ -69,7 +69,7 @@ def score_name(spec: str, words: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """The name of a score, `NAME[.PART][@K]`, taken apart.
+    """The parsed name of a score, `NAME[.PART][@K]`.
 
     The name is the family, such as `answer`, the part the measure within it, such as `f1`, and k ≥ 1 the rank cut-off.
     """
@@ -109,7 +109,7 @@ class Spec:
 
 
 class Places(NamedTuple):
-    """The result of an answer against another, by the place in which a judge read it: 1 won, 0.5 tied, 0 lost.
+    """The result of an answer against another, by the order in which a judge read them: 1 won, 0.5 tied, 0 lost.
 
     None where it was not read in that place.
     """
@@ -128,9 +128,9 @@ class Evidence:
     Attributes:
         ranking: the retrieved passages, or None where nothing was retrieved.
         answer: of the generator, or None.
-        expected: what the answer was compared with; empty where no answers were compared.
-        expected_as: the kind of these: alternatives, such as "reference" or "with gold", or "wanted" for a
-            set of which all are wanted.
+        expected: the texts that the answer was compared with; empty if no answers were compared.
+        expected_as: their kind: "reference" or "with gold" for alternatives, "wanted" if all of them are
+            required.
         recall: the share of the gold passages among the retrieved ones, or None.
         counts: further counts, such as hallucinated citations, by name.
         votes: of the judge, on the verdicts behind the score.
@@ -169,13 +169,13 @@ class Outcome:
     Attributes:
         example: that was scored.
         value: the score, or None.
-        unscored: why a score is missing; None where there is one, or it is undefined.
+        unscored: why a score is missing; None if there is one, or if it is undefined.
         evidence: what was retrieved and answered.
         case: of LLM-retEval, the letter of a disagreement with recall.
-        lost_by: of LLM-retEval, what lost the question, such as "retriever"; None where it is not lost.
-        failed: the error, where the user's retriever, generator or judge failed at the question.
-        undefined: why the score is not defined for the example; None where it is.
-        cause: of a missing score.
+        lost_by: of LLM-retEval, the cause of a lost question, such as "retriever"; None if it is not lost.
+        failed: the error, if the user's retriever, generator or judge failed on the question.
+        undefined: why the score is not defined for the example; None if it is.
+        cause: which part is responsible for a missing score.
     """
 
     example: Example
@@ -312,12 +312,12 @@ class Score(float):
 
     @property
     def unscored(self) -> int:
-        """How many have none though it is defined."""
+        """How many examples should have a score and have none."""
         return len(self.outcomes) - self.n - self.undefined
 
     @cached_property
     def undefined(self) -> int:
-        """For how many it is not defined."""
+        """For how many examples the score is not defined."""
         return sum(outcome.undefined is not None for outcome in self.outcomes)
 
     @property
@@ -327,7 +327,7 @@ class Score(float):
 
     @property
     def undefined_reasons(self) -> Counter[str]:
-        """Why it is not defined for some, with counts."""
+        """Why the score is not defined for some examples, with counts."""
         return Counter(outcome.undefined for outcome in self.outcomes if outcome.undefined is not None)
 
     @property
@@ -368,7 +368,7 @@ class Score(float):
 
     @property
     def spread(self) -> float | None:
-        """Standard deviation of the statistic from run to run, where generator and judge were asked again; else None.
+        """Standard deviation of the statistic between repeats of generator and judge; None without repeats.
 
         A run without any scored example is left out.
         """
@@ -377,7 +377,7 @@ class Score(float):
 
     @property
     def partly_scored(self) -> int:
-        """How many examples have a score in some runs and none in others."""
+        """How many examples have a score in some repeats and none in others."""
         runs = zip(self._first, *self.repeats, strict=True)
         return sum(len({outcome.value is None for outcome in outcomes}) > 1 for outcomes in runs)
 
@@ -480,5 +480,5 @@ def _too_many(name: str, outcomes: Sequence[Outcome], max_unscored: float) -> st
         listed = ", ".join(ids[:3]) + (", …" if len(ids) > 3 else "")  # noqa: PLR2004 - a few do
         lines.append(f"  {len(ids)} × {reason} ({listed})")
     remedy = ", or allow a larger share with --rageval-max-unscored SHARE" if scored else ""
-    lines.append(f"Mend what the reasons name{remedy}.")
+    lines.append(f"Fix what the reasons name{remedy}.")
     return "\n".join(lines)

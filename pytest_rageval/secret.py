@@ -1,4 +1,4 @@
-"""Secrets, which stay hidden when the objects that hold them are printed; and URLs, which may contain some."""
+"""`Secret`: a text that is hidden when it is printed. URLs that may contain secrets."""
 
 import base64
 import hashlib

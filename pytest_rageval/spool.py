@@ -1,4 +1,4 @@
-"""A temporary file for what is read again only in parts, such as the passages of 100,000 questions for a report.
+"""`Spool`: a temporary file for data that is read again only in part, such as the passages of 100,000 questions.
 
 A record is plain data: texts, numbers, None, and lists, tuples and dicts of these, each of exactly this type. It comes
 back as it was. Anything else, such as an object in the metadata of a passage, stays in memory.
@@ -42,7 +42,7 @@ SINGLE: Final = frozenset({str, float, int, bool, NoneType})
 
 
 class Spool:
-    """Records in the order of writing, in memory and beyond `AT_ONCE` bytes in a file without a name.
+    """A list of records: in memory up to `AT_ONCE` bytes, then in an unnamed temporary file.
 
     Where the file cannot be written, as on a full disk, the rest stays in memory.
     """
@@ -201,7 +201,7 @@ class Kept(Sequence[T], Generic[T]):
 
 
 class KeptList(list[T]):
-    """A list in a spool, each item read when it is asked for; it cannot be changed.
+    """A read-only list whose items are read from a spool when they are used.
 
     It is a list, since reports and `json` write only such. `make` makes an item, by its number, that is `UNMADE`.
     """
@@ -281,7 +281,7 @@ def listed(items: Iterable[T], spool: Spool | None) -> list[T]:
 
 
 def made(items: Sequence[U], make: Callable[[U], T], spool: Spool | None) -> list[T]:
-    """What `make` makes of each item; with a spool it is made when it is first asked for, and is in there then."""
+    """The results of `make` for each item; with a spool each is computed at its first use, and stored there."""
     if spool is None:
         return [make(item) for item in items]
     return KeptList(spool, [UNMADE] * len(items), lambda number: make(items[number]))

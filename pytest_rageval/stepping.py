@@ -1,7 +1,7 @@
-"""Coroutines that need no waiting run to their end in the calling thread, without an event loop.
+"""`step`: runs a coroutine in the calling thread, without an event loop, as long as it need not wait.
 
-A retriever that is a plain function makes all of an evaluation such a coroutine. What does need a loop waits for
-`in_loop` before it makes a future or a task; the coroutine then goes on in one, from where it is.
+With a synchronous retriever and no model, a whole evaluation is such a coroutine. Code that needs a loop awaits
+`in_loop` before it creates a future or a task; the coroutine then continues in a loop.
 """
 
 import threading
@@ -14,7 +14,7 @@ __all__ = ["NEEDS_LOOP", "NOT_ENDED", "call_outside", "ends_all", "in_loop", "is
 
 T = TypeVar("T")
 
-NEEDS_LOOP: Final = object()  # what a coroutine waits for that cannot go on without a loop
+NEEDS_LOOP: Final = object()  # awaited by a coroutine that cannot continue without a loop
 NOT_ENDED: Final = object()
 
 _HERE: Final = threading.local()
@@ -26,7 +26,7 @@ def is_stepping() -> bool:
 
 
 def step(work: Coroutine[Any, Any, Any], context: Context) -> Any:
-    """Run a coroutine in this thread; its result, or `NOT_ENDED` where it is to go on in an event loop."""
+    """Run a coroutine in this thread; its result, or `NOT_ENDED` if it must continue in an event loop."""
     before = is_stepping()
     _HERE.stepping = True
     try:

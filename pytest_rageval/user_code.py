@@ -64,7 +64,7 @@ class Unusable(Exception):  # noqa: N818 - turned into a QueryError by `UserCall
 
 
 class Timed(NamedTuple):
-    """A converted result, and the seconds that the call took; None where other calls ran meanwhile."""
+    """A converted result, and the seconds that the call took; None if other calls ran meanwhile."""
 
     value: Any
     seconds: float | None
@@ -72,7 +72,7 @@ class Timed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Elsewhere:
-    """What a call in another process gave, and the seconds that it took there; None where that says nothing."""
+    """The result of a call in another process, and the seconds that it took there; None if it was not timed."""
 
     value: Any
     seconds: float | None
@@ -84,9 +84,9 @@ class UserCallable:
     A sync one is called in the test's own thread, one call at a time: it may not be thread-safe, or usable only
     where it was made. An async one is called in the run's event loop, for all examples at once.
 
-    A failure, which is an exception or an unusable result, concerns one question: it is not called again with the
-    same arguments in the same run. If it fails in one way at the first `FIRST` questions and has answered none, it
-    is not called again in that run. So an async one gets only that many calls at once until it has answered.
+    A failure, which is an exception or an unusable result, concerns one question: the callable is not called again
+        with the same arguments in the same run. If it fails in the same way on the first `FIRST` questions, it is not
+        called again in that run at all. So an async one gets only that many calls at once until one has succeeded.
 
     Args:
         name: of the fixture, and of its method if there is one, for errors.
@@ -252,7 +252,7 @@ _CALLED: ContextVar[UserCallable | None] = ContextVar("_CALLED", default=None)
 
 
 def note_asked(loop: PrivateLoop, model: str) -> None:
-    """Count a completion that the user's code asks for, at the callable that asks.
+    """Count a completion that the user's code requests, for the callable that requests it.
 
     In a thread that the user's code started, or behind a server, the context does not name it. Then it is the callable
     of which a call is running; where several have one, the completion is not counted.
@@ -383,7 +383,7 @@ class PlanStub:
 
 
 def raised_in(error: BaseException) -> Unusable:
-    """What an exception in the user's code is to its caller, who may be in another process."""
+    """The exception to raise for an exception in the user's code; the caller may be in another process."""
     message = str(CallableError.raised("raised for {question}", error))
     return Unusable(f"raised {summary_line(error)}", message, type(error).__name__)
 
@@ -432,7 +432,7 @@ def is_cached(function: object) -> bool:
 
 
 def is_ours(part: object) -> bool:
-    """Whether a generator or judge is one of this package's, which use the session's gateway."""
+    """Whether a generator or judge is the package's own, which uses the session's gateway."""
     of_this_package = type(part).__module__.partition(".")[0] == __name__.partition(".")[0]
     return of_this_package and not isinstance(part, PlanStub)
 

@@ -48,10 +48,11 @@ class OptionsDirective(Generated):
 def _option(option: Option) -> Iterator[str]:
     value = f" {option.metavar}" if option.metavar else ""
     ini = f"ini `{option.ini}`" if option.permanent else "command line only"
-    told = "" if option.default is None else f"; default `{option.default}`"
+    default = option.default
+    shown = "" if default is None or default is False or default == () else f"; default `{default}`"
     yield f"(option-{option.name})="
     yield f"`{option.flag}{value}`"
-    yield f": {option.help[0].upper()}{option.help[1:]}. <br>{ini}{told}"
+    yield f": {option.help[0].upper()}{option.help[1:]}. <br>{ini}{shown}"
     yield ""
 
 

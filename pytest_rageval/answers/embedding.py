@@ -1,4 +1,4 @@
-"""Cosine and BERTScore: how near an answer is to its references in the space of an encoder.
+"""Cosine similarity and BERTScore of an answer and its references.
 
 Each measure comes twice: for one answer, `(prediction, references)`, and for many at once, which is much faster,
 since texts are encoded in batches. The best reference counts; without references, and where a text is blank, the

@@ -1,4 +1,4 @@
-"""The interfaces of comparators and judges, the rating that a judge gives, and the tally of the votes behind a result.
+"""The interfaces of comparators and judges, `Rating`, and the tally of a judge's votes.
 
 Verdicts are plain numbers, so tallies are passed separately: `with_tally` collects the votes of what it awaits, and
 `add_tally` adds those of a part that was computed for another result.

@@ -1,4 +1,4 @@
-"""How a judge's reply is read: yes or no, a grade, a preference, a rating in JSON, or labels of nuggets.
+"""Parses a judge's reply: yes or no, a grade, a preference, a rating in JSON, or labels of nuggets.
 
 A verdict is never searched for in the middle of a reply, and one that states none, or two, is unscored. Forms that
 models use beside those that the prompts ask for, such as "Here is my verdict: no", are brought into these first.

@@ -1,6 +1,6 @@
 """The LLM judge: yes or no, a grade from 1 to 5, a rating with its reasons, or the better of two answers.
 
-It is asked once or several times for a verdict, and so may be several models, which vote together (`Poll`).
+A verdict may be a majority of several votes, of one model or of several (`Poll`).
 """
 
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
@@ -177,7 +177,7 @@ class LLMJudge:
         return Verdict(verdict, vote[1])
 
     async def support(self, question: str, nuggets: Sequence[str], passage: str) -> tuple[float, ...]:
-        """Return the labels of the nuggets; unscored where the reply is no list of one label for each.
+        """Return the labels of the nuggets; unscored where the reply is not a list of one label for each.
 
         Of several votes the median counts, nugget by nugget.
         """

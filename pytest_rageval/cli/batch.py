@@ -1,4 +1,4 @@
-"""`rageval batch`: what a run of pytest asks, in batches of the server, a step at a time."""
+"""`rageval batch`: sends the requests of a run in batches, one step at a time."""
 
 import argparse
 from pathlib import Path

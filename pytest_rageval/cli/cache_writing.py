@@ -1,4 +1,4 @@
-"""`rageval cache import`, `prune` and `verify`: the commands that change the cache or a cassette, or mend it."""
+"""`rageval cache import`, `prune` and `verify`: the commands that change or repair the cache or a cassette."""
 
 import argparse
 import gzip

@@ -1,4 +1,4 @@
-"""What `rageval diff` compares: the scores of two reports, or of two systems of a report, question by question."""
+"""The comparison of `rageval diff`: the scores of two reports, or of two systems of one, question by question."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -229,7 +229,7 @@ def of_system(document: Mapping[str, Any], name: str, path: Path) -> Mapping[str
 
 
 def read_report(path: Path) -> Mapping[str, Any]:
-    """Return a report; InputError if the file cannot be read, or is no report that this version knows."""
+    """Return a report; InputError if the file cannot be read, or is not a report that this version knows."""
     remedy = f"Write one with: pytest --rageval-report {path.with_suffix('.json').name}"
     try:
         refuse_special(path)
@@ -389,7 +389,7 @@ def _mapping(value: object) -> Mapping[str, Any]:
 
 
 def _evalsets(document: Mapping[str, Any]) -> dict[str, str]:
-    """By test the digest of its eval set; questions are compared by id, whatever their text."""
+    """By test the digest of its eval set; questions are matched by id, even if their texts differ."""
     return {
         f"eval set of {test['nodeid']}": str(_mapping(test.get("evalset")).get("digest"))[:12]
         for test in document["tests"]

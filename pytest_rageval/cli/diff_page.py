@@ -1,4 +1,4 @@
-"""The page of `rageval diff --html`: that of a report, with the first report in the place of the baseline."""
+"""The page of `rageval diff --html`: the HTML report, with the first report instead of the baseline."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -14,7 +14,7 @@ __all__ = ["diff_page"]
 ALPHA: Final = 0.05  # from this p-value down a score is called worse or better
 
 WORDS: Final = ("worse", "unclear", "better", "same")
-"""What became of a score, the most urgent first."""
+"""The possible changes of a score, the most urgent first."""
 
 NOT_ASKED: Final = {"requests": 0, "cached": 0, "live": 0, "failed": 0, "cut": 0, "remarks": {}}
 
@@ -44,7 +44,7 @@ def diff_page(before: Report, after: Report, compared: Sequence[Difference], not
 
 
 def _word(each: Difference) -> str:
-    """What became of a score: "worse" and "better" where the difference is significant.
+    """The change of a score: "worse" or "better" if the difference is significant.
 
     It is "unclear" also where no question has two scores, as after an error.
     """

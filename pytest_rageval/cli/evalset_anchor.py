@@ -1,4 +1,4 @@
-"""`rageval evalset anchor`: gold by id or quotation becomes gold by place in a file."""
+"""`rageval evalset anchor`: replaces gold passages given by id or quotation by spans of a file."""
 
 import argparse
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -63,7 +63,7 @@ def anchor(evalset: EvalSet, corpus: Iterable[Document]) -> Iterator[Anchored]:
     """Yield each example with the places of its gold passages.
 
     A gold passage with a span stays as it is. One with an id is at the passage of that id, or where its text
-    stands in it; one by text alone, or with an id that the corpus lacks, where its text stands in the corpus.
+    occurs in it; one by text alone, or with an id that the corpus lacks, where its text occurs in the corpus.
     An example without gold passages gets one at each of its answers: each of `wanted` must have a single
     place, where a place within another one does not count. An example with neither stays as it is.
 
@@ -101,7 +101,7 @@ def _only(places: Where) -> Span:
     if len(known) > 1:
         files = {place.source for place in known}
         times = "in several files" if len(files) > 1 else "several times in one file"
-        raise _NoPlaceError(f"its text stands {times}", known)
+        raise _NoPlaceError(f"its text occurs {times}", known)
     if None in places:
         raise _NoPlaceError("it is in a passage whose place in a file is not known", known)
     if not known:

@@ -70,7 +70,7 @@ def check_command(options: argparse.Namespace) -> int:
         + ("" if options.corpus else "; gold passages were not looked up, without --corpus")
     )
     if drop is None or drop >= 1:
-        say(f"With {count(len(evalset), 'example')} no drop can be told from chance; write more.")
+        say(f"With {count(len(evalset), 'example')} no drop can be distinguished from chance; write more.")
     else:
         say(f"A drop of {drop:.3f} or more is found in {POWER:.0%} of runs, if the mean was 0.5 before.")
         say(
@@ -174,7 +174,7 @@ def _question_findings(evalset: EvalSet) -> list[Kind]:
     return [
         Kind("duplicate", "the same question, but for case, punctuation and articles", same, error=True),
         Kind("near_duplicate", "nearly the same question", near),
-        Kind("leak", "an answer stands in the question", list(_leaks(evalset))),
+        Kind("leak", "the question contains an answer", list(_leaks(evalset))),
         Kind(
             "unanswerable",
             "no answers, gold passages, reference or nuggets: few scores can use these (sufficient, udcg)",
@@ -235,7 +235,7 @@ def _gold_findings(evalset: EvalSet, corpus: Iterable[Document] | None, *, of_fi
     """Mistakes in gold passages; without a corpus, those that their texts show.
 
     A gold passage with a span is in the corpus if the one file that its source names (`files_named`)
-    reaches to the span's end; one with an id, if a passage has that id; any other, if its text stands in
+    reaches to the span's end; one with an id, if a passage has that id; any other, if its text occurs in
     the corpus. If it has a text too, this must stand at that place (see `Quotable`). Where the corpus's ids
     are paths of files, and no gold passage has one, those with a text are looked up by the text.
     """

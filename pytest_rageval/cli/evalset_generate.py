@@ -251,7 +251,7 @@ def parsed(candidate: Candidate) -> Candidate:
     spans = tuple((place.start + start, place.start + end) for start, end in found) if exact else ()
     candidate = replace(candidate, answer=answer, answer_spans=spans)
     if containment(question, [answer]):
-        return replace(candidate, rejected="the answer stands in the question")
+        return replace(candidate, rejected="the question contains the answer")
     if PASSAGE_MENTION.search(question):
         return replace(candidate, rejected="the question speaks of its passage")
     return candidate

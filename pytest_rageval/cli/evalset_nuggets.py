@@ -1,4 +1,4 @@
-"""`rageval evalset nuggets`: the facts that a good answer says, proposed by the judge for people to review."""
+"""`rageval evalset nuggets`: the judge proposes the facts that a good answer states, for people to review."""
 
 import argparse
 import asyncio

@@ -1,4 +1,4 @@
-"""`rageval gateway`: a command whose model calls are kept, limited, counted and replayed."""
+"""`rageval gateway`: runs a command whose model calls are cached, limited, counted and replayed."""
 
 import argparse
 import os

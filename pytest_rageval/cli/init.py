@@ -65,7 +65,7 @@ BM25: Final = "from pytest_rageval import BM25Retriever\n"
 
 
 class Example(NamedTuple):
-    """The example retriever in a framework: what stands before and in the fixture, and what must be installed."""
+    """The example retriever in a framework: the code before and in the fixture, and the packages to install."""
 
     imports: str
     body: str

@@ -1,4 +1,4 @@
-"""`rageval merge`: the JSON reports of a run's shards, judged as one run."""
+"""`rageval merge`: joins the JSON reports of a run's shards and rules on their thresholds as one run."""
 
 import argparse
 import json

@@ -1,4 +1,4 @@
-"""The two models of a run: their settings, and what options and `pyproject.toml` may say of them."""
+"""The settings of generator and judge, from options and from tables of `pyproject.toml`."""
 
 import json
 import re
@@ -259,7 +259,7 @@ def _api(value: object) -> str:
 
 def _from_toml(parse: Callable[[str], Any]) -> Callable[[object], Any]:
     def read(value: object) -> Any:
-        # True is an int; a text is none, whatever is in it.
+        # True is an int; a text is not accepted, even if it contains a number.
         hint = ", without quotation marks" if isinstance(value, str) else ""
         try:
             return parse(repr(value) if type(value) in (int, float) else "")

@@ -205,7 +205,7 @@ def _delete(connection: sqlite3.Connection, rows: list[tuple[int]]) -> None:
 def _existing(directory: Path, mode: str) -> Iterator[sqlite3.Connection]:
     """Open the file for maintenance: it is neither made nor replaced."""
     file = directory / EMBEDDINGS_FILE
-    remedy = "Delete the file if it stays so: they are made anew, which costs time alone."
+    remedy = "If this persists, delete the file: embeddings are computed again, which costs only time."
     uri = f"{file.absolute().as_uri()}?mode={mode}"
     try:
         with contextlib.closing(sqlite3.connect(uri, uri=True)) as connection:
@@ -226,8 +226,10 @@ def _check(connection: sqlite3.Connection, file: Path) -> None:
         remedy = "Update pytest-rageval, or name another folder with --rageval-cache-dir."
         raise _unusable(file, f"{later}; this one reads version {VERSION}", remedy)
     if foreign:
-        remedy = "Delete the file: embeddings are made anew, which costs time alone."
-        raise _unusable(file, f"it holds what pytest-rageval did not make: {', '.join(foreign)}", remedy)
+        remedy = "Delete the file: embeddings are computed again, which costs only time."
+        raise _unusable(
+            file, f"it contains tables that pytest-rageval did not create: {', '.join(foreign)}", remedy
+        )
 
 
 def _refuse_irregular(file: Path) -> None:

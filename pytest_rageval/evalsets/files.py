@@ -101,7 +101,7 @@ def lines(path: Path) -> Iterator[tuple[int, str]]:
                     "One line is one record; is this the whole file on a single line?"
                 )
             try:
-                # Some editors write a byte-order mark, which is no part of the first record.
+                # Some editors write a byte-order mark, which is not part of the first record.
                 line = raw.decode("utf-8-sig" if number == 1 else "utf-8")
             except UnicodeDecodeError as error:
                 raise not_utf8(f"{path.name} line {number}", error) from None

@@ -1,4 +1,4 @@
-"""Labels of people, with which a judge is compared: JSON lines, one labelled answer, pair or passage a line."""
+"""Human labels, with which a judge is compared: JSON lines, one labelled answer, pair or passage per line."""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass

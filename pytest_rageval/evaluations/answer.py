@@ -1,4 +1,4 @@
-"""The generated answer against the reference answers: `answer.correct@5` and its like."""
+"""Scores of the generated answer against the reference answers: `answer.correct@5`, `answer.f1@5` and others."""
 
 from typing import Final
 

@@ -1,6 +1,6 @@
-"""The long answer against the long-form reference, in pairs: `arena.win@5` and `arena.win_tie@5`.
+"""Pairwise comparison of the long answer with the long reference: `arena.win@5` and `arena.win_tie@5`.
 
-And the long answers of two systems against each other, for their ratings: `fight`.
+`fight` compares the long answers of two systems, for their ratings.
 
 Source: Han et al. (2024), "RAG-QA Arena", section 4 and appendix A.1.
 """

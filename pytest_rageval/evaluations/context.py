@@ -1,4 +1,4 @@
-"""The pipeline of a run: rankings, answers and verdicts, each computed once for all scores."""
+"""`Pipeline`: retrieves, generates and judges for all scores of a run; computes each result once."""
 
 import asyncio
 import random
@@ -59,7 +59,7 @@ SEMI_GOLD_SAMPLES: Final = 3
 
 
 class ScoreRequest(NamedTuple):
-    """A score as a user asks for it, such as "recall@5", with its keywords: see `Terms`."""
+    """A score as the user writes it, such as "recall@5", with its keywords: see `Terms`."""
 
     spec: str
     comparator: str | None = None
@@ -77,7 +77,7 @@ class ScoreRequest(NamedTuple):
 
 
 class Drawing(NamedTuple):
-    """How answers are drawn: the temperature (None: the generator's own), and how often.
+    """How answers are drawn: the temperature (None: the generator's own), and the number of draws.
 
     `answers` of each question are scored, and the mean counts. `gold` are drawn from the gold passages.
     """
@@ -93,7 +93,7 @@ DRAWING: Final = Drawing()
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """A score, with everything that can change it beside the examples.
+    """A score with everything that determines it, except the examples.
 
     Attributes:
         spec: its name.
@@ -138,10 +138,10 @@ class Matched(NamedTuple):
 
 @dataclass(eq=False)
 class Pipeline:
-    """One retriever, generator and judge, and what they returned so far.
+    """One retriever, generator and judge, with all results that they have returned so far.
 
-    For one event loop. What several scores need is computed when the first of them asks. Nothing outlives the run:
-    the retriever is under test, so every run asks it again.
+    For one event loop. A result that several scores need is computed at its first use. Rankings are not kept beyond
+        the run: the retriever is under test, so every run calls it.
 
     Attributes:
         retriever: under test.
@@ -210,7 +210,7 @@ class Pipeline:
         self.matched: Matched | None = None
 
     def again(self, n: int) -> "Pipeline":
-        """The n-th repeat over the same rankings, in which generator and judge are asked again."""
+        """The n-th repeat: the same rankings, with new replies of generator and judge."""
         return replace(
             self, retriever=_SharedRankings(self), judge=self.judge.repetition(n), repeat=n, judged={}
         )
@@ -235,7 +235,7 @@ class Pipeline:
         return replace(ranking, without_history=True) if unseen else ranking
 
     def known_ranking(self, asked: Asked, k: int) -> Ranking | None:
-        """The ranking if it was retrieved already; None where it was not, or the retriever failed."""
+        """The ranking if it was retrieved already; None if it was not, or if the retriever failed."""
         return cast("Ranking | None", self._rankings[k].known(self.retriever.key(asked)))
 
     @property
@@ -245,12 +245,12 @@ class Pipeline:
 
     @property
     def rankings(self) -> int:
-        """How many were asked for, with those that are expected."""
+        """The number of rankings that were requested or are expected."""
         return self._begun + len(self._expected)
 
     @contextmanager
     def expecting(self, examples: Iterable[Example], k: int) -> Iterator[None]:
-        """Count the rankings of these examples as asked for, before they are."""
+        """Count the rankings of these examples as requested, before they are."""
         if isinstance(self.retriever, _SharedRankings):
             yield
             return
@@ -315,7 +315,7 @@ class Pipeline:
         return hash((self.retriever.key(asked), k)) in self._beside_cached
 
     async def readable(self, asked: Asked, k: int) -> Ranking:
-        """The same, for a generator or a judge to read.
+        """As `ranking`, for a generator or a judge, which need the texts.
 
         Raises:
             UnusableRanking: one of the documents has no text.
@@ -545,7 +545,7 @@ def texts_of(passages: Iterable[Document]) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class _RecordedJudge:
-    """A judge that compares, and whose verdicts are kept."""
+    """A judge whose verdicts are recorded by the pipeline."""
 
     _judge: judges.Judge
     _verdicts: dict[tuple[str, ...], float]
@@ -558,7 +558,7 @@ class _RecordedJudge:
 
 @dataclass(frozen=True)
 class _SharedRankings:
-    """The rankings of a run, as a retriever: a repeated run does not ask for them again."""
+    """Serves the rankings of a run as a retriever, so that a repeat does not retrieve again."""
 
     _run: Pipeline
 

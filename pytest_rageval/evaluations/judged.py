@@ -1,4 +1,4 @@
-"""What a judge thinks of an answer and of what it was written from, as grades from 1 to 5: `judged.correctness@5`.
+"""Grades from 1 to 5 by a judge, for an answer and its passages: `judged.correctness@5`.
 
 Three criteria: whether the answer is correct by the references, whether the retrieved passages support it, and
 whether these hold the key facts of the gold ones. Failures and reports show the explanation of each grade.

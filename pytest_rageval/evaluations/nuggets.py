@@ -1,4 +1,4 @@
-"""Nuggets, which are facts that a good answer says: which of them do the passages support, and which the answer?
+"""Nuggets, the facts that a good answer states: which of them do the passages support, and which the answer?
 
 `nuggets.*` are of the first k retrieved passages, `answer.nuggets` of the long answer from them. A judge labels all
 nuggets of a question in one request for each passage or answer: support, partial_support or not_support.

@@ -1,4 +1,4 @@
-"""Ranking measures against the gold passages: `recall@5`, `ndcg@5` and their like."""
+"""Ranking measures against the gold passages, such as `recall@5` and `ndcg@5`."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final

@@ -74,7 +74,7 @@ def _scores_of(method: str) -> Mapping[str, ScoreDef]:
 
 
 class _BuiltIn(Mapping[str, ScoreDef]):
-    """The built-in scores by name; a method's module is imported when one of its scores is asked for."""
+    """The built-in scores by name; a method's module is imported when one of its scores is used."""
 
     def __getitem__(self, name: str) -> ScoreDef:
         # A whole name before its first part.
@@ -113,7 +113,7 @@ CUTOFF: Final = 5
 def resolve(
     request: ScoreRequest, scores: Mapping[str, ScoreDef] = SCORES, *, k: int = CUTOFF
 ) -> tuple[Terms, ScoreDef]:
-    """Return the terms and the definition of a score, one of these; `k` is the cut-off of one that needs none.
+    """Return the terms and the definition of a score; `k` is the cut-off for a score that needs none.
 
     Raises:
         InputError: the name is unknown or has no cut-off; or the score does not take one of the keywords.
@@ -313,7 +313,7 @@ class Registry:
         """
         if not SCHEME.fullmatch(f"{scheme}:"):
             raise InputError(
-                f"add_store({scheme!r}): a scheme is what stands before :// in a URL, such as 'redis'."
+                f"add_store({scheme!r}): a scheme is the part before :// in a URL, such as 'redis'."
             )
         _add(self.stores, "store", scheme, factory)
 

@@ -1,4 +1,4 @@
-"""Rel'-recall: how much of what the prompt held does the output give, in answers and in citations?
+"""Rel'-recall: how much of the relevant content of the prompt does the generator use, in answers and citations?
 
 `rel_recall.*` are over Rel', what was relevant and in the prompt; `rel.*` over Rel, all that is known to be relevant.
 The prompt holds the first k passages, by rank or in random order, and asks for all answers with citations.
@@ -359,7 +359,7 @@ async def _with_same(run: Pipeline, example: Example, terms: Terms, answer: str,
 
 
 def _others_text(items: Sequence[str]) -> str:
-    """The items of an answer that are none of the wanted ones."""
+    """The items of an answer that are not wanted."""
     if not items:
         return ""
     named = ", ".join(map(repr, items[:OTHERS])) + (", …" if len(items) > OTHERS else "")

@@ -1,4 +1,4 @@
-"""How a retriever came to its documents: what its searches found together, how many there were, what they cost.
+"""Scores of the searches behind a ranking: `steps.recall@5`, `retrieval.calls`, costs and latencies.
 
 A retriever that returns a `Retrieval` names its steps; one that returns a plain list is one search.
 """

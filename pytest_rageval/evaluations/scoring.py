@@ -1,4 +1,4 @@
-"""The definition of a score, and the scores of single examples as outcomes, with the failures of user code."""
+"""`ScoreDef`, the definition of a score; and `score_each`, which turns examples into outcomes."""
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -72,12 +72,12 @@ class ScoreDef:
     Attributes:
         name: as users type it, without the cut-off.
         evaluate: scores the examples.
-        asks: what it depends on, of `ASKABLE`; None: on anything.
+        asks: the methods of generator and judge that it uses, of `ASKABLE`; None: unknown, so possibly all.
         scale: the lowest and the highest value of an example; None: unknown.
         comparisons: how it compares answers, by the keyword that the fingerprint shows it under.
         settings: further settings of the run that change it, by name, for the fingerprint.
-        separable: whether an example scores the same whichever others are scored with it.
-        by_ids: whether it depends on the others by their ids alone, which `PartOfSet` has of the whole set.
+        separable: whether the score of an example does not depend on the other examples.
+        by_ids: whether it depends on the other examples only by their ids, which `PartOfSet` has of the whole set.
         corrected_by: the human labels that can correct the mean: of "answers" where its values are verdicts on these,
             of "passages" where they are measures over verdicts on these; None: none.
         notes: the keys that only this score has in its report entry; for None, of one that could not be computed.
@@ -125,12 +125,12 @@ class ScoreDef:
 
     @property
     def dependencies(self) -> frozenset[str]:
-        """What it may ask of generator, comparator and judge; empty: asking again changes nothing."""
+        """The methods of generator, comparator and judge that it may use; empty if it needs no replies."""
         return ASKABLE if self.asks is None else frozenset(self.asks)
 
     @property
     def generates(self) -> bool:
-        """Whether it may ask the generator."""
+        """Whether it may use the generator."""
         return not self.dependencies.isdisjoint(GENERATOR_METHODS)
 
     @property
@@ -141,7 +141,7 @@ class ScoreDef:
 
     @property
     def ignores(self) -> frozenset[str]:
-        """The keywords that it accepts though they change nothing, so that scores of one grid may share them.
+        """The keywords that it accepts without effect, so that all scores of a test can have the same keywords.
 
         The order of a prompt matters only where a generator reads several passages at once.
         """
@@ -150,7 +150,7 @@ class ScoreDef:
 
     @property
     def models(self) -> tuple[str, ...]:
-        """What it asks of "generator" and "judge". A comparator may spare the judge."""
+        """Which of "generator" and "judge" it uses. With some comparators no judge is needed."""
         asked = (
             ("generator", self.dependencies & GENERATOR_METHODS),
             ("judge", self.dependencies - GENERATOR_METHODS - {MATCH}),
@@ -186,7 +186,7 @@ class ScoreDef:
         return {method: template for method, template in templates.items() if template}
 
     def judges(self, run: Pipeline, terms: Terms) -> bool:
-        """Whether it asks the judge, as far as its definition says."""
+        """Whether it uses the judge, by its definition."""
         return self.asks is not None and bool(self._of_judge(self._compared(run, terms)))
 
     @property
@@ -205,7 +205,7 @@ class ScoreDef:
 
 
 def _draws(drawing: Drawing) -> dict[str, int]:
-    """Its part of a fingerprint; empty for the default."""
+    """The part of a fingerprint for how answers are drawn; empty for the default."""
     named = {"draws": (drawing.answers, DRAWING.answers), "gold draws": (drawing.gold, DRAWING.gold)}
     return {name: now for name, (now, default) in named.items() if now != default}
 
@@ -234,7 +234,7 @@ FEWEST: Final = 30
 
 
 def check_failures(outcomes: Sequence[Outcome], max_unscored: float) -> None:
-    """Check that the user's retriever, generator or judge failed at a few of the questions at most.
+    """Check that the user's retriever, generator or judge failed on few enough questions.
 
     Raises:
         CallableError: they failed at all of them, or at a larger share than may be unscored.
@@ -249,12 +249,12 @@ def check_failures(outcomes: Sequence[Outcome], max_unscored: float) -> None:
         share = (
             f"More than the allowed {100 * max_unscored:g}% of {counted(defined, 'example')} have no score."
         )
-        remedy = "Mend it, or allow a larger share with --rageval-max-unscored SHARE."
+        remedy = "Fix it, or allow a larger share with --rageval-max-unscored SHARE."
         raise error_of_all(failed, f"{share} {remedy}")
 
 
 def error_of_all(failed: Mapping[str, RagevalError], more: str = "") -> RagevalError:
-    """Several errors, by example, as one: each text once, with the examples that it ended; `more` is a last line.
+    """Combine errors of several examples: each text once, with its examples; `more` is the last line.
 
     Errors that differ only in the question count as one.
     """
@@ -321,7 +321,7 @@ async def score_in_turn(
     examples: Sequence[Example],
     score: Callable[[Example], Awaitable[tuple[float, Evidence] | Outcome]],
 ) -> list[Outcome]:
-    """`score_each`, so many at a time as memory allows; the run counts those that wait."""
+    """`score_each` for a limited number of examples at a time; the run counts those that wait."""
     with run.scoring(len(examples)) as begin:
 
         def begun(example: Example) -> Awaitable[tuple[float, Evidence] | Outcome]:
@@ -334,7 +334,7 @@ async def score_in_turn(
 def each_example(
     score: Callable[[Pipeline, Example, Terms], Awaitable[tuple[float, Evidence] | Outcome]],
 ) -> Evaluation:
-    """Make an evaluation of a function that scores one example."""
+    """Turn a function that scores one example into an evaluation of all examples."""
 
     @wraps(score)
     async def evaluate(run: Pipeline, examples: Sequence[Example], terms: Terms) -> list[Outcome]:
@@ -344,7 +344,7 @@ def each_example(
 
 
 def uniform_judge(run: Pipeline, scores: Iterable[Score], moved: Collection[str]) -> str:
-    """A warning about a judge that gave the same verdict throughout; empty where it did not.
+    """A warning about a judge that gave the same verdict on everything; empty otherwise.
 
     There is none where the rankings are all equally good, and as good as in the baseline: then the verdicts may be
     right. `moved` are the questions of which one of the scores differs from its baseline.

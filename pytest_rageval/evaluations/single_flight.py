@@ -1,4 +1,4 @@
-"""Work that several scores need is done once."""
+"""Computes once what several scores need at the same time."""
 
 import asyncio
 import marshal
@@ -18,10 +18,10 @@ T = TypeVar("T")
 
 
 class SingleFlight:
-    """Does each piece of work when the first asks for it; the others wait for the same result.
+    """Does each piece of work for its first caller; later callers wait for the same result.
 
-    For one event loop. An error is kept like a result, except one of the user's own code. Where the first is
-    cancelled, another does the work.
+    For one event loop. An error is kept like a result, except one of the user's own code. If the first caller is
+    cancelled, another one does the work.
 
     Args:
         identify: makes a key of what identifies work; it is kept with the result. By default without long texts.

@@ -64,8 +64,9 @@ class ScoreEntry(TypedDict):
 class BaselineEntry(TypedDict):
     """A test in the file.
 
-    `questions` has the digest of each question by example id. `shares_alpha` is False where no marker of the test has a
-    `max_drop` that is not strict. `served` has by model the names that servers gave it, where they are not its own.
+    `questions` has the digest of each question by example id. `shares_alpha` is False if no marker of the test has a
+    `max_drop` without `strict`. `served` has by model the names that servers reported for it, where they differ from
+    its own.
     """
 
     questions: dict[str, str]
@@ -142,14 +143,14 @@ class Baseline:
                 f"The baseline {path} has schema {schema}; this version reads up to {SCHEMA}. Update the package."
             )
         if schema != SCHEMA or isinstance(schema, bool):
-            raise InputError(f"The baseline {path} is no baseline of this package.\n{REMEDY}")
+            raise InputError(f"The baseline {path} is not a baseline of this package.\n{REMEDY}")
         anchors = document.get("anchors", {})
         try:
             _check(_object(document.get("tests"), "it has no object of tests"))
             _check_anchors(_object(anchors, "its anchors are no object"))
         except ValueError as error:
             raise InputError(
-                f"The baseline {path} is no baseline of this package: {error}.\n{REMEDY}"
+                f"The baseline {path} is not a baseline of this package: {error}.\n{REMEDY}"
             ) from None
         return cls(document["tests"], path, anchors)
 
@@ -192,7 +193,7 @@ class Baseline:
         return {nodeid for nodeid, test in self.tests.items() if test.get("shares_alpha", True)}
 
     def missing(self, nodeid: str, name: str, present: Collection[str]) -> str:
-        """Why a score is missing, with the remedy; empty where there is no file.
+        """Why a score is missing, with the remedy; empty if there is no file.
 
         No test in `present`, the node ids of the run, can be this one's old name.
         """
@@ -203,7 +204,7 @@ class Baseline:
             scores = self.tests[nodeid]["scores"]
             listed = f"it has {', '.join(scores)}" if scores else "it has none"
             return f"{self.path} has no {name} of {nodeid}; {listed}.{did_you_mean(name, scores)}\n{remedy}"
-        text = f"{self.path} has nothing of {nodeid}"
+        text = f"{self.path} has no entry for {nodeid}"
         candidates = _candidates(nodeid, self.tests.keys() - set(present))
         if not candidates:
             return f"{text}.\n{remedy}"
@@ -361,7 +362,9 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         twice = next(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
-        raise ValueError(f"{json.dumps(twice)} stands twice in one place, as where a merge kept both sides")
+        raise ValueError(
+            f"{json.dumps(twice)} occurs twice in one object, as after a merge that kept both sides"
+        )
     return found
 
 
@@ -380,7 +383,7 @@ def _check_anchors(anchors: Mapping[str, Any]) -> None:
 
 
 def _check(tests: Mapping[str, Any]) -> None:
-    """Raise ValueError, with the place, for what is not of the form that `baseline_entry` gives it."""
+    """Raise ValueError, with the place, for anything that `baseline_entry` would not write."""
     for nodeid, test in tests.items():
         questions, scores = (_part(test, part, nodeid) for part in ("questions", "scores"))
         if not all(isinstance(asked, str) for asked in questions.values()):
@@ -390,7 +393,7 @@ def _check(tests: Mapping[str, Any]) -> None:
             for key, value in _part(score, "fingerprint", where).items():
                 if isinstance(value, dict | list):
                     raise ValueError(  # noqa: TRY004 - the file is at fault
-                        f"{where} has in its fingerprint {key} = {value!r:.40}, which is no text or number"
+                        f"{where} has in its fingerprint {key} = {value!r:.40}, which is neither text nor number"
                     )
             _check_count(score, "repeats", where, 1)
             examples = _part(score, "examples", where)
@@ -402,7 +405,9 @@ def _check(tests: Mapping[str, Any]) -> None:
 def _check_count(value: dict[str, Any], part: str, where: str, least: int) -> None:
     number = value.get(part, least)
     if not isinstance(number, int) or isinstance(number, bool) or number < least:
-        raise ValueError(f"{where} has {part} = {number!r:.40}, which is no whole number of at least {least}")
+        raise ValueError(
+            f"{where} has {part} = {number!r:.40}, which is not a whole number of at least {least}"
+        )
 
 
 def _part(value: Any, part: str, where: str) -> Mapping[str, Any]:
@@ -417,20 +422,20 @@ def _object(value: Any, problem: str) -> Mapping[str, Any]:
 
 
 def _problem(kept: Any) -> str:
-    """What is wrong with an example's entry; empty where nothing is."""
+    """What is wrong with an example's entry; empty if it is valid."""
     if isinstance(kept, KeptExample):
         return ""
     if not isinstance(kept, dict):
-        return f"is {kept!r:.40}, which is no object"
+        return f"is {kept!r:.40}, which is not an object"
     score, ranking = kept.get("score"), kept.get("ranking", [])
     is_number = isinstance(score, int | float) and not isinstance(score, bool)
     if score is not None and not (is_number and abs(score) <= LARGEST):
         return f"has the score {score!r:.40}; that is a number, or null where there is none"
     if not isinstance(ranking, list) or not {str}.issuperset(map(type, ranking)):
-        return f"has the ranking {ranking!r:.40}, which is no list of texts"
+        return f"has the ranking {ranking!r:.40}, which is not a list of texts"
     for part in ("answer", "under"):
         if not isinstance(kept.get(part, ""), str):
-            return f"has as {part} {kept[part]!r:.40}, which is no text"
+            return f"has as {part} {kept[part]!r:.40}, which is not a text"
     return ""
 
 

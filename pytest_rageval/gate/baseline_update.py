@@ -1,4 +1,4 @@
-"""An update of the baseline: what is written, what stays, and which scores change."""
+"""An update of the baseline: which entries it writes, keeps and drops, and which scores change."""
 
 from collections.abc import Collection, Iterator, Mapping
 from math import fsum, inf, nan
@@ -20,9 +20,9 @@ __all__ = [
 
 
 class Moved(NamedTuple):
-    """A score with another baseline now, over the n questions that are the same and scored in both.
+    """A score whose baseline changed, over the n questions that are unchanged and scored in both.
 
-    `before` and `after` are means, NaN where there is no such question. `worse` and `better` are numbers of questions;
+    `before` and `after` are means, NaN if there is no such question. `worse` and `better` are numbers of questions;
     `lost` is how many that are the same had a score before and have none now.
     """
 
@@ -37,7 +37,7 @@ class Moved(NamedTuple):
 
     @property
     def lowered(self) -> bool:
-        """Whether the new baseline asks for less than the old one."""
+        """Whether the new baseline is lower than the old one."""
         return self.after < self.before or self.lost > 0
 
 
@@ -121,7 +121,7 @@ def anchors_after(
 
 
 def completed(entry: BaselineEntry, before: BaselineEntry) -> BaselineEntry:
-    """An entry of an unfinished test, with the old scores that it did not get to.
+    """An entry of an unfinished test, completed by the old scores that it did not compute.
 
     Of these, examples whose question changed are left out: an entry has one question per example.
     """
@@ -136,7 +136,7 @@ def completed(entry: BaselineEntry, before: BaselineEntry) -> BaselineEntry:
 def held_back(
     entry: BaselineEntry, before: BaselineEntry, failed: Collection[str]
 ) -> tuple[BaselineEntry, list[str]]:
-    """An entry in which no score in `failed` is lower than before, and the names of those kept back.
+    """An entry in which no score in `failed` is lower than before, and the names of the scores held back.
 
     They keep their old baseline, except for examples whose question changed. `failed` names scores that are out of a
     bound other than `max_drop`.

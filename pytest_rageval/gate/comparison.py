@@ -1,4 +1,4 @@
-"""A score and its baseline, question by question."""
+"""Pairs a score with its baseline, question by question."""
 
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -47,8 +47,8 @@ MARK_DIGITS: Final = 8  # hex digits that distinguish the few fingerprints of on
 class BaselineExample(TypedDict, total=False):
     """An example of a score in the baseline.
 
-    `score` is null where it had none; `ranking` names documents as reports do; `answer` is the beginning of the
-    generator's answer; `under` is the mark of the fingerprint under which it was scored.
+    `score` is null if it had none; `ranking` names documents as reports do; `answer` is the beginning of the
+    generator's answer; `under` is the digest of the fingerprint under which it was scored (`mark_of`).
     """
 
     score: Required[float | None]
@@ -127,7 +127,7 @@ class KeptExamples(Mapping[str, KeptExample]):
         columns = [each.columns for each in examples.values()]
         scores = [score for score, _, _ in columns]
         exact = {float, NoneType}.issuperset(map(type, scores))
-        # A whole number in the file is no float, and is written as it was read.
+        # An integer in the file is written as it was read, not as a float.
         self._scores = array("d", [nan if each is None else each for each in scores]) if exact else scores
         self._under = [under for _, under, _ in columns]
         if len(set(self._under)) == 1:
@@ -200,12 +200,12 @@ class BaselineScore:
 
     @property
     def kind(self) -> str:
-        """What it is a part of, as messages name it."""
+        """The kind of comparison, for messages: baseline or anchor."""
         return "baseline" if self.pin is None else "anchor"
 
     @property
     def options(self) -> str:
-        """The options that write it again."""
+        """The command-line options that write it again."""
         return UPDATE if self.pin is None else f"{UPDATE} --rageval-pin-baseline"
 
     @cached_property
@@ -242,19 +242,19 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The examples of the baseline, or of its anchor, and of now that can be compared.
+    """The examples that can be compared between this run and the baseline, or its anchor.
 
     Attributes:
         before: the baseline.
-        outcomes: of the examples that are the same and scored in both. An example at which the retriever fails now
-            counts with the lowest value that it may have.
-        drops: of these: the old score minus the score now; 0 where it is no more than rounding.
-        mean: of the baseline over these.
-        left_out: number of examples that are new, gone, or have another question now.
-        unscored: number of others that are the same, and have no score now or had none.
-        new: number of examples with a score now and none in the baseline, or another question there.
-        lost: examples that are the same, had a score and have none now; a part of `unscored`.
-        failed: those among `outcomes` at which the retriever fails now.
+        outcomes: of the compared examples: those that are unchanged and scored in both. An example on which the
+            retriever fails now counts with the lowest possible value.
+        drops: of these examples: the old score minus the new one; 0 if the difference is only rounding.
+        mean: the baseline's mean over these examples.
+        left_out: number of examples that are new, removed or edited.
+        unscored: number of unchanged examples without a score now or in the baseline.
+        new: number of examples with a score now that are not in the baseline, or have another question there.
+        lost: unchanged examples that had a score and have none now; a part of `unscored`.
+        failed: those among `outcomes` on which the retriever fails now.
     """
 
     before: BaselineScore
@@ -289,7 +289,7 @@ class Comparison:
 
     @property
     def changes(self) -> Iterator[Change]:
-        """The examples, unchanged ones included; made as they are read, since there may be 100,000."""
+        """The examples, including those with an equal score; created lazily, since there may be 100,000."""
         return map(self._change, self.outcomes, self.drops)
 
     @property
@@ -321,9 +321,9 @@ def compare(
     tolerance: float = ROUNDING,
     changed: AbstractSet[str] | None = None,
 ) -> Comparison:
-    """Compare a score, perhaps of a slice, with its baseline; differences up to the tolerance are none.
+    """Compare a score, perhaps of a slice, with its baseline; differences up to the tolerance count as 0.
 
-    `changed` are the `changed_questions` of the whole set, where they are known.
+    `changed` are the `changed_questions` of the whole set, if they are known.
 
     Raises:
         StaleBaselineError: more than the retriever changed, or no example is the same and scored in both.
@@ -350,7 +350,7 @@ def compare(
     outcomes, drops, lost, failed = [], [], [], []
     for outcome, then in zip(scored, thens, strict=True):
         now = outcome
-        # If they were left out, a retriever would get better by failing at the questions that it loses.
+        # If they were left out, a retriever would improve by failing on the questions that it loses.
         if outcome.unscored is not None and outcome.cause == "retriever":
             now = replace(outcome, value=lowest)
             failed.append(now)
@@ -408,7 +408,7 @@ def is_same(example: Example, before: BaselineScore) -> bool:
 
 
 def changed_questions(examples: Iterable[Example], before: BaselineScore) -> set[str]:
-    """The ids of the examples whose question is new or another one than in the baseline."""
+    """The ids of the examples whose question is new or edited since the baseline."""
     changed = set()
     for example in examples:
         then = before.questions.get(example.id)

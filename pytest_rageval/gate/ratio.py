@@ -1,4 +1,4 @@
-"""The time of a retriever as a multiple of that of a reference, which was timed beside it."""
+"""The ratio of a retriever's time to that of a reference retriever, measured in the same run."""
 
 from dataclasses import dataclass
 from typing import Final

@@ -1,4 +1,4 @@
-"""The rulings on the thresholds of a test: their slices, the baseline, the joint test of drops, and the verdicts."""
+"""Rules on all thresholds of a test: slices, comparison with the baseline, joint test of the drops, verdicts."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -36,15 +36,15 @@ State = Literal["asked", "unchanged", "not asked"]
 
 @dataclass(frozen=True, slots=True)
 class BaselineLookup:
-    """A score's baseline, or why there is none.
+    """The baseline of a score, or why there is none.
 
     Attributes:
         fingerprint: of everything besides the retriever that the score depends on now.
         before: the score in the baseline; None where it is missing.
         updating: whether this run writes the baseline, so that nothing is compared.
         required: whether a missing baseline is an error.
-        missing: why there is nothing to compare with, which is an error: the score is missing in the file, or generator
-            or judge changed. Empty where there is no file.
+        missing: why nothing can be compared, which is an error: the score is not in the file, or generator or judge
+            changed. Empty if there is no file.
         tolerance: differences of a question's scores up to this are rounding.
         anchor: the score in the anchor; None where it is missing, or not compared with.
         pinning: whether this run pins a new anchor.
@@ -62,16 +62,16 @@ class BaselineLookup:
 
 @dataclass(frozen=True, slots=True)
 class EarlyStopped:
-    """What was asked of the questions of a threshold, in random order, until its verdict was clear.
+    """The state of a threshold whose questions are evaluated in random order until its verdict is clear.
 
     Attributes:
-        states: by example id. An "unchanged" example has its passages and score of the baseline. Examples that cannot
-            be compared with the baseline have a state only where they were "not asked".
+        states: by example id. An "unchanged" example has the passages and the score of the baseline. Examples that
+            cannot be compared with the baseline have a state only if they were "not asked", that is, not evaluated.
         changed: number of examples that can be compared and are not known to be unchanged.
-        verdict: None where all of them were asked, so that the usual test decides.
-        drop: of the whole set, estimated from those that were asked; None where none was.
-        certain: whether a "pass" is certain whatever the others score.
-        level: of the test that a "fail" has passed, and of the usual test if all were asked.
+        verdict: None if all of them were evaluated, so that the usual test decides.
+        drop: of the whole set, estimated from the evaluated examples; None if there is none.
+        certain: whether a "pass" cannot change, even if all other examples get the lowest score.
+        level: the significance level of a "fail", and of the usual test if all examples were evaluated.
     """
 
     states: Mapping[str, State]
@@ -83,22 +83,22 @@ class EarlyStopped:
 
     @property
     def clear(self) -> bool:
-        """Whether the verdict was clear before all were asked."""
+        """Whether the verdict was clear before all were evaluated."""
         return self.verdict is not None
 
     @property
     def asked(self) -> int:
-        """Number of changed examples that were asked."""
+        """Number of changed examples that were evaluated."""
         return Counter(self.states.values())["asked"]
 
     @property
     def unchanged(self) -> int:
-        """Number of examples that have their score of the baseline."""
+        """Number of examples that keep their score of the baseline."""
         return Counter(self.states.values())["unchanged"]
 
     @property
     def not_asked(self) -> int:
-        """Number of examples whose score is not known, as they were not asked."""
+        """Number of examples that were not evaluated, so that their score is unknown."""
         return Counter(self.states.values())["not asked"]
 
     @property
@@ -107,7 +107,7 @@ class EarlyStopped:
         return self.not_asked - (self.changed - self.asked)
 
     def reason(self, threshold: Threshold) -> str:
-        """Why no more questions were asked."""
+        """Why the evaluation stopped."""
         max_drop = threshold.max_drop or 0.0
         if self.verdict == "fail" and self.drop is not None:
             larger = f"a drop of more than {max_drop:g}" if threshold.burden == "beyond" else "a drop"
@@ -170,9 +170,9 @@ class Case(NamedTuple):
 def rule(
     cases: Sequence[Case | RagevalError], *, tests: int = 1, apart: int = 0
 ) -> list[Ruling | RagevalError]:
-    """Rule on the thresholds of one test; their drops are tested together, those below the anchor apart.
+    """Rule on the thresholds of one test. Drops from the baseline, and from the anchor, are tested jointly.
 
-    A slice of which the baseline has no question has no baseline yet.
+    A slice without any question in the baseline has no baseline yet.
 
     Args:
         cases: with scores of one eval set; an error in place of a case is returned in its place.
@@ -272,7 +272,7 @@ def _slices(case: Case, changed: _ChangedQuestions) -> list[_Slice] | RagevalErr
 
 
 def _compared(each: _Slice, whole: Score, changed: _ChangedQuestions) -> _Slice:
-    """Compare a slice with the baseline and the anchor, where its threshold does; an update with the anchor alone.
+    """Compare a slice with the baseline and the anchor, as its threshold says; in an update only with the anchor.
 
     Or with the times of a reference. `whole` is the score of all examples.
     """
@@ -348,7 +348,7 @@ def _verdict(each: _Slice, score: Score) -> Verdict:
         return replace(bounded, warnings=(*bounded.warnings, *_below_anchor(score, each)))
     error = each.error or each.anchor_error
     if error is not None:
-        # A violated bound fails, whatever the baseline or the anchor.
+        # A violated `min` or `max` fails, even if the comparison passes.
         whole = each.error is None
         bounds = replace(threshold, max_total_drop=None) if whole else _without_baseline(threshold)
         bounded = verdict_on(score, bounds, each.comparison, each.drop)

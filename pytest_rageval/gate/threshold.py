@@ -30,8 +30,8 @@ class Threshold:
         spec: the score's name, such as "recall@5".
         min: lowest mean that passes.
         max: highest mean that passes.
-        max_drop: largest drop of the mean below the baseline's, over the same examples.
-        max_total_drop: largest drop of the mean below the anchor's, which updates of the baseline keep.
+        max_drop: largest allowed drop of the mean from the baseline's, over the same examples.
+        max_total_drop: largest allowed drop of the mean from the anchor's, which updates of the baseline do not change.
         max_lost: largest number of examples that score less than in the baseline, without a significance test.
         max_ratio: of a time, the largest multiple of the time of the reference retriever, which is timed beside it.
         where: tags that limit it to a slice, such as `{"topic": "billing"}`.
@@ -106,7 +106,7 @@ class Threshold:
 
     @property
     def may_stop_early(self) -> bool:
-        """Whether nothing but a drop of the whole set decides, so that it may be clear before all are asked."""
+        """Whether only a drop of the whole set decides, so that the verdict may be clear before all are evaluated."""
         others = (self.min, self.max, self.max_total_drop, self.max_lost, self.by, self.cluster)
         return self.shares_alpha and not self.where and all(each is None for each in others)
 
@@ -149,16 +149,16 @@ class Threshold:
         unknown = sorted(set(kwargs) - set(cls.words()))
         if unknown:
             raise InputError(
-                f"{caller} has no keyword {', '.join(map(repr, unknown))}. It knows: {', '.join(cls.words())}."
+                f"{caller} has no keyword {', '.join(map(repr, unknown))}. Allowed: {', '.join(cls.words())}."
             )
         if len(args) != 1 or not isinstance(args[0], str):
-            raise InputError(f"{caller} wants the name of one score, found {args!r}. Write {form}.")
+            raise InputError(f"{caller} needs the name of one score, found {args!r}. Write {form}.")
         spec = args[0]
         words = {word: value for word, value in kwargs.items() if value is not None}
         call = f"{caller}({spec!r})"
         if words.keys().isdisjoint(BOUNDS) and ("by" in words or not optional):
             raise InputError(
-                f"{call} bounds nothing: give {', '.join(BOUNDS[:-1])} or {BOUNDS[-1]}, as in {form}."
+                f"{call} has no bound: give {', '.join(BOUNDS[:-1])} or {BOUNDS[-1]}, as in {form}."
             )
         if problem := next(_problems(words), ""):
             raise InputError(f"{call}: {problem}")
@@ -167,9 +167,9 @@ class Threshold:
     def check_scale(
         self, scale: tuple[float, float] | None, *, is_cost: bool = False, is_time: bool = False
     ) -> None:
-        """Refuse bounds that no score on the scale (None: not declared) can violate, or none can keep.
+        """Refuse bounds that every score on the scale (None: not declared) satisfies, or none does.
 
-        Of a cost less is better, so that a drop is no loss. Only times are compared with those of a reference.
+        A lower cost is better, so a drop is no loss. Only times are compared with those of a reference.
 
         Raises:
             InputError: `min` or `max` is not on the scale, or an allowed drop exceeds half of its width, as a

@@ -50,7 +50,7 @@ class Verdict:
         status: `inconclusive` passes.
         reason: why, in a sentence.
         warnings: shown also where the test passes.
-        brief: of a failure, the broken bounds, such as "0.593 < 0.85; drop 0.346 > 0.02".
+        brief: of a failure, the violated bounds, such as "0.593 < 0.85; drop 0.346 > 0.02".
     """
 
     status: Status
@@ -69,8 +69,8 @@ def verdict_on(  # noqa: PLR0913, PLR0917 - all that a bound can be compared wit
 ) -> Verdict:
     """Compare the mean with the bounds, in full precision; a mean on a bound passes.
 
-    Examples at which the retriever failed count for `min` and `max` with the worst possible score: else
-    failing at the questions that it loses would help a retriever. Warnings name bounds that examples
+    Examples on which the retriever failed count for `min` and `max` with the worst possible score: otherwise failing
+        on the questions that it loses would help a retriever. Warnings name bounds that examples
     without a score could violate, bounds within the spread of repeated runs, and drops that `max_drop`
     could not see among examples that cannot be compared.
 
@@ -119,7 +119,7 @@ def _verdict(  # noqa: PLR0913, PLR0917 - as verdict_on
             shown = _digits(score, bound)
             violated[word] = f"{shown} is {how} {bound:g}", f"{shown} {sign} {bound:g}"
     for word, text in _beyond(score, threshold, "retriever"):
-        violated.setdefault(word, (text, f"{word} is broken where the retriever failed"))
+        violated.setdefault(word, (text, f"{word} is violated where the retriever failed"))
     if ratio is not None and threshold.max_ratio is not None:
         compared = _on_ratio(score, threshold, threshold.max_ratio, ratio)
     else:
@@ -145,11 +145,11 @@ def _is_beyond(mean: float, word: str, bound: float) -> bool:
 
 
 def uncounted(score: Score) -> Iterator[str]:
-    """A warning for a score without bounds: the examples at which the retriever failed are not in its mean."""
+    """A warning for a score without bounds: its mean excludes the examples on which the retriever failed."""
     lost = score.lacking("retriever")
     if lost:
         mean = score.counting(score.reach[0], "retriever")
-        yield f"{_excluded(score, lost)}; were each of them {score.reach[0]:g}, it would be {mean:.3f}"
+        yield f"{_excluded(score, lost)}; with {score.reach[0]:g} for each of them it would be {mean:.3f}"
 
 
 def _beyond(score: Score, threshold: Threshold, *causes: Cause) -> Iterator[tuple[str, str]]:
@@ -161,7 +161,7 @@ def _beyond(score: Score, threshold: Threshold, *causes: Cause) -> Iterator[tupl
         worst = score.reach[word == "max"]
         mean = score.counting(worst, *causes)
         if _is_beyond(mean, word, bound):
-            text = f"{_excluded(score, lacking)}; were each of them {worst:g}, it would be {_digits(mean, bound)}"
+            text = f"{_excluded(score, lacking)}; with {worst:g} for each of them it would be {_digits(mean, bound)}"
             yield word, f"{score:.3f} is {text}, {how} {bound:g}"
 
 
@@ -224,7 +224,7 @@ def _on_ratio(score: Score, threshold: Threshold, allowed: float, test: "RatioTe
     why = (
         "the 95% interval is not wholly above"
         if test.interval is not None
-        else f"{counted(test.n, 'example')} cannot show it, {test.least} are the least"
+        else f"{counted(test.n, 'example')} are too few to show it, at least {test.least} are needed"
     )
     text += f": not significantly more, as {why}"
     if threshold.inconclusive == "fail":
@@ -350,7 +350,7 @@ def unseen_drop(
         text += f"; {len(lost)} had a score in the {kind} and have none now: {_ids(lost)}"
     if new:
         text += (
-            f"; {new} have no score in the {kind}, as they are now: write it anew on the commit to compare "
+            f"; {new} have no score in the {kind}, in their present form: write it again on the commit to compare "
             f"with, {comparison.before.options}"
         )
     yield text
@@ -364,8 +364,8 @@ def _doubts(drop: DropTest, status: Status) -> Iterator[str]:
         p_value = 0.5 ** (units + 1)
         since = "" if drop.comparison.before.pin is None else " since the anchor"
         yield (
-            f"{units} {what} can show no drop, should all of them get worse{since} "
-            f"(p = {p_value:.2g} > {drop.alpha:.2g}); {drop.least} are the least"
+            f"{units} {what} cannot show a drop, even if all of them get worse{since} "
+            f"(p = {p_value:.2g} > {drop.alpha:.2g}); at least {drop.least} are needed"
         )
     elif drop.clusters is not None and drop.clusters < FEW_CLUSTERS:
         have = counted(drop.clusters, "cluster")
@@ -410,12 +410,9 @@ def _over(comparison: Comparison) -> str:
             f"{len(failed)} have no score, since the retriever failed, and count as {lowest:g}: {_reasons(failed)}"
         )
     if comparison.left_out:
-        be = "is" if comparison.left_out == 1 else "are"
-        parts.append(f"{comparison.left_out} {be} not the same in the {comparison.before.kind}")
+        parts.append(f"{comparison.left_out} new, edited or removed since the {comparison.before.kind}")
     if comparison.unscored:
-        parts.append(
-            f"{comparison.unscored} {'has' if comparison.unscored == 1 else 'have'} no score now or then"
-        )
+        parts.append(f"{comparison.unscored} unscored now or before")
     n = comparison.n
     return f" over {counted(n, 'example')} ({', '.join(parts)})" if parts else ""
 
@@ -433,7 +430,7 @@ def _power(score: Score, drop: DropTest) -> str:
             f"{n} {'example is' if n == 1 else 'examples are'} too few to show any drop at 80% power"
         )
     if drop.needed is not None and drop.needed > n:
-        parts.append(f"about {drop.needed:,} would settle this one")
+        parts.append(f"about {drop.needed:,} are needed")
     return "".join(f"; {part}" for part in parts)
 
 

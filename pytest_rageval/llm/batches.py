@@ -251,7 +251,7 @@ class Batches:
                 self._forget(batch)
 
     async def _resolve(self, server: RemoteServer) -> None:
-        """Find out what became of the batches that were being made when a process ended."""
+        """Find at the server the batches that a process was creating when it ended."""
         for batch in [each for each in self.all if each.status == NEW and _is_at(each, server)]:
             found = await self._find(server, batch.name)
             if found is None:

@@ -4,8 +4,8 @@ Replies are looked up in the store and then in the cassette. A reply that is in 
 process that has its claim; the others wait until the reply is stored or the claim has expired. A claim lasts for
 seconds and is renewed by a thread, so a process that dies holds up the others only that long.
 
-The store works in a thread of its own. It may have to wait, for another process's transaction or for a server, and
-meanwhile the requests in flight go on. A reply that takes no waiting is read at once (`Cache.at_hand`): thousands of
+The store runs in its own thread. It may have to wait for another process's transaction or for a server; meanwhile the
+requests in flight continue. A reply that takes no waiting is read at once (`Cache.at_hand`): thousands of
 coroutines that wait for one each take memory, and turns of the event loop.
 """
 
@@ -87,7 +87,7 @@ class Cache:
         return self._store
 
     async def open(self) -> None:
-        """Open the store, if it is not: nothing is paid that could not be kept."""
+        """Open the store before anything is paid for, since a reply that cannot be stored would be lost."""
         if self._store is None:
             await self._off_loop(lambda: self.store)
 
@@ -114,7 +114,7 @@ class Cache:
             self._using.release()
 
     async def look_up(self, keys: Sequence[str]) -> dict[str, Reply]:
-        """Return the replies kept under these keys."""
+        """Return the stored replies to these keys."""
         return await self._off_loop(lambda: self._find(keys))
 
     def find(self, keys: Sequence[str]) -> dict[str, Reply]:
@@ -142,7 +142,7 @@ class Cache:
         return entries[0] if len(replies) == 1 else None
 
     async def claim(self, key: str) -> Reply | bool:
-        """Return the reply if it is kept by now; else whether this process may request it.
+        """Return the reply if it is stored by now; otherwise whether this process may request it.
 
         After True the caller must call `keep` or `release`; a caller cancelled in here has no duty.
         """
@@ -199,13 +199,13 @@ class Cache:
         return entry is not None and entry.reply != reply
 
     def summaries(self) -> Iterator[RequestSummary]:
-        """Yield the summary of every request whose reply is kept; for code outside of the event loop, too."""
+        """Yield the summary of every request with a stored reply; also for code outside of the event loop."""
         yield from (entry.summary for entry in self._recorded.values())
         with contextlib.suppress(StoreError):
             yield from self._submit(self._summaries).result()
 
     async def drain(self) -> None:
-        """Wait until all replies are kept, also those whose callers were cancelled."""
+        """Wait until all replies are stored, also those whose callers were cancelled."""
         await self._entries.drain()
 
     def close(self) -> None:
@@ -317,7 +317,7 @@ class _Which(TypedDict):
 
 
 class _Batch(Generic[K, V]):
-    """Collects items, and has `do` map them all to their results in one call, off the event loop.
+    """Collects items and maps them to results in one call of `do`, off the event loop.
 
     The next call begins when the last has ended; what comes meanwhile is collected.
     """

@@ -52,8 +52,8 @@ class Functions:
                 object changes, which is not part of the key.
 
         Raises:
-            InputError: it cannot be called; the version is no text, or empty; the function has no name, which the key
-                needs; or another function has the same name and version.
+            InputError: it is not callable; the version is not a text, or empty; the function has no name, which the
+                key needs; or another function has the same name and version.
             CallableError: on a call, when arguments or result are not JSON values.
         """
         if not callable(function):

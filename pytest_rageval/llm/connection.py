@@ -96,7 +96,7 @@ class Connection:
         return client
 
     async def post(self, path: str, arguments: Mapping[str, Any]) -> httpx2.Response:
-        """Post arguments as JSON once, with those in `extra_body`; return the answer, whatever its status."""
+        """Post arguments as JSON once, with those in `extra_body`; return the response with any status."""
         body = {**arguments, **(arguments.get("extra_body") or {})}
         body.pop("extra_body", None)
         url = self._address.copy_with(raw_path=self._address.raw_path.rstrip(b"/") + path.encode())

@@ -36,7 +36,7 @@ SPENDING_KEPT_S: Final = 7 * 86400.0
 
 
 class _RefusedError(ValueError):
-    """A value is no text."""
+    """A value is not a text."""
 
 
 def _text_disk(base: Any) -> Any:

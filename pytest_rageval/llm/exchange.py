@@ -1,4 +1,4 @@
-"""Exchanges: requests of other clients that are sent as they are, and whose replies are kept whole.
+"""`Exchange`: a request of the user's application, sent unchanged, whose complete response is stored.
 
 A chat completion of this package keeps the text of its reply. A client behind the gateway reads more: several
 choices, tool calls, log probabilities, embeddings. So the text of an exchange's `Reply` is the server's whole

@@ -1,7 +1,7 @@
-"""A store of many machines with the cache folder beside it, where replies are kept while the store is away.
+"""A shared store with a local cache folder, which keeps replies while the shared store is unavailable.
 
-A reply in the folder that the store lacks is brought there when it is looked up: a run that ended while the store was
-away has left it. Limits of calls and cost are of all machines, and nothing more is paid while their count is away.
+A reply that only the folder has, from a run during an outage, is copied to the store when it is looked up. Limits of
+calls and cost apply to all machines, so with a limit nothing is paid while the shared count is unavailable.
 """
 
 import time

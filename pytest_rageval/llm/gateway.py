@@ -1,6 +1,7 @@
-"""The gateway to models: finds the replies that are kept and requests each missing one once.
+"""`Gateway`: returns cached replies to requests, and obtains each missing one once.
 
-A missing reply comes from a source: a server in a live run, an error in replay, a placeholder in a plan.
+A source handles a missing reply: a live run sends the request, a replay raises an error, a plan returns a
+    placeholder.
 """
 
 import asyncio
@@ -52,7 +53,7 @@ EXPLAINED: Final = 50  # missing replies that are explained; further ones mostly
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """How models are reached."""
+    """The settings of the gateway: cache, cassette, mode, limits."""
 
     cache_dir: Path  # of the reply cache, where `store` names no other
     cassette: Path | None = None  # a file of recorded replies, read for what the cache lacks
@@ -75,10 +76,10 @@ class Access:
 class Gateway:
     """Sends requests to models; used from one event loop.
 
-    Requests with the same key are one request. Requests of one turn of the event loop share one look-up.
-    With `Access.record`, `used` has the entries of all replies that were used, by key. `served` has by model and base
-    URL the names that the server gave it in its replies. `serves_application` is whether the application under test has
-    asked anything.
+    Requests with the same key are sent once. Requests of one turn of the event loop share one look-up. With
+    `Access.record`, `used` has the entries of all used replies, by key. `served` has, by model and base URL, the
+    names that the server reported for it. `serves_application` is whether the application under test has sent a
+    request.
     """
 
     def __init__(self, access: Access, runs: Callable[[], int] = lambda: 0) -> None:
@@ -167,7 +168,7 @@ class Gateway:
     async def pass_on(
         self, server: Server, exchange: Exchange, method: str, content: bytes, headers: Mapping[str, str]
     ) -> Answer:
-        """Send a request that cannot be kept, and return the server's answer, whatever its status.
+        """Send a request whose reply is not cached, and return the server's response with any status.
 
         Raises:
             MissingReplyError: this run sends nothing.
@@ -206,7 +207,7 @@ class Gateway:
         task.add_done_callback(self._tasks.discard)
 
     async def _look_up(self) -> None:
-        """Resolve all arrived requests whose replies are kept, and start a task for each other one."""
+        """Resolve all waiting requests whose replies are cached, and start a task for each other one."""
         arrived, self._arrived = self._arrived, []
         self.usage.requests += len(arrived)
         try:
@@ -250,7 +251,7 @@ class Gateway:
     def _resolve(
         self, request: Request, outcome: Reply | BaseException, recorded: Entry | None = None
     ) -> None:
-        """Give the outcome to all callers; `recorded` is the entry at another address that it comes from."""
+        """Pass the outcome to all callers; `recorded` is the entry if it was recorded at another address."""
         for future in self._callers.pop(request.key):
             if future.done():
                 continue
@@ -272,7 +273,7 @@ class Gateway:
         self.used[recorded.key] = recorded
 
     def _remark(self, request: Request, key: str, reply: Reply, recorded: Entry | None = None) -> None:
-        """Count what readers of the scores should know about a reply."""
+        """Count remarks about a reply for the report, such as one that was cut."""
         if reply.cut:
             self.usage.cut += 1
         if request.own and reply.reasoned:
@@ -298,7 +299,7 @@ class MakeBudget(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Route:
-    """The way to a server: its sender, the semaphore of its claims, and its name and budget."""
+    """The objects for one server: its sender, the semaphore of its claims, its name and budget."""
 
     sender: Sender
     claim_slots: asyncio.Semaphore
@@ -307,7 +308,7 @@ class _Route:
 
 
 class LiveSource:
-    """Requests missing replies from servers, and keeps and counts them."""
+    """Requests missing replies from servers, stores them and counts their cost."""
 
     def __init__(self, cache: Cache, make_budget: MakeBudget, usage: Usage, access: Access) -> None:
         self.cache = cache
@@ -322,7 +323,7 @@ class LiveSource:
         """Return the reply from the server, or from another process that has requested it."""
         route = self._route(server)
         while True:
-            # Claim only what is in flight and as many to follow; the rest is for other processes.
+            # Claim only the requests in flight and as many more; the rest is for other processes.
             async with route.claim_slots:
                 claimed = await self.cache.claim(request.key)
                 if claimed is True:
@@ -421,7 +422,7 @@ class LiveSource:
                 self.usage.remarks[f"{request.model} answered outside the flex tier, at the usual price"] += 1
 
     def _route(self, server: Server) -> _Route:
-        """Return the way to a server; two with the same settings share it."""
+        """Return the route to a server; servers with the same settings share it."""
         if server not in self._routes:
             pace = server.pace or self._access.pace
             most = min(pace.concurrency, server.in_flight or pace.concurrency)
@@ -434,7 +435,7 @@ class LiveSource:
 
 
 class Submission(NamedTuple):
-    """What was submitted: the new batches, those that have the missing replies, and how many are missing."""
+    """The result of a submission: new batches, open batches with missing replies, and the number missing."""
 
     made: list[Batch]
     waited_for: list[Batch]
@@ -442,10 +443,10 @@ class Submission(NamedTuple):
 
 
 class BatchSource(LiveSource):
-    """Has missing replies come in batches.
+    """Collects missing requests for batches.
 
-    While requests are collected each one raises ReplyPending. Live are asked: requests of the application and of the
-    run alone, servers without a URL, and requests that failed in a batch, unless these are to be unscored.
+    While requests are collected, each one raises ReplyPending. Sent live are requests of the application and of this
+    run only, to servers without a URL, and those that failed in a batch, unless these are to be unscored.
     """
 
     def __init__(self, cache: Cache, make_budget: MakeBudget, usage: Usage, access: Access) -> None:
@@ -454,7 +455,7 @@ class BatchSource(LiveSource):
         self._missing: dict[str, tuple[RemoteServer, Request]] = {}
 
     async def obtain(self, server: Server, request: Request) -> Reply:
-        """Return the reply of a request that is asked live.
+        """Return the reply to a request that is sent live.
 
         Raises:
             ReplyPending: it will come in a batch.
@@ -497,7 +498,7 @@ class BatchSource(LiveSource):
 
 
 class _LeaseLost(Exception):  # noqa: N818 - control flow, not an error
-    """Another process requests what this one has claimed."""
+    """Another process has taken over a claim of this one."""
 
 
 @dataclass
@@ -535,9 +536,9 @@ class ReplaySource:
 
 @dataclass
 class PlanSource:
-    """Counts into a `Usage` as if every request were sent; `live`, tokens and cost are what they would be.
+    """Counts every missing request in a `Usage`, with estimated tokens and cost; sends none.
 
-    The placeholder of a reply lets the evaluation go on, so that requests that depend on replies are counted too.
+    With the placeholder of a reply the evaluation continues, so that requests that depend on replies are counted too.
     """
 
     prices: Prices

@@ -1,4 +1,4 @@
-"""An entry as one text, for stores of keys and texts: a checksum, and a line of a cassette with two more fields.
+"""The text form of an entry, for key-value stores: a checksum, and a line of a cassette with two more fields.
 
 Nothing is unpickled. The fields are `run`, the run that requested the reply, and `written`, when it was stored.
 """

@@ -1,4 +1,4 @@
-"""Claims in the file of replies. Another owner is dead when its claims have not changed for `LEASE_S`.
+"""Claims in the SQLite store. Another owner counts as dead if its claims have not changed for `LEASE_S`.
 
 No time of another process is compared with a clock: each process watches whether the others renew.
 """

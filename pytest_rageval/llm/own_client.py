@@ -1,4 +1,4 @@
-"""The user's own client, from the fixture `rageval_client`: a function that is asked in place of a server.
+"""The user's own client, from the fixture `rageval_client`: a function that is called instead of a server.
 
 It is called as `(model, messages, **parameters)` and returns a chat completion, as `litellm.acompletion` or the method
 `create` of an `openai` client does.

@@ -1,7 +1,7 @@
-"""The port of a store: where all processes of a run keep replies, claims and what they have spent.
+"""`ReplyStore`, the interface of a store: it keeps the replies, claims and spending of all processes of a run.
 
 `sqlite_store` (the default), `redis_store` and `diskcache_store` implement it; other plugins add theirs with
-`registry.add_store`. The tests in `tests/conformance` hold for each of them.
+`registry.add_store`. Each of them must pass the tests in `tests/conformance`.
 """
 
 import threading
@@ -29,7 +29,7 @@ __all__ = [
     "start_renewing",
 ]
 
-LEASE_S: Final = 5.0  # how long the claims of a process that died hold up the others
+LEASE_S: Final = 5.0  # how long the claims of a process that died block the others
 RENEWAL_S: Final = 1.0
 
 
@@ -39,7 +39,7 @@ class StoreAwayError(StoreError):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Entry:
-    """A kept reply, the key and the summary of its request, and when it was stored, in seconds since 1970."""
+    """A stored reply, the key and the summary of its request, and when it was stored, in seconds since 1970."""
 
     key: str
     reply: Reply
@@ -60,7 +60,7 @@ class Damaged:
 
 
 class Spending(NamedTuple):
-    """Calls and their cost in USD, and what is reserved for calls that have not ended."""
+    """Calls and their cost in USD, and the amounts reserved for calls in flight."""
 
     calls: int = 0
     cost: float = 0.0
@@ -102,10 +102,10 @@ class ReplyStore(Protocol):
     def claim(
         self, keys: Sequence[str], *, run: str = "", only_run: bool = False
     ) -> "dict[str, Reply | bool]":
-        """Return for each key its reply if it is kept; else whether this process has the claim to request it.
+        """Return for each key its reply if it is stored; otherwise whether this process gets the claim to request it.
 
-        A claim is had by one process at a time. It ends with `keep`, `release` and `close`, or `LEASE_S` after the
-        last renewal.
+        One process at a time has a claim. It ends with `keep`, `release` or `close`, or `LEASE_S` after the last
+        renewal.
         """
         ...
 
@@ -139,7 +139,7 @@ class ReplyStore(Protocol):
     def spend(
         self, account: str, change: Spending, *, max_calls: float = inf, max_cost: float = inf
     ) -> Spending | None:
-        """Add a change to an account and return None; where that exceeds a limit, return what is on the account.
+        """Add a change to an account and return None; if that would exceed a limit, return the account unchanged.
 
         The limits are of calls and cost, open ones included. An account is kept for a week.
         """

@@ -1,7 +1,7 @@
 """A store in Redis or Valkey, for machines that work on one suite.
 
-Replies have no end. Claims are keys that the server itself forgets, so no clock but the server's counts. What must
-be one step is a script on the server.
+Replies do not expire. Claims are keys with an expiry, so only the server's clock counts. Atomic operations are
+scripts on the server.
 """
 
 import threading

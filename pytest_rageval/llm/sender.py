@@ -1,4 +1,4 @@
-"""Sends requests to one server: with retries, within its rate limits, without parameters that it refuses."""
+"""Sends requests to one server, with retries and rate limits; omits parameters that it refuses."""
 
 import asyncio
 import contextlib
@@ -36,9 +36,9 @@ FREE: Final[MakePurchase] = lambda: contextlib.nullcontext(Purchase())  # noqa: 
 class Sender:
     """Sends all requests of this process to one server.
 
-    A request that the server refuses for load (429, 503) is repeated for `patience_s`, beside the `retries` after
-    other failures. After so long without any success the server itself is given up. With `flex` the package's own
-    requests ask for that tier; a model that has none is asked without it.
+    A request that the server refuses for load (429, 503) is repeated for up to `patience_s`, in addition to the
+    `retries` after other failures. After that time without any success the server itself is given up. With `flex` the
+    package's own requests use that tier, except for a model that has none.
     """
 
     client: Client
@@ -75,7 +75,7 @@ class Sender:
 
     @property
     def wait(self) -> Wait | None:
-        """What requests wait for: a server that refuses, is silent, or asks for a pause; None otherwise."""
+        """Why requests wait: the server refuses, is silent, or asked for a pause; None otherwise."""
         patience = self._patience
         if not patience.requests or self._given_up is not None:
             return None
@@ -104,7 +104,7 @@ class Sender:
                 flex = self.flex and request.own and request.model not in self._without_flex
                 try:
                     async with purchase() as bought:
-                        # Beside the request, whose key it is no part of: the tier changes the price, not the reply.
+                        # Beside the request, whose key it is not part of: the tier changes the price, not the reply.
                         sent = {**FLEX, **parameters} if flex else parameters
                         reply = await self._attempt(request, sent, slot, bought)
                         reply = replace(reply, without=without) if without else reply

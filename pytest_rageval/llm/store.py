@@ -360,7 +360,7 @@ class Database:
         if self._replies_only:
             foreign = [each for each in foreign if each.endswith(" 'replies'")]
         if foreign:
-            why = f"its file {FILE} holds what pytest-rageval did not make: {', '.join(foreign)}"
+            why = f"its file {FILE} contains tables that pytest-rageval did not create: {', '.join(foreign)}"
             raise self.unusable(why, kind=ForeignSchemaError)
 
 

@@ -1,4 +1,4 @@
-"""Which gold passages a ranking holds, and at which ranks, however the corpus was chunked."""
+"""Finds the gold passages in a ranking, and their ranks, independently of how the corpus was chunked."""
 
 from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property, lru_cache
@@ -27,7 +27,7 @@ Part = tuple[float, float]
 
 
 class Overlap(NamedTuple):
-    """The parts of a gold passage that a document holds, as shares in [0, 1], in order and disjoint; the evidence."""
+    """The parts of a gold passage that a document covers, as disjoint intervals in [0, 1]; the kind of evidence."""
 
     parts: tuple[Part, ...]
     by: Evidence
@@ -54,8 +54,8 @@ class Found(NamedTuple):
 class GoldMatch:
     """A ranking of n documents compared with the gold passages of its query; those of grade 0 are ignored.
 
-    A gold passage is found at the rank where the documents so far hold at least `share`, in (0, 1], of it, by
-    `overlap`: one document that holds it or most of it, or several that hold parts. It is credited once, at that rank.
+    A gold passage is found at the rank where the documents up to there cover at least `share`, in (0, 1], of it, by
+    `overlap`: one document that covers it, or several that cover parts. It is credited once, at that rank.
 
     A document with which several passages are found counts as that many documents, and later ones move down: a long
     chunk scores as the short ones that it contains. Recall@k is then the share of the gold passages that the first k
@@ -108,7 +108,7 @@ class GoldMatch:
 
     @cached_property
     def counts(self) -> dict[str, int]:
-        """The numbers of passages found by overlap of spans or texts, or by the end of a path.
+        """The number of passages found by overlapping spans, by overlapping texts, or by the end of a path.
 
         Passages of ambiguous source were not found, but would have been in one of the files.
         """
@@ -234,7 +234,7 @@ def ideal_labels(gold: Sequence[Gold]) -> list[int]:
 
 
 def found_by_id(ranking: Ranking, gold: Sequence[Gold]) -> tuple[tuple[int, int], ...] | None:
-    """The positions that hold a gold passage, with its grade above 0, where ids alone decide, the usual case."""
+    """The positions of gold passages with their grades above 0; None if ids alone do not decide."""
     ids = ranking.ids
     grades = {passage.id: passage.grade for passage in gold if passage.source is None}
     if None in ids or None in grades or len(grades) < len(gold):
@@ -243,7 +243,7 @@ def found_by_id(ranking: Ranking, gold: Sequence[Gold]) -> tuple[tuple[int, int]
 
 
 def _labels_by_id(ranking: Ranking, gold: Sequence[Gold]) -> list[int] | None:
-    """The labels, likewise; otherwise None."""
+    """As `labels`, if ids alone decide; otherwise None."""
     found = found_by_id(ranking, gold)
     if found is None:
         return None

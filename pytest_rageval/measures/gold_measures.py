@@ -17,7 +17,7 @@ BLOCK: Final = 128
 
 
 class Row(NamedTuple):
-    """What a ranking holds of the gold passages of its query.
+    """The gold passages found in a ranking.
 
     Attributes:
         found: the positions from 0, rising, that hold one, each with its grade above 0.
@@ -31,7 +31,7 @@ class Row(NamedTuple):
 
     @property
     def top(self) -> tuple[tuple[int, int], ...]:
-        """Those within the cut-off."""
+        """The found positions within the cut-off."""
         return tuple(each for each in self.found if each[0] < self.cutoff)
 
 

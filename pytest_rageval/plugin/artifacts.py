@@ -1,4 +1,4 @@
-"""The files of a run: the cassette and the baseline that it writes, and tests that are missing from a full run."""
+"""Writes the cassette and the baseline at the end of a run; lists tests that are missing from a full run."""
 
 import json
 import os
@@ -34,7 +34,7 @@ SELECTING: Final = ("lf", "stepwise", "ignore", "ignore_glob", "setuponly", "set
 class _SelectionPlugin:
     """Counts the tests that were collected and left out.
 
-    `pytest_deselected` does not tell: plugins that split tests over machines remove them without it.
+    `pytest_deselected` is not enough: plugins that split tests over machines remove them without it.
     """
 
     def __init__(self, config: pytest.Config) -> None:
@@ -80,7 +80,7 @@ class WorkerPlugin(_SelectionPlugin):
 
 
 class CompletenessPlugin(_SelectionPlugin):
-    """In the process that writes files, the only one or xdist's controller: what this run left out.
+    """Lists what this run left out; runs in the process that writes files (the only one, or xdist's controller).
 
     After a full run it names the tests and scores of the baseline that were not compared.
     """
@@ -185,7 +185,7 @@ class CompletenessPlugin(_SelectionPlugin):
 
 
 class _FilePlugin:
-    """In the process that writes files: what happens to one of them at the end."""
+    """Writes one file at the end of a run, in the process that writes files."""
 
     def __init__(self, config: pytest.Config, settings: Settings, completeness: CompletenessPlugin) -> None:
         self._config = config

@@ -1,4 +1,4 @@
-"""Runs in batches: `--rageval-batch` in one command, and the steps of which it consists."""
+"""Runs in batches: `--rageval-batch` as one command, and its single steps."""
 
 import time
 from collections.abc import Callable, Generator, Sequence
@@ -116,7 +116,7 @@ class BatchPlugin:
 
 
 class _StepPlugin:
-    """A run of pytest that is one step, and leaves a report."""
+    """A run of pytest for one step, which leaves a report for the parent process."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
@@ -163,7 +163,7 @@ class BatchLookPlugin(_StepPlugin):
 
 
 class BatchCollectPlugin(_StepPlugin):
-    """The step "submit": tests run as far as there are replies, and what they miss is submitted."""
+    """The step "submit": runs the tests as far as there are replies, and submits the missing requests."""
 
     NAME: ClassVar[str] = "rageval-batch-submit"
 

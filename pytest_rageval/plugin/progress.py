@@ -44,7 +44,7 @@ LONG_S: Final = 120.0
 
 
 class Work(NamedTuple):
-    """What was asked for and what of it has come; the last three are those of the run so far."""
+    """The expected and completed amounts of work; the last three fields are totals of the run so far."""
 
     rankings: int = 0
     ranked: int = 0
@@ -90,7 +90,7 @@ class Work(NamedTuple):
 class Progress:
     """The progress of one process, or of all workers together.
 
-    With -q there is none; a server that does not answer is named all the same.
+    With -q nothing is shown, except a server that does not answer.
 
     Args:
         config: of the run.
@@ -138,7 +138,7 @@ class Progress:
         self._write(lambda: self._reporter.rewrite(text, erase=True))
 
     def clear(self) -> None:
-        """Remove the line; lines of a log stay, and go on with the next test."""
+        """Remove the line from a terminal; lines of a log stay."""
         if not self._in_place:
             return
         if self._updated is not None:
@@ -161,7 +161,7 @@ class Progress:
 
 
 class EvaluationProgress:
-    """Measures the work of this process, and shows it or, in a worker, sends it.
+    """Measures the work of this process, and shows it; in a worker of pytest-xdist, sends it.
 
     Args:
         config: of the run.

@@ -1,4 +1,4 @@
-"""The object that tests receive as `rageval`, and a pytest item as the session reads it."""
+"""`Rageval`, the object that tests receive as `rageval`; and the pytest item in the form that the session needs."""
 
 import inspect
 from collections.abc import Callable, Sequence
@@ -122,7 +122,7 @@ class Rageval:
                 run only.
 
         Raises:
-            InputError: the version is no text, or empty.
+            InputError: the version is not a text, or empty.
             CallableError: when called, with arguments or a result that cannot be kept.
         """
         return self._shown(lambda: self._session.llm.cached(function, version=version))

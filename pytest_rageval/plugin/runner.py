@@ -1,6 +1,6 @@
-"""Marked tests: their scores are computed at setup and compared with the thresholds at call.
+"""The hooks of marked tests: scores are computed in setup and compared with the thresholds at call.
 
-So a score out of its bounds is a failure, and a score that cannot be computed is an error.
+So for pytest a violated threshold is a failure, and a score that cannot be computed is an error.
 """
 
 import uuid
@@ -73,7 +73,7 @@ LIMITS: Final = {0: 10, 1: 25}
 
 
 class GatePlugin:
-    """The hooks of a process that runs tests, and what its tests share."""
+    """The hooks of a process that runs tests, with the session that its tests share."""
 
     NAME: ClassVar[str] = "rageval-gate"
 

@@ -41,7 +41,7 @@ UNFINISHED: Final = frozenset({pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTE
 
 
 class SummaryPlugin:
-    """In the process that reports, the only one or xdist's controller."""
+    """The hooks of the process that reports: the only one, or xdist's controller."""
 
     NAME: ClassVar[str] = "rageval-outcome"
 

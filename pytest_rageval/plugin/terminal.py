@@ -1,4 +1,4 @@
-"""What the plugin prints, made safe for terminals and CI logs; failures and tracebacks without our frames."""
+"""Escapes everything that the plugin prints; formats failures and tracebacks without this package's frames."""
 
 import os
 import shlex

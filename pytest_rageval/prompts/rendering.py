@@ -244,7 +244,7 @@ OTHER: Final = Prompts(REWORDED)
 
 
 def repair_prompt(why: str) -> str:
-    """Ask once more for a rating, after a reply that is none."""
+    """Ask once more for a rating, after a reply that contains no rating."""
     return f"Your reply cannot be read: {why}. Reply again.\n{RATING_FORM}"
 
 

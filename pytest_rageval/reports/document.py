@@ -40,7 +40,7 @@ class ComparisonEntry(TypedDict, total=False):
 
 
 class EarlyStopEntry(TypedDict):
-    """How far the questions were asked; `verdict` is None where all were, and `drop` is an estimate."""
+    """How many questions were evaluated; `verdict` is None if all were, and `drop` is an estimate."""
 
     asked: int
     changed: int

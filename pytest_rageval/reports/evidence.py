@@ -1,6 +1,6 @@
-"""All that is known of every question of a test: what was retrieved for it, and what is behind each of its scores.
+"""The details of every question of a test: its retrieved passages, and the evidence of each of its scores.
 
-Reports that show only the questions that explain a verdict do without it.
+Reports that show only the questions that explain a verdict do not need it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,7 +29,7 @@ def evaluated_questions(
 
     Args:
         examples: that were evaluated.
-        found: what was retrieved, by example id; an example at which the retriever failed has nothing.
+        found: what was retrieved, by example id; an example on which the retriever failed has nothing.
         match_share: the share of a gold passage that must be retrieved for it to count as found.
         spool: for the questions; None to have them in memory.
     """

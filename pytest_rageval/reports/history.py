@@ -57,7 +57,8 @@ class ScoreKey(NamedTuple):
 class Point:
     """A score in one run; `baseline` and `anchor` are the means that it was compared with.
 
-    `statistic` is what the mean is where it is none, such as "p95". Scores of different `evalset`s cannot be compared.
+    `statistic` names the statistic if it is not a mean, such as "p95". Scores of different `evalset`s cannot be
+    compared.
     """
 
     mean: float | None
@@ -222,7 +223,7 @@ def read_history(path: Path, *, last: int = 0) -> list[Run]:
     """The runs of the file, the oldest first; with `last` so many of them, and the others are checked less.
 
     Raises:
-        InputError: it cannot be read, or a line is no run; names the first such line.
+        InputError: it cannot be read, or a line is not a run; names the first such line.
     """
     remedy = f"A history is written by: pytest --rageval-history {path.name}"
     try:

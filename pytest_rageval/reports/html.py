@@ -202,7 +202,7 @@ def _tags(rows: Iterable[QuestionRow]) -> list[str]:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """How many questions of `of` are without their passages, and how many are not there at all."""
+    """Of `of` questions, how many are shown without their passages, and how many are left out."""
 
     passages: int
     questions: int

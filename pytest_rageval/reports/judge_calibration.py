@@ -1,4 +1,4 @@
-"""Judge calibration and label agreement: as data, as lines below the table, and as failures."""
+"""The report of judge calibration and label agreement: as data, as lines below the table, and as failures."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final

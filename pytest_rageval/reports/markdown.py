@@ -1,4 +1,4 @@
-"""The Markdown report for a pull request: what failed and how to go on, in few lines; the rest folded, or counted."""
+"""The Markdown report for a pull request: failures and next steps in at most 60 lines; the rest folded or counted."""
 
 import re
 import shlex
@@ -58,8 +58,8 @@ class Section:
     """A part of the report of which some items may be left out.
 
     Attributes:
-        what: one item is called so where it is left out and counted.
-        items: a line each, the most important first.
+        what: the noun for an item, for counting those left out.
+        items: one line each, the most important first.
         opening: the lines before them; the section is left out with its last item.
         closing: the lines after them.
         least: so many items have room before any section has more; None for all, or none of them.

@@ -1,7 +1,7 @@
 """Notes below a score: each as the keys of the score's entry, and as a line of text from these keys.
 
-An entry function returns nothing, and a text function an empty line, where there is nothing to say. Keys that
-only some scores have come from the definitions of these scores.
+If there is no note, an entry function returns nothing, and a text function an empty line. Keys that only some scores
+have come from the definitions of these scores.
 """
 
 from collections import Counter

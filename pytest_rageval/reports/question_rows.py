@@ -1,4 +1,4 @@
-"""The questions of a test for a reader: each once, with its scores beside each other, now and in the baseline."""
+"""The questions of a test for the HTML report: each once, with all its scores, now and in the baseline."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,7 +17,7 @@ from pytest_rageval.tokenize import COMMON_UNSPACED
 __all__ = ["STATES", "Field", "Passage", "QuestionRow", "ScoreCell", "question_of", "question_rows", "taken"]
 
 STATES: Final = ("lost", "beyond", "unscored", "", "gained")
-"""What became of a question, the worst first: it got worse; it is beyond a bound; it has no score; or it got better."""
+"""The state of a question, the worst first: it got worse; it is beyond a bound; it is unscored; or it got better."""
 
 FIELDS: Final[Mapping[str, str]] = {
     "unscored": "unscored",
@@ -74,7 +74,7 @@ class Field:
 
 @dataclass(frozen=True)
 class Passage:
-    """A retrieved passage: `parts` are pieces of its text, each with whether the answer has taken it from here."""
+    """A retrieved passage: `parts` are pieces of its text, each with whether the answer contains it."""
 
     document: str
     text: str | None = None

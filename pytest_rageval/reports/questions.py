@@ -1,4 +1,4 @@
-"""The questions that explain a verdict: what was asked, retrieved and answered, now and in the baseline."""
+"""The questions that explain a verdict, with passages and answers, now and in the baseline."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence

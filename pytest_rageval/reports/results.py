@@ -1,4 +1,4 @@
-"""The document of a run as plain data, schema 1: every report is made of it.
+"""Builds the document of a run as plain data (schema 1), from which every report is written.
 
 Entries also travel from xdist workers to the controller.
 """

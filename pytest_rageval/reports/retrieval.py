@@ -1,4 +1,4 @@
-"""What the retrievals of a test took, in time, tokens, calls and money: a by-product of its scores."""
+"""The time, tokens, calls and cost of a test's retrievals, collected while its scores are computed."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from statistics import fmean

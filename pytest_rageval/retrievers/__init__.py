@@ -192,7 +192,7 @@ def adapt_retriever(
     rankings.
 
     CallableError if none does, the adapter cannot use it, or a plugin's raised or returned what cannot be called; or
-    where it cannot be made in a process of the executor. InputError if it is none for an executor.
+    where it cannot be made in a process of the executor. InputError if it cannot run in an executor.
     """
     replays = is_cached(retriever) or getattr(retriever, "replays", False) is True
     if executor is not None and not replays:

@@ -138,7 +138,7 @@ class PooledRetriever:
     def __call__(self, query: str, k: int) -> Any:
         """Call the retriever of the query's pool; the result is awaitable where it is async, and [] for an empty pool.
 
-        InputError if the query has no pool, or its pool is no list of documents.
+        InputError if the query has no pool, or its pool is not a list of documents.
         """
         if query not in self._pools:
             raise InputError(

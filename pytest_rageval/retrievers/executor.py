@@ -17,7 +17,7 @@ from pytest_rageval.model import Retrieval
 from pytest_rageval.retrievers.adapters import ADAPTERS, Adapter
 from pytest_rageval.retrievers.adapters.callables import Search
 from pytest_rageval.retrievers.documents import retrieval_from
-from pytest_rageval.retrievers.worker import Call, Description, Parcel, answer_chunk, describe
+from pytest_rageval.retrievers.worker import Call, PickledRetriever, Signature, answer_chunk, read_signature
 from pytest_rageval.user_code import Elsewhere, Unusable
 
 __all__ = ["in_executor", "read_reply"]
@@ -50,23 +50,23 @@ def in_executor(  # noqa: PLR0913 - see adapt_retriever
             "Yield a ProcessPoolExecutor, or client.get_executor() of a Dask client."
         )
     added = [each for each in adapters if each not in ADAPTERS]
-    parcel = Parcel(uuid.uuid4().hex, _pickled((retriever, added), name), name, cause)
+    pickled = PickledRetriever(uuid.uuid4().hex, _pickled((retriever, added), name), name, cause)
     try:
-        described = executor.submit(describe, parcel).result()
+        signature = executor.submit(read_signature, pickled).result()
     except (Exception, CancelledError) as error:
         raise _broken(executor, name, "was loaded", error) from error
-    if isinstance(described, str):
-        raise CallableError(described)
-    if described.asynchronous:
+    if isinstance(signature, str):
+        raise CallableError(signature)
+    if signature.asynchronous:
         raise InputError(
             f"{name} is async, and is called for all questions at once in this process: rageval_executor is for a sync "
             "one.\nLeave rageval_executor out, or return the sync form of the retriever."
         )
-    return _search(described, _Chunks(executor, parcel, loop))
+    return _search(signature, _Chunks(executor, pickled, loop))
 
 
-def _search(described: Description, chunks: "_Chunks") -> Search:
-    return Search(chunks.ask, described.context, described.own_k)
+def _search(signature: Signature, chunks: "_Chunks") -> Search:
+    return Search(chunks.ask, signature.context, signature.own_k)
 
 
 def read_reply(value: Any) -> Retrieval:
@@ -86,9 +86,9 @@ class _Waiting:
 class _Chunks:
     """Sends questions to an executor, as many at a time as take about `CHUNK_S`. For one event loop."""
 
-    def __init__(self, executor: Executor, parcel: Parcel, loop: PrivateLoop) -> None:
+    def __init__(self, executor: Executor, pickled: PickledRetriever, loop: PrivateLoop) -> None:
         self._executor = executor
-        self._parcel = parcel
+        self._retriever = pickled
         self._loop = loop
         self._waiting: deque[_Waiting] = deque()
         self._sent: dict[Future[Any], list[_Waiting]] = {}
@@ -125,13 +125,13 @@ class _Chunks:
             calls = [each.call for each in chunk]
             try:
                 job = self._executor.submit(
-                    answer_chunk, self._parcel, calls, next(self._numbers), alone=alone
+                    answer_chunk, self._retriever, calls, next(self._numbers), alone=alone
                 )
             except Exception as error:  # noqa: BLE001 - each executor has its own
                 self._fail(chunk, error)
                 continue
             self._sent[job] = chunk
-            job.add_done_callback(_Woken(asyncio.get_running_loop(), self._received))
+            job.add_done_callback(_InLoop(asyncio.get_running_loop(), self._received))
 
     def _next(self) -> Iterator[_Waiting]:
         while self._waiting:
@@ -171,13 +171,13 @@ class _Chunks:
     def _fail(self, chunk: list[_Waiting], error: BaseException) -> None:
         asked = "" if not chunk else f" for {chunk[0].call[0]!r:.80}"
         asked += f" and {len(chunk) - 1} more" if len(chunk) > 1 else ""
-        message = str(_broken(self._executor, self._parcel.name, f"ran{asked}", error))
+        message = str(_broken(self._executor, self._retriever.name, f"ran{asked}", error))
         self._failed = self._loop.runs, message
         _fail(chunk, message)
 
     def _drop(self) -> None:
         """The run was cancelled: nothing of it may run in a later test."""
-        dropped = f"The run was cancelled before {self._parcel.name} had answered."
+        dropped = f"The run was cancelled before {self._retriever.name} had answered."
         _fail(list(self._waiting), dropped)
         self._waiting.clear()
         sent, self._sent = self._sent, {}
@@ -186,7 +186,7 @@ class _Chunks:
             _fail(chunk, dropped)
 
 
-class _Woken:
+class _InLoop:
     """Passes a finished job to the event loop, unless the loop was closed."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, received: Callable[[Future[Any]], None]) -> None:
@@ -208,8 +208,8 @@ def _broken(executor: Executor, name: str, when: str, error: BaseException) -> C
     text = f"{type(error).__name__}: {error}".rstrip(": ")
     return CallableError(
         f"rageval_executor, {type(executor).__name__}, failed while {name} {when}: {text}\n"
-        "A process of it may have been killed, as where memory ran out. Replies of models that came are kept. Run "
-        "again with fewer processes, or without rageval_executor to see at which question it happens."
+        "One of its processes may have been killed, for instance because memory ran out. Model replies that arrived "
+        "are kept. Run again with fewer processes, or without rageval_executor to see which question causes it."
     )
 
 

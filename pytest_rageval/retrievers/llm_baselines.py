@@ -219,7 +219,7 @@ class FusionRetriever(_LLMRetriever):
         max_tokens: int | None = MAX_TOKENS,
     ) -> None:
         if n < 1:
-            raise InputError(f"n is {n}: RAG-fusion lets the model write at least one query.")
+            raise InputError(f"n is {n}: RAG-fusion needs at least one query.")
         _require_constant(rrf_k)
         super().__init__(search, llm, max_tokens, temperature)
         self._n = n
@@ -268,7 +268,9 @@ def reciprocal_rank_fusion(rankings: Iterable[Sequence[Document]], k: float = RR
 
 def _require_constant(rrf_k: float) -> None:
     if not rrf_k >= 0:
-        raise InputError(f"The constant of reciprocal rank fusion is {rrf_k}: it is at least 0, mostly 60.")
+        raise InputError(
+            f"The constant of reciprocal rank fusion is {rrf_k}: it must be at least 0, usually 60."
+        )
 
 
 def _read(found: Any) -> Awaitable[object] | list[Document]:

@@ -13,29 +13,29 @@ from pytest_rageval.retrievers.adapters.callables import Search
 from pytest_rageval.retrievers.documents import retrieval_from
 from pytest_rageval.user_code import Elsewhere, Unusable, is_async, raised_in, read_to_end
 
-__all__ = ["Answers", "Call", "Description", "Parcel", "answer_chunk", "describe"]
+__all__ = ["Call", "ChunkResult", "PickledRetriever", "Signature", "answer_chunk", "read_signature"]
 
 Call = tuple[str, int | None, Mapping[str, Any]]
 """Query, k and context."""
 
 
-class Parcel(NamedTuple):
+class PickledRetriever(NamedTuple):
     """A retriever that is sent to a process.
 
     Attributes:
         token: identifies it.
-        pickled: the retriever or its factory, and the adapters of other plugins.
+        content: the pickled retriever or its factory, and the adapters of other plugins.
         name: of its fixture.
         cause: of questions at which it fails.
     """
 
     token: str
-    pickled: bytes
+    content: bytes
     name: str
     cause: Cause
 
 
-class Description(NamedTuple):
+class Signature(NamedTuple):
     """The signature of a retriever: see `Search`."""
 
     context: Mapping[str, bool]
@@ -43,7 +43,7 @@ class Description(NamedTuple):
     asynchronous: bool
 
 
-class Answers(NamedTuple):
+class ChunkResult(NamedTuple):
     """The pickled `Elsewhere` of each call, and the mean of their seconds; None where that is not known."""
 
     replies: list[bytes]
@@ -55,16 +55,22 @@ _called: Final[set[str]] = set()
 _loading: Final = threading.Lock()
 
 
-def describe(parcel: Parcel) -> Description | str:
+def read_signature(pickled: PickledRetriever) -> Signature | str:
     """Load a retriever and return how it is asked, or why it cannot be loaded."""
     try:
-        search = _search(parcel)
+        search = _search(pickled)
     except CallableError as error:
         return str(error)
-    return Description(dict(search.context), search.own_k, is_async(search.ask))
+    return Signature(dict(search.context), search.own_k, is_async(search.ask))
 
 
-def answer_chunk(parcel: Parcel, calls: Sequence[Call], number: int, *, alone: bool) -> Answers | str:  # noqa: ARG001
+def answer_chunk(
+    pickled: PickledRetriever,
+    calls: Sequence[Call],
+    number: int,  # noqa: ARG001
+    *,
+    alone: bool,
+) -> ChunkResult | str:
     """Return the answers to the calls, or why the retriever cannot be loaded.
 
     The first call of a process opens connections and loads models, so it is not timed. If it is `alone`, it may be
@@ -72,37 +78,37 @@ def answer_chunk(parcel: Parcel, calls: Sequence[Call], number: int, *, alone: b
     chunks for the same task.
     """
     try:
-        search = _search(parcel)
+        search = _search(pickled)
     except CallableError as error:
         return str(error)
     replies: list[bytes] = []
     times: list[float] = []
     for call in calls:
-        first = parcel.token not in _called
-        _called.add(parcel.token)
-        reply = _reply(search, parcel, call)
+        first = pickled.token not in _called
+        _called.add(pickled.token)
+        reply = _reply(search, pickled, call)
         if first and alone and not isinstance(reply.value, Exception):
-            reply = _reply(search, parcel, call)
+            reply = _reply(search, pickled, call)
         elif first:
             reply = Elsewhere(reply.value, None)
         replies.append(_pickled(reply))
         times += [] if reply.seconds is None else [reply.seconds]
-    return Answers(replies, sum(times) / len(times) if times else None)
+    return ChunkResult(replies, sum(times) / len(times) if times else None)
 
 
-def _search(parcel: Parcel) -> Search:
+def _search(pickled: PickledRetriever) -> Search:
     with _loading:
-        if parcel.token not in _loaded:
+        if pickled.token not in _loaded:
             try:
-                retriever, adapters = pickle.loads(parcel.pickled)  # noqa: S301 # nosec B301 - of the process that runs the tests
-                _loaded[parcel.token] = search_of(retriever, [*adapters, *ADAPTERS], parcel.name)
+                retriever, adapters = pickle.loads(pickled.content)  # noqa: S301 # nosec B301 - of the process that runs the tests
+                _loaded[pickled.token] = search_of(retriever, [*adapters, *ADAPTERS], pickled.name)
             except RagevalError as error:
                 raise CallableError(str(error)) from None
             except Exception as error:  # noqa: BLE001 - the user's code may raise anything
-                what = f"{parcel.name} could not be made in a process of rageval_executor"
+                what = f"{pickled.name} could not be made in a process of rageval_executor"
                 message = f"{CallableError.raised(what, error)}{_advice(error)}"
                 raise CallableError(message) from None
-        return _loaded[parcel.token]
+        return _loaded[pickled.token]
 
 
 def _advice(error: Exception) -> str:
@@ -113,7 +119,7 @@ def _advice(error: Exception) -> str:
     )
 
 
-def _reply(search: Search, parcel: Parcel, call: Call) -> Elsewhere:
+def _reply(search: Search, pickled: PickledRetriever, call: Call) -> Elsewhere:
     query, k, context = call
     began = perf_counter()
     seconds = None
@@ -128,7 +134,7 @@ def _reply(search: Search, parcel: Parcel, call: Call) -> Elsewhere:
         value = unusable
     except (RagevalError, Unscored) as error:
         if isinstance(error, Unscored) and not raised_here(error):
-            error.cause = parcel.cause
+            error.cause = pickled.cause
         value = error.with_traceback(None)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - the error of this question
         value = raised_in(error)

@@ -1,4 +1,4 @@
-"""The steps of a run in batches: each is a run of pytest in a process of its own, which leaves a report."""
+"""The stages of a run in batches: each runs pytest in a separate process, which leaves a report."""
 
 import json
 import os

@@ -1,7 +1,7 @@
-"""Battles of the systems of a parametrized test against each other, by the long answers that this process has.
+"""Arena battles between the systems of a parametrized test, from the long answers of this process.
 
-A system battles when its test has its answers, against all systems that were scored before it: their retrievers may
-be gone by then, so nothing is asked of them.
+When a test has its answers, its system battles all systems that were scored before it. Their retrievers may no longer
+exist, so only their known answers are used.
 """
 
 from collections import defaultdict
@@ -96,7 +96,7 @@ def arena_cutoffs(specs: Iterable[object]) -> list[int]:
     """The cut-offs of those of the scores that are of the arena."""
     found = set()
     for spec in specs:
-        # A name that is none is an error of its own score.
+        # An unknown name is reported with its own score.
         with suppress(InputError):
             parsed = Spec.parse(spec)
             if parsed.name == ARENA and parsed.k is not None:

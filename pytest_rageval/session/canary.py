@@ -22,7 +22,7 @@ ALPHA: Final = 0.01
 
 @dataclass(frozen=True, slots=True)
 class Canary:
-    """The means over `questions` with the same passages, of the baseline and when models are asked again.
+    """The means over `questions` with the same passages: in the baseline, and with new replies of the models.
 
     `p_value` is that of "both are equal", two-sided. The names are those of the report.
     """
@@ -34,7 +34,7 @@ class Canary:
 
     @property
     def shifted(self) -> bool:
-        """Whether generator or judge score otherwise than in the baseline."""
+        """Whether generator or judge score differently from the baseline."""
         return self.p_value <= ALPHA
 
     def reason(self) -> str:
@@ -49,7 +49,7 @@ class Canary:
 
 
 def ask_anew(session: Session, components: Components, request: ScoreRequest, case: Case) -> Canary | None:
-    """Ask generator and judge about questions with the same passages as in the baseline, without the cache.
+    """Score questions with the same passages as in the baseline again, with new replies instead of cached ones.
 
     Returns:
         None where the score asks no model, has no baseline, or no question has the same passages.

@@ -1,4 +1,4 @@
-"""Ask about the questions of a threshold in random order, until its verdict on a drop is clear."""
+"""Early stop: evaluate the questions of a threshold in random order until its verdict on a drop is clear."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
@@ -27,7 +27,7 @@ CUT: Final = '…"'
 
 
 class Watched(NamedTuple):
-    """A threshold whose questions are asked until its verdict is clear.
+    """A threshold whose questions are evaluated until its verdict is clear.
 
     Attributes:
         threshold: with `max_drop`, of the whole eval set.
@@ -113,10 +113,10 @@ def _uses_added(registry: Registry, pipeline: Pipeline, terms: Terms, score: Sco
 
 
 class DropWatch:
-    """The questions of one threshold, in random order, and what is known of them.
+    """The questions of one threshold in random order, and their outcomes so far.
 
-    The order depends on the seed and on all rankings, so that another version of the retriever is asked about
-    other questions first: those that failed the last version are no random sample for the next.
+    The order depends on the seed and on all rankings, so that another version of the retriever begins with other
+        questions: those on which the last version failed are not a random sample for the next one.
 
     Args:
         pipeline: that is asked.
@@ -136,7 +136,7 @@ class DropWatch:
         self._known: dict[str, Outcome] = {}
 
     async def retrieve(self, examples: Sequence[Example], *, trust_rankings: bool) -> None:
-        """Retrieve for all examples; those with the ranking of the baseline have its score, without being asked.
+        """Retrieve for all examples; those with the ranking of the baseline keep its score without an evaluation.
 
         Args:
             examples: of the eval set.
@@ -162,15 +162,15 @@ class DropWatch:
 
     @property
     def clear(self) -> bool:
-        """Whether so few rankings changed that nothing needs to be asked."""
+        """Whether so few rankings changed that no example needs to be evaluated."""
         return self._stop().verdict is not None
 
     async def ask(
         self, *, shares: int, batch: int, max_unscored: float
     ) -> tuple[list[Outcome], EarlyStopped]:
-        """Ask until the verdict is clear, or about all examples.
+        """Evaluate examples until the verdict is clear, or all of them.
 
-        A verdict is not clear as long as more than `max_unscored` of the asked examples have no score.
+        A verdict is not clear as long as more than `max_unscored` of the evaluated examples have no score.
 
         Args:
             shares: among so many the level of the threshold is divided.
@@ -254,7 +254,7 @@ class DropWatch:
         return {each.example.id: each for each in outcomes}
 
     def _tell(self, stop: EarlyStop, example: Example, outcome: Outcome | None) -> None:
-        """Tell what came of an example; None is unchanged."""
+        """Pass the outcome of an example to the sequential test; None is unchanged."""
         if outcome is None:
             stop.add_unchanged()
             return

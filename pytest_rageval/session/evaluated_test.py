@@ -1,6 +1,6 @@
-"""One test's evaluation: threshold → score request → outcomes → ruling → entry for the report.
+"""`EvaluatedTest`: takes a test from its thresholds to scores, rulings and its entry in the report.
 
-In a plan the same path counts what would be asked, and ends with stubs in place of results.
+In a plan the same path counts the requests, and ends with stubs instead of results.
 """
 
 from collections import Counter
@@ -72,7 +72,7 @@ class OutOfBoundsError(RagevalError):
 
 
 class EvaluatedTest:
-    """One test: its eval set, the scores that it asks for, and their rulings.
+    """One test: its eval set, its scores and their rulings.
 
     Args:
         session: that the test runs in.
@@ -139,7 +139,7 @@ class EvaluatedTest:
             return [str(error)]
 
     def failures(self) -> list[str]:
-        """The failed thresholds of markers, and those that `score` was asked for, each as text."""
+        """The failed thresholds of markers and of `score` calls, each as text."""
         calibrations = self._calibration.failures(limit=self._limit) if self._calibration else ()
         return [*calibrations, *map(self._failure, self._failed), *self._next_steps(self._failed)]
 
@@ -280,7 +280,7 @@ class EvaluatedTest:
         return []
 
     def _collect(self, thresholds: Sequence[Threshold]) -> list[str]:
-        """Ask for all that the markers need; what waits for a reply does not hold up the rest.
+        """Collect all requests that the markers need, for a batch; a missing reply does not block the others.
 
         Raises:
             ReplyPending: replies are missing.
@@ -339,7 +339,7 @@ class EvaluatedTest:
         return cast("ShardRecord", self._shard)
 
     def _refuse_in_shard(self, call: str) -> None:
-        """Refuse a result of all questions where there is only a part of them."""
+        """Refuse a call that needs all questions in a shard, which has only a part of them."""
         index, number = self._session.settings.shard or (1, 1)
         if number > 1:
             raise InputError(
@@ -394,7 +394,7 @@ class EvaluatedTest:
         return found
 
     def _watched(self, thresholds: Sequence[Threshold]) -> "dict[ScoreRequest, Watched]":
-        """The thresholds whose questions need only be asked until the verdict is clear."""
+        """The thresholds that may stop early."""
         if not self._session.settings.stops_early:
             return {}
         times = Counter(map(request_of, thresholds))

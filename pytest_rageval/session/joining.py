@@ -1,4 +1,4 @@
-"""The shards of a run as one run: each test is ruled on from the outcomes that the shards' reports have of it."""
+"""Joins the shards of a run: rules on each test from the outcomes in the shards' reports."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -77,7 +77,7 @@ class Shard:
     document: Mapping[str, Any]
 
     def __post_init__(self) -> None:
-        """Refuse what is no report of a shard; InputError."""
+        """Refuse a file that is not the report of a shard; InputError."""
         found = self.document.get("shard")
         if not isinstance(found, Mapping):
             raise InputError(
@@ -128,10 +128,10 @@ class JoinedTest:
         entry: in the reports, as in one of the shards.
         outcome: of the worst shard, with its message.
         evalset: with the examples of all shards.
-        about: what all shards have alike.
+        about: the properties that are equal in all shards.
         runs: the outcomes of each score, in the order of the set, for the run and for each repeat; or its error.
         fingerprints: by score.
-        comparisons: by comparator, as it is in force.
+        comparisons: by comparator, the effective one.
         calibrations: by the source of the labels and the comparator.
         served: by model, the names that servers gave it.
         verdicts: of the judge, with their questions.
@@ -222,7 +222,7 @@ class JoinedRun:
         return set(chain.from_iterable(shard.about[key] for shard in self.shards))
 
     def _check_one_run(self) -> None:
-        """Refuse reports that differ in what must be alike in one run."""
+        """Refuse reports that are not of one run."""
         alike: dict[str, Callable[[Shard], Any]] = {
             "version of pytest-rageval": lambda shard: shard.about["package"],
             "settings": lambda shard: {**shard.document["settings"], **shard.about["settings"]},
@@ -393,7 +393,7 @@ class JoinedRun:
             )
 
     def _define(self, plugin: Mapping[str, Any] | None) -> None:
-        """Make a plugin's score known, by what the shards say of it."""
+        """Define a plugin's score from the properties in the shards' reports."""
         if plugin is None or plugin["name"] in self.registry.scores:
             return
         words: dict[str, Any] = (
@@ -477,7 +477,7 @@ class RuledTest(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class JoinedComponents(Components):
-    """What a merge knows of the user's components: `named` are those that are their own."""
+    """Stands for the user's components, which a merge does not have: `named` are those that are the user's own."""
 
     named: tuple[str, ...] = ()
 
@@ -488,7 +488,7 @@ class JoinedComponents(Components):
 
 
 class JoinedSession(Rules):
-    """What `EvaluatedTest` asks a session for, from the reports of shards.
+    """Replaces `Session` for `EvaluatedTest`, from the reports of shards.
 
     Args:
         registry: with the scores of the shards' plugins.

@@ -32,7 +32,7 @@ UNNAMED: Final = (
 class Models:
     """Models built from the options, each at its first use, and imported then: ranking measures need none.
 
-    `client` is the value of the fixture `rageval_client`, which is asked in place of servers.
+    `client` is the value of the fixture `rageval_client`, which is called instead of servers.
 
     Raises:
         CallableError: it cannot be a client.
@@ -90,7 +90,7 @@ class Models:
 
     @cached_property
     def judge(self) -> "LLMJudge | CanonicalComparator":
-        """What compares answers: a model, or canonical comparison.
+        """The default judge: a model, or canonical comparison.
 
         Raises:
             InputError: as for the generator.
@@ -122,7 +122,7 @@ class Models:
         return CanonicalComparator()
 
     def server(self, role: "Role") -> "Server":
-        """What is asked for generator or judge: the user's client, or the server of the options."""
+        """The server for generator or judge: the user's client, or the server of the options."""
         if role in self._own:
             return self._own[role]
         from pytest_rageval.llm.servers import DEFAULT_BASE_URL, RemoteServer  # noqa: PLC0415 - see the class
@@ -157,7 +157,7 @@ class Models:
         return Limits(server.max_calls, server.max_cost, f"tool.rageval.models.{server.role}")
 
     def pace(self, limits: Settings | ServerSettings) -> "Pace":
-        """How fast this process asks a server: rates are those of the run, and processes do not see each other."""
+        """The rate limits of this process for a server: its share of the run's rates."""
         from pytest_rageval.llm.servers import Pace  # noqa: PLC0415 - see the class
 
         share = 1 / self._workers

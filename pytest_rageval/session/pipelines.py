@@ -1,4 +1,4 @@
-"""What tests are evaluated on: their markers, their eval sets, and the pipelines that they share."""
+"""The inputs of tests: their markers, their eval sets, and the pipelines that they share."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -144,7 +144,7 @@ class Sources:
 class Components:
     """The retriever, generator and judge of the user's fixtures.
 
-    And what they may leave out: a retriever to time beside theirs, and the executor in which both run.
+    Optional: a reference retriever to compare times with, and the executor in which both run.
     """
 
     retriever: object
@@ -195,7 +195,7 @@ class Pipelines:
         return self.repeated(components)[0]
 
     def repeated(self, components: Components) -> list[Pipeline]:
-        """The pipeline, then those that ask generator and judge again."""
+        """The pipeline, then those of the repeats, with new replies of generator and judge."""
         key = tuple(id(getattr(components, each.name)) for each in fields(components))
         if key not in self._pipelines:
             first = self._pipeline(components)
@@ -205,7 +205,7 @@ class Pipelines:
         return self._pipelines[key][1]
 
     def drawing(self, components: Components, drawing: Drawing) -> list[Pipeline]:
-        """Those that draw answers in this way: for each of `repeated`, one for each answer that is drawn.
+        """The pipelines for these draws: for each pipeline of `repeated`, one per drawn answer.
 
         The user's own generator has a temperature of its own.
         """
@@ -232,7 +232,7 @@ class Pipelines:
 
     @property
     def rankings(self) -> tuple[int, int]:
-        """How many rankings the retrievers were asked for, and how many of these have come."""
+        """The number of requested rankings, and how many of them are complete."""
         firsts = [pipelines[0] for _, pipelines in list(self._pipelines.values())]
         return sum(each.rankings for each in firsts), sum(each.ranked for each in firsts)
 
@@ -248,9 +248,9 @@ class Pipelines:
         self._judged.add(pipeline)
 
     def circles(self, served: Mapping[tuple[str, str], Collection[str]]) -> Counter[str]:
-        """Remarks on retrievers that ask the model that judges what they find, with the number of these requests.
+        """Remarks on retrievers that use the judge's model, with the number of these requests.
 
-        Two names are of one model where servers gave both the same name: `served` has these by model and address.
+        Two names mean one model if servers reported the same name for both: `served` has these by model and address.
         """
 
         def names(models: Iterable[str]) -> set[str]:

@@ -1,7 +1,7 @@
 """Examples, outcomes and the like as plain data for a JSON file, and back: nothing is lost that a verdict needs.
 
-What is left out: metadata of documents, which a user's code makes, and extra keys of examples. What is written once
-stands in a table: many outcomes have the same example, ranking and documents.
+Left out are the metadata of documents, which may hold any object, and extra keys of examples. Values that occur
+several times, such as an example, a ranking or a document, are written once, in a table.
 """
 
 import json
@@ -50,7 +50,7 @@ class Writer:
         self._known: dict[int, tuple[object, int]] = {}
 
     def plain(self, value: Any) -> Any:
-        """The value as JSON has it; a text in place of what it has no form for."""
+        """The value in JSON's types; a text for a value that JSON cannot represent."""
         for kind, write in WRITTEN:
             if isinstance(value, kind):
                 return write(self, value)
@@ -61,7 +61,7 @@ class Writer:
         return [self.plain(value) for value in values]
 
     def shared(self, value: Any) -> dict[str, Any]:
-        """The place in the table of what may be written several times."""
+        """The index in the table of a value that may occur several times."""
         known = self._known.get(id(value))
         if known is None:
             written = self.fields(value)
@@ -146,7 +146,7 @@ class Reader:
         return READ[name](self, plain)
 
     def at(self, place: int) -> Any:
-        """What stands in the table."""
+        """The value at an index of the table."""
         if place not in self._made:
             self._made[place] = self.value(self._table[place])
         return self._made[place]

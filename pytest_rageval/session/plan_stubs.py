@@ -1,4 +1,4 @@
-"""Stubs for results in a plan: every comparison with one holds, so that a test runs on to what it asks next."""
+"""Stubs for results in a plan: every comparison with one is true, so that a test continues to its next request."""
 
 from collections.abc import Sequence
 from dataclasses import fields, replace
@@ -20,7 +20,7 @@ def _holds(self: object, other: object) -> bool:  # noqa: ARG001 - as an operato
 
 
 class _Unknown:
-    """A number of which every comparison holds; what is computed from it is unknown too."""
+    """A number with which every comparison is true; a result computed from it is unknown too."""
 
     def _computed(self, *_: object) -> "PlannedNumber":
         return PlannedNumber()

@@ -1,4 +1,4 @@
-"""What the report has of one test: the entries of its scores, with what is behind them, and the warnings."""
+"""The entry of one test in the report: its scores with their evidence, and its warnings."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -34,7 +34,7 @@ with_tokens: Final = Late("reports.retrieval", "with_tokens")
 
 
 class Evidence(NamedTuple):
-    """What is behind an entry for the report."""
+    """The evidence behind an entry of the report."""
 
     score: Score
     comparison: "Comparison | None"

@@ -1,4 +1,4 @@
-"""What verdicts need of a run or of a merge of shards: settings, definitions, baseline, and the level."""
+"""The part of a run that verdicts need, and a merge of shards has too: settings, baseline, level."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
@@ -31,7 +31,7 @@ EMBEDDING_ROUNDING: Final = 1e-6  # how far a score from embeddings may differ f
 
 
 class Rules(ABC):
-    """Settings and registry of a run, what follows from them for the verdicts on its scores, and one spool for all."""
+    """Settings and registry of a run, and what verdicts on its scores derive from them."""
 
     def __init__(self, settings: Settings, registry: Registry) -> None:
         self.settings = settings
@@ -126,7 +126,7 @@ class Rules(ABC):
         return resolve(request, self.registry.scores)[1]
 
     def specs(self, spec: str) -> list[str]:
-        """A score's name, at each of the run's cut-offs where it needs one and has none; InputError for no name."""
+        """A score's name at each of the run's cut-offs, if it has none itself; InputError for an invalid name."""
         parsed, cutoffs = Spec.parse(spec), self.settings.cutoffs
         definition = self.registry.scores.get(parsed.measure)
         if parsed.k is not None or not cutoffs or definition is None or not definition.needs_k:

@@ -1,4 +1,4 @@
-"""The session: what all tests of one process share, from options to scores."""
+"""`Session`: the resources that all tests of one process share; scores eval sets."""
 
 import uuid
 from collections import defaultdict
@@ -52,19 +52,19 @@ battles = Late("session.battles", "Battles")
 
 @dataclass(frozen=True, slots=True)
 class RunContext:
-    """What the processes of one run have in common: its name, and their number."""
+    """The name of the run, and the number of its processes."""
 
     run: str = field(default_factory=lambda: uuid.uuid4().hex)
     workers: int = 1
 
 
 class Session(Rules):
-    """What the tests of one process share.
+    """The resources that the tests of one process share.
 
     Args:
         settings: the resolved options.
-        context: what the processes of the run share; default: there is one process.
-        registry: default: of what is built in.
+        context: the name of the run and the number of its processes; default: one process.
+        registry: default: with the built-in objects only.
         tick: called in the test's thread about every tenth of a second while it waits, with the servers
             that do not answer.
     """
@@ -109,7 +109,7 @@ class Session(Rules):
         return self.llm_of(self.models)
 
     def backend(self, client: object = None) -> "Backend":
-        """What answers the model calls of the application under test: the user's client, or the options' server.
+        """The backend for model calls of the application under test: the user's client, or the options' server.
 
         Raises:
             CallableError: it cannot be a client.
@@ -137,7 +137,7 @@ class Session(Rules):
         return models
 
     def llm_of(self, models: Models, prompts: "Prompts | None" = None) -> "LLM":
-        """The one of these models that generates, for the user's own code; with `prompts`, None for our own."""
+        """The generating model of these, for the user's own code; `prompts` None are the package's own."""
         from pytest_rageval.llm.api import LLM  # noqa: PLC0415 - see gateway
 
         given = () if prompts is None else (prompts,)
@@ -171,7 +171,7 @@ class Session(Rules):
 
     @property
     def usage(self) -> Usage:
-        """What was asked of models so far, with remarks on the user's own functions."""
+        """The requests to models so far, with remarks on the user's own functions."""
         asked = Usage() if self._gateway is None else self._gateway.usage
         served = self._gateway is not None and self._gateway.serves_application
         remarks = self.pipelines.remarks(application_asked=served)
@@ -190,7 +190,7 @@ class Session(Rules):
         return score.fingerprint(self.pipeline(components, request), terms, package=version("pytest-rageval"))
 
     def pipeline(self, components: Components, request: ScoreRequest) -> Pipeline:
-        """The one that a score is evaluated in, the first of its draws and repeats; InputError as for the score."""
+        """The pipeline that evaluates a score, for its first draw and repeat; InputError as for the score."""
         return self.pipelines.drawing(components, self._drawing(components, request))[0]
 
     def _drawing(self, components: Components, request: ScoreRequest) -> Drawing:
@@ -203,7 +203,7 @@ class Session(Rules):
         return drawing
 
     def prompts(self, components: Components, request: ScoreRequest) -> dict[str, str]:
-        """The templates of what a score asks of models, by method; InputError as for the score."""
+        """The prompt templates that a score uses, by method; InputError as for the score."""
         terms, score = resolve(request, self.registry.scores)
         return score.prompts(self.pipelines.of(components), terms)
 
@@ -215,9 +215,9 @@ class Session(Rules):
         *,
         beside: Sequence[ScoreRequest] = (),
     ) -> dict[ScoreRequest, Score | RagevalError]:
-        """Score an eval set by several scores at once: each is a score, or the error that prevented it.
+        """Compute several scores of an eval set at once; return for each the score, or the error that prevented it.
 
-        Scores without a cut-off take the largest of these and of those `beside` them.
+        Scores without a cut-off take the largest one of these scores and of those in `beside`.
         """
         found = self.outcomes(components, evalset, requests, beside=beside)
         return {request: self.score_or_error(request, runs) for request, runs in found.items()}
@@ -230,7 +230,7 @@ class Session(Rules):
         *,
         beside: Sequence[ScoreRequest] = (),
     ) -> dict[ScoreRequest, list[list[Outcome]] | RagevalError]:
-        """The outcomes of each score, of the run and of its repeats, or the error; arguments as of `score`.
+        """The outcomes of each score, for the run and its repeats, or the error; arguments as for `score`.
 
         Retrievals are timed first, while nothing else runs.
         """
@@ -247,7 +247,7 @@ class Session(Rules):
     def _with_blame(
         self, request: ScoreRequest, found: Mapping[ScoreRequest, list[list[Outcome]] | RagevalError]
     ) -> list[list[Outcome]] | RagevalError:
-        """The runs of an answer score with what lost a question, where its context was judged in the same test."""
+        """The runs of an answer score, with the cause of each lost question if the same test judged its context."""
         runs = found[request]
         if isinstance(runs, RagevalError) or not self.definition(request).verdicts:
             return runs
@@ -258,14 +258,14 @@ class Session(Rules):
         return [blamed(run, of_run, share) for run, of_run in zip(runs, context, strict=True)]
 
     def _is_time(self, request: ScoreRequest) -> bool:
-        # A name that is none is an error of its own score.
+        # An unknown name is reported with its own score.
         with suppress(InputError):
             return self.definition(request).is_time
         return False
 
     def _waits_for_more(self, request: ScoreRequest) -> bool:
-        """Whether a score waits for more than the retriever: it asks models, is a plugin's, or times retrievals."""
-        # A name that is none is an error of its own score.
+        """Whether a score needs more than the rankings: it uses models, is a plugin's, or times retrievals."""
+        # An unknown name is reported with its own score.
         with suppress(InputError):
             score = self.definition(request)
             return bool(score.dependencies) or score.is_time or isinstance(score.evaluate, PluginScore)
@@ -274,7 +274,7 @@ class Session(Rules):
     def score_anew(
         self, components: Components, examples: Sequence[Example], request: ScoreRequest
     ) -> list[Outcome]:
-        """The outcomes of these examples when generator and judge are asked again, whatever the cache has."""
+        """The outcomes of these examples with new replies of generator and judge, not from the cache."""
         terms, score = resolve(request, self.registry.scores)
         pipeline = self.pipelines.anew(self.pipeline(components, request), self._context.run)
 
@@ -286,16 +286,16 @@ class Session(Rules):
         return outcomes
 
     def check_answered(self) -> None:
-        """Raise the first error that the gateway gave to the application in place of a model's answer.
+        """Raise the first error that the gateway returned to the application instead of a model's reply.
 
-        The application may have gone on without the answer, and what it returned is kept for all scores.
+        The application may have continued without the reply, and its result is used by all scores.
         """
         if self._unanswered:
             raise self._unanswered[0].with_traceback(None)
 
     @property
     def served(self) -> Mapping[str, Collection[str]]:
-        """By model, the names that servers gave it in the replies of this process so far.
+        """By model, the names that servers reported for it in the replies of this process so far.
 
         Where generator and judge have the same name at two servers, a name is followed by the base URL.
         """
@@ -311,7 +311,7 @@ class Session(Rules):
     def plan(
         self, components: Components, evalset: EvalSet, requests: Sequence[ScoreRequest]
     ) -> list[RagevalError]:
-        """Count in the gateway's usage what the scores would ask; return the errors that prevented it."""
+        """Count the requests of the scores in the gateway's usage; return the errors that prevented it."""
         k = _largest_cutoff(requests)
 
         async def counted(request: ScoreRequest) -> None:
@@ -321,14 +321,14 @@ class Session(Rules):
 
     @cached_property
     def battles(self) -> "Battles":
-        """The systems of this process in the arena."""
+        """The arena battles between the systems of this process."""
         found: Battles = battles(self.settings.arena_pairs, self.loop.run)
         return found
 
     def calibrate(
         self, components: Components, labels: "HumanLabels", comparator: str | None = None
     ) -> "Calibration":
-        """Ask the judge what people were asked; a plan counts what it would be asked.
+        """Ask the judge for the labels that people gave; a plan only counts the requests.
 
         Raises:
             RagevalError: the comparator is unknown, or the judge has no verdict on too many of the items.
@@ -446,7 +446,7 @@ class Session(Rules):
         return await gather_all(self._evaluated(each, evalset, terms, score) for each in asked)
 
     def _check_joinable(self, evalset: EvalSet, terms: Terms, score: ScoreDef) -> None:
-        """Refuse a score whose outcomes in a shard may be others than in the whole set."""
+        """Refuse a score whose outcomes in a shard may differ from those in the whole set."""
         _, number = self.settings.shard or (1, 1)
         if number > 1 and evalset.part is not None and not (score.separable or score.by_ids):
             raise InputError(
@@ -487,7 +487,7 @@ def _largest_cutoff(requests: Sequence[ScoreRequest]) -> int:
     """The largest cut-off among the scores, which those without one take over: they then cost no further call."""
     cutoffs = []
     for request in requests:
-        # A name that is none is an error of its own score.
+        # An unknown name is reported with its own score.
         with suppress(InputError):
             cutoffs.append(Spec.parse(request.spec).k or 0)
     return max(cutoffs, default=0) or CUTOFF

@@ -1,4 +1,4 @@
-"""What a run of one shard keeps of a test, for `rageval merge` to rule on: outcomes, and what they depend on."""
+"""Records the outcomes of a test in one shard, and what they depend on, for `rageval merge`."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -162,7 +162,7 @@ class ShardRecord:
         return {**score_entry(score, threshold, None, notes), "reason": judged}
 
     def plain(self, *, shares_alpha: bool) -> dict[str, Any]:
-        """What there is of the test, as plain data."""
+        """The recorded test as plain data."""
         places = {example.id: place for place, example in enumerate(self._sampled.examples)}
         entry = evalset_entry(self._sampled)
         if self._warning:
@@ -187,7 +187,7 @@ class ShardRecord:
             "calls": self._calls,
             "served": {model: sorted(names) for model, names in self._session.served.items()},
         }
-        # A retriever that is none has been the error of each score.
+        # An invalid retriever has been reported for each score.
         with suppress(RagevalError):
             found["received"] = sorted(self._session.received(self._components))
             found["verdicts"] = self._verdicts()

@@ -1,4 +1,4 @@
-"""The files that a run updates, baseline and cassette, and what its user should know of that."""
+"""Updates the baseline and the cassette at the end of a run, and reports what changed."""
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping

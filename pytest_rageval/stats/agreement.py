@@ -98,7 +98,7 @@ def majority(labels: Sequence[Label], *, tie: Label) -> Label:
     (1, 0, 0)
     """
     if not labels:
-        raise ValueError("a majority of no labels")
+        raise ValueError("a majority needs at least one label")
     label, count = Counter(labels).most_common(1)[0]
     return label if 2 * count > len(labels) else tie
 
@@ -148,7 +148,9 @@ def _coefficient(name: str, a: Sequence[float], b: Sequence[float]) -> float | N
 
 def _require_one_length(a: Sequence[object], b: Sequence[object]) -> None:
     if len(a) != len(b):
-        raise ValueError(f"two sequences over the same items have one length, not {len(a)} and {len(b)}")
+        raise ValueError(
+            f"sequences over the same items must have the same length, not {len(a)} and {len(b)}"
+        )
 
 
 def _both_vary(a: Sequence[float], b: Sequence[float]) -> bool:

@@ -226,7 +226,7 @@ def unseen_gain(drops: Sequence[float], largest: float, *, whole_scale: bool = F
 
 def _check(scores: Sequence[Drops], clusters: Sequence[Hashable] | None) -> None:
     if not scores:
-        raise ValueError("a joint test is of at least one score")
+        raise ValueError("a joint test needs at least one score")
     lengths = {len(score.values) for score in scores}
     if clusters is not None:
         lengths.add(len(clusters))
@@ -241,7 +241,7 @@ def _check(scores: Sequence[Drops], clusters: Sequence[Hashable] | None) -> None
             )
         if any(abs(drop) > score.largest for drop in score.values):
             raise ValueError(
-                f"a difference of scores is a number from {-score.largest} to {score.largest}, or NaN"
+                f"a difference of scores must be a number from {-score.largest} to {score.largest}, or NaN"
             )
 
 

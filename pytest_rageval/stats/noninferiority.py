@@ -1,7 +1,7 @@
-"""Tests of the mean difference that need no symmetry: of the world that explains the observed ones best.
+"""Tests of the mean difference that do not assume symmetry, by reweighting the observed differences.
 
-`noninferiority` asks whether a drop is excluded, which puts the burden of proof on the new system;
-`reweighted_drop` asks the reverse, whether a drop is shown.
+`noninferiority` tests whether a drop is excluded, which puts the burden of proof on the new system; `reweighted_drop`
+tests the reverse, whether a drop is shown.
 """
 
 from collections.abc import Sequence
@@ -47,7 +47,7 @@ def noninferiority(
         there is none.
 
     Raises:
-        ValueError: the margin is not in [0, largest), or a difference is no number or beyond `largest`.
+        ValueError: the margin is not in [0, largest), or a difference is not a number or beyond `largest`.
 
     What holds: without any change p is `(1 - margin)^n`, so that at level 0.05 no fewer than 149 examples
     exclude a drop of 2 points, and 59 one of 5. For 0/1 scores the world is the restricted maximum
@@ -87,7 +87,7 @@ def reweighted_drop(
     is none.
 
     Raises:
-        ValueError: `allowed` is not in (-largest, largest), or a difference is no number or beyond `largest`.
+        ValueError: `allowed` is not in (-largest, largest), or a difference is not a number or beyond `largest`.
 
     >>> [round(reweighted_drop([0.03] * 60, largest=largest), 4) for largest in (1, 0.12)]
     [0.0936, 0.0]
@@ -103,7 +103,7 @@ def _mean_at_most(numbers: Floats, margin: float, largest: float, points: int) -
     """Probability of the observed mean or a smaller one in the world of mean `margin`."""
     values, counts = np.unique(numbers, return_counts=True)
     if not np.all(np.abs(values) <= largest):
-        raise ValueError(f"a difference of scores is a number from {-largest} to {largest}")
+        raise ValueError(f"a difference of scores must be a number from {-largest} to {largest}")
     n = len(numbers)
     if n == 0 or (mean := float(counts @ values) / n) >= margin - TIE:
         return 1.0

@@ -83,11 +83,11 @@ class EarlyStop:
         self._look()
 
     def add(self, drop: float) -> None:
-        """Add the difference of a question that was asked; ValueError if it is no number from -largest to largest."""
+        """Add the difference of an evaluated question; ValueError unless it is a number from -largest to largest."""
         x = drop / self._largest
         if not -1 <= x <= 1:
             raise ValueError(
-                f"a difference of scores is a number from {-self._largest} to {self._largest}, found {drop}"
+                f"a difference of scores must be a number from {-self._largest} to {self._largest}, found {drop}"
             )
         self._require_another()
         # The mean of those to come if the full set drops by `max_drop`.
@@ -135,7 +135,7 @@ class EarlyStop:
 
     def _require_another(self) -> None:
         if not self._to_come:
-            raise ValueError("more questions came than had changed")
+            raise ValueError("more questions were evaluated than had changed")
 
     def _look(self) -> None:
         if self.verdict is not None:

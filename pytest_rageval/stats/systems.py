@@ -1,4 +1,4 @@
-"""Comparison of several systems: the best one, ratings from battles, and the position bias of a judge of battles."""
+"""Comparison of several systems: the best one, ratings from pairwise battles, and the judge's position bias."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence

@@ -209,22 +209,22 @@ def test_a_link_that_leads_nowhere_is_no_first_run(good):
         # The function.
         (
             BOUND.replace("test_gate", "test_gates"),
-            "has nothing of test_it.py::test_gates; renamed from test_it.py::test_gate?",
+            "has no entry for test_it.py::test_gates; renamed from test_it.py::test_gate?",
         ),
         # Into a class.
         (
             "class TestAll:\n    " + BOUND.replace("\n", "\n    ").replace("()", "(self)").rstrip() + "\n",
-            "has nothing of test_it.py::TestAll::test_gate; renamed from test_it.py::test_gate?",
+            "has no entry for test_it.py::TestAll::test_gate; renamed from test_it.py::test_gate?",
         ),
         # The id of a parameter.
         (
             '@pytest.mark.parametrize("k", [1])\n' + BOUND.replace("()", "(k)"),
-            "has nothing of test_it.py::test_gate[[]1]; renamed from test_it.py::test_gate?",
+            "has no entry for test_it.py::test_gate[[]1]; renamed from test_it.py::test_gate?",
         ),
         # Another one altogether.
         (
             BOUND.replace("test_gate", "test_quite_different_things"),
-            "has nothing of *::test_quite_different_things.",
+            "has no entry for *::test_quite_different_things.",
         ),
         # The threshold.
         (
@@ -265,7 +265,7 @@ def test_another_root_directory_is_no_first_run(good):
     result.assert_outcomes(errors=2)
     result.stdout.fnmatch_lines(
         [
-            "*has nothing of inner/test_it.py::test_gate; renamed from test_it.py::test_gate?",
+            "*has no entry for inner/test_it.py::test_gate; renamed from test_it.py::test_gate?",
             "Then rename it *root directory*",
         ]
     )
@@ -450,7 +450,7 @@ def test_a_score_that_is_none_is_refused_with_its_place(spoiled, value, shown):
     result.stdout.fnmatch_lines(
         [
             (
-                "The baseline *rageval_baseline.json is no baseline of this package: question q7 in recall@1 of "
+                "The baseline *rageval_baseline.json is not a baseline of this package: question q7 in recall@1 of "
                 f"test_it.py::test_gate has the score {shown}*; that is a number, or null where there is none."
             )
         ]

@@ -99,7 +99,7 @@ def test_a_minimum_counts_what_the_retriever_failed_at(hundred, how, why):
     result.assert_outcomes(failed=1)
     text = " ".join(" ".join(result.outlines).split())
     assert "recall@1: 0.937 is the mean without 5 examples that have no score: " in text
-    assert "were each of them 0, it would be 0.890, below the minimum 0.93" in text
+    assert "with 0 for each of them it would be 0.890, below the minimum 0.93" in text
     pytest.LineMatcher([text]).fnmatch_lines([f"*{why}*"])
 
 
@@ -111,7 +111,7 @@ def test_a_maximum_counts_what_the_retriever_failed_at(hundred):
     result = hundred.run()
     result.assert_outcomes(failed=1)
     text = " ".join(" ".join(result.outlines).split())
-    assert "were each of them 1, it would be 0.900, above the maximum 0.898" in text
+    assert "with 1 for each of them it would be 0.900, above the maximum 0.898" in text
 
 
 @pytest.mark.parametrize("words", ['where={"topic": "odd"}', 'by="topic"'])
@@ -174,7 +174,7 @@ def test_what_a_server_failed_at_is_pointed_out(hundred, llm, quiet):
     result.assert_outcomes(passed=1)
     warning = (
         "warning: *: answer.correct@1: 1.000 is the mean without 1 example that has no score: the judge's reply "
-        "is neither yes nor no: 'perhaps' (q7); were each of them 0, it would be 0.990, below the minimum 1"
+        "is neither yes nor no: 'perhaps' (q7); with 0 for each of them it would be 0.990, below the minimum 1"
     )
     result.stdout.fnmatch_lines([warning])
 

@@ -64,7 +64,7 @@ def test_what_is_planted_in_the_reply_cache_is_refused(project, llm, what):
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(
         [
-            "*its file replies.sqlite holds what pytest-rageval did not make: *",
+            "*its file replies.sqlite contains tables that pytest-rageval did not create: *",
             "*`rageval cache export FILE *",
         ]
     )
@@ -86,7 +86,9 @@ def test_what_is_planted_in_the_embeddings_is_refused(tmp_path, what):
     before = (tmp_path / EMBEDDINGS).read_bytes()
     store = EmbeddingStore(tmp_path)
     for use in (lambda: store.get_many(["a"]), lambda: store.put_many({"b": np.ones(3, np.float32)})):
-        with pytest.raises(StoreError, match=r"holds what pytest-rageval did not make: .*\nDelete the file"):
+        with pytest.raises(
+            StoreError, match=r"contains tables that pytest-rageval did not create: .*\nDelete the file"
+        ):
             use()
     assert (tmp_path / EMBEDDINGS).read_bytes() == before
 

@@ -89,14 +89,14 @@ def test_a_threshold_without_an_eval_set_shows_the_mark(project):
 @pytest.mark.parametrize(
     ("marker", "said"),
     [
-        ('"recall@2"', "*bounds nothing: give min, max, max_drop, max_total_drop, max_lost or max_ratio, *"),
+        ('"recall@2"', "*has no bound: give min, max, max_drop, max_total_drop, max_lost or max_ratio, *"),
         (
             '"recall@2", minimum=1',
-            "*no keyword 'minimum'. It knows: min, max, max_drop, max_total_drop, max_lost, *",
+            "*no keyword 'minimum'. Allowed: min, max, max_drop, max_total_drop, max_lost, *",
         ),
         ('"recall@2", min="1"', "*min='1' is not a number."),
         ('"recall@2", min=0.9, max=0.1', "*min=0.9 is above max=0.1."),
-        ("min=0.9", "*wants the name of one score, *"),
+        ("min=0.9", "*needs the name of one score, *"),
         ('"recall@2", min=1, where={"topic": "none"}', "No example has topic='none'. The tags there are:"),
     ],
 )
@@ -168,7 +168,7 @@ def test_a_retriever_that_fails_at_more_than_may_be_unscored_is_an_error(project
         "rageval_retriever raised for 'What is the code of item-2?': IndexError: list index out of range",
         "  *conftest.py:* in search",
         "It ended 1 example: q2.",
-        "More than the allowed 5% of 4 examples have no score. Mend it, or * --rageval-max-unscored SHARE.",
+        "More than the allowed 5% of 4 examples have no score. Fix it, or * --rageval-max-unscored SHARE.",
     )
     project.run("--rageval-max-unscored=0.25").assert_outcomes(passed=2)
 

@@ -338,7 +338,7 @@ def test_a_retriever_as_it_ships_keeps_its_own_k(project, framework, made):
     [
         (
             "InMemoryEmbeddingRetriever(store())",
-            "rageval_retriever is InMemoryEmbeddingRetriever, whose run wants query_embedding, an embedding, *",
+            "rageval_retriever is InMemoryEmbeddingRetriever, whose run requires query_embedding, an embedding; *",
         ),
         (
             "two()",

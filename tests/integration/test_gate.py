@@ -110,7 +110,7 @@ def test_a_drop_that_may_be_noise_passes_with_a_warning(project):
     told = (
         "warning: test_it.py::test_gate: recall@1: 0.750: drop 0.250 [-0.254, 0.644] from the baseline's 1.000, "
         "allowed 0.02: a drop is not significant (p = 0.25 > 0.05); 4 examples are too few to show any drop at "
-        "80% power; about 25 would settle this one"
+        "80% power; about 25 are needed"
     )
     for arguments in ((), ("-q",)):
         result = project.run(*arguments)
@@ -209,8 +209,8 @@ def test_another_eval_set_is_compared_on_the_common_examples(project):
     # q2 to q7 are common; q1 is gone, q8 another question, q99 new.
     assert (score["n"], score["baseline"]["n"], score["baseline"]["left_out"]) == (8, 6, 3)
     assert score["reason"] == (
-        "1.000: drop 0.000 [-0.311, 0.311] from the baseline's 1.000 over 6 examples (3 are not the same in the "
-        "baseline), allowed 0.02"
+        "1.000: drop 0.000 [-0.311, 0.311] from the baseline's 1.000 over 6 examples (3 new, edited or removed "
+        "since the baseline), allowed 0.02"
     )
     # Two of eight might have lost more than is allowed: also with -q.
     project.run("-q").stdout.fnmatch_lines(
@@ -337,7 +337,10 @@ def test_a_minimum_that_is_not_reached_is_told_beside_a_stale_baseline(project, 
         ("<<<<<<< HEAD\n{}\n=======\n", "is not JSON: it contains the marks of a merge conflict."),
         ("{", "is not JSON: Expecting property name *"),
         ('{"schema": 99, "tests": {}}', "has schema 99; this version reads up to 1. Update the package."),
-        ('{"schema": 1, "tests": {"a": 1}}', "is no baseline of this package: a has no object of questions."),
+        (
+            '{"schema": 1, "tests": {"a": 1}}',
+            "is not a baseline of this package: a has no object of questions.",
+        ),
     ],
 )
 def test_a_broken_baseline_is_an_error_with_a_remedy_that_works(project, text, found):
@@ -508,7 +511,7 @@ def test_a_drop_that_is_not_significant_can_fail(project, option):
         result = project.run("--rageval-inconclusive=warn")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
-        ["*: a drop is not significant (p = 0.25 >*", "*inconclusive is", "  set to fail"]
+        ["*: a drop is not significant (p = 0.25 >*", "*are needed; inconclusive is set to fail"]
     )
 
 

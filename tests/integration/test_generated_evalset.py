@@ -192,7 +192,7 @@ def _repeating(prompt: str) -> Said:
         (lambda prompt: Cut("") if is_question(prompt) else author(prompt),
          "no question was written: the reply is empty: the token limit was reached before it said anything"),
         (_unquoted, "the answer is no quote from the passage"),
-        (_leaking, "the answer stands in the question"),
+        (_leaking, "the question contains the answer"),
         (_pointing, "the question speaks of its passage"),
         (_wrong, "the generator has another answer from the passage"),
         (_knowing, "the generator has the answer without the passage"),

@@ -228,7 +228,7 @@ def test_too_few_questions_show_no_ratio(timed):
     result = project.run()
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(
-        ["warning: *not significantly more, as 5 examples cannot show it, 6 are the least"]
+        ["warning: *not significantly more, as 5 examples are too few to show it, at least 6 are needed"]
     )
     project.run("--rageval-inconclusive=fail").assert_outcomes(failed=1)
 

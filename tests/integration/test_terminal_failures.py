@@ -92,7 +92,7 @@ def test_other_plugins_see_the_place_and_the_line(project: Project) -> None:
     result = project.run("-s", "--rageval-report=r.json")
     path = project.path / "test_it.py"
     seen = [line.partition("SEEN ")[2] for line in result.outlines if "SEEN " in line]
-    seen = [line.partition(". It knows: ")[0] for line in seen]
+    seen = [line.partition(". Allowed: ")[0] for line in seen]
     assert seen == [
         f"call {path} 4 recall@1 0.750 < 0.9",
         f"call {path} 7 recall@1 0.750 < 0.8",

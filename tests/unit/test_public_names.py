@@ -16,7 +16,7 @@ def test_every_public_name_is_found(name: str) -> None:
 
 def test_every_public_name_has_a_home() -> None:
     """The lazy table and `__all__` list the same names."""
-    assert sorted(pytest_rageval._HOMES) == sorted(pytest_rageval.__all__)
+    assert sorted(pytest_rageval._MODULE_OF) == sorted(pytest_rageval.__all__)
 
 
 def test_a_recorded_run_as_the_docs_write_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

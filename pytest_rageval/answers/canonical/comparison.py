@@ -1,4 +1,4 @@
-"""Whether a prediction states a reference: what the reference demands, how much of it is enough, and what is denied.
+"""Decides whether a prediction states a reference: what is required, how much of it is enough, what is negated.
 
 People who compare answers accept one that leaves out a detail of a long reference: "Landover, Maryland" for
 "FedExField in Landover, Maryland". They do not when a figure, an item of a list or a word such as "south" is missing.

@@ -1,4 +1,4 @@
-"""Parse a text into the figures, words and marks that are compared, and a question into what it gives away."""
+"""Parses a text into the figures, words and marks to compare, and a question into hints on its answer."""
 
 import re
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""SQuAD and its kin (XQuAD, MLQA): articles of paragraphs, with questions on each."""
+"""SQuAD and its variants (XQuAD, MLQA): articles of paragraphs, with questions on each."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -57,7 +57,7 @@ def read(
 
     Raises:
         InputError: the file cannot be read as a table, has no column for the id or the question, or a cell
-            is no list although it begins as one.
+            is not a list although it begins as one.
     """
     if not (delimiter is None or (isinstance(delimiter, str) and len(delimiter) == 1)):
         raise InputError(f"delimiter={delimiter!r} is not one character.")

@@ -143,7 +143,7 @@ def feedback_in(about: str, annotations: Any) -> Iterator[Feedback]:
 
 
 def documents_in(value: Any) -> tuple[Document, ...] | None:
-    """The documents in an output; None if it is no list of them, or one has neither text nor id."""
+    """The documents in an output; None if it is not a list of them, or one has neither text nor id."""
     value = unpacked(value)
     if isinstance(value, Mapping) and not all(str(name).isdigit() for name in value):
         value = next((unpacked(value[name]) for name in LISTS if name in value), None)

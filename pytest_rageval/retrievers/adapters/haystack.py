@@ -29,14 +29,14 @@ def adapt_component(retriever: Any) -> Search:
     if others or not queries:
         wanted = others or list(required)
         kind = type(retriever).__name__
-        what = f"rageval_retriever is {kind}, whose run wants {', '.join(wanted) or 'nothing'}"
+        what = f"rageval_retriever is {kind}, whose run requires {', '.join(wanted) or 'nothing'}"
         if "query_embedding" in wanted:
             raise CallableError(
-                f"{what}, an embedding, where a question is a text.\n"
+                f"{what}, an embedding; rageval passes the question as text.\n"
                 "Return a Pipeline of a text embedder and this retriever, or a function (query, k) -> documents."
             )
         raise CallableError(
-            f"{what}, where a question is given as {' or '.join(QUERY_NAMES)}, and nothing else.\n"
+            f"{what}; rageval passes only the question, as {' or '.join(QUERY_NAMES)}.\n"
             "Return a function (query, k) -> documents that runs it."
         )
 
@@ -75,7 +75,7 @@ def adapt_pipeline(retriever: Any) -> Search:
     known = {*QUERY_NAMES, *CONTEXT_NAMES}
     others = [each for each in open_inputs if each[1] not in known and each[2]["is_mandatory"]]
     if others:
-        raise CallableError(_unclear("wants more than a query", "required", others))
+        raise CallableError(_unclear("requires more than a query", "required", others))
     outputs = _sockets(retriever.outputs())
     found = [component for component, name, _ in outputs if name == "documents"]
     if len(found) != 1:

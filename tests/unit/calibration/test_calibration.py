@@ -272,7 +272,7 @@ def test_what_cannot_be_measured_is_an_error() -> None:
         (
             ("l.jsonl",),
             {"min": 0.5},
-            "no keyword 'min'. It knows: min_kappa, min_accuracy, min_pearson, comp",
+            "no keyword 'min'. Allowed: min_kappa, min_accuracy, min_pearson, comp",
         ),
         (("l.jsonl",), {"min_kappa": "high"}, "min_kappa='high' is no number from -1 to 1"),
         (("l.jsonl",), {"min_kappa": True}, "min_kappa=True is no number"),

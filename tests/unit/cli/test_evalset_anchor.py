@@ -123,16 +123,16 @@ def test_what_has_one_place(
         ),
         (
             {"gold": [{"id": "p2", "text": "crowns"}]},
-            "its text stands several times in one file",
+            "its text occurs several times in one file",
         ),
         ({"gold": [{"text": "Cats"}]}, "its text is nowhere in the corpus"),
         ({"gold": [{"text": "Tuls"}]}, "its text is nowhere in the corpus"),
-        ({"gold": [{"text": "Dogs ride"}]}, "its text stands in several files"),
+        ({"gold": [{"text": "Dogs ride"}]}, "its text occurs in several files"),
         ({"gold": [{"text": "place"}]}, "it is in a passage whose place in a file is not known"),
-        ({"gold": [{"text": "thing"}]}, "its text stands several times in one file"),
+        ({"gold": [{"text": "thing"}]}, "its text occurs several times in one file"),
         ({"gold": [{"id": "p1"}, {"id": "p9"}]}, "no passage has this id"),
         ({"gold": [{"text": "45 crowns"}, {"text": "45  crowns"}]}, "it is at the place of another"),
-        ({"answers": ["Tulsa", "45"]}, "its text stands in several files"),
+        ({"answers": ["Tulsa", "45"]}, "its text occurs in several files"),
         ({"answers": ["Rome"]}, "its text is nowhere in the corpus"),
         ({"answer_set": [["Tulsa"], ["Rome"]]}, "its text is nowhere in the corpus"),
     ],
@@ -158,7 +158,7 @@ def test_the_places_between_which_nothing_is_chosen(anchor: Anchor, tmp_path: Pa
     assert record["unanchored"] == [
         {
             "what": '"Dogs ride"',
-            "why": "its text stands in several files",
+            "why": "its text occurs in several files",
             "places": [
                 {"source": "a.md", "start": 26, "end": 35},
                 {"source": "b.md", "start": 7, "end": 16},

@@ -58,7 +58,7 @@ def test_a_good_set_is_clean(check: Check) -> None:
     """The last line says how small a drop it can show."""
     done = check([GOOD, other("q2")], corpus=CORPUS)
     assert done.status == 0
-    assert done.out.startswith("e.jsonl: 2 examples, 0 errors, 0 notes\nWith 2 examples no drop can be told")
+    assert done.out.startswith("e.jsonl: 2 examples, 0 errors, 0 notes\nWith 2 examples no drop can be dis")
     assert done.err == ""
 
 

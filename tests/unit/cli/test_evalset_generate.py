@@ -130,7 +130,7 @@ def test_a_full_stop_after_the_answer(said: str, answer: str) -> None:
         ("\n?\nAnswer: 45 crowns", "the reply is not a question and an answer"),
         ("What does it cost?\nAnswer: 46 crowns", "the answer is no quote from the passage"),
         ("What does it cost?\nAnswer: crown", "the answer is no quote from the passage"),
-        ("What costs 45 Crowns?\nAnswer: 45 crowns", "the answer stands in the question"),
+        ("What costs 45 Crowns?\nAnswer: 45 crowns", "the question contains the answer"),
         ("What does this short text name?\nAnswer: 45 crowns", "the question speaks of its passage"),
     ],
 )

@@ -90,7 +90,9 @@ def test_a_table_of_another_form_is_an_error(tmp_path) -> None:
     connection.close()
     store = EmbeddingStore(tmp_path)
     for use in (lambda: store.put_many({"a": VECTOR}), lambda: store.get_many(["a"])):
-        with pytest.raises(StoreError, match="holds what pytest-rageval did not make: table 'embeddings'"):
+        with pytest.raises(
+            StoreError, match="contains tables that pytest-rageval did not create: table 'embeddings'"
+        ):
             use()
     store.close()
     with sqlite3.connect(tmp_path / EMBEDDINGS_FILE) as connection:

@@ -116,7 +116,7 @@ def test_an_anchor_of_another_form_is_an_error(
         if not spoilt:
             assert Baseline.read(path).anchors == anchors
     with pytest.raises(
-        InputError, match=r"is no baseline of this package: .*the anchor of t\b.*\.\nRestore it"
+        InputError, match=r"is not a baseline of this package: .*the anchor of t\b.*\.\nRestore it"
     ):
         Baseline.read(path)
 
@@ -326,8 +326,8 @@ def test_new_questions_of_which_the_anchor_knows_nothing_are_pointed_out() -> No
     now = numbered(120, 0)
     (warning,) = _ruling(now, anchor=_anchor(ALL)).verdict.warnings
     assert warning == (
-        "a drop since the anchor among 20 of 120 examples would not be seen; 20 have no score in the anchor, as they "
-        "are now: write it anew on the commit to compare with, --rageval-update-baseline --rageval-pin-baseline"
+        "a drop since the anchor among 20 of 120 examples would not be seen; 20 have no score in the anchor, in their "
+        "present form: write it again on the commit to compare with, --rageval-update-baseline --rageval-pin-baseline"
     )
 
 

@@ -233,15 +233,15 @@ REMEDY = (
         ("[" * 100_000, "is not JSON: "),
         (
             '{"schema": 1, "tests": {"t": {"questions": {"q1": "a", "q2": "b", "q1": "a"}, "scores": {}}}}',
-            'is not JSON: "q1" stands twice in one place, as where a merge kept both sides.',
+            'is not JSON: "q1" occurs twice in one object, as after a merge that kept both sides.',
         ),
-        ("[]", "is no baseline of this package"),
-        ("null", "is no baseline of this package"),
-        ("{}", "is no baseline of this package"),
-        ('{"schema": 0, "tests": {}}', "is no baseline of this package"),
-        ('{"schema": "1", "tests": {}}', "is no baseline of this package"),
-        ('{"schema": 1}', "is no baseline of this package"),
-        ('{"schema": 1, "tests": []}', "is no baseline of this package"),
+        ("[]", "is not a baseline of this package"),
+        ("null", "is not a baseline of this package"),
+        ("{}", "is not a baseline of this package"),
+        ('{"schema": 0, "tests": {}}', "is not a baseline of this package"),
+        ('{"schema": "1", "tests": {}}', "is not a baseline of this package"),
+        ('{"schema": 1}', "is not a baseline of this package"),
+        ('{"schema": 1, "tests": []}', "is not a baseline of this package"),
     ],
 )
 def test_what_is_no_baseline_is_an_error_with_a_remedy(path: Path, text: str, found: str) -> None:
@@ -297,7 +297,9 @@ def test_a_part_of_another_form_is_an_error(path: Path, spoil: Callable[[dict[st
     assert Baseline.read(path).tests == {"t": entry}
     spoil(entry)
     path.write_text(json.dumps({"schema": 1, "tests": {"t": entry}}), encoding="utf-8")
-    with pytest.raises(InputError, match=r"is no baseline of this package: .*\bt\b.*\.\nRestore it from git"):
+    with pytest.raises(
+        InputError, match=r"is not a baseline of this package: .*\bt\b.*\.\nRestore it from git"
+    ):
         Baseline.read(path)
 
 
@@ -402,9 +404,9 @@ def test_a_score_is_found_where_it_is_on_its_scale(path: Path) -> None:
         (
             "test_b.py::test_two[x]",
             ["test_b.py::test_two[ümlaut]"],
-            " has nothing of test_b.py::test_two[x].\n",
+            " has no entry for test_b.py::test_two[x].\n",
         ),
-        ("test_z.py::test_nothing_like_it", [], " has nothing of test_z.py::test_nothing_like_it.\n"),
+        ("test_z.py::test_nothing_like_it", [], " has no entry for test_z.py::test_nothing_like_it.\n"),
         ("test_a.py::test_one", [], " has no recall@5 of test_a.py::test_one; it has mrr@5 by em.\n"),
     ],
 )

@@ -46,7 +46,7 @@ ALL = numbered(20, 0)
             "inconclusive",
             (
                 "0.950: drop 0.050 [-0.075, 0.196] from the baseline's 1.000, allowed 0.02: a drop is not significant "
-                "(p = 0.25 > 0.05); 20 examples show a drop of 0.389 at 80% power; about 124 would settle this one"
+                "(p = 0.25 > 0.05); 20 examples show a drop of 0.389 at 80% power; about 124 are needed"
             ),
         ),
         (
@@ -65,7 +65,7 @@ ALL = numbered(20, 0)
             "inconclusive",
             (
                 "0.700: drop 0.300 [-0.024, 0.584] from the baseline's 1.000, allowed 0.02: a drop is not significant "
-                "(p = 0.0078 > 0.005); 20 examples show a drop of 0.671 at 80% power; about 39 would settle this one"
+                "(p = 0.0078 > 0.005); 20 examples show a drop of 0.671 at 80% power; about 39 are needed"
             ),
         ),
         # Significant, and perhaps no larger than allowed.
@@ -124,7 +124,7 @@ def test_too_few_examples_are_called_too_few() -> None:
     verdict = _verdict(numbered(4, 0), numbered(3, 1), max_drop=0.02)
     assert verdict.status == "inconclusive"
     assert verdict.reason.endswith(
-        "(p = 0.25 > 0.05); 4 examples are too few to show any drop at 80% power; about 25 would settle this one"
+        "(p = 0.25 > 0.05); 4 examples are too few to show any drop at 80% power; about 25 are needed"
     )
 
 
@@ -144,7 +144,7 @@ def test_too_few_examples_are_called_too_few() -> None:
             "fail",
             (
                 "0.980: drop 0.020 [-0.007, 0.059] from the baseline's 1.000, allowed 0.05: a drop of 0.05 is not "
-                "excluded (p = 0.12 > 0.05); about 200 would settle this one"
+                "excluded (p = 0.12 > 0.05); about 200 are needed"
             ),
         ),
         (
@@ -174,7 +174,7 @@ def test_a_strict_threshold_needs_examples_though_nothing_changed(
     found = _test(numbered(n, 0), numbered(n, 0), max_drop=0.02, strict=True)
     assert (found.significant, found.needed, found.detectable) == (status == "pass", needed, None)
     reason = _verdict(numbered(n, 0), numbered(n, 0), max_drop=0.02, strict=True).reason
-    assert ("would settle" in reason) == (status == "fail" and needed is not None)
+    assert ("are needed" in reason) == (status == "fail" and needed is not None)
 
 
 def test_real_scores_on_another_scale_have_a_strict_test_too() -> None:
@@ -196,13 +196,13 @@ def test_a_small_level_is_reached_by_drawn_signs() -> None:
     ("before", "now", "told"),
     [
         ({}, {}, ""),
-        ({"q0": 1.0}, {"new": 0.0}, " over 20 examples (1 is not the same in the baseline)"),
-        ({"gone": 1.0}, {"new": 0.0}, " over 20 examples (2 are not the same in the baseline)"),
-        ({"q0": None}, {}, " over 19 examples (1 has no score now or then)"),
+        ({"q0": 1.0}, {"new": 0.0}, " over 20 examples (1 new, edited or removed since the baseline)"),
+        ({"gone": 1.0}, {"new": 0.0}, " over 20 examples (2 new, edited or removed since the baseline)"),
+        ({"q0": None}, {}, " over 19 examples (1 unscored now or before)"),
         (
             {"q0": None},
             {"new": 0.0},
-            " over 19 examples (1 is not the same in the baseline, 1 has no score now or then)",
+            " over 19 examples (1 new, edited or removed since the baseline, 1 unscored now or before)",
         ),
     ],
 )
@@ -233,7 +233,7 @@ def test_a_bound_that_is_passed_is_told_before_a_drop() -> None:
     verdict = drop_verdict(score_of(numbered(19, 1)), Threshold("recall@5", min=0.99, max_drop=0.02), doubted)
     assert (verdict.status, verdict.reason) == ("fail", "0.950 is below the minimum 0.99")
     (warning,) = verdict.warnings
-    assert warning.endswith("about 124 would settle this one")
+    assert warning.endswith("about 124 are needed")
 
 
 def _repeated(*means: float, n: int = 20) -> Score:
@@ -318,7 +318,7 @@ def test_the_side_with_fewer_runs_is_the_noisier_one(runs: int, before: int, war
 
 
 NEW = (
-    "; {} have no score in the baseline, as they are now: write it anew on the commit to compare with, "
+    "; {} have no score in the baseline, in their present form: write it again on the commit to compare with, "
     "--rageval-update-baseline"
 )
 LOST = "; 2 had a score in the baseline and have none now: q0, q1"
@@ -396,9 +396,9 @@ def test_a_drop_that_would_not_be_seen_is_pointed_out(
 @pytest.mark.parametrize(
     ("n", "alpha", "warning"),
     [
-        (3, 0.05, "(p = 0.062 > 0.05); 4 are the least"),
+        (3, 0.05, "(p = 0.062 > 0.05); at least 4 are needed"),
         (4, 0.05, None),
-        (6, 0.005, "(p = 0.0078 > 0.005); 7 are the least"),
+        (6, 0.005, "(p = 0.0078 > 0.005); at least 7 are needed"),
         (7, 0.005, None),
     ],
 )
@@ -407,7 +407,7 @@ def test_a_threshold_that_no_drop_could_fail_is_pointed_out(
 ) -> None:
     """Before there is one; where it is strict the burden of proof is the retriever's, and it fails."""
     verdict = _verdict(numbered(n, 0), numbered(n, 0), max_drop=0.1, alpha=alpha)
-    told = f"{n} examples can show no drop, should all of them get worse {warning}"
+    told = f"{n} examples cannot show a drop, even if all of them get worse {warning}"
     assert (verdict.status, verdict.warnings) == ("pass", () if warning is None else (told,))
     assert _test(numbered(n, 0), numbered(0, n), max_drop=0.1, alpha=alpha).significant == (warning is None)
     assert _verdict(numbered(n, 0), numbered(n, 0), max_drop=0.1, strict=True).warnings == ()

@@ -57,12 +57,12 @@ def test_bounds_are_read(kwargs: dict[str, Any], expected: Threshold) -> None:
 @pytest.mark.parametrize(
     ("args", "kwargs", "found"),
     [
-        ((), {"min": 0.5}, "wants the name of one score, found ()"),
-        (("a@1", "b@1"), {"min": 0.5}, "wants the name of one score, found ('a@1', 'b@1')"),
-        ((0.5,), {}, "wants the name of one score, found (0.5,)"),
-        (("recall@5",), {}, "bounds nothing: give min, max, max_drop, max_total_drop, max_lost or max_ratio"),
-        (("recall@5",), {"where": {"topic": "a"}}, "bounds nothing"),
-        (("recall@5",), {"minimum": 0.5}, "has no keyword 'minimum'. It knows: "),
+        ((), {"min": 0.5}, "needs the name of one score, found ()"),
+        (("a@1", "b@1"), {"min": 0.5}, "needs the name of one score, found ('a@1', 'b@1')"),
+        ((0.5,), {}, "needs the name of one score, found (0.5,)"),
+        (("recall@5",), {}, "has no bound: give min, max, max_drop, max_total_drop, max_lost or max_ratio"),
+        (("recall@5",), {"where": {"topic": "a"}}, "has no bound"),
+        (("recall@5",), {"minimum": 0.5}, "has no keyword 'minimum'. Allowed: "),
         (("recall@5",), {"min": 0.5, "b": 1, "a": 1}, "has no keyword 'a', 'b'"),
         (("recall@5",), {"min": "0.5"}, "min='0.5' is not a number"),
         (("recall@5",), {"max": True}, "max=True is not a number"),
@@ -94,7 +94,7 @@ def test_bounds_are_read(kwargs: dict[str, Any], expected: Threshold) -> None:
             "strict says how max_drop is tested, and there",
         ),
         (("recall@5",), {"min": 0.5, "by": ["topic"]}, "by=['topic'] is not the name of a tag"),
-        (("recall@5",), {"by": "topic"}, "bounds nothing"),
+        (("recall@5",), {"by": "topic"}, "has no bound"),
         (("recall@5",), {"max_drop": 0.1, "alpha": 0}, "alpha=0 must be above 0 and at most 0.5"),
         (("recall@5",), {"max_drop": 0.1, "alpha": 0.51}, "alpha=0.51 must be above 0 and at most 0.5"),
         (("recall@5",), {"max_drop": 0.1, "alpha": "5%"}, "alpha='5%' must be above 0"),
@@ -119,7 +119,7 @@ def test_what_is_no_threshold_is_named(args: tuple[Any, ...], kwargs: dict[str, 
         Threshold.parse(args, kwargs)
     assert str(caught.value).startswith("rageval_threshold")
     assert found in str(caught.value)
-    if "bounds nothing" not in found:
+    if "has no bound" not in found:
         with pytest.raises(InputError) as caught:
             Threshold.parse(args, kwargs, optional=True)
         assert str(caught.value).startswith("rageval.score")
@@ -171,7 +171,7 @@ def test_the_markers_help_shows_every_word_with_its_default() -> None:
 
 def test_by_without_a_bound_is_an_error_where_a_score_is_asked_for() -> None:
     """It would be without effect."""
-    with pytest.raises(InputError, match=r"rageval.score\('recall@5'\) bounds nothing"):
+    with pytest.raises(InputError, match=r"rageval.score\('recall@5'\) has no bound"):
         Threshold.parse(("recall@5",), {"by": "topic"}, optional=True)
 
 

@@ -71,7 +71,7 @@ def test_the_reason_says_which_questions_and_why() -> None:
     verdict = verdict_on(_lacking("retriever"), Threshold("recall@5", 0.93))
     assert verdict.reason == (
         "0.937 is the mean without 5 examples that have no score: the retriever failed (q95, q96, q97, q98, q99); "
-        "were each of them 0, it would be 0.890, below the minimum 0.93"
+        "with 0 for each of them it would be 0.890, below the minimum 0.93"
     )
 
 
@@ -80,7 +80,7 @@ def test_a_maximum_holds_likewise() -> None:
     score = score_of(numbered(5, 90) | {f"q{95 + n}": None for n in range(5)}, cause="retriever")
     verdict = verdict_on(score, Threshold("recall@5", max=0.08))
     assert verdict.status == "fail"
-    assert verdict.reason.endswith("were each of them 1, it would be 0.100, above the maximum 0.08")
+    assert verdict.reason.endswith("with 1 for each of them it would be 0.100, above the maximum 0.08")
     assert verdict_on(score, Threshold("recall@5", max=0.1)).status == "pass"
 
 
@@ -113,4 +113,4 @@ def test_the_lowest_is_that_of_the_scale() -> None:
     assert verdict_on(grades, Threshold("judged.correctness@5", 11 / 3)).status == "pass"
     assert verdict_on(grades, Threshold("judged.correctness@5", 3.7)).status == "fail"
     below = score_of(values | {"b": -5.0}, cause="retriever", scale=(1.0, 5.0))
-    assert "were each of them -5, it would be -1.667" in verdict_on(below, Threshold("x@5", -1)).reason
+    assert "with -5 for each of them it would be -1.667" in verdict_on(below, Threshold("x@5", -1)).reason

@@ -254,9 +254,15 @@ def test_what_can_be_run_is_given_its_inputs_by_name(
 @pytest.mark.parametrize(
     ("run", "said"),
     [
-        (lambda query_embedding: query_embedding, "wants query_embedding, an embedding, where a question"),
-        (lambda query, tenant: [query, tenant], "whose run wants tenant, where a question is given as query"),
-        (lambda: None, "whose run wants nothing, where"),
+        (
+            lambda query_embedding: query_embedding,
+            "requires query_embedding, an embedding; rageval passes the question as text",
+        ),
+        (
+            lambda query, tenant: [query, tenant],
+            "whose run requires tenant; rageval passes only the question, as query",
+        ),
+        (lambda: None, "whose run requires nothing; rageval"),
     ],
 )
 def test_what_cannot_be_run_by_a_text_alone_is_refused(
@@ -322,7 +328,7 @@ def test_a_pipeline_is_given_the_query_at_every_input_for_it(
     ("inputs", "outputs", "said"),
     [
         (_open("prompt"), _open("documents"), "has no open input named query or text or question; open inp"),
-        (_open("query", "tenant"), _open("documents"), r"wants more than a query; required: c\.tenant\."),
+        (_open("query", "tenant"), _open("documents"), r"requires more than a query; required: c\.tenant\."),
         (_open("query"), _open("replies"), r"has no open outputs named documents, .*; open outputs: c\.rep"),
     ],
 )

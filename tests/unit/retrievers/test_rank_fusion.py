@@ -56,5 +56,5 @@ def test_nothing_fused_is_nothing(rankings: list[list[Document]]) -> None:
 @pytest.mark.parametrize("k", [-1, float("nan")])
 def test_a_constant_below_zero_is_refused(k: float) -> None:
     """A score would be infinite, or fall as ranks rise."""
-    with pytest.raises(InputError, match="it is at least 0, mostly 60"):
+    with pytest.raises(InputError, match="it must be at least 0, usually 60"):
         reciprocal_rank_fusion([_ranking("a")], k=k)

@@ -23,6 +23,6 @@ def test_majority(labels: list[int], expected: int) -> None:
 
 
 def test_no_labels_have_no_majority() -> None:
-    """That is no tie."""
-    with pytest.raises(ValueError, match="no labels"):
+    """It is not a tie."""
+    with pytest.raises(ValueError, match="at least one label"):
         majority([], tie=0)
