@@ -3,8 +3,8 @@
 - One module per command: `init`, `demo`, `scores`, `diff`, `merge`, `history`, `badge`, `judge`, `gateway`, `batch`.
 - `rageval cache`: `cache_reading` (info, export) and `cache_writing` (import, prune, verify).
 - `rageval evalset`: `evalset_check`, `evalset_anchor`, `evalset_generate`, `evalset_nuggets`, `evalset_from_traces`.
-- Shared: `output` (printing), `added_stores` (cache stores of plugins), `evalset_reading` (files of the `evalset` commands), `quotes` (finds quotes in texts),
-  `compared` and `diff_page` (of `diff`), `retriever_name` (of `init`).
+- Shared: `output` (printing), `added_stores` (cache stores of plugins), `evalset_reading` (files of the `evalset`
+  commands), `quotes` (finds quotes in texts), `compared` and `diff_page` (of `diff`), `retriever_name` (of `init`).
 
 A command returns the exit status, and raises `RagevalError` for input that cannot be used.
 """
