@@ -6,6 +6,7 @@ module takes so much longer than importing it that it was a fifth of what a run 
 
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 
@@ -28,5 +29,11 @@ class _Finder:
 def import_plainly(config: pytest.Config) -> None:
     """Let no assertions be looked for in the modules of this package, until the process is done with pytest."""
     finder = _Finder()
+
+    def remove() -> None:
+        # A test may have put back the finders that there were before.
+        with suppress(ValueError):
+            sys.meta_path.remove(finder)
+
     sys.meta_path.insert(0, finder)
-    config.add_cleanup(lambda: sys.meta_path.remove(finder))
+    config.add_cleanup(remove)
