@@ -21,7 +21,7 @@ from time import monotonic
 from typing import Any, Final, TypeVar, cast
 
 from pytest_rageval.errors import CallableError, ReplyPending, innermost_user_frame
-from pytest_rageval.garbage import fewer_searches
+from pytest_rageval.garbage_collection import fewer_collections
 from pytest_rageval.gathering import Promise
 from pytest_rageval.stepping import NOT_ENDED, call_outside, is_stepping, step
 
@@ -75,7 +75,7 @@ class PrivateLoop:
         self._refuse_if_patched(coroutine)
         self.runs += 1
         self._ticked = -TICK_S
-        with fewer_searches():
+        with fewer_collections():
             if not here or self._threads > 1 or in_asyncio():
                 return self._run_in_loop(coroutine)
             context = copy_context()

@@ -37,7 +37,7 @@ LAYERS = {
         "tokenize",
     },
     1: {"errors", "gathering"},
-    0: {"garbage", "late", "options", "plural", "printable", "stepping"},
+    0: {"garbage_collection", "late", "options", "plural", "printable", "stepping"},
 }
 LAYER_OF = {part: layer for layer, parts in LAYERS.items() for part in parts}
 PYTEST = {"pytest", "_pytest", "xdist", "pytester"}

@@ -4,6 +4,7 @@
 - `baseline`: the baseline file. `baseline_update`: what an update changes in it.
 - `ruling`: `rule` decides on all thresholds of a test, with the next three.
 - `comparison`: pairs each score with its baseline, question by question.
-- `drop_tests`: tests the drops jointly. `ratio`: tests the ratio of two latencies.
+- `drops`: what is tested, and the result of its test. `drop_tests`: tests the drops jointly.
+- `ratio`: tests the ratio of two latencies.
 - `verdict`: pass, fail, inconclusive or error, with the reason.
 """

@@ -3,7 +3,8 @@
 pytest imports this module in every run of every project that has the plugin installed. So it imports the rest only
 when a run has a marked test.
 
-- `standby`: waits for a marked test. `startup`: imports and registers the rest.
+- `standby`: waits for a marked test. `startup`: imports and registers the rest, with `plain_imports`.
+- `markers`: the markers, and checks of them. `unscored`: a warning about eval sets that no test scores.
 - `runner`: the hooks of marked tests. `fixtures`: the fixtures.
 - `rageval_fixture`: the object that tests receive as `rageval`.
 - `summary`, `terminal`, `progress`, `annotations`: output.

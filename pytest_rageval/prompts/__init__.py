@@ -1,4 +1,6 @@
-"""Prompts for generators and judges: `templates` holds the texts, `rendering` fills them in.
+"""Prompts for generators and judges.
+
+`templates` holds the texts, `examples` their worked examples, and `rendering` fills them in.
 
 A prompt is part of the key of each request: a changed template requests new replies.
 """

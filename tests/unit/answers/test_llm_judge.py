@@ -517,7 +517,7 @@ def test_the_reasons_of_a_preference_are_those_of_a_vote_for_it(
     """The first one; where the votes only cancel out there are none."""
 
     class Several:
-        async def ask(self, _server: object, request: Request) -> Reply:
+        async def ask_for_score(self, _server: object, request: Request) -> Reply:
             return Reply(replies[request.sample])
 
     judge = LLMJudge(Several(), RemoteServer("http://here/v1"), "j", poll=Poll(3))
