@@ -46,9 +46,9 @@ class World:
     ) -> None:
         self.passages, self.answers, self.calls_relevant = passages, answers, relevant
 
-    def key(self, asked: Example) -> str:
+    def key(self, asked: Example) -> tuple[str, str]:
         """Of a question."""
-        return asked.question
+        return asked.question, ""
 
     async def retrieve(self, asked: Example, k: int, *, alone: bool = False) -> Ranking:  # noqa: ARG002 - the protocol
         """The first k passages."""
