@@ -51,8 +51,8 @@ class Bounds:
     @classmethod
     def signature(cls) -> str:
         """The arguments of the marker, for its help."""
-        words = [f"{field.name}=None" for field in fields(cls) if field.name != "labels"]
-        return f"labels, *, {', '.join(words)}"
+        keywords = [f"{field.name}=None" for field in fields(cls) if field.name != "labels"]
+        return f"labels, *, {', '.join(keywords)}"
 
     @property
     def given(self) -> dict[str, float]:

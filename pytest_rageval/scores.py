@@ -53,17 +53,17 @@ _RELEVANCE: Final = re.compile(r"(gold)|(contains|judge)(?:@([1-9][0-9]{0,4}))?"
 _FORM: Final = re.compile(r"(?P<name>[a-z]\w*)(?:\.(?P<part>[a-zA-Z]\w*))?(?:@(?P<k>-?\d+))?", re.ASCII)
 
 
-def score_name(spec: str, words: Mapping[str, Any]) -> str:
+def score_name(spec: str, keywords: Mapping[str, Any]) -> str:
     """The name of a score with those keywords that distinguish it from others of the same spec.
 
     >>> score_name("answer.f1@5", {"label": None, "temperature": 0.0, "draws": 3})
     'answer.f1@5 at temperature 0 in 3 draws'
     """
-    parts = [f"by {words[word]}" for word in ("comparator", "label") if words.get(word)]
-    parts += [f"relevant by {words['relevant']}"] if words.get("relevant") not in {None, "gold"} else []
-    parts += ["in random order"] if words.get("order") == "random" else []
-    parts += [] if words.get("temperature") is None else [f"at temperature {words['temperature']:g}"]
-    parts += [f"in {counted(words['draws'], 'draw')}"] if words.get("draws") else []
+    parts = [f"by {keywords[keyword]}" for keyword in ("comparator", "label") if keywords.get(keyword)]
+    parts += [f"relevant by {keywords['relevant']}"] if keywords.get("relevant") not in {None, "gold"} else []
+    parts += ["in random order"] if keywords.get("order") == "random" else []
+    parts += [] if keywords.get("temperature") is None else [f"at temperature {keywords['temperature']:g}"]
+    parts += [f"in {counted(keywords['draws'], 'draw')}"] if keywords.get("draws") else []
     return " ".join([spec, *parts])
 
 
@@ -230,7 +230,7 @@ class Score(float):
         repeats: the outcomes of further runs, in which generator and judge were asked again.
         scale: the lowest and the highest value that an example may have.
         statistic: of the examples' values.
-        words: the keywords that it was asked for with, such as "comparator".
+        keywords: the keywords that it was asked for with, such as "comparator".
     """
 
     def __new__(  # noqa: PLR0913 - all that a score keeps
@@ -242,7 +242,7 @@ class Score(float):
         max_unscored: float = 1.0,
         repeats: Sequence[Sequence[Outcome]] = (),
         statistic: Statistic = MEAN,
-        words: Mapping[str, Any] | None = None,
+        keywords: Mapping[str, Any] | None = None,
         **_: Any,
     ) -> Self:
         """Sum up the scored outcomes.
@@ -262,7 +262,7 @@ class Score(float):
         defined = sum(outcome.undefined is None for outcome in outcomes)
         if not values or too_many(defined - len(values), defined, max_unscored):
             raise TooManyUnscoredError(
-                _too_many(_name(spec, words or {}, slice or {}), outcomes, max_unscored)
+                _too_many(_name(spec, keywords or {}, slice or {}), outcomes, max_unscored)
             )
         return super().__new__(cls, statistic.of(values))
 
@@ -277,7 +277,7 @@ class Score(float):
         repeats: Sequence[Sequence[Outcome]] = (),
         scale: tuple[float, float] = UNIT,
         statistic: Statistic = MEAN,
-        words: Mapping[str, Any] | None = None,
+        keywords: Mapping[str, Any] | None = None,
     ) -> None:
         self.spec = spec
         self._first = tuple(outcomes)
@@ -288,17 +288,17 @@ class Score(float):
         self.repeats = tuple(map(tuple, repeats))
         self.scale = scale
         self.statistic = statistic
-        self.words = dict(words or {})
+        self.keywords = dict(keywords or {})
 
     def __getnewargs_ex__(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments of `__new__` for a copy, whose attributes are restored from the state."""
-        words = ("slice", "max_unscored", "statistic", "words")
-        return (self.spec, self.outcomes), {word: getattr(self, word) for word in words}
+        names = ("slice", "max_unscored", "statistic", "keywords")
+        return (self.spec, self.outcomes), {name: getattr(self, name) for name in names}
 
     @property
     def name(self) -> str:
         """Such as "recall@5 where topic='billing'"."""
-        return _name(self.spec, self.words, self.slice)
+        return _name(self.spec, self.keywords, self.slice)
 
     @property
     def values(self) -> list[float]:
@@ -406,7 +406,7 @@ class Score(float):
             repeats=repeats,
             scale=self.scale,
             statistic=self.statistic,
-            words=self.words,
+            keywords=self.keywords,
         )
 
 
@@ -457,8 +457,8 @@ def _no_such_slice(examples: Sequence[Example], tags: Mapping[str, Any]) -> str:
     return f"No example has {asked}. The tags there are:\n{listed}"
 
 
-def _name(spec: str, words: Mapping[str, Any], tags: Mapping[str, Any]) -> str:
-    return score_name(spec, words) + "".join(f" where {tag}={value!r}" for tag, value in tags.items())
+def _name(spec: str, keywords: Mapping[str, Any], tags: Mapping[str, Any]) -> str:
+    return score_name(spec, keywords) + "".join(f" where {tag}={value!r}" for tag, value in tags.items())
 
 
 def _too_many(name: str, outcomes: Sequence[Outcome], max_unscored: float) -> str:

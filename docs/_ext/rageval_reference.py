@@ -112,7 +112,7 @@ class ScoresDirective(Generated):
 
 def _family(family: Mapping[str, Any]) -> Iterator[str]:
     low, high = family["range"]
-    words = sorted({word for score in family["score"] for word in score.get("words", family["words"])})
+    keywords = sorted({name for score in family["score"] for name in score.get("keywords", family["keywords"])})
     yield f"## {family['title']}"
     yield ""
     yield f"*{family['question']}*"
@@ -122,8 +122,8 @@ def _family(family: Mapping[str, Any]) -> Iterator[str]:
     yield f"- Needs: {family['needs']}."
     yield f"- Requests for one question: {family['requests']}."
     yield f"- Range: {low} to {high}." if high < inf else f"- Range: {low} or more."
-    if words:
-        yield f"- Keywords: {', '.join(f'`{word}`' for word in words)}."
+    if keywords:
+        yield f"- Keywords: {', '.join(f'`{name}`' for name in keywords)}."
     yield f"- Source: {family['source']}"
     yield ""
     yield f"Worked example: {family['case']['text']}"

@@ -266,9 +266,9 @@ def parse_expression(
     *,
     measures: Mapping[str, AnswerMeasure],
     comparators: Mapping[str, Comparator],
-    word: str = "comparator",
+    keyword: str = "comparator",
 ) -> Expression:
-    """Parse an expression such as `"judge or em"`; `word` is the name of the argument, for messages.
+    """Parse an expression such as `"judge or em"`; `keyword` is the name of the argument, for messages.
 
     Raises:
         InputError: it is malformed, a name is unknown, or a threshold is not in (0, 1].
@@ -276,7 +276,7 @@ def parse_expression(
 
     def wrong(why: str) -> InputError:
         form = 'Write "judge", "canonical", "f1>=0.5" or "judge or em", say.'
-        return InputError(f"{word}={text!r}: {why}.\n{form}")
+        return InputError(f"{keyword}={text!r}: {why}.\n{form}")
 
     if not isinstance(text, str) or not text.strip():
         raise wrong("nothing is named")

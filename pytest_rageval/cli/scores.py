@@ -57,7 +57,7 @@ def _describe(score: ScoreDef) -> None:
     rows = {
         "range": _range(score),
         "needs": ", ".join(_needs(score)) or "nothing",
-        "keywords": ", ".join(sorted(score.words)) or "none",
+        "keywords": ", ".join(sorted(score.keywords)) or "none",
         "write": f'@pytest.mark.rageval_threshold("{_name(score).replace("@k", "@5")}", {bound}=…)',
         "read": f"https://pytest-rageval.github.io/pytest-rageval/reference/scores.html ({score.family})",
     }
@@ -90,5 +90,5 @@ def _entry(score: ScoreDef) -> dict[str, Any]:
         "needs": list(score.needs),
         "models": list(score.models),
         "extra": score.extra,
-        "keywords": sorted(score.words),
+        "keywords": sorted(score.keywords),
     }

@@ -36,7 +36,7 @@ class LoadOptions:
         """From a marker's arguments: `format`, `sample` with `seed` and `stratify`, the format's options."""
         options = dict(arguments)
         name, size = options.pop("format", None), options.pop("sample", None)
-        drawing = {word: options.pop(word) for word in ("seed", "stratify") if word in options}
+        drawing = {keyword: options.pop(keyword) for keyword in ("seed", "stratify") if keyword in options}
         if name is not None and not isinstance(name, str):
             raise InputError(f'format={name!r} is no name.\nWrite format="beir".')
         if size is None and drawing:
@@ -48,20 +48,24 @@ class LoadOptions:
 
 
 def load(
-    path: Path | str, how: LoadOptions | None = None, *, formats: Mapping[str, Format] = FORMATS, **words: Any
+    path: Path | str,
+    how: LoadOptions | None = None,
+    *,
+    formats: Mapping[str, Format] = FORMATS,
+    **keywords: Any,
 ) -> EvalSet:
     """Read an eval set from a file or a folder.
 
     Args:
         path: absolute, or relative to the current folder.
-        how: format, sample and options; default: from `words`.
+        how: format, sample and options; default: from `keywords`.
         formats: the known formats, by name.
-        words: as of the marker `rageval_evalset`, such as `format="beir"`, `sample=200`.
+        keywords: as of the marker `rageval_evalset`, such as `format="beir"`, `sample=200`.
 
     Raises:
         InputError: the format is unknown, or the file cannot be used.
     """
-    path, how = Path(path), how or LoadOptions.parse(words)
+    path, how = Path(path), how or LoadOptions.parse(keywords)
     if not path.exists():
         raise InputError(f"The eval set {path} cannot be read: there is no such file.")
     form = format_of(path, formats, how.format, how.options)

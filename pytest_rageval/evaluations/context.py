@@ -70,10 +70,14 @@ class ScoreRequest(NamedTuple):
     draws: int | None = None
 
     @property
-    def words(self) -> dict[str, Any]:
+    def keywords(self) -> dict[str, Any]:
         """The keywords that differ from their defaults."""
         defaults = self._field_defaults
-        return {word: value for word, value in self._asdict().items() if value != defaults.get(word, value)}
+        return {
+            keyword: value
+            for keyword, value in self._asdict().items()
+            if value != defaults.get(keyword, value)
+        }
 
 
 class Drawing(NamedTuple):
@@ -459,16 +463,16 @@ class Pipeline:
         """The judge's verdicts so far on answers and passages, with their questions: 1 is yes, 0 is no."""
         return ((question, verdict) for (question, *_), verdict in self.judged.items())
 
-    def comparison(self, text: str | None, word: str = "comparator") -> compare.Expression:
+    def comparison(self, text: str | None, keyword: str = "comparator") -> compare.Expression:
         """The comparator of an expression; None is the default.
 
         Raises:
-            InputError: the expression, of the keyword `word`, is not valid.
+            InputError: the expression, of the keyword `keyword`, is not valid.
         """
         text = self.comparator if text is None else text
         if text not in self._expressions:
             self._expressions[text] = compare.parse_expression(
-                text, measures=self.measures, comparators=self._comparators, word=word
+                text, measures=self.measures, comparators=self._comparators, keyword=keyword
             )
         return self._expressions[text]
 

@@ -127,13 +127,13 @@ def resolve(
         raise InputError(
             f"{str(spec)!r} has no cut-off: how many retrieved documents count?\nWrite {spec}@5, say."
         )
-    for word, text in request.words.items():
-        if word not in score.words | score.ignores:
-            takers = ", ".join(name for name, other in scores.items() if word in other.words)
-            raise InputError(f"{str(spec)!r} does not take {word}={text!r}. These scores do: {takers}.")
+    for keyword, text in request.keywords.items():
+        if keyword not in score.keywords | score.ignores:
+            takers = ", ".join(name for name, other in scores.items() if keyword in other.keywords)
+            raise InputError(f"{str(spec)!r} does not take {keyword}={text!r}. These scores do: {takers}.")
     if Relevance.parse(request.relevant).by == "judge":
         score = replace(score, asks=score.dependencies | {"relevant"})
-    order = request.order if "order" in score.words else "rank"
+    order = request.order if "order" in score.keywords else "rank"
     return Terms(spec, spec.k or k, request.comparator, request.label, order, request.relevant), score
 
 

@@ -134,10 +134,10 @@ class ScoreDef:
         return not self.dependencies.isdisjoint(GENERATOR_METHODS)
 
     @property
-    def words(self) -> frozenset[str]:
+    def keywords(self) -> frozenset[str]:
         """The keywords of a threshold that change it."""
-        words = {word for word, asked in KEYWORDS.items() if asked & self.dependencies}
-        return frozenset(words | {"relevant"} if self.takes_relevant else words)
+        keywords = {keyword for keyword, asked in KEYWORDS.items() if asked & self.dependencies}
+        return frozenset(keywords | {"relevant"} if self.takes_relevant else keywords)
 
     @property
     def ignores(self) -> frozenset[str]:
@@ -146,7 +146,7 @@ class ScoreDef:
         The order of a prompt matters only where a generator reads several passages at once.
         """
         unordered = self.one_passage or self.dependencies.isdisjoint(GENERATOR_METHODS)
-        return frozenset({"order"} if unordered else ()) - self.words
+        return frozenset({"order"} if unordered else ()) - self.keywords
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -166,7 +166,7 @@ class ScoreDef:
         for method in self._of_generator:
             found |= _prefixed("generator", run.generator.identity(method))
         comparisons = self._compared(run, terms)
-        found |= {word: comparison.text for word, comparison in comparisons.items()}
+        found |= {keyword: comparison.text for keyword, comparison in comparisons.items()}
         for method in self._of_judge(comparisons):
             found |= _prefixed("judge", run.judge.identity(method))
         if self._of_generator:
@@ -199,9 +199,9 @@ class ScoreDef:
 
     def _compared(self, run: Pipeline, terms: Terms) -> dict[str, Expression]:
         """How it compares answers, by keyword."""
-        compares = "comparator" in self.words
+        compares = "comparator" in self.keywords
         texts = self.comparisons(run, terms) if compares else {}
-        return {word: run.comparison(text) for word, text in texts.items()}
+        return {keyword: run.comparison(text) for keyword, text in texts.items()}
 
 
 def _draws(drawing: Drawing) -> dict[str, int]:

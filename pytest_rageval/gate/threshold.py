@@ -79,7 +79,7 @@ class Threshold:
     ignored: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def words(cls) -> tuple[str, ...]:
+    def keywords(cls) -> tuple[str, ...]:
         """The keywords of the marker."""
         return tuple(f.name for f in fields(cls) if f.name not in {"spec", "ignored"})
 
@@ -87,17 +87,17 @@ class Threshold:
     def signature(cls) -> str:
         """The marker's signature, for its help."""
         defaults = {f.name: None if f.default is MISSING else f.default for f in fields(cls)}
-        return f"spec, *, {', '.join(f'{word}={defaults[word]!r}' for word in cls.words())}"
+        return f"spec, *, {', '.join(f'{keyword}={defaults[keyword]!r}' for keyword in cls.keywords())}"
 
     @property
     def name(self) -> str:
         """The score with the keywords that change it; slices and bounds are not part of it."""
-        return score_name(self.spec, {word: getattr(self, word) for word in CHANGING})
+        return score_name(self.spec, {keyword: getattr(self, keyword) for keyword in CHANGING})
 
     @property
     def bounds(self) -> bool:
         """Whether there is a bound."""
-        return any(getattr(self, word) is not None for word in BOUNDS)
+        return any(getattr(self, keyword) is not None for keyword in BOUNDS)
 
     @property
     def compares(self) -> bool:
@@ -115,9 +115,9 @@ class Threshold:
         """Whether it raises false alarms with the probability `alpha`, which the tests of a run share."""
         return (self.max_drop is not None and not self.strict) or self.max_total_drop is not None
 
-    def without(self, words: Collection[str]) -> "Threshold":
+    def without(self, keywords: Collection[str]) -> "Threshold":
         """The threshold in which these keywords are noted as ignored."""
-        ignored: dict[str, Any] = {word: getattr(self, word) for word in sorted(words)}
+        ignored: dict[str, Any] = {keyword: getattr(self, keyword) for keyword in sorted(keywords)}
         without: dict[str, Any] = dict.fromkeys(ignored)
         return replace(self, **without, ignored=ignored) if ignored else self
 
@@ -146,23 +146,23 @@ class Threshold:
         """
         caller = "rageval.score" if optional else "rageval_threshold"
         form = f'{caller}("recall@5", min=0.75)'
-        unknown = sorted(set(kwargs) - set(cls.words()))
+        unknown = sorted(set(kwargs) - set(cls.keywords()))
         if unknown:
             raise InputError(
-                f"{caller} has no keyword {', '.join(map(repr, unknown))}. Allowed: {', '.join(cls.words())}."
+                f"{caller} has no keyword {', '.join(map(repr, unknown))}. Allowed: {', '.join(cls.keywords())}."
             )
         if len(args) != 1 or not isinstance(args[0], str):
             raise InputError(f"{caller} needs the name of one score, found {args!r}. Write {form}.")
         spec = args[0]
-        words = {word: value for word, value in kwargs.items() if value is not None}
+        keywords = {keyword: value for keyword, value in kwargs.items() if value is not None}
         call = f"{caller}({spec!r})"
-        if words.keys().isdisjoint(BOUNDS) and ("by" in words or not optional):
+        if keywords.keys().isdisjoint(BOUNDS) and ("by" in keywords or not optional):
             raise InputError(
                 f"{call} has no bound: give {', '.join(BOUNDS[:-1])} or {BOUNDS[-1]}, as in {form}."
             )
-        if problem := next(_problems(words), ""):
+        if problem := next(_problems(keywords), ""):
             raise InputError(f"{call}: {problem}")
-        return cls(spec, **(words | {"where": dict(words.get("where", {}))}))
+        return cls(spec, **(keywords | {"where": dict(keywords.get("where", {}))}))
 
     def check_scale(
         self, scale: tuple[float, float] | None, *, is_cost: bool = False, is_time: bool = False
@@ -182,16 +182,17 @@ class Threshold:
                 "Give it to latency.p50 or latency.p95; here give min, max or max_drop."
             )
         if is_time and self.compares:
-            word = next(word for word in (*DROPS, "max_lost") if getattr(self, word) is not None)
+            keyword = next(keyword for keyword in (*DROPS, "max_lost") if getattr(self, keyword) is not None)
             raise InputError(
-                f"{self.spec}: {word} compares with the baseline, and times are not comparable between machines; "
+                f"{self.spec}: {keyword} compares with the baseline, and times are not comparable between machines; "
                 "the baseline has none.\n"
                 "Give max, such as max=0.5 seconds; or max_ratio=1.2, against a retriever timed in the same run."
             )
         if is_cost and self.compares:
-            word = next(word for word in (*DROPS, "max_lost") if getattr(self, word) is not None)
-            message = f"{self.spec}: {word} bounds a loss, and less of this score is better.\nGive max, such as max=3."
-            raise InputError(message)
+            keyword = next(keyword for keyword in (*DROPS, "max_lost") if getattr(self, keyword) is not None)
+            raise InputError(
+                f"{self.spec}: {keyword} bounds a loss, and less of this score is better.\nGive max, such as max=3."
+            )
         if scale is None:
             if self.strict:
                 raise InputError(
@@ -200,20 +201,21 @@ class Threshold:
                 )
             return
         low, high = scale
-        for word, bound in (("min", self.min), ("max", self.max)):
+        for keyword, bound in (("min", self.min), ("max", self.max)):
             if bound is not None and not low <= bound <= high:
-                remedy = _percentage(word, bound, scale, 2) or f"Give {word} between them"
+                remedy = _percentage(keyword, bound, scale, 2) or f"Give {keyword} between them"
                 raise InputError(
-                    f"{self.spec}: {word}={bound:g} is not on the score's scale, which goes from {low:g} to {high:g}.\n"
+                    f"{self.spec}: {keyword}={bound:g} is not on the score's scale, "
+                    f"which goes from {low:g} to {high:g}.\n"
                     f"{remedy}."
                 )
         width = high - low
-        for word, drop in self._drops():
+        for keyword, drop in self._drops():
             if drop > LARGEST_DROP * width:
-                remedy = _percentage(word, drop, scale, 1)
-                remedy = remedy or f"Give a {word} that would matter, such as {0.02 * width:g}"
+                remedy = _percentage(keyword, drop, scale, 1)
+                remedy = remedy or f"Give a {keyword} that would matter, such as {0.02 * width:g}"
                 raise InputError(
-                    f"{self.spec}: {word}={drop:g} allows the mean to lose more than half of its scale, which "
+                    f"{self.spec}: {keyword}={drop:g} allows the mean to lose more than half of its scale, which "
                     f"goes from {low:g} to {high:g}.\n{remedy}."
                 )
 
@@ -221,23 +223,23 @@ class Threshold:
         """Warnings about bounds that are probably not meant; `scale` as for `check_scale`."""
         if scale is None:
             return ()
-        shares = ((word, drop, drop / (scale[1] - scale[0])) for word, drop in self._drops())
+        shares = ((keyword, drop, drop / (scale[1] - scale[0])) for keyword, drop in self._drops())
         return tuple(
-            f"{word}={drop:g} lets a retriever lose {share:.0%} of the scale and pass; is it meant?"
-            for word, drop, share in shares
+            f"{keyword}={drop:g} lets a retriever lose {share:.0%} of the scale and pass; is it meant?"
+            for keyword, drop, share in shares
             if share > LARGE_DROP
         )
 
     def _drops(self) -> list[tuple[str, float]]:
         """The drops that are bounded, with their keywords."""
-        drops = ((word, getattr(self, word)) for word in DROPS)
-        return [(word, drop) for word, drop in drops if drop is not None]
+        drops = ((keyword, getattr(self, keyword)) for keyword in DROPS)
+        return [(keyword, drop) for keyword, drop in drops if drop is not None]
 
 
-def _percentage(word: str, bound: float, scale: tuple[float, float], lowest: float) -> str:
+def _percentage(keyword: str, bound: float, scale: tuple[float, float], lowest: float) -> str:
     """The remedy for a percentage that was meant as a share, as 85 for 0.85; empty for other numbers."""
     is_percentage = scale == UNIT and lowest <= bound <= 100  # noqa: PLR2004 - per cent
-    return f"For {bound:g}% write {word}={bound / 100:g}" if is_percentage else ""
+    return f"For {bound:g}% write {keyword}={bound / 100:g}" if is_percentage else ""
 
 
 def _is_number(value: Any) -> bool:
@@ -258,14 +260,14 @@ def _is_relevance(value: Any) -> bool:
 
 
 VALUES: Final[tuple[tuple[str, Callable[[Any], bool], str], ...]] = (
-    *((word, _is_number, "is not a number") for word in ("min", "max", *DROPS)),
+    *((keyword, _is_number, "is not a number") for keyword in ("min", "max", *DROPS)),
     *(
         (
-            word,
+            keyword,
             lambda drop: drop >= 0,
-            f"is below 0.\nIt is how far the mean may fall below the {below}, such as {word}=0.02",
+            f"is below 0.\nIt is how far the mean may fall below the {below}, such as {keyword}=0.02",
         )
-        for word, below in zip(DROPS, ("baseline", "anchor"), strict=True)
+        for keyword, below in zip(DROPS, ("baseline", "anchor"), strict=True)
     ),
     # Above, a false alarm is likelier than not.
     ("alpha", lambda alpha: _is_number(alpha) and 0 < alpha <= 0.5, "must be above 0 and at most 0.5"),  # noqa: PLR2004
@@ -291,8 +293,8 @@ VALUES: Final[tuple[tuple[str, Callable[[Any], bool], str], ...]] = (
     ),
     ("by", lambda tag: isinstance(tag, str), 'is not the name of a tag, such as by="topic"'),
     *(
-        (word, _is_text, 'names no comparison, such as "judge or em" or "f1>=0.5"')
-        for word in ("comparator", "label")
+        (keyword, _is_text, 'names no comparison, such as "judge or em" or "f1>=0.5"')
+        for keyword in ("comparator", "label")
     ),
     ("order", ("rank", "random").__contains__, 'is neither "rank" nor "random"'),
     ("temperature", lambda value: _is_number(value) and 0 <= value < inf, "is not a number of at least 0"),
@@ -310,34 +312,36 @@ VALUES: Final[tuple[tuple[str, Callable[[Any], bool], str], ...]] = (
 """What the value of a keyword has to fulfil, and what is wrong with one that does not; the first that fails counts."""
 
 
-def _problems(words: Mapping[str, Any]) -> Iterator[str]:
+def _problems(keywords: Mapping[str, Any]) -> Iterator[str]:
     """What is wrong with the keywords that are set; only the first problem is sure to be one."""
-    for word, fits, problem in VALUES:
-        if word in words and not fits(words[word]):
-            yield f"{word}={words[word]!r} {problem}."
-    if "min" in words and "max" in words and words["min"] > words["max"]:
-        yield f"min={words['min']} is above max={words['max']}."
-    if "tolerance" in words and "max_lost" not in words:
+    for keyword, fits, problem in VALUES:
+        if keyword in keywords and not fits(keywords[keyword]):
+            yield f"{keyword}={keywords[keyword]!r} {problem}."
+    if "min" in keywords and "max" in keywords and keywords["min"] > keywords["max"]:
+        yield f"min={keywords['min']} is above max={keywords['max']}."
+    if "tolerance" in keywords and "max_lost" not in keywords:
         yield "tolerance says which examples count for max_lost, and there is no max_lost."
-    yield from _test_problems(words)
+    yield from _test_problems(keywords)
 
 
-def _test_problems(words: Mapping[str, Any]) -> Iterator[str]:
+def _test_problems(keywords: Mapping[str, Any]) -> Iterator[str]:
     """Keywords of a test that is not made, or in which they have no effect."""
     testing = (
-        ["strict"] if "max_total_drop" in words else ["alpha", "burden", "strict", "inconclusive", "cluster"]
+        ["strict"]
+        if "max_total_drop" in keywords
+        else ["alpha", "burden", "strict", "inconclusive", "cluster"]
     )
-    for word in testing if "max_drop" not in words else ():
-        if word in words:
-            yield f"{word} says how max_drop is tested, and there is no max_drop."
-    if words.get("strict"):
-        for word in () if "max_total_drop" in words else ("burden", "inconclusive", "cluster"):
-            if word in words:
+    for keyword in testing if "max_drop" not in keywords else ():
+        if keyword in keywords:
+            yield f"{keyword} says how max_drop is tested, and there is no max_drop."
+    if keywords.get("strict"):
+        for keyword in () if "max_total_drop" in keywords else ("burden", "inconclusive", "cluster"):
+            if keyword in keywords:
                 yield (
-                    f"{word} has no effect with strict=True, which fails unless a drop of max_drop is excluded.\n"
-                    f"Leave out {word} or strict."
+                    f"{keyword} has no effect with strict=True, which fails unless a drop of max_drop is excluded.\n"
+                    f"Leave out {keyword} or strict."
                 )
-        if words["max_drop"] == 0:
+        if keywords["max_drop"] == 0:
             yield (
                 "no number of examples excludes every drop above 0.\n"
                 "With strict=True give a max_drop that would matter, such as 0.02."

@@ -114,12 +114,12 @@ def _verdict(  # noqa: PLR0913, PLR0917 - as verdict_on
     ratio: "RatioTest | None",
 ) -> Verdict:
     violated = {}
-    for word, bound, how, sign in _sides(threshold):
-        if _is_beyond(float(score), word, bound):
+    for keyword, bound, how, sign in _sides(threshold):
+        if _is_beyond(float(score), keyword, bound):
             shown = _digits(score, bound)
-            violated[word] = f"{shown} is {how} {bound:g}", f"{shown} {sign} {bound:g}"
-    for word, text in _beyond(score, threshold, "retriever"):
-        violated.setdefault(word, (text, f"{word} is violated where the retriever failed"))
+            violated[keyword] = f"{shown} is {how} {bound:g}", f"{shown} {sign} {bound:g}"
+    for keyword, text in _beyond(score, threshold, "retriever"):
+        violated.setdefault(keyword, (text, f"{keyword} is violated where the retriever failed"))
     if ratio is not None and threshold.max_ratio is not None:
         compared = _on_ratio(score, threshold, threshold.max_ratio, ratio)
     else:
@@ -140,8 +140,8 @@ def _sides(threshold: Threshold) -> Iterator[tuple[str, float, str, str]]:
         yield "max", threshold.max, "above the maximum", ">"
 
 
-def _is_beyond(mean: float, word: str, bound: float) -> bool:
-    return mean < bound - ROUNDING if word == "min" else mean > bound + ROUNDING
+def _is_beyond(mean: float, keyword: str, bound: float) -> bool:
+    return mean < bound - ROUNDING if keyword == "min" else mean > bound + ROUNDING
 
 
 def uncounted(score: Score) -> Iterator[str]:
@@ -157,12 +157,12 @@ def _beyond(score: Score, threshold: Threshold, *causes: Cause) -> Iterator[tupl
     lacking = score.lacking(*causes)
     if not lacking:
         return
-    for word, bound, how, _ in _sides(threshold):
-        worst = score.reach[word == "max"]
+    for keyword, bound, how, _ in _sides(threshold):
+        worst = score.reach[keyword == "max"]
         mean = score.counting(worst, *causes)
-        if _is_beyond(mean, word, bound):
+        if _is_beyond(mean, keyword, bound):
             text = f"{_excluded(score, lacking)}; with {worst:g} for each of them it would be {_digits(mean, bound)}"
-            yield word, f"{score:.3f} is {text}, {how} {bound:g}"
+            yield keyword, f"{score:.3f} is {text}, {how} {bound:g}"
 
 
 def _excluded(score: Score, lacking: Sequence[Outcome]) -> str:
@@ -298,11 +298,11 @@ def _within_spread(score: Score, threshold: Threshold, comparison: Comparison | 
     """Warnings about bounds that are closer to the mean over repeated runs than its standard error."""
     runs = len(score.repeats) + 1
     spread = (score.spread or 0.0) / sqrt(runs)
-    bounds = [(f"{word} {bound:g}", bound, float(score)) for word, bound, _, _ in _sides(threshold)]
+    bounds = [(f"{keyword} {bound:g}", bound, float(score)) for keyword, bound, _, _ in _sides(threshold)]
     if threshold.max_drop is not None and comparison is not None:
-        word = "max_drop" if comparison.before.pin is None else "max_total_drop"
+        keyword = "max_drop" if comparison.before.pin is None else "max_total_drop"
         bound = comparison.mean - threshold.max_drop
-        bounds.append((f"{word} ({bound:.3f})", bound, comparison.mean - comparison.drop))
+        bounds.append((f"{keyword} ({bound:.3f})", bound, comparison.mean - comparison.drop))
     for name, bound, mean in bounds:
         if abs(mean - bound) < spread:
             yield (

@@ -40,12 +40,12 @@ class Rageval:
         """The examples of the test's eval set."""
         return self._shown(lambda: self._test.evalset.examples)
 
-    def score(self, spec: str, **words: Any) -> Score:
+    def score(self, spec: str, **keywords: Any) -> Score:
         """A score of the test's eval set: its mean as a float, with the outcome of each example.
 
         Args:
             spec: its name, such as "recall@5".
-            words: those of the marker `rageval_threshold`. With `min`, `max` or `max_drop` the test
+            keywords: those of the marker `rageval_threshold`. With `min`, `max` or `max_drop` the test
                 fails when the mean is out of these bounds; with `where` the score is that of the slice.
                 `max_drop` is tested at its own `alpha`: only markers share one.
 
@@ -53,7 +53,7 @@ class Rageval:
             RagevalError: it cannot be computed; the message has the remedy.
         """
         try:
-            return self._shown(lambda: self._test.score(spec, words))
+            return self._shown(lambda: self._test.score(spec, keywords))
         except OutOfBoundsError as error:
             text, summary = str(error), error.summary
         raise failure(text, summary)

@@ -252,8 +252,8 @@ def _example(outcome: Outcome, *, triaged: bool) -> dict[str, Any]:
 
 def _words(threshold: Threshold | None) -> dict[str, Any]:
     """The keywords that make another score of a spec, where they are not the default."""
-    words = {word: getattr(threshold, word, None) for word in CHANGING}
-    return {word: value for word, value in words.items() if value not in {None, "rank", "gold"}}
+    keywords = {keyword: getattr(threshold, keyword, None) for keyword in CHANGING}
+    return {keyword: value for keyword, value in keywords.items() if value not in {None, "rank", "gold"}}
 
 
 def _ignored(threshold: Threshold | None) -> dict[str, Any]:
@@ -286,7 +286,7 @@ def _bounds(threshold: Threshold) -> dict[str, Any]:
         "max": threshold.max,
         "max_drop": threshold.max_drop,
         "alpha": threshold.alpha if tested else None,
-        **{word: value for word, value in later.items() if value is not None},
+        **{name: value for name, value in later.items() if value is not None},
     }
 
 
@@ -312,7 +312,7 @@ def evalset_entry(evalset: EvalSet) -> dict[str, Any]:
 def evalset_text(entry: Mapping[str, Any]) -> str:
     """An eval set with its size: "support.jsonl, 240", or "support.jsonl, 24 of 240, sample 0.1"."""
     shares = (("sample", "sample {:g}"), ("shard", "shard {}"))
-    parts = "".join(f", {text.format(entry[word])}" for word, text in shares if word in entry)
+    parts = "".join(f", {text.format(entry[name])}" for name, text in shares if name in entry)
     of = f" of {entry['of']}" if "of" in entry else ""
     return f"{entry['name']}, {entry['size']}{of}{parts}"
 
@@ -327,7 +327,7 @@ def compared_names(entries: Iterable[Mapping[str, Any]]) -> set[str]:
     return {
         entry_name(entry)
         for entry in entries
-        if any((entry["threshold"] or {}).get(word) is not None for word in COMPARED)
+        if any((entry["threshold"] or {}).get(keyword) is not None for keyword in COMPARED)
     }
 
 

@@ -107,7 +107,7 @@ def score_until_clear(  # noqa: PLR0913 - as for a score, with what shares the l
 
 def _uses_added(registry: Registry, pipeline: Pipeline, terms: Terms, score: ScoreDef) -> bool:
     """Whether a score uses a plugin's comparator or measure: known by its name alone, it may change unseen."""
-    texts = score.comparisons(pipeline, terms).values() if "comparator" in score.words else ()
+    texts = score.comparisons(pipeline, terms).values() if "comparator" in score.keywords else ()
     names = {terms.part}.union(*(pipeline.comparison(text).names for text in texts))
     return not names.isdisjoint({*registry.comparators, *registry.measures} - MEASURES.keys())
 

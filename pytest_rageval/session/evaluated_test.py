@@ -129,7 +129,7 @@ class EvaluatedTest:
         if len(marker.args) != 1:
             found = [*map(repr, marker.args), *(f"{k}={v!r}" for k, v in marker.kwargs.items())]
             raise InputError(f"{EVALSET} takes one path, found ({', '.join(found)}). Write {form}.")
-        return self._session.sources.evalset(marker.args[0], bases=self._test.bases, words=marker.kwargs)
+        return self._session.sources.evalset(marker.args[0], bases=self._test.bases, keywords=marker.kwargs)
 
     def evaluate_markers(self) -> list[str]:
         """Evaluate the test's calibrations and thresholds; return why scores or their verdicts are missing."""
@@ -154,8 +154,8 @@ class EvaluatedTest:
         """The thresholds of `score` calls that failed or ended as an error, each as text."""
         return list(dict.fromkeys(self._violations))
 
-    def score(self, spec: str, words: Mapping[str, Any]) -> Score:
-        """A score of the eval set, or of the slice that `where` names; `words` are those of `rageval_threshold`.
+    def score(self, spec: str, keywords: Mapping[str, Any]) -> Score:
+        """A score of the eval set, or of the slice that `where` names; `keywords` are those of `rageval_threshold`.
 
         `max_drop` is tested at its own `alpha`: how many thresholds a test asks for is not known beforehand.
 
@@ -165,9 +165,9 @@ class EvaluatedTest:
         """
         self._refuse_in_shard("rageval.score()")
         try:
-            return self._score(spec, words)
+            return self._score(spec, keywords)
         except RagevalError as error:
-            if any(words.get(bound) is not None for bound in BOUNDS):
+            if any(keywords.get(bound) is not None for bound in BOUNDS):
                 self._violations.append(str(error))
             raise
 
@@ -415,8 +415,8 @@ class EvaluatedTest:
                 watched[request] = watched_threshold(threshold, before, baseline.tolerance)
         return watched
 
-    def _score(self, spec: str, words: Mapping[str, Any]) -> Score:
-        threshold = self._one_threshold(spec, words)
+    def _score(self, spec: str, keywords: Mapping[str, Any]) -> Score:
+        threshold = self._one_threshold(spec, keywords)
         request = request_of(threshold)
         if self._session.settings.plan:
             for error in self._plan([threshold]):
@@ -427,7 +427,7 @@ class EvaluatedTest:
             record = self._shard_record()
             [(key, runs)] = self._by_request([threshold], self._session.outcomes).items()
             record.score(request, runs, compared=key[1])
-            record.call(spec, words)
+            record.call(spec, keywords)
         try:
             score = self._scored([threshold], [request])[_key(threshold)]
             self._battle([request])
@@ -468,8 +468,8 @@ class EvaluatedTest:
         )
         return _slice(planned_score(self.evalset.examples, threshold.spec, repeats, scale), threshold)
 
-    def _one_threshold(self, spec: str, words: Mapping[str, Any]) -> Threshold:
-        threshold, *others = self._thresholds((spec,), words, optional=True)
+    def _one_threshold(self, spec: str, keywords: Mapping[str, Any]) -> Threshold:
+        threshold, *others = self._thresholds((spec,), keywords, optional=True)
         if others:
             among = ", ".join(each.spec for each in (threshold, *others))
             raise InputError(
@@ -478,16 +478,16 @@ class EvaluatedTest:
         return threshold
 
     def _thresholds(
-        self, args: tuple[Any, ...], words: Mapping[str, Any], *, optional: bool = False
+        self, args: tuple[Any, ...], keywords: Mapping[str, Any], *, optional: bool = False
     ) -> list[Threshold]:
         """The threshold of a marker; where its score has no cut-off, one at each of the run's."""
-        threshold = Threshold.parse(args, words, optional=optional)
+        threshold = Threshold.parse(args, keywords, optional=optional)
         inconclusive = threshold.inconclusive or self._session.settings.inconclusive
         found = []
         for spec in self._session.specs(threshold.spec):
             each = replace(threshold, spec=spec, inconclusive=inconclusive)
             definition = self._definition(each)
-            each = each.without(definition.ignores & request_of(each).words.keys())
+            each = each.without(definition.ignores & request_of(each).keywords.keys())
             each.check_scale(definition.scale, is_cost=definition.is_cost, is_time=definition.is_time)
             found.append(each)
         return found

@@ -296,7 +296,7 @@ class JoinedRun:
         # One in which the test failed does not know whether passing would be a failure.
         expected = [part["xfail"] for _, part in parts if "xfail" in part]
         joined.expected = max(expected, key=lambda each: bool(each["strict"]), default={})
-        joined.calls = [{**call, "words": readers[0].value(call["words"])} for call in about["calls"]]
+        joined.calls = [{**call, "keywords": readers[0].value(call["keywords"])} for call in about["calls"]]
         joined.markers = {
             name: [
                 Marker(tuple(readers[0].value(each["args"])), readers[0].value(each["kwargs"]))
@@ -396,7 +396,7 @@ class JoinedRun:
         """Define a plugin's score from the properties in the shards' reports."""
         if plugin is None or plugin["name"] in self.registry.scores:
             return
-        words: dict[str, Any] = (
+        keywords: dict[str, Any] = (
             {} if not plugin["pooled"] else {"notes": Late("evaluations.rel_prime", "pooled_notes")}
         )
         self.registry.scores[plugin["name"]] = ScoreDef(
@@ -405,7 +405,7 @@ class JoinedRun:
             None if plugin["asks"] is None else frozenset(plugin["asks"]),
             cast("tuple[float, float] | None", Reader(()).value(plugin["scale"])),
             corrected_by=plugin["corrected_by"],
-            **words,
+            **keywords,
         )
 
     def ruled(
@@ -440,7 +440,7 @@ class JoinedRun:
         if not problems and not failures:
             for call in joined.calls:
                 # What failed by it is the outcome of the test in its shard.
-                _try(lambda call=call: test.score(call["spec"], call["words"]))  # type: ignore[misc]
+                _try(lambda call=call: test.score(call["spec"], call["keywords"]))  # type: ignore[misc]
         outcome = joined.outcome
         if problems:
             outcome = {"outcome": "error", "message": "\n\n".join([*dict.fromkeys(problems), *failures])}

@@ -94,23 +94,23 @@ class Sources:
         self._labels: dict[Path, HumanLabels] = {}
 
     def evalset(
-        self, source: object, *, bases: Sequence[Path], words: Mapping[str, Any] | None = None
+        self, source: object, *, bases: Sequence[Path], keywords: Mapping[str, Any] | None = None
     ) -> EvalSet:
         """The eval set that a marker names: a path, an `EvalSet`, or records.
 
         Args:
             source: what the marker names.
             bases: folders in which a relative path is searched, in this order.
-            words: `format`, `sample`, `seed`, `stratify`, and the options of the format.
+            keywords: `format`, `sample`, `seed`, `stratify`, and the options of the format.
 
         Raises:
             InputError: there is no such file, or it cannot be used.
         """
-        how = LoadOptions.parse(words or {})
+        how = LoadOptions.parse(keywords or {})
         if isinstance(source, EvalSet):
-            if words:
+            if keywords:
                 raise InputError(
-                    f"rageval_evalset has an EvalSet, which is as it is: {', '.join(words)} would do nothing."
+                    f"rageval_evalset has an EvalSet, which is as it is: {', '.join(keywords)} would do nothing."
                 )
             return source
         if isinstance(source, str | Path):

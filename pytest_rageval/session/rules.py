@@ -164,7 +164,7 @@ class Rules(ABC):
             repeats=repeats,
             scale=self.definition(request).scale or UNIT,
             statistic=self.definition(request).statistic,
-            words=request.words,
+            keywords=request.keywords,
         )
 
     def score_or_error(
@@ -182,7 +182,9 @@ class Rules(ABC):
 
 def request_of(threshold: Threshold) -> ScoreRequest:
     """The score that a threshold is on."""
-    words = {
-        word: text for word in ScoreRequest._fields[1:] if (text := getattr(threshold, word)) is not None
+    keywords = {
+        keyword: text
+        for keyword in ScoreRequest._fields[1:]
+        if (text := getattr(threshold, keyword)) is not None
     }
-    return ScoreRequest(threshold.spec, **words)
+    return ScoreRequest(threshold.spec, **keywords)

@@ -100,10 +100,10 @@ class ShardRecord:
                     self._explained.add(outcome.example.id)
         self._scores[request, compared] = found
 
-    def call(self, spec: str, words: Mapping[str, Any]) -> None:
+    def call(self, spec: str, keywords: Mapping[str, Any]) -> None:
         """Keep a call of `rageval.score`."""
         self.is_whole = True
-        self._calls.append({"spec": spec, "words": self._writer.plain(words)})
+        self._calls.append({"spec": spec, "keywords": self._writer.plain(keywords)})
 
     def calibrations(self, thresholds: Sequence[Threshold]) -> None:
         """Ask the judge about people's labels, in the first shard alone: they are no questions of the set."""

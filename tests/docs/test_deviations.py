@@ -45,7 +45,7 @@ def test_every_keyword_of_the_page_is_one() -> None:
     rows = "\n".join(line for line in PAGE.splitlines() if line.startswith("|"))
     named = set(re.findall(r'`(\w+)="', rows))
     assert named
-    assert named <= set(Threshold.words())
+    assert named <= set(Threshold.keywords())
 
 
 def test_every_prompt_that_may_be_replaced_is_one() -> None:

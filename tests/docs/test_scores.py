@@ -96,7 +96,7 @@ def test_range_and_words_are_those_of_the_score(family, score):
     assert tuple(score.get("range", family["range"])) == definition.scale
     # The page says once that every score that asks the generator takes these.
     drawn = {"temperature", "draws"} if definition.generates else set()
-    assert {*score.get("words", family["words"]), *drawn} == definition.words
+    assert {*score.get("keywords", family["keywords"]), *drawn} == definition.keywords
 
 
 @pytest.mark.parametrize(("family", "score"), scores(), ids=lambda entry: entry.get("name", ""))

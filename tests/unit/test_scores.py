@@ -161,9 +161,9 @@ def test_an_error_names_the_keywords_that_a_score_was_asked_for_with() -> None:
     """A test may have the same score with another comparator."""
     words = {"comparator": "graded", "order": "rank"}
     with pytest.raises(TooManyUnscoredError, match=r"^recall@5 by graded: none of 2 examples has a score:"):
-        _score(None, None, words=words)
+        _score(None, None, keywords=words)
     outcomes = [_outcome(1, None, "no gold passages", topic="a"), _outcome(2, 1.0)]
-    score = Score("recall@5", outcomes, words=words)
+    score = Score("recall@5", outcomes, keywords=words)
     with pytest.raises(TooManyUnscoredError, match=r"^recall@5 by graded where topic='a': none of 1"):
         score.where(topic="a")
 

@@ -130,8 +130,8 @@ def test_an_unknown_word_lists_the_known_ones() -> None:
     """All that the marker takes."""
     with pytest.raises(InputError) as caught:
         Threshold.parse(("recall@5",), {"maximum": 1})
-    assert all(word in str(caught.value) for word in Threshold.words())
-    assert {"min", "max", "where"} <= set(Threshold.words())
+    assert all(keyword in str(caught.value) for keyword in Threshold.keywords())
+    assert {"min", "max", "where"} <= set(Threshold.keywords())
 
 
 def test_a_score_without_bounds_may_be_asked_for() -> None:

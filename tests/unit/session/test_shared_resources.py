@@ -61,7 +61,7 @@ def test_an_eval_set_is_read_once(session: Session, tmp_path: Path) -> None:
     evalset = session.sources.evalset("evals.jsonl", bases=[tmp_path])
     assert session.sources.evalset("evals.jsonl", bases=[tmp_path / "other", tmp_path]) is evalset
     with pytest.raises(InputError, match="sample would do nothing"):
-        session.sources.evalset(evalset, bases=[tmp_path], words={"sample": 1})
+        session.sources.evalset(evalset, bases=[tmp_path], keywords={"sample": 1})
     with pytest.raises(InputError, match="wants the path of an eval set, found int"):
         session.sources.evalset(3, bases=[tmp_path])
 
