@@ -10,7 +10,7 @@ from typing import Protocol
 import pytest
 
 from pytest_rageval.llm.open_store import open_store
-from pytest_rageval.llm.port import ReplyStore
+from pytest_rageval.llm.reply_store import ReplyStore
 from pytest_rageval.llm.store import FILE
 from pytest_rageval.secret import parse_cache
 from tests.redis_server import RedisServer, redis_client

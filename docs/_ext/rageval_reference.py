@@ -112,7 +112,9 @@ class ScoresDirective(Generated):
 
 def _family(family: Mapping[str, Any]) -> Iterator[str]:
     low, high = family["range"]
-    keywords = sorted({name for score in family["score"] for name in score.get("keywords", family["keywords"])})
+    keywords = sorted(
+        {name for score in family["score"] for name in score.get("keywords", family["keywords"])}
+    )
     yield f"## {family['title']}"
     yield ""
     yield f"*{family['question']}*"

@@ -15,7 +15,7 @@ from pytest_rageval.llm import Namespace
 from pytest_rageval.llm.cassette import read_cassette, write_cassette
 from pytest_rageval.llm.maintenance import file_faults, inspect, model_of, schema, uses
 from pytest_rageval.llm.open_store import open_store
-from pytest_rageval.llm.port import Damaged, Entry, ReplyStore
+from pytest_rageval.llm.reply_store import Damaged, Entry, ReplyStore
 from pytest_rageval.llm.store import FILE, Database, ForeignSchemaError
 from pytest_rageval.secret import CACHE_URL, StoreURL
 

@@ -37,7 +37,7 @@ from pytest_rageval.llm.maintenance import (
     schema,
 )
 from pytest_rageval.llm.messages import Reply
-from pytest_rageval.llm.port import LEASE_S, Damaged, Entry
+from pytest_rageval.llm.reply_store import LEASE_S, Damaged, Entry
 from pytest_rageval.llm.store import FILE, Database, Store
 from pytest_rageval.secret import StoreURL
 

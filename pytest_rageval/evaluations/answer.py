@@ -5,7 +5,7 @@ from typing import Final
 from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.answers.comparators import EXTRAS, MEASURES
 from pytest_rageval.errors import NoGroundTruth
-from pytest_rageval.evaluations.context import NO_REFERENCES, Pipeline, Terms, expected_of, references_of
+from pytest_rageval.evaluations.pipeline import NO_REFERENCES, Pipeline, Terms, expected_of, references_of
 from pytest_rageval.evaluations.scoring import REFERENCES, ScoreDef, each_example
 from pytest_rageval.model import Example
 from pytest_rageval.scores import Evidence

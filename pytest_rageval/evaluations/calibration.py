@@ -14,7 +14,7 @@ from pytest_rageval.evalsets.human_labels import (
     LabelledPassage,
     Scale,
 )
-from pytest_rageval.evaluations.context import Pipeline
+from pytest_rageval.evaluations.pipeline import Pipeline
 from pytest_rageval.evaluations.scoring import score_each
 from pytest_rageval.model import Document, Example
 from pytest_rageval.scores import Evidence, Outcome

@@ -12,7 +12,7 @@ from typing import Final
 from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.answers.judge_protocol import HIGHEST, LOWEST, Rating
 from pytest_rageval.errors import NoGroundTruth
-from pytest_rageval.evaluations.context import (
+from pytest_rageval.evaluations.pipeline import (
     NO_REFERENCES,
     Pipeline,
     Terms,

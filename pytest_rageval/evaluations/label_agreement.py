@@ -12,8 +12,8 @@ from itertools import product
 from typing import Any, Final
 
 from pytest_rageval.errors import InputError, RagevalError
-from pytest_rageval.evaluations.context import ScoreRequest
 from pytest_rageval.evaluations.passage_labels import PARTS
+from pytest_rageval.evaluations.pipeline import ScoreRequest
 from pytest_rageval.scores import Score
 from pytest_rageval.stats.agreement import kendall_tau, spearman_rho
 

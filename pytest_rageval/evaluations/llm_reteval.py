@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.errors import NoGroundTruth, Planned, Unscored
-from pytest_rageval.evaluations.context import Pipeline, Terms, gold_passages, references_of
+from pytest_rageval.evaluations.pipeline import Pipeline, Terms, gold_passages, references_of
 from pytest_rageval.evaluations.ranking import row_of
 from pytest_rageval.evaluations.scoring import GOLD_TEXTS, ScoreDef, score_in_turn
 from pytest_rageval.gathering import gather_all, gather_two

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.answers.overlap import containment
 from pytest_rageval.errors import NoGroundTruth
-from pytest_rageval.evaluations.context import (
+from pytest_rageval.evaluations.pipeline import (
     NO_GOLD,
     NO_REFERENCES,
     Pipeline,

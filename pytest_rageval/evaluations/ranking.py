@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from pytest_rageval.errors import NoGroundTruth, UnusableRanking
-from pytest_rageval.evaluations.context import NO_GOLD, Matched, Pipeline, Terms
+from pytest_rageval.evaluations.pipeline import NO_GOLD, Matched, Pipeline, Terms
 from pytest_rageval.evaluations.scoring import GOLD, ScoreDef, each_example, score_each
 from pytest_rageval.measures.gold_matching import GoldMatch, found_by_id, ideal_labels
 from pytest_rageval.measures.gold_measures import Row, values

@@ -26,7 +26,7 @@ from pytest_rageval.errors import (
 )
 from pytest_rageval.evalsets import FORMATS, Format
 from pytest_rageval.evalsets.format import Shape
-from pytest_rageval.evaluations.context import Evaluation, Pipeline, ScoreRequest, Terms
+from pytest_rageval.evaluations.pipeline import Evaluation, Pipeline, ScoreRequest, Terms
 from pytest_rageval.evaluations.scoring import ASKABLE, ScoreDef
 from pytest_rageval.event_loop import PrivateLoop
 from pytest_rageval.late import Late
@@ -304,8 +304,8 @@ class Registry:
 
         Args:
             scheme: with which its URLs begin; lower-case letters, digits, plus, minus and dots, at least two.
-            factory: a function `(url, namespace)` that opens the store, a `pytest_rageval.llm.port.ReplyStore`, or
-                raises StoreError, or StoreAwayError where a server does not answer. `url.secret` is the whole URL,
+            factory: a function `(url, namespace)` that opens the store, a `pytest_rageval.llm.reply_store.ReplyStore`.
+                It raises StoreError, or StoreAwayError where a server does not answer. `url.secret` is the whole URL,
                 `url.public` the one for messages. Entries of the namespaces "replies" and "embeddings" are apart.
 
         Raises:

@@ -7,7 +7,7 @@ from math import inf
 from typing import Final
 
 from pytest_rageval.errors import NoGroundTruth, Unscored
-from pytest_rageval.evaluations.context import NO_GOLD, Pipeline, Terms, texts_of
+from pytest_rageval.evaluations.pipeline import NO_GOLD, Pipeline, Terms, texts_of
 from pytest_rageval.evaluations.ranking import comparable
 from pytest_rageval.evaluations.scoring import GOLD, ScoreDef, each_example
 from pytest_rageval.evaluations.timing import timed, timed_beside

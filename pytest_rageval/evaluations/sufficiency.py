@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.answers.judge_protocol import Verdict
-from pytest_rageval.evaluations.context import Pipeline, Terms
+from pytest_rageval.evaluations.pipeline import Pipeline, Terms
 from pytest_rageval.evaluations.scoring import ScoreDef, each_example
 from pytest_rageval.measures.gold_matching import SHARE, GoldMatch
 from pytest_rageval.model import Example

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_rageval.errors import Unscored
-from pytest_rageval.evaluations.context import Asked, Pipeline
+from pytest_rageval.evaluations.pipeline import Asked, Pipeline
 from pytest_rageval.model import Ranking
 
 if TYPE_CHECKING:

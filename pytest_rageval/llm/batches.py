@@ -33,7 +33,7 @@ from pytest_rageval.llm.messages import (
     request_summary,
     well_formed,
 )
-from pytest_rageval.llm.port import Entry
+from pytest_rageval.llm.reply_store import Entry
 from pytest_rageval.llm.sender import UnsupportedParams
 from pytest_rageval.llm.servers import RemoteServer
 from pytest_rageval.plural import counted

@@ -18,7 +18,7 @@ from pytest_rageval.config import LENGTHS
 from pytest_rageval.errors import BudgetError, StoreError
 from pytest_rageval.late import late_pattern
 from pytest_rageval.llm.messages import Reply, Request
-from pytest_rageval.llm.port import Spending
+from pytest_rageval.llm.reply_store import Spending
 from pytest_rageval.llm.usage import Price, Prices
 from pytest_rageval.plural import counted
 

@@ -26,7 +26,7 @@ from pytest_rageval.errors import StoreError
 from pytest_rageval.event_loop import DaemonThreads
 from pytest_rageval.llm.cassette import read_cassette
 from pytest_rageval.llm.messages import Reply, Request, RequestSummary
-from pytest_rageval.llm.port import Entry, OpenStore, ReplyStore, Spending, good_entries
+from pytest_rageval.llm.reply_store import Entry, OpenStore, ReplyStore, Spending, good_entries
 from pytest_rageval.llm.sqlite_store import SqliteStore
 
 __all__ = ["Cache"]

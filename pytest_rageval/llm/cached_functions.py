@@ -20,7 +20,7 @@ from pytest_rageval.errors import CallableError, InputError, MissingReplyError, 
 from pytest_rageval.event_loop import PrivateLoop, in_asyncio
 from pytest_rageval.llm.gateway import Gateway
 from pytest_rageval.llm.messages import Reply, Request, request_summary
-from pytest_rageval.llm.port import Entry
+from pytest_rageval.llm.reply_store import Entry
 from pytest_rageval.user_code import CACHED, is_async
 
 __all__ = ["Functions"]

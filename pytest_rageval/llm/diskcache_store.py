@@ -19,10 +19,10 @@ from typing import Any, Final
 
 from pytest_rageval.errors import StoreError, require
 from pytest_rageval.files import make_cache_folder
-from pytest_rageval.llm.kept_line import inspected, kept_line, usable_replies
+from pytest_rageval.llm.entry_text import entry_text, inspected, usable_replies
 from pytest_rageval.llm.leases import Owners
 from pytest_rageval.llm.messages import Reply
-from pytest_rageval.llm.port import LEASE_S, Damaged, Entry, Spending, claimed, start_renewing
+from pytest_rageval.llm.reply_store import LEASE_S, Damaged, Entry, Spending, claimed, start_renewing
 from pytest_rageval.secret import StoreURL
 
 __all__ = ["DiskcacheStore"]
@@ -148,7 +148,7 @@ class DiskcacheStore:
             found = self.get_many(list(new), run=run, only_run=only_run)
             for key, entry in new.items():
                 if key not in found:
-                    self._cache.set(self._reply(key), kept_line(entry, run).decode(), retry=True)
+                    self._cache.set(self._reply(key), entry_text(entry, run).decode(), retry=True)
             self._release(list(new))
         return {key: found.get(key, entry.reply) for key, entry in new.items()}
 

@@ -14,7 +14,7 @@ from typing import Final, TypeVar
 
 from pytest_rageval.errors import StoreError
 from pytest_rageval.llm.messages import Reply
-from pytest_rageval.llm.port import Damaged, Entry, ReplyStore, Spending, StoreAwayError, good_entries
+from pytest_rageval.llm.reply_store import Damaged, Entry, ReplyStore, Spending, StoreAwayError, good_entries
 from pytest_rageval.llm.sqlite_store import SqliteStore
 from pytest_rageval.llm.store import FILE
 

@@ -29,8 +29,8 @@ from pytest_rageval.llm.messages import (
     nearest,
     request_summary,
 )
-from pytest_rageval.llm.port import Entry, OpenStore
 from pytest_rageval.llm.rate_limits import Limiter, Wait
+from pytest_rageval.llm.reply_store import Entry, OpenStore
 from pytest_rageval.llm.sender import Sender
 from pytest_rageval.llm.servers import Pace, RemoteServer, Server
 from pytest_rageval.llm.usage import Price, Prices, Tier, Usage

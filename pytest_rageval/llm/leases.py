@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pytest_rageval.errors import StoreError
-from pytest_rageval.llm.port import LEASE_S, RENEWAL_S, start_renewing
+from pytest_rageval.llm.reply_store import LEASE_S, RENEWAL_S, start_renewing
 from pytest_rageval.llm.store import Database
 
 __all__ = ["Leases", "Owners"]

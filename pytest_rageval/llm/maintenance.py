@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from pytest_rageval.llm.messages import Reply, read_summary
-from pytest_rageval.llm.port import Damaged, Entry
+from pytest_rageval.llm.reply_store import Damaged, Entry
 from pytest_rageval.llm.store import COLUMNS, Database, Store, stored_summary
 
 __all__ = [

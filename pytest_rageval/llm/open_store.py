@@ -6,7 +6,7 @@ from pathlib import Path
 from pytest_rageval.errors import InputError, did_you_mean
 from pytest_rageval.llm import STORES, Namespace, StoreFactory
 from pytest_rageval.llm.fallback_store import FallbackStore
-from pytest_rageval.llm.port import OpenStore, ReplyStore, StoreAwayError
+from pytest_rageval.llm.reply_store import OpenStore, ReplyStore, StoreAwayError
 from pytest_rageval.llm.sqlite_store import SqliteStore
 from pytest_rageval.secret import StoreURL
 

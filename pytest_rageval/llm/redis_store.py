@@ -13,9 +13,9 @@ from math import inf
 from typing import Any, Final, TypeVar
 
 from pytest_rageval.errors import StoreError, require
-from pytest_rageval.llm.kept_line import inspected, kept_line, usable_replies
+from pytest_rageval.llm.entry_text import entry_text, inspected, usable_replies
 from pytest_rageval.llm.messages import Reply
-from pytest_rageval.llm.port import (
+from pytest_rageval.llm.reply_store import (
     LEASE_S,
     Damaged,
     Entry,
@@ -230,7 +230,7 @@ class RedisStore:
         if not new:
             return {}
         self._forget(new)
-        lines = {key: kept_line(entry, run) for key, entry in new.items()}
+        lines = {key: entry_text(entry, run) for key, entry in new.items()}
         while True:
             before = self._raw(list(new))
             found = usable_replies(before, self.damaged, run, only_run=only_run)

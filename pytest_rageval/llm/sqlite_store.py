@@ -9,7 +9,7 @@ from typing import Final
 from pytest_rageval.llm.leases import Leases
 from pytest_rageval.llm.maintenance import inspect
 from pytest_rageval.llm.messages import Reply
-from pytest_rageval.llm.port import Damaged, Entry, Spending, claimed
+from pytest_rageval.llm.reply_store import Damaged, Entry, Spending, claimed
 from pytest_rageval.llm.store import Database, Store
 
 __all__ = ["RESTORED", "SqliteStore", "spend"]

@@ -17,7 +17,7 @@ from typing import Any, Final
 from pytest_rageval.errors import StoreError
 from pytest_rageval.files import foreign_objects, make_cache_folder, make_private_file, refuse_special
 from pytest_rageval.llm.messages import RUN, TYPES, Reply, read_summary
-from pytest_rageval.llm.port import Entry
+from pytest_rageval.llm.reply_store import Entry
 
 __all__ = ["COLUMNS", "FILE", "Database", "ForeignSchemaError", "Store", "stored_summary"]
 

@@ -17,7 +17,7 @@ from pytest_rageval.reports.systems import rated_name
 from pytest_rageval.scores import Outcome, Spec
 
 if TYPE_CHECKING:
-    from pytest_rageval.evaluations.context import Pipeline
+    from pytest_rageval.evaluations.pipeline import Pipeline
     from pytest_rageval.session.pipelines import Marker
 
 __all__ = ["Battles", "arena_cutoffs"]

@@ -6,7 +6,7 @@ from typing import Any, Final
 from pytest_rageval.calibration import Bounds, Calibration, CalibrationRuling, rule_on
 from pytest_rageval.errors import RagevalError
 from pytest_rageval.evalsets.human_labels import HumanLabels, Kind
-from pytest_rageval.evaluations.context import ScoreRequest
+from pytest_rageval.evaluations.pipeline import ScoreRequest
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.reports.judge_calibration import calibration_entry, calibration_failure, corrected_entry
 from pytest_rageval.scores import Score

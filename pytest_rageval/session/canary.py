@@ -6,7 +6,7 @@ from statistics import fmean
 from typing import Final
 
 from pytest_rageval.errors import StaleBaselineError
-from pytest_rageval.evaluations.context import ScoreRequest
+from pytest_rageval.evaluations.pipeline import ScoreRequest
 from pytest_rageval.gate.comparison import compare
 from pytest_rageval.gate.ruling import Case
 from pytest_rageval.plural import counted

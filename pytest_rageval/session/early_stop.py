@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 from pytest_rageval.answers.comparators import MEASURES
 from pytest_rageval.errors import RagevalError, Unscored
-from pytest_rageval.evaluations.context import Pipeline, ScoreRequest, Terms
+from pytest_rageval.evaluations.pipeline import Pipeline, ScoreRequest, Terms
 from pytest_rageval.evaluations.registry import Registry, resolve
 from pytest_rageval.evaluations.scoring import ScoreDef, check_failures
 from pytest_rageval.fingerprint import digest

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from pytest_rageval.errors import InputError, Planned, RagevalError, ReplyPending, StaleBaselineError
-from pytest_rageval.evaluations.context import Asked, ScoreRequest
+from pytest_rageval.evaluations.pipeline import Asked, ScoreRequest
 from pytest_rageval.evaluations.scoring import ScoreDef
 from pytest_rageval.gate.baseline import baseline_entry
 from pytest_rageval.gate.comparison import fingerprint_changes
@@ -35,8 +35,8 @@ from pytest_rageval.session.session import Session
 from pytest_rageval.stats.intervals import UNIT
 
 if TYPE_CHECKING:
-    from pytest_rageval.evaluations.context import Pipeline
     from pytest_rageval.evaluations.label_agreement import Agreement, AgreementRequest
+    from pytest_rageval.evaluations.pipeline import Pipeline
     from pytest_rageval.gate.baseline import BaselineEntry
     from pytest_rageval.gate.ruling import EarlyStopped
     from pytest_rageval.session.calibration_gate import CalibrationGate

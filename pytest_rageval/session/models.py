@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from pytest_rageval.generator import EmbeddedGenerator, LLMGenerator
     from pytest_rageval.llm.budget import Limits
     from pytest_rageval.llm.gateway import Gateway
-    from pytest_rageval.llm.own_client import OwnServer
     from pytest_rageval.llm.servers import EmbeddedServer, Pace, Server
+    from pytest_rageval.llm.user_client import OwnServer
     from pytest_rageval.prompts.rendering import Prompts
 
 __all__ = ["DefaultGenerator", "DefaultJudge", "Models"]
@@ -142,7 +142,7 @@ class Models:
         )
 
     def _own_servers(self, client: object) -> "Mapping[Role, OwnServer]":
-        from pytest_rageval.llm.own_client import OwnServer, own_functions  # noqa: PLC0415 - see the class
+        from pytest_rageval.llm.user_client import OwnServer, own_functions  # noqa: PLC0415 - see the class
 
         servers: dict[Role, OwnServer] = {}
         for role, own in own_functions(client).items():

@@ -13,7 +13,7 @@ from pytest_rageval.config import Settings
 from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets import Format, LoadOptions, load, load_records
 from pytest_rageval.evalsets.loading import find
-from pytest_rageval.evaluations.context import DRAWING, Drawing, Pipeline
+from pytest_rageval.evaluations.pipeline import DRAWING, Drawing, Pipeline
 from pytest_rageval.evaluations.registry import PluginComparator, Registry
 from pytest_rageval.event_loop import PrivateLoop
 from pytest_rageval.model import EvalSet

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pytest_rageval.errors import RagevalError
-from pytest_rageval.evaluations.context import ScoreRequest
+from pytest_rageval.evaluations.pipeline import ScoreRequest
 from pytest_rageval.evaluations.scoring import uniform_judge
 from pytest_rageval.gate.ruling import Ruling
 from pytest_rageval.gate.threshold import Threshold

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from pytest_rageval.config import Settings
 from pytest_rageval.errors import InputError, RagevalError
-from pytest_rageval.evaluations.context import DRAWING, Drawing, ScoreRequest
+from pytest_rageval.evaluations.pipeline import DRAWING, Drawing, ScoreRequest
 from pytest_rageval.evaluations.registry import Registry, resolve
 from pytest_rageval.evaluations.scoring import ScoreDef
 from pytest_rageval.gate.baseline import WRITE, Baseline

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from pytest_rageval.config import EMBEDDED, Settings
 from pytest_rageval.errors import InputError, RagevalError, ReplyPending
-from pytest_rageval.evaluations.context import Asked, Drawing, Pipeline, ScoreRequest, Terms
+from pytest_rageval.evaluations.pipeline import Asked, Drawing, Pipeline, ScoreRequest, Terms
 from pytest_rageval.evaluations.registry import CUTOFF, PluginScore, Registry, resolve
 from pytest_rageval.evaluations.scoring import ScoreDef, check_failures, error_of_all
 from pytest_rageval.event_loop import PrivateLoop

@@ -10,7 +10,7 @@ from pytest_rageval.config import Settings
 from pytest_rageval.conversation import conversation_text, history_of
 from pytest_rageval.errors import RagevalError
 from pytest_rageval.evalsets.parts import part_of
-from pytest_rageval.evaluations.context import ScoreRequest
+from pytest_rageval.evaluations.pipeline import ScoreRequest
 from pytest_rageval.evaluations.registry import SCORES, PluginScore
 from pytest_rageval.evaluations.scoring import ScoreDef
 from pytest_rageval.fingerprint import digest

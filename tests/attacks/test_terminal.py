@@ -22,7 +22,7 @@ import pytest_rageval
 from pytest_rageval.cli import main
 from pytest_rageval.llm.cassette import write_cassette
 from pytest_rageval.llm.messages import Reply
-from pytest_rageval.llm.port import Entry
+from pytest_rageval.llm.reply_store import Entry
 from tests.integration.conftest import Project
 from tests.llm_server import Cut, Fault, LLMServer, Said
 from tests.unit.cli.folders import CacheFolder, entry

@@ -25,7 +25,7 @@ from pytest_rageval.config import Settings
 from pytest_rageval.errors import RagevalError
 from pytest_rageval.evalsets import from_records
 from pytest_rageval.evaluations.arena import arena_notes
-from pytest_rageval.evaluations.context import ScoreRequest
+from pytest_rageval.evaluations.pipeline import ScoreRequest
 from pytest_rageval.llm.api import LLM
 from pytest_rageval.model import Document, EvalSet
 from pytest_rageval.prompts.rendering import OWN

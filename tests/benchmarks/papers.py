@@ -29,9 +29,9 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from pytest_rageval.config import Settings
 from pytest_rageval.errors import RagevalError
 from pytest_rageval.evaluations.arena import arena_notes
-from pytest_rageval.evaluations.context import ScoreRequest
 from pytest_rageval.evaluations.label_agreement import ANNOTATORS, AgreementRequest
 from pytest_rageval.evaluations.llm_reteval import RECALL_ERRED, triage_notes
+from pytest_rageval.evaluations.pipeline import ScoreRequest
 from pytest_rageval.model import EvalSet
 from pytest_rageval.reports.results import score_entry
 from pytest_rageval.reports.systems import ratings_entries, ratings_lines

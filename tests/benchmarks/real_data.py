@@ -21,7 +21,7 @@ from pathlib import Path
 from pytest_rageval.config import Settings
 from pytest_rageval.errors import RagevalError
 from pytest_rageval.evalsets import from_records
-from pytest_rageval.evaluations.context import ScoreRequest
+from pytest_rageval.evaluations.pipeline import ScoreRequest
 from pytest_rageval.model import Document, EvalSet
 from pytest_rageval.retrievers.bm25 import BM25Retriever
 from pytest_rageval.retrievers.dense import PooledRetriever

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from pytest_rageval.llm.gateway import Access, Gateway
 from pytest_rageval.llm.messages import Reply, Request
-from pytest_rageval.llm.port import Entry
+from pytest_rageval.llm.reply_store import Entry
 from pytest_rageval.llm.servers import Pace, RemoteServer
 from pytest_rageval.llm.store import FILE, Database, Store
 

@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from pytest_rageval.config import Settings
 from pytest_rageval.errors import RagevalError
-from pytest_rageval.evaluations.context import ScoreRequest
+from pytest_rageval.evaluations.pipeline import ScoreRequest
 from pytest_rageval.model import Document, EvalSet
 from pytest_rageval.reports.results import score_entry
 from pytest_rageval.reports.systems import matrix_entries, matrix_lines

@@ -19,7 +19,7 @@ from pytest_rageval.llm.api import LLM, REFUSED
 from pytest_rageval.llm.cassette import entry_line, read_cassette, read_entry, write_cassette
 from pytest_rageval.llm.gateway import Access, Gateway
 from pytest_rageval.llm.messages import KEY_SCHEMA, Reply, Request, request_summary, well_formed
-from pytest_rageval.llm.port import Entry
+from pytest_rageval.llm.reply_store import Entry
 from pytest_rageval.llm.servers import RemoteServer
 
 QUICK = settings(max_examples=30)

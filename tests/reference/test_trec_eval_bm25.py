@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import pytrec_eval
 
-from pytest_rageval.evaluations.context import Pipeline, Terms
+from pytest_rageval.evaluations.pipeline import Pipeline, Terms
 from pytest_rageval.evaluations.ranking import evaluate_ranking
 from pytest_rageval.event_loop import PrivateLoop
 from pytest_rageval.model import Document, Example, Gold

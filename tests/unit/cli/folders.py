@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pytest_rageval.llm.messages import Reply
-from pytest_rageval.llm.port import Entry
+from pytest_rageval.llm.reply_store import Entry
 from pytest_rageval.llm.store import Database, Store
 
 DAY_2024 = 1_704_110_400.0

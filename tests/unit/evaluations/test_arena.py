@@ -7,7 +7,7 @@ import pytest
 from pytest_rageval.answers.judge_protocol import Preference
 from pytest_rageval.errors import Unscored
 from pytest_rageval.evaluations.arena import LEAST, drawn, fight, leading_half, shares_of_pairs
-from pytest_rageval.evaluations.context import ScoreRequest
+from pytest_rageval.evaluations.pipeline import ScoreRequest
 from pytest_rageval.evaluations.registry import resolve
 from pytest_rageval.model import Example
 from pytest_rageval.scores import Places, Score

@@ -4,7 +4,7 @@ import pytest
 
 from pytest_rageval.answers.judge_protocol import Rating
 from pytest_rageval.errors import Unscored
-from pytest_rageval.evaluations.context import ScoreRequest
+from pytest_rageval.evaluations.pipeline import ScoreRequest
 from pytest_rageval.evaluations.registry import resolve
 
 SPECS = ("judged.correctness@2", "judged.faithfulness@2", "judged.context_quality@2")

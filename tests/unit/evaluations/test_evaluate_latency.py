@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from pytest_rageval import user_code
-from pytest_rageval.evaluations.context import Pipeline
+from pytest_rageval.evaluations.pipeline import Pipeline
 from pytest_rageval.model import Example, Retrieval
 from pytest_rageval.retrievers import adapt_retriever
 

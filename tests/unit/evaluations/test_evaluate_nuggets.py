@@ -5,7 +5,7 @@ from math import log2
 import pytest
 
 from pytest_rageval.errors import Planned, Unscored
-from pytest_rageval.evaluations.context import ScoreRequest
+from pytest_rageval.evaluations.pipeline import ScoreRequest
 from pytest_rageval.evaluations.registry import resolve
 from pytest_rageval.model import Nugget
 

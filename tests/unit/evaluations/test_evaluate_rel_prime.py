@@ -3,7 +3,7 @@
 import pytest
 
 from pytest_rageval.errors import InputError, Planned, Unscored
-from pytest_rageval.evaluations.context import Pipeline, ScoreRequest
+from pytest_rageval.evaluations.pipeline import Pipeline, ScoreRequest
 from pytest_rageval.evaluations.registry import resolve
 from pytest_rageval.evaluations.rel_prime import pooled_notes
 from pytest_rageval.generator import adapt_generator

@@ -11,7 +11,7 @@ from pytest_rageval.answers.comparators import EMBEDDED
 from pytest_rageval.config import Settings
 from pytest_rageval.embeddings.encoder import PACKAGE
 from pytest_rageval.errors import InputError
-from pytest_rageval.evaluations.context import Pipeline, ScoreRequest
+from pytest_rageval.evaluations.pipeline import Pipeline, ScoreRequest
 from pytest_rageval.evaluations.registry import SCORES, Registry, resolve
 from pytest_rageval.generator import LLMGenerator
 from pytest_rageval.llm.servers import RemoteServer

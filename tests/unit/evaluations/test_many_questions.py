@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pytest_rageval import spool
-from pytest_rageval.evaluations.context import Pipeline, ScoreRequest
+from pytest_rageval.evaluations.pipeline import Pipeline, ScoreRequest
 from pytest_rageval.evaluations.registry import resolve
 from pytest_rageval.gathering import gather_all
 from pytest_rageval.model import Document, Example, Gold, Ranking, Span

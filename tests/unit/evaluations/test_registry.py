@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from pytest_rageval.errors import InputError
-from pytest_rageval.evaluations.context import ScoreRequest, Terms
+from pytest_rageval.evaluations.pipeline import ScoreRequest, Terms
 from pytest_rageval.evaluations.registry import SCORES, Registry, resolve
 from pytest_rageval.measures.ranking import LABEL_MEASURES, MEASURES
 from pytest_rageval.model import Example

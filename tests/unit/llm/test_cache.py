@@ -15,7 +15,7 @@ from pytest_rageval.llm import leases, store
 from pytest_rageval.llm.cache import DAMAGED, Cache
 from pytest_rageval.llm.cassette import write_cassette
 from pytest_rageval.llm.messages import Reply
-from pytest_rageval.llm.port import Entry, Spending
+from pytest_rageval.llm.reply_store import Entry, Spending
 from pytest_rageval.llm.store import FILE
 from tests.unit.llm.scripted import until
 

@@ -11,7 +11,7 @@ import pytest
 
 from pytest_rageval.errors import StoreError
 from pytest_rageval.llm.messages import Reply
-from pytest_rageval.llm.port import Entry
+from pytest_rageval.llm.reply_store import Entry
 from pytest_rageval.llm.store import FILE, Database, Store
 
 Open = Callable[..., Database]
@@ -22,7 +22,7 @@ import sys
 from pathlib import Path
 from pytest_rageval.llm.store import Database
 from pytest_rageval.llm.messages import Reply
-from pytest_rageval.llm.port import Entry
+from pytest_rageval.llm.reply_store import Entry
 from pytest_rageval.llm.store import Store
 """
 

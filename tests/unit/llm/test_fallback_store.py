@@ -10,7 +10,7 @@ from pytest_rageval.errors import StoreError
 from pytest_rageval.llm import fallback_store
 from pytest_rageval.llm.fallback_store import FallbackStore
 from pytest_rageval.llm.messages import Reply
-from pytest_rageval.llm.port import Entry, Spending, StoreAwayError
+from pytest_rageval.llm.reply_store import Entry, Spending, StoreAwayError
 from pytest_rageval.llm.sqlite_store import SqliteStore
 
 

@@ -25,7 +25,7 @@ from pytest_rageval.llm.budget import Limits
 from pytest_rageval.llm.cassette import read_cassette, write_cassette
 from pytest_rageval.llm.gateway import Access, Gateway
 from pytest_rageval.llm.messages import Reply, Request, request_summary
-from pytest_rageval.llm.port import Entry
+from pytest_rageval.llm.reply_store import Entry
 from pytest_rageval.llm.servers import Pace, RemoteServer, Server
 from pytest_rageval.llm.store import FILE
 from pytest_rageval.llm.usage import Usage

@@ -8,7 +8,7 @@ import pytest
 
 from pytest_rageval.errors import StoreError
 from pytest_rageval.llm import leases as module
-from pytest_rageval.llm import port
+from pytest_rageval.llm import reply_store
 from pytest_rageval.llm.leases import Leases
 from pytest_rageval.llm.store import Database
 
@@ -56,7 +56,7 @@ def _mark(owner: Leases, key: str) -> float:
 @pytest.fixture
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leases that are renewed every 0.02 s."""
-    monkeypatch.setattr(port, "RENEWAL_S", 0.02)
+    monkeypatch.setattr(reply_store, "RENEWAL_S", 0.02)
 
 
 @pytest.fixture

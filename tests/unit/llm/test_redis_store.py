@@ -14,8 +14,8 @@ import pytest
 
 from pytest_rageval.errors import StoreError
 from pytest_rageval.llm.messages import Reply
-from pytest_rageval.llm.port import Entry, Spending
 from pytest_rageval.llm.redis_store import RIGHTS, RedisStore
+from pytest_rageval.llm.reply_store import Entry, Spending
 from pytest_rageval.secret import CACHE_URL, StoreURL
 from tests.redis_server import RedisServer
 

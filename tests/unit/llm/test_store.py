@@ -12,7 +12,7 @@ import pytest
 
 from pytest_rageval.errors import StoreError
 from pytest_rageval.llm.messages import Reply
-from pytest_rageval.llm.port import Entry
+from pytest_rageval.llm.reply_store import Entry
 from pytest_rageval.llm.store import FILE, Database, Store
 
 REPLY = Reply("c7 – „ja“\n\x00 \U0001f600", "m", "stop", 12, 3, "no", '[{"id": 1}]', "seed stop")

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from pytest_rageval.evaluations.context import ScoreRequest
+from pytest_rageval.evaluations.pipeline import ScoreRequest
 from pytest_rageval.evaluations.registry import resolve
 from pytest_rageval.gate.ruling import Ruling
 from pytest_rageval.gate.threshold import Threshold

@@ -9,7 +9,7 @@ import pytest
 
 from pytest_rageval.config import Settings
 from pytest_rageval.errors import InputError
-from pytest_rageval.evaluations.context import ScoreRequest
+from pytest_rageval.evaluations.pipeline import ScoreRequest
 from pytest_rageval.model import EvalSet, Example, Gold
 from pytest_rageval.session import Components, Session
 from pytest_rageval.session.models import DefaultGenerator, DefaultJudge

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pytest_rageval.config import Settings
-from pytest_rageval.evaluations.context import Pipeline, Terms
+from pytest_rageval.evaluations.pipeline import Pipeline, Terms
 from pytest_rageval.evaluations.registry import Registry
 from pytest_rageval.evaluations.scoring import ScoreDef
 from pytest_rageval.gate.baseline import Baseline

@@ -9,7 +9,7 @@ import pytest
 
 from pytest_rageval.config import Settings
 from pytest_rageval.embeddings import encoder as encoders
-from pytest_rageval.evaluations.context import ScoreRequest
+from pytest_rageval.evaluations.pipeline import ScoreRequest
 from pytest_rageval.session import Session
 from tests.unit.session.marked import components, evalset_of
 

@@ -9,7 +9,7 @@ import pytest
 
 from pytest_rageval.config import Settings
 from pytest_rageval.errors import InputError
-from pytest_rageval.evaluations.context import ScoreRequest
+from pytest_rageval.evaluations.pipeline import ScoreRequest
 from pytest_rageval.session import Session
 from pytest_rageval.session.evaluated_test import EvaluatedTest
 from tests.unit.session.marked import Mark, components, evalset_of, marked, retriever, threshold

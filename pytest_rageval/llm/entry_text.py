@@ -11,9 +11,9 @@ from typing import Final, NamedTuple
 
 from pytest_rageval.llm.cassette import entry_of, parsed
 from pytest_rageval.llm.messages import Reply
-from pytest_rageval.llm.port import Damaged, Entry
+from pytest_rageval.llm.reply_store import Damaged, Entry
 
-__all__ = ["Kept", "inspected", "kept_line", "read_kept", "usable_replies"]
+__all__ = ["Kept", "entry_text", "inspected", "read_kept", "usable_replies"]
 
 MOST: Final = 16 * 2**20  # bytes of a line, as in a cassette
 DIGITS: Final = 8  # of the checksum
@@ -27,7 +27,7 @@ class Kept(NamedTuple):
     run: str = ""
 
 
-def kept_line(entry: Entry, run: str = "") -> bytes:
+def entry_text(entry: Entry, run: str = "") -> bytes:
     """Return the text of an entry."""
     beside = {"request": dict(entry.summary)} if entry.summary else {}
     written = entry.written or time.time()
@@ -36,7 +36,7 @@ def kept_line(entry: Entry, run: str = "") -> bytes:
 
 
 def read_kept(key: str, text: object) -> Kept:
-    """Read what `kept_line` returned for this key; ValueError says what is wrong with it."""
+    """Read what `entry_text` returned for this key; ValueError says what is wrong with it."""
     if not isinstance(text, bytes):
         message = f"it is {type(text).__name__}, expected text"
         raise ValueError(message)  # noqa: TRY004 - the store is at fault, not an argument's type

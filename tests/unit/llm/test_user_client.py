@@ -16,8 +16,8 @@ from pytest_rageval.errors import CallableError, ContextOverflow, RagevalError, 
 from pytest_rageval.llm import sender as sender_module
 from pytest_rageval.llm.gateway import Access, Gateway
 from pytest_rageval.llm.messages import Reply, Request
-from pytest_rageval.llm.own_client import OwnFunction, OwnServer, own_functions
 from pytest_rageval.llm.servers import Pace
+from pytest_rageval.llm.user_client import OwnFunction, OwnServer, own_functions
 from tests.unit.llm.scripted import Answer, ScriptedServer, completion, error
 
 PACE = Pace(concurrency=4, timeout_s=30, retries=1)
@@ -257,9 +257,9 @@ def test_a_refused_parameter_is_left_out(ask: Any, raised: Exception) -> None:
         (
             LookupError("no model"),
             Unscored,
-            "rageval_client raised LookupError: no model (test_own_client.py:",
+            "rageval_client raised LookupError: no model (test_user_client.py:",
         ),
-        (SystemExit(3), Unscored, "rageval_client raised SystemExit: 3 (test_own_client.py:"),
+        (SystemExit(3), Unscored, "rageval_client raised SystemExit: 3 (test_user_client.py:"),
         (asyncio.CancelledError(), Unscored, "rageval_client was cancelled"),
         (Unscored("not today"), Unscored, "not today"),
         (Status(401, "wrong key"), ServerError, "has no key that the server takes (status 401): wrong key."),
