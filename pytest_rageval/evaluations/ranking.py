@@ -107,7 +107,10 @@ def not_comparable(match: GoldMatch) -> str | None:
         return None
     keys = (("a span", passage.span), ("an id", passage.id), ("words", passage.text))
     wanted = [word for word, key in keys if key is not None]
-    return f"no retrieved document has {' or '.join(wanted)} to find the gold passage by"
+    reason = f"no retrieved document has {' or '.join(wanted)} to find the gold passage by"
+    # A text as an id says so here, as no score is there whose note could.
+    hint = '; a string is a text: return documents such as {"id": "doc-4"}'
+    return reason + (hint if passage.id in match.texts else "")
 
 
 DEFINITIONS: Final = {

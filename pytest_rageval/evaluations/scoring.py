@@ -265,7 +265,7 @@ def error_of_all(failed: Mapping[str, RagevalError], more: str = "") -> RagevalE
     for names in list(ended.values())[:ERRORS]:
         named = ", ".join(names[:NAMED]) + (", …" if len(names) > NAMED else "")
         lines.append(str(failed[names[0]]))
-        lines.append(f"It ended {len(names)} {'example' if len(names) == 1 else 'examples'}: {named}.")
+        lines.append(f"It affects {counted(len(names), 'example')}: {named}.")
     rest = sum(len(names) for names in list(ended.values())[ERRORS:])
     if rest:
         lines.append(f"{counted(rest, 'more example')} ended with other messages.")

@@ -122,6 +122,11 @@ class GoldMatch:
         }
         return {name: count for name, count in counts.items() if count}
 
+    @property
+    def texts(self) -> frozenset[str]:
+        """The texts of the retrieved documents."""
+        return frozenset(document.text for document in self._ranking)
+
     @cached_property
     def incomparable(self) -> Gold | None:
         """A relevant passage that no retrieved document can be compared with; None for an empty ranking."""

@@ -42,6 +42,7 @@ __all__ = [
     "update_text",
     "votes_entry",
     "warnings_entry",
+    "why_all_zero",
 ]
 
 REASONS: Final = 5  # how many different reasons are shown
@@ -456,6 +457,8 @@ ANOMALIES: Final[Mapping[str, str]] = {
     "without_history": "{n} question{s} asked without the conversation before: the retriever does not take history",
     "failed": "{n} question{s} at which the retriever failed",
     "failed_otherwise": "{n} question{s} at which the generator, the judge or an added part failed",
+    "ids_as_texts": "{n} ranking{s} of texts that are ids of gold passages: a string is a text; return "
+    'documents such as {{"id": "doc-4", "text": "..."}}',
     "foreign_ids": "no id in {n} ranking{s} is that of any gold passage: are they ids of the same kind?",
 }
 """The texts of the counts, in this order."""
@@ -465,7 +468,7 @@ FEWEST: Final = 10  # from so many rankings on, it is no accident that no id is 
 
 def anomalies_entry(outcomes: Sequence[Outcome]) -> dict[str, int]:
     """The counts above 0, by name: of documents, of rankings, and of questions without a ranking."""
-    counts: Counter[str] = Counter(foreign_ids=_foreign(outcomes))
+    counts: Counter[str] = Counter(foreign_ids=_foreign(outcomes), ids_as_texts=_ids_as_texts(outcomes))
     for outcome in outcomes:
         if outcome.failed is not None:
             counts["failed" if outcome.failed.part == "rageval_retriever" else "failed_otherwise"] += 1
@@ -499,6 +502,24 @@ def _foreign(outcomes: Sequence[Outcome]) -> int:
             return 0
         with_ids += bool(ids)
     return with_ids if with_ids >= FEWEST else 0
+
+
+def _ids_as_texts(outcomes: Sequence[Outcome]) -> int:
+    """How many rankings have no ids, and the id of a gold passage as a text: the retriever returns ids as strings."""
+    gold = {gold.id for outcome in outcomes for gold in outcome.example.relevant}
+    found = 0
+    for outcome in outcomes:
+        documents = outcome.evidence.ranking or ()
+        if any(document.id is not None for document in documents):
+            # Mostly the first one, as in `_foreign`.
+            return 0
+        found += any(document.text in gold for document in documents)
+    return found
+
+
+def why_all_zero(counts: Mapping[str, int]) -> str:
+    """What explains that every question scores 0, of these counts; empty where nothing does."""
+    return anomalies_text({name: counts[name] for name in ("ids_as_texts", "foreign_ids") if name in counts})
 
 
 def anomalies_text(counts: Mapping[str, int]) -> str:

@@ -12,7 +12,7 @@ from pytest_rageval.model import Example, Ranking
 from pytest_rageval.plural import counted
 from pytest_rageval.reports.document import QuestionEntry, QuestionsEntry
 from pytest_rageval.reports.layout import field_lines, width, wrapped
-from pytest_rageval.reports.notes import losses
+from pytest_rageval.reports.notes import anomalies_entry, losses, why_all_zero
 from pytest_rageval.scores import Evidence, Outcome, Score
 from pytest_rageval.spool import Spool, made
 
@@ -230,7 +230,7 @@ def failure_lines(ruling: Ruling, *, limit: int | None) -> list[str]:
         some = f"{len(failed)} of {len(ruling.slices)} values of {tag} fail"
         lines += wrapped(f"  {some}: {', '.join(failed)}", 4)
     if not ruling.stopped_early:
-        lines += wrapped(score_line(score), 2)
+        lines += [*wrapped(score_line(score), 2), *zero_lines(score)]
     questions = questions_entry(ruling, spool=Spool()).get("questions")
     if questions is None:
         return lines + _reason_lines(score)
@@ -255,9 +255,16 @@ def _assertion_lines(score: Score, op: str, bound: float, limit: int | None) -> 
     return [
         f"{score.spec} {op} {bound:g}",
         score_line(score),
+        *zero_lines(score),
         *question_lines(questions, limit=limit),
         *_reason_lines(score),
     ]
+
+
+def zero_lines(score: Score) -> list[str]:
+    """Why every question scores 0, where that can be told."""
+    why = why_all_zero(anomalies_entry(score.outcomes)) if float(score) == 0 else ""
+    return wrapped(why, 2) if why else []
 
 
 def score_line(score: Score) -> str:

@@ -10,7 +10,7 @@ from pytest_rageval.llm.usage import Usage
 from pytest_rageval.plural import counted, plural
 from pytest_rageval.reports.document import ScoreEntry
 from pytest_rageval.reports.layout import aligned
-from pytest_rageval.reports.notes import TEXTS, anomalies_text, moved_text, slice_warnings
+from pytest_rageval.reports.notes import TEXTS, anomalies_text, moved_text, slice_warnings, why_all_zero
 from pytest_rageval.reports.results import evalset_text, sliced_name
 
 __all__ = [
@@ -237,7 +237,7 @@ def _all_zero(entry: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str
     threshold = entry["threshold"] or {}
     wants_more = any(threshold.get(word) is not None for word in ("min", "max_drop", "max_lost"))
     if wants_more and entry["verdict"] != "fail" and entry["mean"] == 0 and entry["n"]:
-        found = anomalies_text({name: n for name, n in entry["oddities"].items() if name == "foreign_ids"})
+        found = why_all_zero(entry["oddities"])
         yield entry["where"], f"every question scores 0{f': {found}' if found else ''}"
 
 

@@ -160,7 +160,7 @@ def test_more_than_the_share_is_the_error(project, part):
         [
             f"rageval_{part}* raised for *: ZeroDivisionError: division by zero",
             "  *conftest.py:* in *",
-            "It ended 8 examples: q3, q7, *",
+            "It affects 8 examples: q3, q7, *",
             "More than the allowed 5% of 40 examples have no score. *",
         ]
     )
@@ -178,7 +178,7 @@ def test_a_mistake_that_hits_every_question_shows_after_the_first_few(project, k
         [
             "rageval_generator raised for *: AttributeError: 'list' object has no attribute 'text'",
             "  *conftest.py:* in answer",
-            "It ended 40 examples: q1, q2, q3, q4, q5, ….",
+            "It affects 40 examples: q1, q2, q3, q4, q5, ….",
         ]
     )
     assert len(_asked(project)) == FIRST
@@ -211,7 +211,7 @@ def test_a_judge_that_is_wrong_everywhere_is_called_a_few_times(project):
         [
             "rageval_judge.compare raised for *: AttributeError: 'str' object has no attribute 'score'",
             "  *conftest.py:* in compare",
-            "It ended 5 examples: *",
+            "It affects 5 examples: *",
             "All of the first 5 of 40 examples failed, and the others were not asked.",
         ]
     )

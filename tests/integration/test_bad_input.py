@@ -167,7 +167,7 @@ def test_a_retriever_that_fails_at_more_than_may_be_unscored_is_an_error(project
         project.run(),
         "rageval_retriever raised for 'What is the code of item-2?': IndexError: list index out of range",
         "  *conftest.py:* in search",
-        "It ended 1 example: q2.",
+        "It affects 1 example: q2.",
         "More than the allowed 5% of 4 examples have no score. Fix it, or * --rageval-max-unscored SHARE.",
     )
     project.run("--rageval-max-unscored=0.25").assert_outcomes(passed=2)
@@ -253,7 +253,7 @@ def test_a_grade_out_of_range_is_told_with_its_examples(project, llm):
         project.run(),
         "rageval_judge.grade returned 4 for 'What is the code of item-*?'.",
         "Return a number between 0 (nothing of a reference) and 1 (all of it), or None for no verdict. *",
-        "It ended 4 examples: q*",
+        "It affects 4 examples: q*",
     )
 
 

@@ -22,7 +22,7 @@ def test_a_run_stops_before_the_call_that_would_pass_the_limit(project, llm):
         [
             "--rageval-max-calls=7 is reached: 7 calls were made.",
             "What was paid is in the cache: a run with a higher limit goes on from there.",
-            "It ended 13 examples: *",
+            "It affects 13 examples: *",
         ]
     )
     assert len(llm.requests) == 7

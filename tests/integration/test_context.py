@@ -81,7 +81,7 @@ def test_filters_that_the_retriever_does_not_take_end_the_test(project):
     result.stdout.fnmatch_lines(
         [
             "*The eval set has filters, and rageval_retriever does not take them: *",
-            "*It ended 4 examples: a1, a2, b1, b2.*",
+            "*It affects 4 examples: a1, a2, b1, b2.*",
         ]
     )
     assert result.stdout.str().count("Name them in the signature") == 1

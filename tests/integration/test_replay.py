@@ -43,7 +43,7 @@ def test_a_missing_reply_names_the_passage_that_changed(project, llm):
             "A reply of m1 is in neither the cache nor a cassette, and --rageval-replay asks nothing.",
             "The nearest recorded request differs in: passage 1 (other text).",
             "Run once without --rageval-replay to ask for it *",
-            "It ended 1 example: q2.",
+            "It affects 1 example: q2.",
         ]
     )
 
@@ -54,7 +54,7 @@ def test_a_missing_reply_names_the_model_that_changed(project, llm):
     project.run("--rageval-replay", "--rageval-model=m2").stdout.fnmatch_lines(
         [
             "The nearest recorded request differs in: model: m1, now m2.",
-            "It ended 4 examples: q1, q2, q3, q4.",
+            "It affects 4 examples: q1, q2, q3, q4.",
         ]
     )
 
@@ -86,10 +86,10 @@ def test_different_misses_are_told_apart(project, llm):
     )
     result = project.run("--rageval-replay")
     result.stdout.fnmatch_lines(
-        ["The nearest recorded request differs in: passage 1 (other text).", "It ended 1 example: q2."]
+        ["The nearest recorded request differs in: passage 1 (other text).", "It affects 1 example: q2."]
     )
     result.stdout.fnmatch_lines(
-        ["The nearest recorded request differs in: question (other text).", "It ended 1 example: q4."]
+        ["The nearest recorded request differs in: question (other text).", "It affects 1 example: q4."]
     )
 
 

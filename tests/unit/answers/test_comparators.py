@@ -208,4 +208,6 @@ def test_what_is_no_expression_is_said(text: object, why: str) -> None:
 def test_a_message_names_the_word_that_was_typed() -> None:
     """What is wrong with `label=` is not said of `comparator=`."""
     with pytest.raises(InputError, match=r"^label='jugde': there is no 'jugde'"):
-        parse_expression("jugde", measures=MEASURES, comparators={"judge": Says("judge", 1.0)}, keyword="label")
+        parse_expression(
+            "jugde", measures=MEASURES, comparators={"judge": Says("judge", 1.0)}, keyword="label"
+        )

@@ -36,7 +36,7 @@ def test_more_than_the_share_is_the_error_that_it_was(failed: int, share: float)
         check_failures(_outcomes(failed, 100), share)
     first, frame, ended, more = str(caught.value).split("\n")
     assert (first, frame) == ("search raised for 'q0': KeyError", "  search.py:5")
-    assert ended.startswith(f"It ended {failed} example")
+    assert ended.startswith(f"It affects {failed} example")
     assert more == (
         f"More than the allowed {100 * share:g}% of 100 examples have no score. "
         "Fix it, or allow a larger share with --rageval-max-unscored SHARE."
@@ -48,7 +48,7 @@ def test_a_retriever_that_fails_at_all_questions_is_an_error_whatever_is_allowed
     with pytest.raises(CallableError) as caught:
         check_failures(_outcomes(7, 7), 1.0)
     assert str(caught.value) == (
-        "search raised for 'q0': KeyError\n  search.py:5\nIt ended 7 examples: e0, e1, e2, e3, e4, …."
+        "search raised for 'q0': KeyError\n  search.py:5\nIt affects 7 examples: e0, e1, e2, e3, e4, …."
     )
 
 
@@ -61,9 +61,9 @@ def test_errors_for_different_reasons_are_told_apart() -> None:
     """Three in full, and how many more there were."""
     failed = {f"e{n}": CallableError(f"error {n}") for n in range(5)} | {"e9": CallableError("error 0")}
     assert str(error_of_all(failed)) == (
-        "error 0\nIt ended 2 examples: e0, e9.\n"
-        "error 1\nIt ended 1 example: e1.\n"
-        "error 2\nIt ended 1 example: e2.\n"
+        "error 0\nIt affects 2 examples: e0, e9.\n"
+        "error 1\nIt affects 1 example: e1.\n"
+        "error 2\nIt affects 1 example: e2.\n"
         "2 more examples ended with other messages."
     )
 

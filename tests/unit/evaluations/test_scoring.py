@@ -39,4 +39,4 @@ def test_errors_are_told_in_the_order_of_the_examples(loop) -> None:
 
     with pytest.raises(CallableError) as caught:
         loop.run(score_each(examples, score))
-    assert str(caught.value) == "even\nIt ended 2 examples: e0, e2.\nodd\nIt ended 2 examples: e1, e3."
+    assert str(caught.value) == "even\nIt affects 2 examples: e0, e2.\nodd\nIt affects 2 examples: e1, e3."

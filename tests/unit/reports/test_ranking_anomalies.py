@@ -6,7 +6,7 @@ import pytest
 
 from pytest_rageval.errors import QueryError
 from pytest_rageval.model import Document, Example, Gold, Ranking
-from pytest_rageval.reports.notes import ANOMALIES, anomalies_entry, anomalies_text
+from pytest_rageval.reports.notes import ANOMALIES, anomalies_entry, anomalies_text, why_all_zero
 from pytest_rageval.scores import Evidence, Outcome
 
 TEN = [f"8f2c{n}" for n in range(10)]
@@ -93,6 +93,23 @@ def test_ids_of_another_kind_are_told() -> None:
     assert anomalies_text(counts) == (
         "no id in 10 rankings is that of any gold passage: are they ids of the same kind?"
     )
+
+
+def test_ids_that_are_returned_as_strings_are_named() -> None:
+    """They are read as texts, which no gold passage has."""
+    documents = [Document("doc-4"), Document("doc-7")]
+    zero = Outcome(
+        Example("e", "q", gold=(Gold("Tulsa.", "doc-7"),)),
+        0.0,
+        evidence=Evidence(Ranking.of("q", documents, 2)),
+    )
+    assert anomalies_entry([zero, zero]) == {"ids_as_texts": 2}
+    assert why_all_zero({"ids_as_texts": 2, "short": 1}) == (
+        "2 rankings of texts that are ids of gold passages: a string is a text; return documents such as "
+        '{"id": "doc-4", "text": "..."}'
+    )
+    with_an_id = replace(zero, evidence=Evidence(Ranking.of("q", [*documents, Document("t", "doc-9")], 3)))
+    assert anomalies_entry([zero, with_an_id]) == {}
 
 
 @pytest.mark.parametrize(
