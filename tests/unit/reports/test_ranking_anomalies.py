@@ -99,7 +99,7 @@ def test_ids_that_are_returned_as_strings_are_named() -> None:
     """They are read as texts, which no gold passage has."""
     documents = [Document("doc-4"), Document("doc-7")]
     zero = Outcome(
-        Example("e", "q", gold=(Gold("Tulsa.", "doc-7"),)),
+        Example("e", "q", gold=(Gold(id="doc-7", text="Tulsa."),)),
         0.0,
         evidence=Evidence(Ranking.of("q", documents, 2)),
     )
