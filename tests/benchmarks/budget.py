@@ -74,7 +74,8 @@ def run(folder: Path, what: str, url: str = "") -> dict[str, int]:
         "rageval",
         "-p",
         "no:cacheprovider",
-        "--rageval-model=m",
+        # An unrelated run names nothing of the package.
+        *(["--rageval-model=m"] if url else []),
     ]
     done = subprocess.run(command, cwd=folder, env=environ, capture_output=True, text=True, check=False)
     if done.returncode:
