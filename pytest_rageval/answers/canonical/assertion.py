@@ -9,7 +9,7 @@ reference is a name or a figure, since other answers often stand in such clauses
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 
 from pytest_rageval.answers.canonical.parsing import Figure, Question, Token, content_at, form_at
@@ -32,15 +32,13 @@ _COMPARED = listed("similar comparable compared related superior inferior equal 
 _RELATIVE = listed("who whom whose which that")
 _GUESSES = listed("maybe perhaps possibly")
 _UNDECIDED = _GUESSES | {"either"}
-_GUESS_REACH = 7
+_GUESS_REACH = 4
 _BEFORE_A_GUESS = ARTICLES | _UNDECIDED | {","}
 _AROUND_A_NAME = ARTICLES | PREPOSITIONS | PARTICLES | frozenset(",-'\".")
 _LONGEST_NAME = 5
 
 # Words that say what else something is called: "Samuel Clemens, who wrote under the name Mark Twain".
-_NAMING = listed(
-    "as known called named name alias aka nickname nicknamed pseudonym title titled formerly short"
-)
+_NAMING = listed("known called named name alias aka nickname nicknamed pseudonym title titled formerly short")
 _SENTENCE_ENDS = frozenset(".;!?") | listed("but although though while whereas however")
 # A repeated question has two thirds of its words, and two at least.
 _LEAST_SHARE = Fraction(2, 3)
@@ -68,28 +66,12 @@ def is_asserted(tokens: Sequence[Token], mention: Mention, question: Question, *
         return True
     if is_negated(tokens, mention.start, mention.end) != negated:
         return False
-    mention = _whole(tokens, mention)
     return negated or not (
         (not mention.figure and _is_compared_with(tokens, mention, question))
         or _is_one_of_several(tokens, mention)
         or (mention.named and _is_told_of_another(tokens, mention, question))
         or ((mention.named or mention.figure) and _is_beside_the_answer(tokens, mention, question))
     )
-
-
-def _whole(tokens: Sequence[Token], mention: Mention) -> Mention:
-    """A mention with the words of the references on both sides: all of a name of which the last word was found."""
-
-    def is_known(at: int) -> bool:
-        token = tokens[at] if 0 <= at < len(tokens) else None
-        return isinstance(token, Word) and token.stem in mention.known
-
-    start, end = mention.start, mention.end
-    while is_known(start - 1):
-        start -= 1
-    while is_known(end):
-        end += 1
-    return replace(mention, start=start, end=end)
 
 
 def is_negated(tokens: Sequence[Token], start: int, end: int) -> bool:

@@ -26,12 +26,6 @@ from pytest_rageval.answers.canonical import states, states_any
             "Who wrote Emma?", "Jane Austen", "Either Jane Austen or Mary Shelley.", id="either, first"
         ),
         pytest.param("Who wrote Emma?", "Jane Austen", "Jane Austen or Mary Shelley", id="names with or"),
-        pytest.param(
-            "Who wrote Emma?", "Jane Austen", "Either Mary Shelley or Austen", id="either, a family name"
-        ),
-        pytest.param(
-            "Who won?", "President Richard Nixon", "Either Hoover or President Richard Nixon", id="a part"
-        ),
         pytest.param("What do pandas eat?", "bamboo", "Leaves, or perhaps bamboo", id="or perhaps"),
         pytest.param("What do pandas eat?", "bamboo", "Perhaps leaves, perhaps bamboo.", id="guesses"),
         pytest.param("How many legs has a spider?", "8", "Maybe 6, maybe 8.", id="guessed figures"),
@@ -65,9 +59,6 @@ def test_a_mention_is_no_answer(question: str, reference: str, prediction: str) 
 @pytest.mark.parametrize(
     ("question", "reference", "prediction"),
     [
-        pytest.param(
-            "Who wrote Emma?", "Jane Austen", "A woman whom people know as Jane Austen", id="known as"
-        ),
         pytest.param("Which lake is the deepest?", "Baikal", "No other than Baikal", id="no other than"),
         pytest.param(
             "Which lake is the deepest?", "Baikal", "Baikal is deeper than Tanganyika", id="subject"
