@@ -37,7 +37,7 @@ def _any(judged: Sequence[Judged], accepts: Callable[[str, str], bool]) -> list[
                 ),
             ],
         ),
-        pytest.param(labelled_answers, *(0.645, 0.876, 0.773), id="labelled_answers"),
+        pytest.param(labelled_answers, *(0.517, 0.773, 0.773), id="labelled_answers"),
     ],
 )
 def test_the_canonical_comparison_agrees_with_people_more_than_containment(

@@ -7,8 +7,7 @@ are the entry points.
 - `numbers`, `quantities`, `dates`: read figures.
 - `parsing`: makes words and figures of a text, and analyses the question.
 - `phrases`: finds words of a reference in a prediction.
-- `assertion`: decides whether the words found are asserted, or only mentioned or denied.
-- `comparison`: decides.
+- `comparison`: decides, negation included.
 """
 
 from pytest_rageval.answers.canonical.comparison import is_long, states, states_any

@@ -5,13 +5,12 @@ People who compare answers accept one that leaves out a detail of a long referen
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import pairwise
 
-from pytest_rageval.answers.canonical.assertion import Mention, is_asserted, is_negated, negates
 from pytest_rageval.answers.canonical.dates import Date, date_states, dates_agree
 from pytest_rageval.answers.canonical.parsing import (
     Figure,
@@ -56,9 +55,18 @@ _ALTERNATIVE = re.compile(r"\s+/\s+|\s*;\s*or\s+")
 # The number of a footnote that data has kept ("Lloyd1"); with another number there it is another ("Apollo12").
 _GLUED_NOTE = re.compile(r"(?<=[^\W\d_]{3})\d{1,2}(?!\w)")
 _CAPITALS = re.compile(r"[A-Z]{2,7}")
-_CAPITALISED = re.compile(r"\b[A-Z\u00c0-\u00de]\w*")
 _JOINING = ARTICLES | frozenset("-'\".#")
 
+# A negation reaches over three content words within its clause.
+_NEGATION_REACH = 3
+_CLAUSE_ENDS = frozenset(".,;:!?()") | listed("but and although though however because while")
+
+# "not only A", "not until 1989" and "no more than 20" assert what follows.
+_ASSERTING = listed("only until till before merely just more less later fewer exceed")
+_VERBS = listed(
+    "is are was were be do does did has have had can could will would should shall may might must"
+)
+_REPLACING = (("rather", "than"), ("instead", "of"), ("opposed", "to"))
 _YES = listed("yes yeah yep true correct right affirmative indeed")
 _NO = listed("no nope false incorrect wrong")
 _ANSWER_STEMS = frozenset(word_of(form).stem for form in _YES | _NO)
@@ -93,11 +101,10 @@ def states(prediction: str, reference: str, *, question: str = "") -> bool:
     """Tell whether a prediction states a reference answer.
 
     It does when it gives every figure of the reference (number, date, time; units converted where that is exact) and
-    its content words, as phrases in order, neither denied nor as one of several choices, nor only mentioned to describe
-    or compare another answer. More information is allowed. Of three or more content words two thirds suffice. Words of
-    the question need not be repeated; a question for a person accepts the family name alone, one that begins with
-    "when" the year of a date, one with "where" the town of a building. An initialism of the question says nothing, nor
-    does a name that says whose relative someone is.
+    its content words, as phrases in order, neither denied nor as one of several choices. More information is allowed.
+    Of three or more content words two thirds suffice. Words of the question need not be repeated; a question for a
+    person accepts the family name alone, one that begins with "when" the year of a date, one with "where" the town of
+    a building. An initialism of the question says nothing, nor does a name that says whose relative someone is.
 
     Case, spaces, accents and the spelling of numbers never matter. A blank prediction states nothing. A reference of
     signs only ("?!") is compared unchanged, and so is one that is long (`is_long`); of a prediction the first 4,000
@@ -175,17 +182,11 @@ def states_any(prediction: str, references: Sequence[str], *, question: str = ""
             exact and bool(finer) and not any(dates_agree(each, other) for each in stating for other in finer)
         )
 
+    years = {date.year for date in dates.values() if date.month is not None}
     asked = ask(_beginning(question))
-    if len(references) > 1:
-        years = {date.year for date in dates.values() if date.month is not None}
-        asked = replace(asked, when=asked.when and len(years) <= 1, answers=_stems(tuple(references)))
+    if len(years) > 1:
+        asked = replace(asked, when=False)
     return any(_states(prediction, each, asked) and not belied(each) for each in references)
-
-
-@lru_cache(maxsize=8192)
-def _stems(references: tuple[str, ...]) -> frozenset[str]:
-    tokens = (token for each in references if not is_long(each) for token in parse(each))
-    return frozenset(token.stem for token in tokens if isinstance(token, Word))
 
 
 def _date_alone(reference: str) -> Date | None:
@@ -214,7 +215,7 @@ def _place_around_stated(tokens: Sequence[Token], reference: str, question: Ques
     spans = phrase_spans(tokens, Phrase(words), question)
     return any(
         all((word := content_at(tokens, at)) is None or word.stem in question.stems for at in range(start))
-        and not is_negated(tokens, start, end)
+        and not _is_negated(tokens, start, end)
         for start, end in spans
     )
 
@@ -237,10 +238,7 @@ def _version_stated(tokens: Sequence[Token], reference: str, question: Question)
         return wanted is not None and said is wanted
     return (
         all(
-            any(
-                is_asserted(tokens, Mention(*span, question.answers, figure=True), question, negated=negated)
-                for span in _figure_spans(tokens, figure, question)
-            )
+            _asserted(tokens, _figure_spans(tokens, figure, question), question, negated=negated)
             for figure, negated in demand.figures
         )
         and _phrases_stated(tokens, demand, question)
@@ -256,39 +254,31 @@ def _demands_of(reference: str, question: Question) -> Demand:
     A reference of function words only ("The Who") demands all its words.
     """
     tokens = parse(reference)
-    capitalised = frozenset(word_of(fold(word)).form for word in _CAPITALISED.findall(reference))
-    demand = partial(_demand, tokens, question, capitalised)
     given = frozenset() if question.choice else question.stems
     if _polarity(tokens, question) is not None:
         # The yes or no is compared separately; only what it adds is demanded.
-        return demand(given | _ANSWER_STEMS)
-    return demand(given) or demand(frozenset()) or demand(frozenset(), every=True)
+        return _demand(tokens, question, given | _ANSWER_STEMS)
+    demand = _demand(tokens, question, given) or _demand(tokens, question, frozenset())
+    return demand or _demand(tokens, question, frozenset(), every=True)
 
 
 def _demand(
-    tokens: tuple[Token, ...],
-    question: Question,
-    capitalised: frozenset[str],
-    given: frozenset[str],
-    *,
-    every: bool = False,
+    tokens: tuple[Token, ...], question: Question, given: frozenset[str], *, every: bool = False
 ) -> Demand:
     numbered = [(at, token) for at, token in enumerate(tokens) if isinstance(token, Figure)]
     figures = [
-        (token, is_negated(tokens, at, at + 1))
+        (token, _is_negated(tokens, at, at + 1))
         for at, token in numbered
         if not given or token not in question.figures
     ]
     counted = [(token, noun.stem) for at, token in numbered if (noun := content_at(tokens, at + 1))]
-    phrases = [_phrase(tokens, run, given, capitalised) for run in _runs(tokens, every=every)]
+    phrases = [_phrase(tokens, run, given) for run in _runs(tokens, every=every)]
     listing = {"and", "or"} if question.place else {"and", "or", ",", ";"}
     itemised = any(form_at(tokens, at) in listing for at in range(len(tokens)))
     return Demand(tuple(figures), tuple(phrase for phrase in phrases if phrase), tuple(counted), itemised)
 
 
-def _phrase(
-    tokens: tuple[Token, ...], run: list[int], given: frozenset[str], capitalised: frozenset[str]
-) -> Phrase | None:
+def _phrase(tokens: tuple[Token, ...], run: list[int], given: frozenset[str]) -> Phrase | None:
     """Make the phrase of a run, without the words that the question gives away."""
     words = [token for at in run if isinstance(token := tokens[at], Word)]
     kept = [word for word in words if word.stem not in given]
@@ -298,11 +288,10 @@ def _phrase(
         tuple(kept),
         cut_left=words[0] is not kept[0],
         cut_right=words[-1] is not kept[-1],
-        negated=is_negated(tokens, run[0], run[-1] + 1),
+        negated=_is_negated(tokens, run[0], run[-1] + 1),
         article=form_at(tokens, run[0] - 1) in ARTICLES,
         companions=frozenset(token.stem for token in tokens if isinstance(token, Word)),
         uncut=tuple(words),
-        named=all(word.form in capitalised for word in words),
     )
 
 
@@ -321,6 +310,11 @@ def _runs(tokens: tuple[Token, ...], *, every: bool) -> list[list[int]]:
         elif form not in _JOINING and not inside:
             runs.append([])
     return [run for run in runs if run]
+
+
+def _asserted(tokens: Sequence[Token], spans: Iterable[Span], question: Question, *, negated: bool) -> bool:
+    """Whether any of the spans is denied, or not, as the reference wants it."""
+    return any(question.negated or _is_negated(tokens, *span) == negated for span in spans)
 
 
 def _figure_spans(tokens: Sequence[Token], figure: Figure, question: Question) -> Iterator[Span]:
@@ -361,11 +355,7 @@ def _as_asked(figure: Figure, question: Question) -> Figure:
 
 def _phrases_stated(tokens: Sequence[Token], demand: Demand, question: Question) -> bool:
     def stated(phrase: Phrase) -> bool:
-        known = phrase.companions | question.answers
-        return any(
-            is_asserted(tokens, Mention(*span, known, named=phrase.named), question, negated=phrase.negated)
-            for span in phrase_spans(tokens, phrase, question)
-        )
+        return _asserted(tokens, phrase_spans(tokens, phrase, question), question, negated=phrase.negated)
 
     if all(map(stated, demand.phrases)):
         return True
@@ -465,6 +455,30 @@ def _abbreviates(short: str, text: str) -> bool:
     )
 
 
+def _is_negated(tokens: Sequence[Token], start: int, end: int) -> bool:
+    """Return whether the stretch of tokens from `start` to before `end` is denied.
+
+    A verb with "not" right after the stretch denies it too ("six months is not ...").
+
+    >>> _is_negated(parse("not six months"), 1, 2), _is_negated(parse("No, six months"), 2, 3)
+    (True, False)
+    """
+    passed = 0
+    for at in range(start - 1, -1, -1):
+        if form_at(tokens, at) in _CLAUSE_ENDS or passed > _NEGATION_REACH:
+            break
+        if _negates(tokens, at):
+            return True
+        passed += not isinstance(tokens[at], Word) or content_at(tokens, at) is not None
+    return form_at(tokens, end) in _VERBS and form_at(tokens, end + 1) == "not" and _negates(tokens, end + 1)
+
+
+def _negates(tokens: Sequence[Token], at: int) -> bool:
+    """Whether the token at a place denies what follows it."""
+    form, following = form_at(tokens, at), form_at(tokens, at + 1)
+    return following not in _ASSERTING if form in NEGATORS else (form, following) in _REPLACING
+
+
 def _said_outright(tokens: Sequence[Token]) -> bool | None:
     """Return the yes (True) or no (False) at the start of a text; None where it has none.
 
@@ -498,7 +512,7 @@ def _polarity(tokens: Sequence[Token], question: Question) -> bool | None:
     if outright is not None or not question.polar or question.choice:
         return outright
     places = range(len(tokens))
-    if any(negates(tokens, at) for at in places):
+    if any(_negates(tokens, at) for at in places):
         return False
     repeats = any((word := content_at(tokens, at)) and word.stem in question.stems for at in places)
     return True if repeats else None

@@ -146,8 +146,7 @@ class Question:
     """A question as far as it matters for comparing answers.
 
     `stems` are the words it repeats and `figures` the figures it names; `understood` the dimensions that a bare
-    number in an answer stands for; `counted` the unit after "how many"; `when` that it asks so, for no exact date;
-    `forms` are all its words. `answers` are the stems of all references, where there are several.
+    number in an answer stands for; `counted` the unit after "how many"; `when` that it asks so, for no exact date.
     """
 
     stems: frozenset[str] = frozenset()
@@ -161,8 +160,6 @@ class Question:
     when: bool = False
     understood: frozenset[str] = frozenset()
     counted: tuple[Unit, ...] = ()
-    forms: frozenset[str] = frozenset()
-    answers: frozenset[str] = frozenset()
 
 
 def form_at(tokens: Sequence[Token], at: int) -> str:
@@ -386,5 +383,4 @@ def ask(text: str) -> Question:
         when=first in {"when", "whens"} and _EXACT.isdisjoint(forms),
         understood=frozenset(understood),
         counted=unit_named(form_at(tokens, how_many + 2)),
-        forms=frozenset(forms),
     )

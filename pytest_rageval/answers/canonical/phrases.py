@@ -59,8 +59,7 @@ class Phrase:
 
     `cut_left` and `cut_right` say that words which the question gives away were taken off at that side; `negated`
     that the reference denies the phrase; `article` that it has an article and so is no bare name. `companions` are
-    the stems of all words of the reference, and `uncut` the words before any were taken off. `named` says that all
-    its words are capitalised.
+    the stems of all words of the reference, and `uncut` the words before any were taken off.
     """
 
     words: tuple[Word, ...]
@@ -70,7 +69,6 @@ class Phrase:
     article: bool = False
     companions: frozenset[str] = frozenset()
     uncut: tuple[Word, ...] = ()
-    named: bool = False
 
 
 def phrase_spans(tokens: Sequence[Token], phrase: Phrase, question: Question) -> Iterator[Span]:
@@ -168,20 +166,10 @@ def _next_match(tokens: Sequence[Token], at: int, matches: Callable[[Word], bool
 
 
 def _is_other_name(tokens: Sequence[Token], span: Span) -> bool:
-    """Whether a family name found alone has another given name, an article or, with a hyphen, another name before it.
-
-    "Hawthorne, Julian", if there is nothing else, has the given name behind.
-    """
+    """Whether a family name found alone stands after another given name or an article."""
     before = form_at(tokens, span[0] - 1)
-    hyphenated = before == "-" and content_at(tokens, span[0] - 2) is not None
     given = content_at(tokens, span[0] - 1) is not None and before not in TITLES | ROLES | PARTICLES
-    inverted = (
-        span[0] == 0
-        and form_at(tokens, span[1]) == ","
-        and len(tokens) == span[1] + 2
-        and content_at(tokens, span[1] + 1) is not None
-    )
-    return before in ARTICLES or given or hyphenated or inverted
+    return before in ARTICLES or given
 
 
 def _replaced(tokens: Sequence[Token], span: Span, phrase: Phrase, question: Question) -> bool:
