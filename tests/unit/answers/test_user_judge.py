@@ -257,6 +257,6 @@ def test_a_judge_that_does_not_prefer_is_told_which_method_it_lacks(loop: Privat
         _prefer(loop, None)
     assert str(caught.value) == (
         "rageval_judge lacks the method prefer(question, first, second), which the scores arena.* need.\n"
-        "Add it (sync or async; 1 or 2 for the better answer, 0 for neither, and perhaps why), or leave the fixture out "
-        "and name a model with --rageval-judge-model."
+        "Add it (sync or async; 1 or 2 for the better answer, 0 for neither, and perhaps why), or leave the fixture "
+        "out and name a model with --rageval-judge-model."
     )
