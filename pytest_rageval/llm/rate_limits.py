@@ -76,7 +76,8 @@ class Limiter:
         try:
             slot = await future
         except asyncio.CancelledError:
-            if future.done() and not future.cancelled():
+            # Cancelled after the slot was granted; a waiter that `fail_waiting` has ended never had one.
+            if future.done() and not future.cancelled() and future.exception() is None:
                 self._leave()
             raise
         try:

@@ -332,3 +332,27 @@ def test_an_error_in_a_request_gives_its_slot_back(run: Run) -> None:
         assert limiter.in_flight == 0
 
     run(main())
+
+
+def test_a_waiter_that_failed_and_was_cancelled_frees_no_slot() -> None:
+    """It never had one; else one request too many would be in flight."""
+
+    async def main() -> int:
+        limiter, done = Limiter(1), asyncio.Event()
+
+        async def request() -> None:
+            async with limiter.slot():
+                await done.wait()
+
+        holds = asyncio.create_task(request())
+        await asyncio.sleep(0)
+        waits = asyncio.create_task(request())
+        await asyncio.sleep(0)
+        limiter.fail_waiting(RuntimeError("the server is given up"))
+        waits.cancel()
+        await asyncio.gather(waits, return_exceptions=True)
+        done.set()
+        await holds
+        return limiter.in_flight
+
+    assert asyncio.run(main()) == 0
