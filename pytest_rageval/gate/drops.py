@@ -1,4 +1,4 @@
-"""What is tested for a drop, and what the test says; `drop_tests` has the tests, which few runs need."""
+"""The input and the result of a test of a drop. `drop_tests` has the tests themselves, which few runs import."""
 
 from dataclasses import dataclass
 from typing import NamedTuple

@@ -112,7 +112,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the markers, and the hooks that wait for a test of ours."""
+    """Register the markers, and the hooks that wait for a marked test."""
     for marker in MARKERS.strip().splitlines():
         config.addinivalue_line("markers", marker)
     standby = Standby(config)

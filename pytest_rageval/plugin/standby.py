@@ -135,7 +135,7 @@ def is_named(config: pytest.Config) -> bool:
 
 
 def _has_tables(path: Path) -> bool:
-    """Whether a file may have tables of ours; that it requires this package says nothing."""
+    """Whether a file may have tables of this package; a requirement on it does not count."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""The plugin waits for a test of ours: before there is one, it does next to nothing."""
+"""The plugin waits for a marked test: before there is one, it does next to nothing."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a run without tests of ours has of the plugin."""
+"""What a run without marked tests has of the plugin."""
 
 from pathlib import Path
 
