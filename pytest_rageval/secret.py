@@ -227,7 +227,9 @@ class StoreURL:
         user_info, _, host = parts.netloc.rpartition("@")
         query = [each.partition("=")[::2] for each in parts.query.split("&")]
         hidden = [user_info, *user_info.partition(":")[2:], *(value for _, value in query)]
-        public = urlunsplit((parts.scheme, host, parts.path, "", ""))
+        # urlunsplit drops an empty host with its slashes.
+        authority = f"//{host}" if text.partition(":")[2].startswith("//") else ""
+        public = f"{parts.scheme}:{authority}{parts.path}"
         private = bool(user_info) or any(is_secret_name(name) for name, _ in query)
         return cls(match[1], public, Secret(text, [text, *hidden, *map(unquote, hidden)]), private)
 

@@ -87,6 +87,12 @@ def test_what_is_shown_of_a_url() -> None:
         assert "planted" not in url.redacted(f"wrong: {text}")
 
 
+@pytest.mark.parametrize("url", ["team:///x", "team:////x", "team:/x", "team://h", "team://h/x", "team:x"])
+def test_a_url_without_a_host_keeps_its_slashes(url: str) -> None:
+    """An empty authority is part of what the user wrote."""
+    assert StoreURL.parse(url).public == url
+
+
 @pytest.mark.parametrize(
     ("environ", "shared", "name"),
     [
