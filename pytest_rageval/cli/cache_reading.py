@@ -112,7 +112,7 @@ def bytes_on_disk(directory: Path) -> int:
 
 
 def has_only_embeddings(directory: Path) -> bool:
-    """Whether a folder has embeddings and no replies, as in a project that asks no model."""
+    """Return True if a folder has embeddings and no replies, as in a project that uses no model."""
     return (directory / EMBEDDINGS_FILE).is_file() and not (directory / FILE).exists()
 
 

@@ -43,7 +43,7 @@ SAID: Final = ("answer", "expected", "remark", "lost_by", "case")
 
 
 class Key(NamedTuple):
-    """What makes two scores of two runs the same one."""
+    """The identity of a score: scores of two runs with equal keys are compared."""
 
     nodeid: str
     spec: str
@@ -52,7 +52,7 @@ class Key(NamedTuple):
 
     @property
     def label(self) -> str:
-        """As reports name a score, without its test."""
+        """The name of the score in reports, without its test."""
         return " ".join([self.spec, *self.settings, *([f"where {self.where}"] if self.where else [])])
 
 
@@ -93,7 +93,7 @@ class Side:
 
     @property
     def statistic(self) -> str | None:
-        """What the mean is where it is none, such as "p95"."""
+        """The statistic of the score if it is not a mean, such as "p95"; None for a mean."""
         return self.entry.get("statistic")
 
 
@@ -134,7 +134,7 @@ class Difference:
 
     @property
     def same(self) -> int:
-        """How many questions of both did not change."""
+        """The number of questions of both runs whose score did not change."""
         return len(self.differences) - len(self.gained) - len(self.lost)
 
     @property
@@ -280,7 +280,7 @@ def _side(test: Mapping[str, Any], score: Mapping[str, Any]) -> tuple[Key, Side]
 
 
 def _seen(test: Mapping[str, Any], score: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """By id what is known of each question: of earlier versions only those that explain a verdict."""
+    """Return the known data of each question by its id; reports of earlier versions list only some of the questions."""
     known = {str(each["id"]): each for each in test.get("questions", ())}
     explained = {str(each["id"]): each for entry in test["scores"] for each in _listed(entry)}
     listed = {str(each["id"]): each for each in _listed(score)}
@@ -377,7 +377,7 @@ def _reworded(compared: Sequence[Difference]) -> Iterator[str]:
 
 
 def _changed_settings(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
-    """What differs besides the retriever."""
+    """Yield a line for each setting or eval set that differs between the two reports."""
     then, now = ({**_mapping(each.get("settings")), **_evalsets(each)} for each in (before, after))
     for name in sorted(then.keys() & now.keys()):
         if then[name] != now[name]:
@@ -389,7 +389,10 @@ def _mapping(value: object) -> Mapping[str, Any]:
 
 
 def _evalsets(document: Mapping[str, Any]) -> dict[str, str]:
-    """By test the digest of its eval set; questions are matched by id, even if their texts differ."""
+    """Return the digest of the eval set of each test.
+
+    Questions are matched by id, even if their texts differ.
+    """
     return {
         f"eval set of {test['nodeid']}": str(_mapping(test.get("evalset")).get("digest"))[:12]
         for test in document["tests"]

@@ -127,7 +127,7 @@ def _lines(
 
 
 def _changed_questions(each: Difference) -> Iterator[str]:
-    """What was asked, retrieved and answered, then and now, of the questions that changed."""
+    """Yield question, passages and answer before and after, for each question whose score changed."""
     changed = [each.question(one) for one in (*each.lost, *each.gained)]
     # A report of an earlier version may know no more than the ids.
     known = [question for question in changed if question["question"]]

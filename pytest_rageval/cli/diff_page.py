@@ -59,7 +59,7 @@ def _word(each: Difference) -> str:
 
 
 def _fact(name: str, report: Report) -> Fact:
-    """What identifies a report: its file, its commit, when it was written, and the models."""
+    """Describe a report by its file, branch and commit, start time and models."""
     document, run = report.document, report.document.get("run", {})
     settings = document.get("settings", {})
     parts = [

@@ -89,7 +89,7 @@ def check_command(options: argparse.Namespace) -> int:
 
 
 def _shared_gold(evalset: EvalSet) -> Iterator[tuple[str, tuple[int, int, float]]]:
-    """What gold passages share: the most questions, the number of groups, and the largest design effect."""
+    """Yield for each kind of shared gold the largest group of questions, the number of groups and the design effect."""
     for by in GOLD:
         with suppress(InputError):
             sizes = Counter(question_clusters(evalset.examples, by)).values()

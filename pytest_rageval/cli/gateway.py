@@ -73,7 +73,7 @@ def _passed_on(process: "subprocess.Popen[Any]") -> Iterator[None]:
 
 
 def _record(settings: Settings, session: Session) -> None:
-    """With --record, write the replies that were used to the cassette, beside those that are in it."""
+    """Write the replies of the run to the cassette with --record, and keep those that are already in it."""
     path = settings.cassette
     if path is None or not settings.record:
         return

@@ -84,7 +84,7 @@ def _cells(points: Sequence[Point]) -> tuple[str, ...]:
 
 
 def _breaks(found: Sequence[tuple[Run, Point]]) -> Iterator[str]:
-    """Where the eval set changed: means before and after it are of other questions."""
+    """Yield a note for each run in which the eval set changed: the means before it are of other questions."""
     for (_, before), (run, after) in pairwise(found):
         if before.evalset != after.evalset:
             yield f"note: the eval set changed in {plain(run.name)}: means before it are of other questions"

@@ -220,7 +220,7 @@ def init_command(options: argparse.Namespace) -> int:
 
 
 def _steps(options: argparse.Namespace) -> list[str]:
-    """What the user does next."""
+    """Return the next steps for the user, one text each."""
     run = "Run `pytest`: it passes. Without a baseline, max_drop only warns."
     baseline = (
         "Run `pytest --rageval-update-baseline`, and commit rageval_baseline.json: CI needs it. "
@@ -241,7 +241,7 @@ def _steps(options: argparse.Namespace) -> list[str]:
 
 
 def _files(options: argparse.Namespace) -> dict[Path, File]:
-    """What to write, by its path in the current folder; InputError if an argument cannot be used."""
+    """Return the files to write, by path in the current folder; raise InputError for an unusable argument."""
     if options.evalset is not None and options.retriever is None:
         raise InputError(
             f"--evalset {options.evalset} needs --retriever: the example's retriever knows three passages, not yours.\n"
@@ -308,7 +308,7 @@ def _record(example: tuple[str, str, str, str]) -> dict[str, object]:
 
 
 def _in_project(path: Path) -> str:
-    """As the marker names it, a Python string: from the root directory, where it is below."""
+    """Return the path as a Python string for the marker, relative to the current folder if it is below it."""
     absolute = path.resolve()
     with suppress(ValueError):
         absolute = absolute.relative_to(Path.cwd().resolve())

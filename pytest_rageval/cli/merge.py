@@ -154,7 +154,7 @@ def _document(run: JoinedRun, ruled: Sequence[RuledTest], settings: Settings) ->
 
 
 def _is_reported(entry: Mapping[str, Any]) -> bool:
-    """Whether the report has a test: it has scores, or did not pass."""
+    """Return True if the report lists the test: it has scores, or did not pass."""
     return bool(
         entry["outcome"] != "passed" or entry["scores"] or {"agreement", "calibration"} & entry.keys()
     )
@@ -178,7 +178,7 @@ def _lines(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _missing(run: JoinedRun, ruled: Sequence[RuledTest], settings: Settings) -> Iterator[str]:
-    """After a full run, what the baseline lists and nothing was compared with."""
+    """Yield, after a full run, the entries of the baseline that no score was compared with."""
     if settings.update_baseline or run.left_out or run.stopped or not settings.baseline.exists():
         return
     entries = [test.entry for test in ruled]

@@ -44,7 +44,7 @@ class Quotable:
         return self._exactly(quote) or self._in_words(quote)
 
     def holds(self, quote: str) -> bool:
-        """Whether the text has the quote's characters, ignoring white space and word bounds; or its words."""
+        """Return True if the text contains the quote: its characters without white space, or its words."""
         return "".join(quote.split()) in "".join(self.text.split()) or bool(self._in_words(quote))
 
     def _exactly(self, quote: str) -> list[tuple[int, int]]:

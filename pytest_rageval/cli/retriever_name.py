@@ -78,7 +78,7 @@ def check_retriever(retriever: str, folders: Sequence[str]) -> str:
 
 
 def _takes_nothing(function: object) -> bool:
-    """Whether a function takes no question."""
+    """Return True if a function cannot be called with a question."""
     with suppress(TypeError, ValueError):
         return callable(function) and not inspect.signature(function).parameters
     return False

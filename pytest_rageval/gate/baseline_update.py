@@ -37,12 +37,12 @@ class Moved(NamedTuple):
 
     @property
     def lowered(self) -> bool:
-        """Whether the new baseline is lower than the old one."""
+        """True if the new baseline is lower than the old one."""
         return self.after < self.before or self.lost > 0
 
 
 class BaselineUpdate(NamedTuple):
-    """What an update does to the file.
+    """The changes that an update makes to the baseline file.
 
     Attributes:
         tests: the new entries, by node id.

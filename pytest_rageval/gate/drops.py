@@ -77,5 +77,5 @@ class DropTest:
 
     @property
     def significant(self) -> bool:
-        """Whether the null hypothesis is rejected."""
+        """True if the null hypothesis is rejected."""
         return self.p_value <= self.alpha

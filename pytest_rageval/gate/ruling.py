@@ -83,7 +83,7 @@ class EarlyStopped:
 
     @property
     def clear(self) -> bool:
-        """Whether the verdict was clear before all were evaluated."""
+        """True if the verdict was clear before all questions were evaluated."""
         return self.verdict is not None
 
     @property
@@ -151,7 +151,7 @@ class Ruling:
 
     @property
     def stopped_early(self) -> bool:
-        """Whether the verdict was clear before all questions were asked."""
+        """True if the verdict was clear before all questions were evaluated."""
         return self.early is not None and self.early.clear
 
 
@@ -381,7 +381,7 @@ def _stopped_early(
 
 
 def broken_parts(ruling: Ruling) -> set[str]:
-    """What a failed threshold breaks: "bounds" (`min`, `max`), "baseline" (`max_drop`, `max_lost`)."""
+    """Return what a failed threshold breaks: "bounds" (`min`, `max`), "baseline" (`max_drop`, `max_lost`)."""
     if ruling.score is None:
         return set()
     if ruling.early is not None:
@@ -420,9 +420,9 @@ def _below_anchor(score: Score, each: _Slice) -> Iterator[str]:
 
 
 def _is_new(score: Score, before: BaselineScore) -> bool:
-    """Whether the score is of a slice of which the baseline has no question.
+    """Return True if the score is of a slice of which the baseline has no question.
 
-    A whole set is never new: a changed set would not be compared at all.
+    A score of the whole set is never new, because a changed set is not compared at all.
     """
     return bool(score.slice) and not any(outcome.example.id in before.questions for outcome in score.outcomes)
 

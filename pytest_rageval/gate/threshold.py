@@ -96,23 +96,23 @@ class Threshold:
 
     @property
     def bounds(self) -> bool:
-        """Whether there is a bound."""
+        """True if the threshold has a bound."""
         return any(getattr(self, keyword) is not None for keyword in BOUNDS)
 
     @property
     def compares(self) -> bool:
-        """Whether a bound compares with the baseline or its anchor."""
+        """True if a bound compares with the baseline or its anchor."""
         return not (self.max_drop is None and self.max_total_drop is None and self.max_lost is None)
 
     @property
     def may_stop_early(self) -> bool:
-        """Whether only a drop of the whole set decides, so that the verdict may be clear before all are evaluated."""
+        """True if `max_drop` of the whole set is the only bound, so that the evaluation may stop early."""
         others = (self.min, self.max, self.max_total_drop, self.max_lost, self.by, self.cluster)
         return self.shares_alpha and not self.where and all(each is None for each in others)
 
     @property
     def shares_alpha(self) -> bool:
-        """Whether it raises false alarms with the probability `alpha`, which the tests of a run share."""
+        """True if the threshold shares the error rate `alpha` with the other tests of the run."""
         return (self.max_drop is not None and not self.strict) or self.max_total_drop is not None
 
     def without(self, keywords: Collection[str]) -> "Threshold":
@@ -243,7 +243,7 @@ def _percentage(keyword: str, bound: float, scale: tuple[float, float], lowest: 
 
 
 def _is_number(value: Any) -> bool:
-    """Whether it is a number, and neither NaN nor a truth value."""
+    """Return True for a number that is neither NaN nor a bool."""
     return isinstance(value, int | float) and not isinstance(value, bool) and value == value  # noqa: PLR0124
 
 
@@ -313,7 +313,7 @@ VALUES: Final[tuple[tuple[str, Callable[[Any], bool], str], ...]] = (
 
 
 def _problems(keywords: Mapping[str, Any]) -> Iterator[str]:
-    """What is wrong with the keywords that are set; only the first problem is sure to be one."""
+    """Yield the problems of the keywords that are set; those after the first may follow from it."""
     for keyword, fits, problem in VALUES:
         if keyword in keywords and not fits(keywords[keyword]):
             yield f"{keyword}={keywords[keyword]!r} {problem}."

@@ -166,7 +166,7 @@ def _beyond(score: Score, threshold: Threshold, *causes: Cause) -> Iterator[tupl
 
 
 def _excluded(score: Score, lacking: Sequence[Outcome]) -> str:
-    """Which examples are not in the score, and why."""
+    """Say how many examples the mean leaves out, and why."""
     some = "1 example that has" if len(lacking) == 1 else f"{len(lacking)} examples that have"
     return f"the {score.statistic.name} without {some} no score: {_reasons(lacking)}"
 
@@ -402,7 +402,7 @@ def _plain(number: float) -> float:
 
 
 def _over(comparison: Comparison) -> str:
-    """Which examples are compared; empty for all."""
+    """Say which examples the comparison leaves out or counts with the worst value; empty if it has all."""
     parts = []
     if failed := comparison.failed:
         lowest = failed[0].value
@@ -418,7 +418,7 @@ def _over(comparison: Comparison) -> str:
 
 
 def _power(score: Score, drop: DropTest) -> str:
-    """What this many examples can show, and how many are needed; empty where nothing is known."""
+    """Say which drop this many examples can detect, and how many are needed; empty if unknown."""
     n = drop.comparison.n
     parts = []
     if drop.detectable is not None and drop.detectable <= drop.comparison.mean - score.reach[0]:

@@ -100,12 +100,12 @@ class Batch:
 
     @property
     def is_open(self) -> bool:
-        """Whether the server has it, and its replies have not been kept."""
+        """True if the server has the batch and its replies are not stored yet."""
         return self.status != NEW and not self.collected
 
     @property
     def ended(self) -> bool:
-        """Whether the server is done with it."""
+        """True if the server has finished the batch."""
         return self.status in ENDED
 
     def line(self) -> str:
@@ -590,7 +590,7 @@ def _chunks(lines: Iterator[bytes]) -> Iterator[list[bytes]]:
 
 
 class _UnclearError(ServerError):
-    """Whether a call had an effect is not known."""
+    """A call whose effect at the server is not known."""
 
 
 @contextlib.contextmanager

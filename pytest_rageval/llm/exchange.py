@@ -97,12 +97,12 @@ class Exchange(Request):
 
     @property
     def body(self) -> dict[str, Any]:
-        """What is sent, but for the parameters of a stream."""
+        """The JSON body of the request, without the parameters of a stream."""
         return {"model": self.model, **self.parameters}
 
     @property
     def begun(self) -> bool:
-        """Whether a part of its reply was passed on."""
+        """True if a part of the reply was passed on to the client."""
         return self.sink is not None and self.sink.begun
 
     @property
@@ -117,7 +117,7 @@ class Exchange(Request):
 
     @property
     def generates(self) -> bool:
-        """Whether its reply has tokens of its own."""
+        """True if the model generates tokens for the reply."""
         return self.path != EMBEDDINGS
 
 
@@ -147,7 +147,7 @@ def _messages(body: Mapping[str, Any]) -> tuple[Message, ...]:
 
 
 def is_tokens(value: object) -> bool:
-    """Whether it is a text to embed that comes as its tokens."""
+    """True if the text to embed is given as tokens."""
     return isinstance(value, list) and bool(value) and isinstance(value[0], int)
 
 
@@ -278,7 +278,7 @@ class _Stream:
 
     @property
     def whole(self) -> bool:
-        """Whether the end has come."""
+        """True if the end of the stream was received."""
         if self._path == RESPONSES:
             return bool(self.answer)
         choices = self.answer.get("choices")

@@ -40,7 +40,10 @@ class ComparisonEntry(TypedDict, total=False):
 
 
 class EarlyStopEntry(TypedDict):
-    """How many questions were evaluated; `verdict` is None if all were, and `drop` is an estimate."""
+    """The counts of an early-stopped evaluation.
+
+    `verdict` is None if all questions were evaluated. `drop` is an estimate.
+    """
 
     asked: int
     changed: int
@@ -143,7 +146,10 @@ class ReferenceEntry(TypedDict):
 
 
 class RetrievalEntry(TypedDict, total=False):
-    """What the retrievals of a test took: of n questions that were timed, and the means over all questions."""
+    """The latency, size and cost of the retrievals of a test.
+
+    Latencies are those of the `timed` questions; the means are over all questions.
+    """
 
     k: int
     questions: int

@@ -60,7 +60,7 @@ def ended_ns(document: Mapping[str, Any]) -> int:
 
 
 def events_of(document: Mapping[str, Any]) -> Iterator[Event]:
-    """For each test an event of each of its scores, and then one of each question and score."""
+    """Yield the events of each test: one for each score, then one for each question and score."""
     for test in document["tests"]:
         # Several thresholds may be on one score; what either compared counts.
         results: dict[tuple[str, str, str], dict[str, Any]] = {}
@@ -78,7 +78,7 @@ def events_of(document: Mapping[str, Any]) -> Iterator[Event]:
 
 
 def _shared(test: Mapping[str, Any], entry: Mapping[str, Any]) -> dict[str, Any]:
-    """What score, test, eval set and baseline the events of a score belong to."""
+    """Return the attributes that all events of a score share: score, test, eval set and baseline."""
     evalset = test.get("evalset") or {}
     fingerprint = entry.get("fingerprint") or test.get("fingerprint")
     return {

@@ -153,7 +153,7 @@ def _before(outcome: Outcome | None, kept: BaselineExample | None, drop: float |
 
 
 def _is_beginning(ranking: Ranking, found: Retrieved | None) -> bool:
-    """Whether a ranking is the beginning of the longest one."""
+    """Return True if a ranking is a prefix of the longest one."""
     if found is None:
         return False
     longest = found.ranking.documents[: len(ranking)]

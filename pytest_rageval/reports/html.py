@@ -91,7 +91,7 @@ class Fact:
 
 
 def _facts(document: Mapping[str, Any]) -> Iterator[Fact]:
-    """What identifies the run and its baseline."""
+    """Yield the facts that identify the run and its baseline."""
     run = document.get("run", {})
     yield Fact("Started", document["started"].replace("T", " "))
     yield Fact("Duration", f"{document['duration_s']:.1f} s")
@@ -111,7 +111,7 @@ def _facts(document: Mapping[str, Any]) -> Iterator[Fact]:
 
 
 class Filters:
-    """What the questions can be filtered by: each value of a case, a cause or a tag, with a short token."""
+    """The values by which questions can be filtered: cases, causes and tags, each with a short token."""
 
     def __init__(self) -> None:
         self._tokens: dict[tuple[str, str], str] = {}
@@ -148,16 +148,16 @@ class Group:
 
     @property
     def is_wide(self) -> bool:
-        """Whether the scores of a question fit into columns."""
+        """True if the scores of a question fit into columns."""
         return len(self.columns) <= MOST_COLUMNS
 
     @property
     def failed_otherwise(self) -> bool:
-        """Whether the message alone says why it failed."""
+        """True if only the message says why the test failed."""
         return not any(entry["verdict"] in BROKEN for entry in self.test["scores"])
 
     def tokens(self, row: QuestionRow) -> str:
-        """What a question is filtered by."""
+        """Return the tokens by which a question is filtered, separated by spaces."""
         found = [state or "same" for state in sorted(row.states or {""})]
         for kind, key in (("case", "case"), ("lost by", "lost_by")):
             found += [self._filters.token(kind, value) for value in row.known(key)]
@@ -166,7 +166,7 @@ class Group:
 
     @property
     def heat(self) -> Iterator[tuple[str, list[tuple[str, int, list["HeatCell | None"]]]]]:
-        """For each tag its values, with how many questions have one and the mean of each score over these."""
+        """Yield each tag with its values; of each value, the number of questions and the mean of each score."""
         overall = [mean_of(self.rows, name) for name in self.columns]
         for tag in self._tags if self.columns else ():
             rows_of: dict[str, list[QuestionRow]] = {}
@@ -202,7 +202,7 @@ def _tags(rows: Iterable[QuestionRow]) -> list[str]:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """Of `of` questions, how many are shown without their passages, and how many are left out."""
+    """The number of questions shown without passages, and of those left out, out of `of` questions."""
 
     passages: int
     questions: int

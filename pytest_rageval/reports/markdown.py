@@ -133,7 +133,7 @@ def _text(ends: Sequence[str], sections: Sequence[Section], shown: Sequence[int]
 
 
 def _shown(sections: Sequence[Section], room: int) -> list[int]:
-    """How many items of each section there is room for: the least first, then more, in the order of the sections."""
+    """Return how many items of each section fit: first the least of each section, then more, in order."""
     shown = [0] * len(sections)
     for least in (True, False):
         for place, each in enumerate(sections):
@@ -205,7 +205,7 @@ def _entries(test: Mapping[str, Any]) -> list[ScoreEntry | None]:
 
 
 def _is_urgent(test: Mapping[str, Any], entry: ScoreEntry | None) -> bool:
-    """Whether a score failed or is in doubt, or its test failed for another reason."""
+    """Return True if the score failed or is inconclusive, or if its test failed for another reason."""
     verdict = None if entry is None else entry["verdict"]
     if test["outcome"] in {"failed", "error"}:
         return verdict in BROKEN or not any(each["verdict"] in BROKEN for each in test["scores"])
@@ -255,7 +255,7 @@ def _together(text: str) -> str:
 
 
 def _next_steps(tests: Sequence[Mapping[str, Any]], merge: str) -> Iterator[str]:
-    """How to accept what dropped, and how to keep what was gained; `merge`: see `update_command`."""
+    """Yield how to accept drops and how to keep gains. For `merge`, see `update_command`."""
     failed = [test for test in tests if test["outcome"] in {"failed", "error"}]
     also, again = (" and all other changes", ", run the shards again") if merge else ("", "")
     for accept, text in (

@@ -34,7 +34,10 @@ def accept_entry(broken: Sequence[tuple[str, Collection[str]]]) -> dict[str, str
 
 
 def accept_lines(accept: str | None, argument: str, merge: str = "") -> list[str]:
-    """How to accept the drops of a failed test, for the terminal; nothing for None. `merge`: see `update_command`."""
+    """Return how to accept the drops of a failed test, for the terminal; empty for None.
+
+    For `merge`, see `update_command`.
+    """
     if accept is None:
         return []
     command = update_command([argument], merge)

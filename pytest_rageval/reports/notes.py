@@ -186,7 +186,7 @@ def _drop_text(baseline: ComparisonEntry) -> str:
 
 
 def moved_text(entry: ScoreEntry) -> str:
-    """How far a score moved from its baseline: "−0.029 (p = 0.21)", or "±0"."""
+    """Return the change of a score from its baseline: "−0.029 (p = 0.21)", or "±0"."""
     baseline = entry.get("baseline")
     if baseline is None:
         return ""
@@ -198,7 +198,7 @@ def moved_text(entry: ScoreEntry) -> str:
 
 
 def gained(entry: ScoreEntry) -> float | None:
-    """By how much a score has passed its baseline, where that is significant."""
+    """Return the gain of a score over its baseline if it is significant, else None."""
     baseline = entry.get("baseline") or {}
     is_gain = baseline.get("interval", (0, 0))[1] < 0 and entry["verdict"] == "pass"
     return -baseline["drop"] if is_gain else None
@@ -250,7 +250,7 @@ def mean_entry(score: Score | None) -> dict[str, Any]:
 
 
 def warnings_entry(warnings: Sequence[str]) -> dict[str, list[str]]:
-    """What a reader should know even of a test that passes."""
+    """Return the entry of a test's warnings, which are shown even if the test passes."""
     return {"warnings": list(warnings)} if warnings else {}
 
 
@@ -350,7 +350,7 @@ def _triage_text(entry: ScoreEntry) -> str:
 
 
 def losses(outcomes: Iterable[Outcome]) -> dict[str, int]:
-    """How many of these questions were lost by what, most first; empty where no cause is known."""
+    """Return the number of lost questions by cause, largest first; empty if no cause is known."""
     return dict(Counter(each.lost_by for each in outcomes if each.lost_by is not None).most_common())
 
 
@@ -486,9 +486,9 @@ def anomalies_entry(outcomes: Sequence[Outcome]) -> dict[str, int]:
 
 
 def _foreign(outcomes: Sequence[Outcome]) -> int:
-    """How many rankings have ids, where none of these is the id of any gold passage.
+    """Return the number of rankings with ids if none of the ids is that of a gold passage, else 0.
 
-    This happens where a framework makes up new ids in every run: every score is 0 then. Gold passages that are found by
+    This happens if a framework creates new ids in every run: every score is 0 then. Gold passages that are found by
     their span need no id.
     """
     gold = {gold.id for outcome in outcomes for gold in outcome.example.relevant if gold.span is None} - {
@@ -505,7 +505,10 @@ def _foreign(outcomes: Sequence[Outcome]) -> int:
 
 
 def _ids_as_texts(outcomes: Sequence[Outcome]) -> int:
-    """How many rankings have no ids, and the id of a gold passage as a text: the retriever returns ids as strings."""
+    """Return the number of rankings without ids that have the id of a gold passage as a text.
+
+    Such a retriever returns ids as strings.
+    """
     gold = {gold.id for outcome in outcomes for gold in outcome.example.relevant}
     found = 0
     for outcome in outcomes:
@@ -518,7 +521,7 @@ def _ids_as_texts(outcomes: Sequence[Outcome]) -> int:
 
 
 def why_all_zero(counts: Mapping[str, int]) -> str:
-    """What explains that every question scores 0, of these counts; empty where nothing does."""
+    """Return an explanation, from these counts, of why every question scores 0; empty if there is none."""
     return anomalies_text({name: counts[name] for name in ("ids_as_texts", "foreign_ids") if name in counts})
 
 

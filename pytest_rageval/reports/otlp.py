@@ -66,7 +66,7 @@ def send_events(document: Mapping[str, Any], address: str) -> str:
 
 
 class Collector(NamedTuple):
-    """Where events are sent.
+    """The server that events are sent to.
 
     Attributes:
         url: with the path.
@@ -154,7 +154,7 @@ class _Encoder:
         return encoded
 
     def rejected(self, reply: bytes) -> tuple[int, str]:
-        """How many events of a request the collector did not take, and why."""
+        """Return the number of events of a request that the collector rejected, and its reason."""
         found = self._service.ExportLogsServiceResponse()
         try:
             found.MergeFromString(reply)
@@ -238,7 +238,7 @@ def _batches(events: Sequence[Event]) -> Iterator[list[Event]]:
 
 
 def _text(error: Exception) -> str:
-    """What went wrong with a request, in words."""
+    """Return the reason for which a request failed, as text."""
     if isinstance(error, HTTPError):
         return f"it answered {error.code} {one_line(str(error.reason))[:80]}".rstrip()
     if isinstance(error, URLError) and isinstance(error.reason, Exception):

@@ -104,7 +104,7 @@ class QuestionRow:
 
     @property
     def entry(self) -> Mapping[str, Any]:
-        """What the report has of it beside its scores."""
+        """The entry of the question in the report, without its scores."""
         found: Mapping[str, Any] = self.spool.get(self.at)
         return found
 
@@ -167,7 +167,7 @@ class QuestionRow:
 
     @property
     def k(self) -> int | None:
-        """How many passages the longest of its answers was given."""
+        """The largest number of passages that one of its answers was generated from; None without an answer."""
         seen = [
             cell.example["k"]
             for cell in self.cells
@@ -177,7 +177,7 @@ class QuestionRow:
 
     @property
     def fields(self) -> Iterator[Field]:
-        """What is known beside passages: the conversation before, filters, then what its scores say."""
+        """Yield the known fields besides passages: the conversation before, the filters, then those of its scores."""
         if history := self.entry.get("history"):
             yield Field("after", " / ".join(history))
         if filters := self.entry.get("filters"):
@@ -306,7 +306,7 @@ def question_of(question: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _of_listed(question: Mapping[str, Any]) -> dict[str, Any]:
-    """What a question that explains a verdict says of its score, by the keys of an example."""
+    """Return what a listed question says of its score, with the keys that an example has."""
     known = {
         name: question[name]
         for name in ("answer", "expected", "remark", "lost_by", "case")

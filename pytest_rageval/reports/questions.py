@@ -81,7 +81,7 @@ def _beyond(ruling: Ruling, spool: Spool | None) -> QuestionsEntry | None:
 
 
 def _explains(comparison: Comparison, ruling: Ruling) -> bool:
-    """Whether the questions that got worse are why a bound was passed."""
+    """Return True if the questions that got worse explain why a bound was exceeded."""
     least, allowed = ruling.threshold.min, ruling.threshold.max_drop
     if least is None or not ruling.threshold.compares or ruling.score is None or ruling.score >= least:
         return False
@@ -164,7 +164,7 @@ def steps_entry(ranking: Ranking | None) -> list[dict[str, Any]]:
 
 
 def expected_entry(evidence: Evidence) -> dict[str, Any]:
-    """What an answer was compared with; empty where nothing was."""
+    """Return the texts that an answer was compared with; empty if there are none."""
     return {"as": evidence.expected_as, "texts": list(evidence.expected)} if evidence.expected else {}
 
 
@@ -196,7 +196,7 @@ def answer_before(kept: str | None, now: str | None) -> str | None:
 
 
 def questions_text(entry: QuestionsEntry) -> str:
-    """How many they are: "32 of 91 questions got worse, 0 better", or "38 of 91 questions are below 0.85"."""
+    """Return the count: "32 of 91 questions got worse, 0 better", or "38 of 91 questions are below 0.85"."""
     some = f"{len(entry['listed'])} of {counted(entry['of'], 'question')}"
     if entry["why"] == "worse":
         since = f" since the {entry['since']}" if "since" in entry else ""
@@ -206,12 +206,12 @@ def questions_text(entry: QuestionsEntry) -> str:
 
 
 def lost_by_text(entry: QuestionsEntry) -> str:
-    """What lost how many: "retriever 16, distraction 3"."""
+    """Return the number of lost questions by cause: "retriever 16, distraction 3"."""
     return ", ".join(f"{cause} {count}" for cause, count in entry["lost_by"].items())
 
 
 def expected_text(expected: Mapping[str, Any]) -> str:
-    """What an answer was compared with: "five days | a week", or "Tulsa + Dallas" where all are wanted."""
+    """Join the texts that an answer was compared with: "five days | a week"; "Tulsa + Dallas" if all are wanted."""
     return (" + " if expected["as"] == "wanted" else " | ").join(expected["texts"])
 
 

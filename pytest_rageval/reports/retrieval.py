@@ -22,7 +22,7 @@ class Retrieved(NamedTuple):
 
 
 def retrieved(scores: Iterable[Score]) -> dict[str, Retrieved]:
-    """What was retrieved for each example of these scores, by its id, at the largest cut-off."""
+    """Return the ranking of each example of these scores by the example's id, at the largest cut-off."""
     found: dict[str, Ranking] = {}
     for score in scores:
         for outcome in score.outcomes:

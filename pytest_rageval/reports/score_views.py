@@ -43,14 +43,14 @@ class ScoreView:
 
     @property
     def effect(self) -> str:
-        """What the change is: a "gain", a "loss", or nothing where it may be noise."""
+        """The kind of the change: "gain", "loss", or empty if it may be noise."""
         if gained(self.entry) is not None or self.entry["verdict"] == "better":
             return "gain"
         return "loss" if self.entry["verdict"] in {"fail", "worse"} and self.change else ""
 
     @property
     def p_value(self) -> float | None:
-        """Of the test of the drop."""
+        """The p-value of the test of the drop."""
         return (self.baseline or {}).get("p_value")
 
     @property
@@ -91,14 +91,14 @@ class ScoreView:
 
     @property
     def differences(self) -> "Histogram | None":
-        """How the questions moved that did; None where none did or no score of the baseline is known."""
+        """A histogram of the questions' changes; None if none changed or the baseline has no scores."""
         pairs = ((each.get("before"), each.get("score")) for each in self.entry["examples"])
         moved = [now - then for then, now in pairs if then is not None and now is not None and now != then]
         return Histogram.of_differences(moved) if moved else None
 
     @property
     def distribution(self) -> "Histogram | None":
-        """How many questions have which score."""
+        """A histogram of the questions' scores; None without scores."""
         scores = [each["score"] for each in self.entry["examples"] if each["score"] is not None]
         if not scores:
             return None

@@ -117,9 +117,9 @@ def _scored(entry: Entry | None) -> dict[str, float]:
 
 
 def _differ(tests: Sequence[Entry]) -> bool:
-    """Whether no two of the tests give the same score of one system.
+    """Return True if no two of the tests have the same score of the same system.
 
-    One in which a keyword is ignored is the same as without it, and may be there twice.
+    A score whose keyword is ignored equals the one without it, and may occur twice.
     """
     cells = [
         (_system(test), name)
@@ -199,10 +199,10 @@ def _width(columns: Sequence[Sequence[str]]) -> int:
 
 
 def _note(name: str, cells: Sequence[tuple[Mapping[str, str], Entry | None]], largest: int) -> str:
-    """How many examples each row has, and shares with the best, where these are not the same in a column.
+    """Say how many examples each row has and shares with the best row, if these numbers differ in a column.
 
-    With both means over the shared ones. A column of fewer examples than the `largest` one says how many it has; of a
-    slice its name says why.
+    The note has both means over the shared examples. A column with fewer examples than `largest` states its number;
+    for a slice, the name of the column says why.
     """
     known = [(" × ".join(system.values()), cell) for system, cell in cells if cell is not None]
     best = next((cell for _, cell in known if cell["best"]), None)
@@ -306,7 +306,7 @@ def pairs_table(entry: Entry) -> tuple[list[str], list[list[Entry | None]]]:
 
 
 def pairs_notes(entry: Entry) -> Iterator[str]:
-    """How many battles there were between systems, how many are unscored, and which pairs had none."""
+    """Yield notes on battles between systems: how many there were, how many are unscored, which pairs had none."""
     between = [pair for pair in entry.get("pairs", ()) if pair["opponent"] != REFERENCE]
     fought = Counter(pair["battles"] for pair in between if pair["battles"])
     if fought:

@@ -177,7 +177,7 @@ def _cells(entry: ScoreEntry) -> tuple[str, ...]:
 
 
 def number_text(value: float) -> str:
-    """In three decimals, or in two digits where these would be 0, as of a time or a cost."""
+    """Format a number with three decimals, or with two digits if these would be 0, as for a time or a cost."""
     return f"{value:.3f}" if abs(value) >= 0.0005 or not value else f"{value:.2g}"  # noqa: PLR2004 - rounds to 0.001
 
 
@@ -218,7 +218,7 @@ def notes(test: Mapping[str, Any]) -> Iterator[str]:
 
 
 def warning_lines(tests: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What a reader should know even of a run that passed, a line each."""
+    """Return the warnings of a run, one line each; they are shown even if the run passed."""
     evalsets = [test["evalset"] for test in tests if test.get("evalset")]
     lines = [f"{each['name']}: {warning}" for each in evalsets for warning in each.get("warnings", ())]
     # Several tests may have one eval set.

@@ -95,7 +95,7 @@ def _urgency(run: Run, key: ScoreKey) -> tuple[int, ScoreKey]:
 
 
 def _scale(key: ScoreKey, runs: Sequence[Run]) -> tuple[int, bool]:
-    """What is equal of scores that one axis can show: the power of ten, and whether they are times."""
+    """Return the key of the axis of a score: its power of ten, and whether it is a mean."""
     largest = max(map(abs, _means(key, runs)))
     return ceil(log10(largest)) if largest else 0, runs[-1].points[key].statistic is None
 

@@ -33,7 +33,7 @@ Placed = tuple[float, Run, Point]
 
 @dataclass(frozen=True, slots=True)
 class _Scale:
-    """Where a chart draws a value, and a run by its number from the left."""
+    """The scale of a chart: it maps a value, and the number of a run, to a position."""
 
     low: float
     high: float
@@ -47,7 +47,7 @@ class _Scale:
 
     @property
     def radius(self) -> float:
-        """Of a point: neighbours do not touch."""
+        """The radius of a point, small enough that neighbours do not touch."""
         return max(1.0, min(RADIUS, (WIDTH - LEFT - RIGHT) / self.runs / 3))
 
 

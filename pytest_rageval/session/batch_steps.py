@@ -24,7 +24,7 @@ SHOWN: Final = 4000  # characters at the end of pytest's output that an error sh
 
 @dataclass
 class Report:
-    """What a step found: for the terminal, and for the next step."""
+    """The result of a step: lines for the terminal, and the state that the next step needs."""
 
     lines: list[str] = field(default_factory=list)
     missing: int = 0  # requests without a reply

@@ -94,7 +94,7 @@ class CalibrationGate:
 
 
 def corrected_by(session: Session, threshold: Threshold) -> Kind | None:
-    """What must be labelled to correct a score; None where labels cannot, as of a part of the set."""
+    """Return the kind of labels that corrects a score; None if labels cannot, as for a slice."""
     if threshold.where or threshold.by is not None:
         return None
     return session.definition(ScoreRequest(threshold.spec)).corrected_by

@@ -34,7 +34,7 @@ class Canary:
 
     @property
     def shifted(self) -> bool:
-        """Whether generator or judge score differently from the baseline."""
+        """True if generator or judge score differently from the baseline."""
         return self.p_value <= ALPHA
 
     def reason(self) -> str:

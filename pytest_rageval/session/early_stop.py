@@ -106,7 +106,7 @@ def score_until_clear(  # noqa: PLR0913 - as for a score, with what shares the l
 
 
 def _uses_added(registry: Registry, pipeline: Pipeline, terms: Terms, score: ScoreDef) -> bool:
-    """Whether a score uses a plugin's comparator or measure: known by its name alone, it may change unseen."""
+    """Return True if a score uses a plugin's comparator or measure, whose code may change under the same name."""
     texts = score.comparisons(pipeline, terms).values() if "comparator" in score.keywords else ()
     names = {terms.part}.union(*(pipeline.comparison(text).names for text in texts))
     return not names.isdisjoint({*registry.comparators, *registry.measures} - MEASURES.keys())
@@ -162,7 +162,7 @@ class DropWatch:
 
     @property
     def clear(self) -> bool:
-        """Whether so few rankings changed that no example needs to be evaluated."""
+        """True if so few rankings changed that no example needs to be evaluated."""
         return self._stop().verdict is not None
 
     async def ask(
@@ -272,7 +272,7 @@ class DropWatch:
 
 
 def _is_unchanged(before: Sequence[str] | None, ranking: Ranking) -> bool:
-    """Whether a ranking is the one in the baseline, which keeps labels; one that is cut may hide a change."""
+    """Return True if a ranking equals that of the baseline, which stores labels; a cut label may hide a change."""
     labels = _labels(ranking)
     exact = all(
         document.id is not None or not label.endswith(CUT)

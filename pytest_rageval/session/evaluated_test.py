@@ -172,7 +172,7 @@ class EvaluatedTest:
             raise
 
     def agreement(self, request: "AgreementRequest") -> "Agreement":
-        """How annotators of passages agree with the answers; RagevalError where these cannot be scored."""
+        """Return how well labels of passages agree with the answers; raise RagevalError if these cannot be scored."""
         self._refuse_in_shard("rageval.agreement()")
         if self._session.settings.plan:
             # Errors are ignored, as the table of a run lists them as missing.
@@ -322,7 +322,7 @@ class EvaluatedTest:
 
     @property
     def is_left_to_merge(self) -> bool:
-        """Whether its scores are those of a shard, which a merge judges."""
+        """True if its scores are those of a shard, which a merge compares with the bounds."""
         return self._shard is not None and self._shard.is_whole
 
     def _of_shard(self) -> dict[str, Any]:
@@ -580,7 +580,7 @@ class EvaluatedTest:
         return [*filter(None, map(_failed, self._rulings))]
 
     def _next_steps(self, failed: Sequence[Ruling]) -> list[str]:
-        """How to accept a drop below the baseline, where there is one."""
+        """Return how to accept a drop below the baseline; empty if there is none."""
         accept = _accept_entry(failed).get("accept")
         return accept_lines(accept, self._test.argument or self._test.nodeid, self._test.merge)
 

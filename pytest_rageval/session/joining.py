@@ -100,12 +100,12 @@ class Shard:
 
     @property
     def about(self) -> Mapping[str, Any]:
-        """What the report says of its shard."""
+        """The entry of the report that describes its shard."""
         return cast("Mapping[str, Any]", self.document["shard"])
 
     @property
     def place(self) -> tuple[int, int]:
-        """Which one it is, of how many."""
+        """The index of the shard, and the number of shards."""
         return self.about["index"], self.about["of"]
 
     @property
@@ -207,7 +207,7 @@ class JoinedRun:
 
     @property
     def stopped(self) -> bool:
-        """Whether a shard was stopped before its end."""
+        """True if a shard was stopped before its end."""
         return any(shard.document.get("stopped") for shard in self.shards)
 
     @property
@@ -275,7 +275,7 @@ class JoinedRun:
             ) from None
 
     def _incomplete(self, nodeid: str, shards: Sequence[Shard]) -> str:
-        """Which shards have no scores of a test, as text; InputError where one is there twice."""
+        """Say which shards have no scores of a test; raise InputError if a shard is there twice."""
         numbers = {shard.place[1] for shard in shards}
         twice = [place for place, count in Counter(shard.place for shard in shards).items() if count > 1]
         if twice or len(numbers) > 1:
@@ -483,7 +483,7 @@ class JoinedComponents(Components):
 
     @property
     def own(self) -> list[str]:
-        """As in the run."""
+        """The names that the run reported as the user's own: generator, judge."""
         return list(self.named)
 
 
@@ -513,43 +513,46 @@ class JoinedSession(Rules):
 
     @property
     def served(self) -> Mapping[str, AbstractSet[str]]:
-        """As of a session."""
+        """The same as `Session.served`."""
         return self._joined.served
 
     @property
     def verdicts(self) -> Iterator[tuple[str, float]]:
-        """As of a pipeline."""
+        """Yield the same as a pipeline's `verdicts`."""
         return iter(self._joined.verdicts)
 
     @property
     def match_share(self) -> float:
-        """As of a pipeline."""
+        """The same as a pipeline's `match_share`."""
         return self.settings.match_share
 
     def of(self, _components: Components) -> "JoinedSession":
-        """As of pipelines: this has what is asked of the only one."""
+        """Return this object, which has the only pipeline's results."""
         return self
 
     def comparison(self, comparator: str | None) -> "Comparison":
-        """As of a pipeline; a comparator that no score of the test has is like no other."""
+        """Return the same as a pipeline's `comparison`.
+
+        A comparator that no score of the test uses equals no other.
+        """
         return Comparison(self._joined.comparisons.get(comparator, comparator))
 
     def evalset(self, source: object, **_words: Any) -> object:
-        """As of sources: it is at hand."""
+        """Return the eval set as it is: it is loaded already."""
         return source
 
     def part_of(self, evalset: EvalSet) -> EvalSet:
-        """As of a session: the joined set is the part that the run scored."""
+        """Return the joined set as it is: it is the part that the run scored."""
         return evalset
 
     def labels(self, source: str | Path, **_words: Any) -> object:
-        """As of sources; where the judge failed, the source."""
+        """Return the labels of a source; the source itself if the judge failed."""
         return self._joined.labels.get(str(source), source)
 
     def calibrate(
         self, _components: Components, labels: object, comparator: str | None = None
     ) -> Calibration:
-        """As of a session."""
+        """Return the calibration that shard 1 measured; raise its error, or InputError if there is none."""
         for (source, compared), found in self._joined.calibrations.items():
             if compared == comparator and labels in (self._joined.labels.get(source), source, Path(source)):
                 if isinstance(found, RagevalError):
@@ -558,27 +561,27 @@ class JoinedSession(Rules):
         raise InputError(f"shard 1 has no verdicts on the labels {labels}")
 
     def fingerprint(self, _components: Components, request: ScoreRequest) -> dict[str, Any]:
-        """As of a session."""
+        """Return the fingerprint that the shards report; raise InputError if none does."""
         if request not in self._joined.fingerprints:
             raise InputError(f"{request.spec}: no shard says what it depends on.")
         return self._joined.fingerprints[request]
 
     def prompts(self, _components: Components, request: ScoreRequest) -> dict[str, str]:
-        """As of a session."""
+        """Return the prompts of a score that the shards report; empty if none does."""
         return self._joined.prompts.get(request, {})
 
     def known_ranking(self, example: Example, _k: int) -> Ranking | None:
-        """As of a pipeline."""
+        """Return the ranking of an example that the shards report; None if none does."""
         return self._joined.rankings.get(example.id)
 
     def received(self, _components: Components) -> AbstractSet[str]:
-        """As of a session."""
+        """Return the same as `Session.received`."""
         return frozenset(self._joined.about.get("received", ()))
 
     def score(
         self, components: Components, _evalset: EvalSet, requests: Sequence[ScoreRequest], **_beside: Any
     ) -> dict[ScoreRequest, Score | RagevalError]:
-        """As of a session."""
+        """Return the joined score of each request, or its error."""
         compared = components.reference is not None
         return {request: self._score(request, self._joined.runs[request, compared]) for request in requests}
 
@@ -594,7 +597,7 @@ class JoinedSession(Rules):
 
 
 class Comparison(NamedTuple):
-    """How answers are compared."""
+    """The way in which answers are compared."""
 
     text: str | None
 

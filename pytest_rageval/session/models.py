@@ -214,7 +214,7 @@ class DefaultGenerator:
         return self._generator.at_hand(method, question, passages, samples)
 
     def identity(self, method: str) -> Mapping[str, Any]:
-        """What the replies of a method depend on, by name."""
+        """Return what the replies of a method depend on, by name."""
         return self._generator.identity(method)
 
     def template(self, method: str) -> str:
@@ -241,27 +241,27 @@ class DefaultJudge:
     repeat: int = 0
 
     async def compare(self, question: str, references: Sequence[str], prediction: str) -> float:
-        """Whether the prediction says what a reference says."""
+        """Return True if the prediction says what a reference says."""
         return await self._judge.compare(question, references, prediction)
 
     async def relevant(self, question: str, passage: str) -> float:
-        """Whether a passage is relevant."""
+        """Return True if a passage is relevant."""
         remedy = 'leave out the scores relevance.* and udcg, and the keyword relevant="judge"'
         judge = self._model("Whether a passage is relevant", remedy)
         return await judge.relevant(question, passage)
 
     async def sufficient(self, question: str, passages: Sequence[str]) -> Verdict:
-        """Whether passages are enough to answer a question."""
+        """Return True if the passages are enough to answer a question."""
         judge = self._model("Whether passages are enough for an answer", "leave out the score sufficient")
         return await judge.sufficient(question, passages)
 
     async def grade(self, question: str, references: Sequence[str], prediction: str) -> float:
-        """How much of a reference the prediction says."""
+        """Return how much of a reference the prediction says."""
         judge = self._model("How much an answer says of another", 'compare by a measure, such as "f1"')
         return await judge.grade(question, references, prediction)
 
     async def prefer(self, question: str, first: str, second: str) -> Preference:
-        """Which of two answers is better."""
+        """Return which of two answers is better."""
         judge = self._model("Which of two answers is better", "leave out the scores arena.*")
         return await judge.prefer(question, first, second)
 
@@ -279,7 +279,7 @@ class DefaultJudge:
         return frozenset() if isinstance(judge, CanonicalComparator) else judge.model_names
 
     async def support(self, question: str, nuggets: Sequence[str], passage: str) -> Sequence[float]:
-        """How far a passage or an answer says each nugget."""
+        """Return how far a passage or an answer supports each nugget."""
         judge = self._model(
             "Which nuggets a text supports", "leave out the scores nuggets.* and answer.nuggets"
         )
@@ -295,7 +295,7 @@ class DefaultJudge:
         return replace(self, repeat=n)
 
     def identity(self, method: str) -> Mapping[str, Any]:
-        """What the verdicts of a method depend on, by name."""
+        """Return what the verdicts of a method depend on, by name."""
         if isinstance(self._judge, CanonicalComparator):
             return {"": "canonical comparison"}
         return self._judge.identity(method)

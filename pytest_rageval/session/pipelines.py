@@ -155,13 +155,13 @@ class Components:
 
     @property
     def own(self) -> list[str]:
-        """Which of generator and judge is the user's own, so that no setting describes it."""
+        """The user's own ones of generator and judge, which no setting describes."""
         named = {"generator": self.generator, "judge": self.judge}
         return [name for name, component in named.items() if not is_ours(component)]
 
     @property
     def undescribed(self) -> bool:
-        """Whether a generator or judge of the user's own has no `fingerprint`, so that it may change unseen."""
+        """True if a generator or judge of the user has no `fingerprint`, so that a change of it is not seen."""
         parts = (self.generator, self.judge)
         return any(
             not is_ours(part) and not isinstance(getattr(part, "fingerprint", None), str) for part in parts

@@ -47,7 +47,7 @@ class PlannedScore(_Unknown, Score):  # type: ignore[misc]
     """Stub for a score: with an outcome for every example, each with an unknown number."""
 
     def __new__(cls, *_: Any, **__: Any) -> Self:
-        """As for a score, without an average."""
+        """Return a stub that equals `MIDDLE` and computes no mean."""
         return float.__new__(cls, MIDDLE)
 
     @property

@@ -138,7 +138,7 @@ class ReportedTest:
     def _unscored(
         self, examples: Iterable[Example], found: "Mapping[str, Retrieved]"
     ) -> "dict[str, Retrieved]":
-        """What was retrieved for examples that are unscored, as where the judge had no verdict."""
+        """Return the rankings of unscored examples, for instance those without a verdict of the judge."""
         pipeline = self._session.pipelines.of(self._components)
         longest = max((each.ranking.k for each in found.values()), default=0)
         rankings = (
@@ -181,7 +181,7 @@ class ReportedTest:
         return {model: names for model, names in found.items() if model in asked}
 
     def warnings(self, rulings: Collection[Ruling], served: Mapping[str, Sequence[str]]) -> Iterator[str]:
-        """What a reader should know besides the warnings on scores."""
+        """Yield the warnings of the test, other than those on single scores."""
         comparisons = [one.comparison for one in rulings if one.comparison]
         if self._scores:
             moved = {

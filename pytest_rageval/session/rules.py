@@ -40,7 +40,7 @@ class Rules(ABC):
 
     @abstractmethod
     def fingerprint(self, components: Components, request: ScoreRequest) -> dict[str, Any]:
-        """Everything besides the retriever that a score depends on, by name; InputError as for the score."""
+        """Return all that a score depends on besides the retriever, by name; raise InputError as `score` does."""
 
     @abstractmethod
     def received(self, components: Components) -> AbstractSet[str]:
@@ -134,7 +134,7 @@ class Rules(ABC):
         return [f"{spec}@{k}" for k in cutoffs]
 
     def drawing(self, request: ScoreRequest) -> Drawing:
-        """How the answers are drawn that a score needs; InputError where it is unknown."""
+        """Return how the answers of a score are drawn; raise InputError if the score is unknown."""
         settings, definition = self.settings, self.definition(request)
         if not definition.generates:
             return DRAWING
@@ -145,7 +145,7 @@ class Rules(ABC):
         return Drawing(warm, request.draws or settings.draws)
 
     def runs(self, request: ScoreRequest) -> int:
-        """How often a question is scored: the mean counts."""
+        """Return how often a question is scored; its score is the mean."""
         return self.settings.repeat * self.drawing(request).answers
 
     def score_of(

@@ -185,7 +185,7 @@ class Session(Rules):
         return frozenset(CONTEXT) if "example" in taken else taken
 
     def fingerprint(self, components: Components, request: ScoreRequest) -> dict[str, Any]:
-        """Everything besides the retriever that a score depends on, by name; InputError as for the score."""
+        """Return all that a score depends on besides the retriever, by name; raise InputError as `score` does."""
         terms, score = resolve(request, self.registry.scores)
         return score.fingerprint(self.pipeline(components, request), terms, package=version("pytest-rageval"))
 
@@ -264,7 +264,7 @@ class Session(Rules):
         return False
 
     def _waits_for_more(self, request: ScoreRequest) -> bool:
-        """Whether a score needs more than the rankings: it uses models, is a plugin's, or times retrievals."""
+        """Return True if a score needs more than rankings: it uses models, is a plugin's, or times retrievals."""
         # An unknown name is reported with its own score.
         with suppress(InputError):
             score = self.definition(request)
@@ -295,9 +295,9 @@ class Session(Rules):
 
     @property
     def served(self) -> Mapping[str, Collection[str]]:
-        """By model, the names that servers reported for it in the replies of this process so far.
+        """The names that servers reported for each model, in the replies of this process so far.
 
-        Where generator and judge have the same name at two servers, a name is followed by the base URL.
+        If generator and judge use the same name at two servers, the base URL follows the name.
         """
         found = {} if self._gateway is None else self._gateway.served
         generator, judge = self.settings.generator, self.settings.judge

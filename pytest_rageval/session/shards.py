@@ -195,7 +195,7 @@ class ShardRecord:
         return {**found, "table": self._writer.table}
 
     def _rankings(self) -> list[list[Any]]:
-        """What was retrieved for examples whose scores do not say it, by the example's place."""
+        """Return the rankings of examples whose scores do not contain them, each with the example's index."""
         run = self._session.pipelines.of(self._components)
         return [
             [place, self._writer.plain(ranking)]
@@ -215,7 +215,7 @@ class ShardRecord:
         ]
 
     def _definition(self, request: ScoreRequest) -> dict[str, Any]:
-        """What a merge, which does not load plugins, cannot know of a plugin's score; empty for a built-in one."""
+        """Return the definition of a plugin's score, since a merge loads no plugins; empty for a built-in score."""
         name = Spec.parse(request.spec).measure
         if name in SCORES:
             return {}

@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class SharedEmbeddings:
-    """As `EmbeddingStore`, over the port of stores; a vector is the text of an entry, in base64."""
+    """The interface of `EmbeddingStore` over a store of replies; a vector is the text of an entry, in base64."""
 
     def __init__(self, opened: Callable[[], ReplyStore]) -> None:
         self._open = opened

@@ -22,7 +22,7 @@ KEYS: Final = 3
 
 
 class Written(NamedTuple):
-    """What was written, what changed by it, and whether that asks for less than before."""
+    """A note on the written file, its changes, and whether these lower what the gate requires."""
 
     note: str
     changes: list[str]
@@ -82,7 +82,7 @@ def not_compared(
     required: bool,
     known: Baseline | None = None,
 ) -> Iterator[str]:
-    """After a full run, what the baseline lists and nothing in the run is compared with, as text.
+    """Yield, after a full run, the entries of the baseline that nothing in the run was compared with, as text.
 
     Args:
         path: of the baseline.

@@ -88,12 +88,12 @@ class Demand:
     itemised: bool = False
 
     def __bool__(self) -> bool:
-        """Whether anything is demanded at all."""
+        """Return True if the reference demands a figure or a phrase."""
         return bool(self.figures or self.phrases)
 
 
 def is_long(reference: str) -> bool:
-    """Whether a reference is too long to be compared by its words: more than 4,000 characters or 300 words."""
+    """Return True if a reference is too long to be compared by words: over 4,000 characters or 300 words."""
     return len(reference) > LONGEST or len(parse(reference)) > MOST_WANTED
 
 
@@ -137,7 +137,7 @@ def _states(prediction: str, reference: str, asked: Question) -> bool:
 
 
 def _numbered_otherwise(tokens: Sequence[Token], reference: str) -> bool:
-    """Whether a prediction has another number after a word of a reference that is glued to one ("Apollo11")."""
+    """Return True if the prediction has another number after a word that the reference glues to one ("Apollo11")."""
     if not _GLUED_NOTE.search(reference):
         return False
     numbered = {
@@ -199,10 +199,10 @@ def _date_alone(reference: str) -> Date | None:
 
 
 def _place_around_stated(tokens: Sequence[Token], reference: str, question: Question) -> bool:
-    """Whether a prediction states what the place of a reference is in, and no other place in it.
+    """Return True if a prediction names the place that contains the reference's place, and no other place in it.
 
-    "Orlando, Florida" does of "the stadium in Orlando", and "the harbour in Orlando" does not. Before the place it may
-    have words of the question alone.
+    For the reference "the stadium in Orlando", "Orlando, Florida" does; "the harbour in Orlando" names another place
+    there. Only words of the question may stand before the place.
     """
     found = _PLACE_AROUND.fullmatch(reference)
     words = (
@@ -221,7 +221,7 @@ def _place_around_stated(tokens: Sequence[Token], reference: str, question: Ques
 
 
 def _beginning(text: str) -> str:
-    """What is read of a text, up to the end of a word where it has words."""
+    """Return the part of a text that is compared: its first `LONGEST` characters, cut at the end of a word."""
     if len(text) <= LONGEST:
         return text
     return text[: LONGEST + 1].rsplit(maxsplit=1)[0][:LONGEST] if text[:LONGEST].split() else ""
@@ -313,7 +313,7 @@ def _runs(tokens: tuple[Token, ...], *, every: bool) -> list[list[int]]:
 
 
 def _asserted(tokens: Sequence[Token], spans: Iterable[Span], question: Question, *, negated: bool) -> bool:
-    """Whether any of the spans is denied, or not, as the reference wants it."""
+    """Return True if any of the spans is negated exactly as the reference is."""
     return any(question.negated or _is_negated(tokens, *span) == negated for span in spans)
 
 
@@ -327,7 +327,7 @@ def _figure_spans(tokens: Sequence[Token], figure: Figure, question: Question) -
 
 
 def _coarser(wanted: Figure, said: Figure, question: Question) -> bool:
-    """Whether a question that asks "when" is answered by the year, or year and month, of the wanted date."""
+    """Return True if the question asks "when" and the answer is the year, or year and month, of the wanted date."""
     want, have = wanted.value, said.value
     return (
         question.when
@@ -364,7 +364,7 @@ def _phrases_stated(tokens: Sequence[Token], demand: Demand, question: Question)
 
 
 def _mostly_stated(tokens: Sequence[Token], demand: Demand, stated: Callable[[Phrase], bool]) -> bool:
-    """Whether a prediction states two thirds of at least three content words, and some of each item of a list."""
+    """Return True if a prediction states two thirds of at least three content words, and part of each list item."""
     total = sum(len(phrase.words) for phrase in demand.phrases)
     if total < _LEAST_WORDS:
         return False
@@ -399,7 +399,7 @@ def _shortened(phrase: Phrase) -> Iterator[Phrase]:
 
 
 def _miscounts(tokens: Sequence[Token], demand: Demand, question: Question) -> bool:
-    """Whether the prediction counts another number of what the reference counts."""
+    """Return True if the prediction has another number before a noun that the reference counts."""
     for figure, noun in demand.counted:
         said = [
             token
@@ -445,7 +445,7 @@ def _versions(reference: str, *, place: bool = False, given: frozenset[str] = fr
 
 
 def _abbreviates(short: str, text: str) -> bool:
-    """Whether capitals are letters of a text in its order, its first one included ("ADP", "adenosine diphosphate")."""
+    """Return True if the capitals are letters of a text in order, and start it ("ADP", "adenosine diphosphate")."""
     letters = iter(fold(text))
     capitals = fold(short)
     return (
@@ -474,7 +474,7 @@ def _is_negated(tokens: Sequence[Token], start: int, end: int) -> bool:
 
 
 def _negates(tokens: Sequence[Token], at: int) -> bool:
-    """Whether the token at a place denies what follows it."""
+    """Return True if the token at a position negates what follows it."""
     form, following = form_at(tokens, at), form_at(tokens, at + 1)
     return following not in _ASSERTING if form in NEGATORS else (form, following) in _REPLACING
 

@@ -81,7 +81,7 @@ class Date:
 
     @property
     def exactness(self) -> int:
-        """How many of its parts are given; a decade or a century gives none."""
+        """The number of given parts, of year, month and day; 0 for a decade or a century."""
         return sum(part is not None for part in (self.year, self.month, self.day)) - (self.span > 1)
 
 

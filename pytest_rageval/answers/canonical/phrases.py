@@ -79,7 +79,7 @@ def phrase_spans(tokens: Sequence[Token], phrase: Phrase, question: Question) ->
 
 
 def _of_something_else(tokens: Sequence[Token], span: Span, phrase: Phrase, question: Question) -> bool:
-    """Whether the words before a place make it the name of something else, or say who somebody else is by it."""
+    """Return True if the words before a span make it part of another name, or describe a relative of that person."""
     if question.person and _is_relation(tokens, span[0], question.stems | phrase.companions):
         return True
     before = content_at(tokens, span[0] - 1)
@@ -91,7 +91,7 @@ def _of_something_else(tokens: Sequence[Token], span: Span, phrase: Phrase, ques
 
 
 def _is_relation(tokens: Sequence[Token], at: int, known: frozenset[str]) -> bool:
-    """Whether a name at a place says whose relative or the like someone is ("the husband of"), or who it is not."""
+    """Return True if the words before a name describe a relation to it ("the husband of") or a contrast ("unlike")."""
     while form_at(tokens, at - 1) in TITLES | ROLES | ARTICLES:
         at -= 1
     last, link = content_at(tokens, at - 2), form_at(tokens, at - 1)
@@ -166,16 +166,17 @@ def _next_match(tokens: Sequence[Token], at: int, matches: Callable[[Word], bool
 
 
 def _is_other_name(tokens: Sequence[Token], span: Span) -> bool:
-    """Whether a family name found alone stands after another given name or an article."""
+    """Return True if a family name that was found alone follows another given name or an article."""
     before = form_at(tokens, span[0] - 1)
     given = content_at(tokens, span[0] - 1) is not None and before not in TITLES | ROLES | PARTICLES
     return before in ARTICLES or given
 
 
 def _replaced(tokens: Sequence[Token], span: Span, phrase: Phrase, question: Question) -> bool:
-    """Whether another word stands where a word that was cut off belongs.
+    """Return True if another word stands in place of a word that was cut from the phrase.
 
-    A noun of the question may follow, since it names the kind of thing that is asked for, but not precede.
+    A noun of the question may follow the phrase, because it names the kind of thing that is asked for. It may not
+    precede it.
     """
     before, after = content_at(tokens, span[0] - 1), content_at(tokens, span[1])
     if phrase.cut_left and before and before.stem not in phrase.companions:

@@ -245,7 +245,7 @@ def same_quantity(
 
 
 def _rounds_to(exact: Fraction, rounded: Fraction) -> bool:
-    """Whether a number is the other one, rounded to two significant digits or more. Halves may go either way."""
+    """Return True if `exact` rounds to `rounded` with two significant digits or more; halves may round either way."""
     place = Fraction(1)
     while (rounded / place).denominator != 1 and place > Fraction(1, 10**6):
         place /= 10

@@ -346,7 +346,7 @@ class Word:
 
     @property
     def content(self) -> bool:
-        """Whether the word carries content of its own."""
+        """True if the word is neither a function word nor a negator."""
         return self.form not in FUNCTION_WORDS and self.form not in NEGATORS
 
 

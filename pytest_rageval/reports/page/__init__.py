@@ -81,7 +81,7 @@ def cut(text: str) -> str:
 
 
 def number(value: float | None) -> str:
-    """As on the terminal; "-" for None.
+    """Format a number as on the terminal; "-" for None.
 
     >>> number(0.5), number(0.00012), number(None)
     ('0.500', '0.00012', '-')
