@@ -11,14 +11,14 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any, Final, Protocol, cast
 
+from pytest_rageval.concurrency.event_loop import PrivateLoop
 from pytest_rageval.config import TEMPERATURE, combined
 from pytest_rageval.conversation import conversation_text, history_of
 from pytest_rageval.errors import CallableError, ContextOverflow, Unscored
-from pytest_rageval.event_loop import PrivateLoop
 from pytest_rageval.fingerprint import digest
 from pytest_rageval.llm.gateway import Gateway
 from pytest_rageval.llm.messages import Parts, Reply, Request, described, empty_reason
-from pytest_rageval.llm.servers import Server
+from pytest_rageval.llm.servers.server import Server
 from pytest_rageval.model import Document
 from pytest_rageval.plural import counted
 from pytest_rageval.prompts.rendering import (

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final, NoReturn, Self
 from urllib.parse import quote, quote_plus, unquote, unquote_plus, urlsplit, urlunsplit
 
-from pytest_rageval.late import late_pattern
+from pytest_rageval.lazy import lazy_pattern
 
 __all__ = [
     "CACHE_URL",
@@ -114,7 +114,7 @@ class Credentials:
 
 ALLOWED: Final = "expected a URL that begins with http:// or https://"
 
-SECRET_NAME: Final = late_pattern(
+SECRET_NAME: Final = lazy_pattern(
     r"(key|token|secret|password|passwd|pwd|sig|signature|auth|authorization|credentials?|^code)$",
     re.IGNORECASE,
 )

@@ -5,7 +5,7 @@ import unicodedata
 from collections.abc import Callable
 from typing import Final, Literal
 
-from pytest_rageval.late import late_pattern
+from pytest_rageval.lazy import lazy_pattern
 
 __all__ = [
     "COMMON_UNSPACED",
@@ -29,7 +29,7 @@ MOST_MARKS: Final = 30
 """In a row, as in Unicode's stream-safe text (UAX #15). No language writes more than a few on one letter."""
 
 # Neither ASCII nor a letter or digit, so marks are included; and two letters that become marks in NFKC.
-_MANY_MARKS: Final = late_pattern(rf"(?:[^\w\x00-\x7f]|[\uff9e\uff9f]){{{MOST_MARKS + 1},}}")
+_MANY_MARKS: Final = lazy_pattern(rf"(?:[^\w\x00-\x7f]|[\uff9e\uff9f]){{{MOST_MARKS + 1},}}")
 _JOINER: Final = "\u034f"
 
 # Blocks of scripts without spaces between words. Korean, Tibetan and Ethiopic separate words.
@@ -69,10 +69,10 @@ _MARKS: Final = "\u3099\u309a" + "".join(
     for character in map(chr, range(first, last + 1))
     if unicodedata.category(character)[0] == "M"
 )
-_UNSPACED: Final = late_pattern(f"[{_EVERY}][{_MARKS}]*")
-_UNSPACED_RUN: Final = late_pattern(f"[{_EVERY}{_MARKS}]+")
+_UNSPACED: Final = lazy_pattern(f"[{_EVERY}][{_MARKS}]*")
+_UNSPACED_RUN: Final = lazy_pattern(f"[{_EVERY}{_MARKS}]+")
 # A run of spaces is looked at once, from its beginning and as a whole.
-_GAP: Final = late_pattern(rf"(?<=[{_EVERY}])\s+|(?<!\s)\s++(?=[{_EVERY}])")
+_GAP: Final = lazy_pattern(rf"(?<=[{_EVERY}])\s+|(?<!\s)\s++(?=[{_EVERY}])")
 # "10²" must not become "102", nor "1½" eleven halves; a lone accent would split its word.
 _UNCHANGED: Final = ("<super>", "<fraction>", "<compat> 0020 03")
 

@@ -12,6 +12,8 @@ from functools import partial
 from time import perf_counter
 from typing import Any, Final, NamedTuple, NoReturn, Self
 
+from pytest_rageval.concurrency.event_loop import PrivateLoop
+from pytest_rageval.concurrency.stepping import in_loop
 from pytest_rageval.conversation import Question
 from pytest_rageval.errors import (
     CallableError,
@@ -23,8 +25,6 @@ from pytest_rageval.errors import (
     raised_here,
     summary_line,
 )
-from pytest_rageval.event_loop import PrivateLoop
-from pytest_rageval.stepping import in_loop
 
 __all__ = [
     "CACHED",

@@ -9,9 +9,9 @@ from typing import Protocol
 
 import pytest
 
-from pytest_rageval.llm.open_store import open_store
-from pytest_rageval.llm.reply_store import ReplyStore
-from pytest_rageval.llm.store import FILE
+from pytest_rageval.llm.stores.interface import ReplyStore
+from pytest_rageval.llm.stores.opening import open_store
+from pytest_rageval.llm.stores.sqlite_file import FILE
 from pytest_rageval.secret import parse_cache
 from tests.redis_server import RedisServer, redis_client
 

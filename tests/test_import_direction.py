@@ -26,8 +26,8 @@ LAYERS = {
     4: {"embeddings", "evalsets", "llm", "measures", "scores"},
     3: {"config", "model", "prompts", "user_code"},
     2: {
+        "concurrency",
         "conversation",
-        "event_loop",
         "files",
         "fingerprint",
         "revision",
@@ -36,8 +36,8 @@ LAYERS = {
         "stats",
         "tokenize",
     },
-    1: {"errors", "gathering"},
-    0: {"garbage_collection", "late", "options", "plural", "printable", "stepping"},
+    1: {"errors"},
+    0: {"lazy", "options", "plural", "printable"},
 }
 LAYER_OF = {part: layer for layer, parts in LAYERS.items() for part in parts}
 PYTEST = {"pytest", "_pytest", "xdist", "pytester"}
@@ -66,7 +66,7 @@ def _each_import(source: str, module: str, *, is_package: bool) -> Iterator[str]
                 parts = parts[: len(parts) - node.level + is_package]
                 base = ".".join([*parts, base] if base else parts)
             yield from (f"{base}.{alias.name}" for alias in node.names)
-        elif isinstance(node, ast.Call) and getattr(node.func, "id", None) == "Late":
+        elif isinstance(node, ast.Call) and getattr(node.func, "id", None) == "Lazy":
             # A format is named by a variable.
             yield from (
                 f"pytest_rageval.{each.value}" for each in node.args[:1] if isinstance(each, ast.Constant)
@@ -143,10 +143,10 @@ def test_no_modules_import_each_other() -> None:
         ("pytest_rageval.scores", "import pytest_rageval.evalsets.formats.native"),
         ("pytest_rageval.scores", "from pytest_rageval import session"),
         ("pytest_rageval.scores", "from pytest_rageval import Document"),
-        ("pytest_rageval.scores", "from .llm.store import Store"),
-        ("pytest_rageval.llm.store", "from ..scores import Score"),
-        ("pytest_rageval.llm.store", "from .. import scores"),
-        ("pytest_rageval.scores", "f = Late('session.session', 'Session')"),
+        ("pytest_rageval.scores", "from .llm.stores.sqlite_file import Store"),
+        ("pytest_rageval.llm.stores.sqlite_file", "from ...scores import Score"),
+        ("pytest_rageval.llm.stores.sqlite_file", "from ... import scores"),
+        ("pytest_rageval.scores", "f = Lazy('session.session', 'Session')"),
         ("pytest_rageval.scores", "def f():\n    from pytest_rageval.gate import verdict"),
         (
             "pytest_rageval.scores",
@@ -167,7 +167,7 @@ def test_the_check_sees_what_is_forbidden(module: str, source: str) -> None:
     [
         ("pytest_rageval.session", "from pytest_rageval.scores import Score\nimport json, numpy"),
         (
-            "pytest_rageval.llm.store",
+            "pytest_rageval.llm.stores.sqlite_file",
             "from pytest_rageval.llm.messages import Reply\nfrom .reply import Reply",
         ),
         ("pytest_rageval.plugin.runner", "import pytest\nfrom pytest_rageval.session import Session"),
@@ -192,7 +192,7 @@ def test_importing_the_plugin_is_cheap(module: str) -> None:
 @pytest.mark.slow
 def test_a_session_needs_the_heavy_ones() -> None:
     """They are really imported later, by these names, so that the test above can fail."""
-    ours = ("retrievers.bm25", "llm.store", "event_loop", "reports.page")
+    ours = ("retrievers.bm25", "llm.stores.sqlite_file", "concurrency.event_loop", "reports.page")
     script = f"import sys, openai, {', '.join(f'pytest_rageval.{each}' for each in ours)}\n"
     done = subprocess.run(
         [sys.executable, "-c", f"{script}print(*sys.modules)"], capture_output=True, text=True, check=True

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Final
 
 from pytest_rageval.answers.citations import without_citations
-from pytest_rageval.late import late_pattern
+from pytest_rageval.lazy import lazy_pattern
 from pytest_rageval.prompts.templates import ABSTENTION
 
 __all__ = ["abstains"]
@@ -122,9 +122,9 @@ _FORMS: Final = (
     rf"{_CANNOT} be {_SAID}{_STOP}",
 )
 
-_ANY_FORM: Final = late_pattern("|".join(_FORMS))
+_ANY_FORM: Final = lazy_pattern("|".join(_FORMS))
 
-_WORDS: Final = late_pattern(
+_WORDS: Final = lazy_pattern(
     r"n[o'](?:t|ne|thing|where)?\b|neither|never|fail|lack|silent|insufficient|inadequate|too little|impossible"
     r"|un(?:able|answerable|certain|clear|known|specified|sure)|n/a"
 )
@@ -133,12 +133,12 @@ _WORDS: Final = late_pattern(
 _LONGEST: Final = 400
 """Characters of a sentence that declines; runaway outputs have thousands."""
 
-_APOLOGY: Final = late_pattern(
+_APOLOGY: Final = lazy_pattern(
     r"(?:(?:(?:i am|i'm|we are|we're) )?(?:very )?sorry|unfortunately|(?:my )?apologies|i apologi[sz]e)\b\W*(?:but )?"
 )
-_FIRST_THE_SOURCE: Final = late_pattern(rf"((?:in|from|given|based on|according to) {_SOURCE}),? ")
-_IS: Final = late_pattern(r"(?<=\bthere)'s\b|(?<=\bit)'s\b|(?<=\bthat)'s\b")
-_BUT: Final = late_pattern(r"[,;] (?:but|however|although|though)\b")
+_FIRST_THE_SOURCE: Final = lazy_pattern(rf"((?:in|from|given|based on|according to) {_SOURCE}),? ")
+_IS: Final = lazy_pattern(r"(?<=\bthere)'s\b|(?<=\bit)'s\b|(?<=\bthat)'s\b")
+_BUT: Final = lazy_pattern(r"[,;] (?:but|however|although|though)\b")
 _MARKUP: Final = str.maketrans("", "", '*_`"\u201c\u201d')
 
 

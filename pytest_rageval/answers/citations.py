@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pytest_rageval.answers.overlap import normalize
-from pytest_rageval.late import late_pattern
+from pytest_rageval.lazy import lazy_pattern
 
 __all__ = ["Citations", "Listed", "between_citations", "cited", "listed", "without_citations"]
 
@@ -19,8 +19,8 @@ _NAMED: Final = rf"(?:(?i:{_NAME})\s*)?{_NUMBER}"
 _NUMBERS: Final = rf"{_NAMED}(?:\s*[-\u2013\u2014]\s*{_NUMBER})?"
 _AND: Final = r"(?:\s*[,;&]\s*(?:and\s+)?|\s+and\s+)"
 _LIST: Final = rf"\s*{_NUMBERS}(?:{_AND}{_NUMBERS})*\s*"
-_CITATION: Final = late_pattern(rf"\[{_LIST}\]|\u3010{_LIST}(?:\u2020[^\u3010\u3011\n]*)?\u3011")
-_RANGE: Final = late_pattern(rf"({_NUMBER})(?:\s*[-\u2013\u2014]\s*({_NUMBER}))?")
+_CITATION: Final = lazy_pattern(rf"\[{_LIST}\]|\u3010{_LIST}(?:\u2020[^\u3010\u3011\n]*)?\u3011")
+_RANGE: Final = lazy_pattern(rf"({_NUMBER})(?:\s*[-\u2013\u2014]\s*({_NUMBER}))?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Citations:
 
 
 # Separators of items: not a comma within 1,000, but a bullet or a number of a list.
-_SEPARATOR: Final = late_pattern(
+_SEPARATOR: Final = lazy_pattern(
     r"(?<![0-9]),|,(?![0-9]{3}(?![0-9]))|[;、，；،؛\n]|(?<!\S)(?i:and)(?!\S)|(?m:^)[^\S\n]*(?:[-*•–]|[0-9]{1,3}[.)])(?=\s)"
 )
 MOST_PARTS: Final = 20

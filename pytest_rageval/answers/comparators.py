@@ -25,7 +25,7 @@ from pytest_rageval.answers.overlap import (
     token_recall,
 )
 from pytest_rageval.errors import InputError, Planned, Unscored, did_you_mean, is_plan_mark
-from pytest_rageval.late import Late, late_pattern
+from pytest_rageval.lazy import Lazy, lazy_pattern
 
 __all__ = [
     "ASKED_OF_JUDGE",
@@ -98,10 +98,10 @@ MEASURES: Final[Mapping[str, AnswerMeasure]] = {
     "rougeL": rouge_l,
     "bleu": bleu,
     "meteor": meteor,
-    "bertscore": Late("answers.embedding", "bertscore_f1"),
-    "bertscore_p": Late("answers.embedding", "bertscore_precision"),
-    "bertscore_r": Late("answers.embedding", "bertscore_recall"),
-    "cosine": Late("answers.embedding", "cosine"),
+    "bertscore": Lazy("answers.embedding", "bertscore_f1"),
+    "bertscore_p": Lazy("answers.embedding", "bertscore_precision"),
+    "bertscore_r": Lazy("answers.embedding", "bertscore_recall"),
+    "cosine": Lazy("answers.embedding", "cosine"),
 }
 """Answer measures by the name users type."""
 
@@ -162,8 +162,8 @@ ASKED_OF_JUDGE: Final = {"judge": "compare", "graded": "grade"}
 FORM: Final = re.compile(r"([A-Za-z]\w*)(?:\s*>=\s*(\d+(?:\.\d+)?|\.\d+))?", re.ASCII)
 
 # Common mistakes, for hints.
-OTHER_SIGN: Final = late_pattern(r"([A-Za-z]\w*)\s*(?:>|=>|==?|≥)\s*(\d+(?:\.\d+)?|\.\d+)", re.ASCII)
-UPPER: Final = late_pattern(r"\b(?:AND|OR)\b")
+OTHER_SIGN: Final = lazy_pattern(r"([A-Za-z]\w*)\s*(?:>|=>|==?|≥)\s*(\d+(?:\.\d+)?|\.\d+)", re.ASCII)
+UPPER: Final = lazy_pattern(r"\b(?:AND|OR)\b")
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from pytest_rageval.answers.judge_protocol import HIGHEST, LOWEST, PART, Preference, Rating, Verdict
 from pytest_rageval.errors import Unscored
-from pytest_rageval.late import late_pattern
+from pytest_rageval.lazy import lazy_pattern
 from pytest_rageval.model import Nugget
 from pytest_rageval.plural import counted
 
@@ -53,16 +53,16 @@ FENCE: Final = "```"
 _CLOSING: Final = " \t\r\n*_\"'`).!"
 """Characters that may follow a verdict at the end of a reply."""
 
-_PREFERENCE: Final = late_pattern(r"<rating>[\s*_]*([012])[\s*_]*</rating>", re.IGNORECASE)
-_PREFERENCE_TAG: Final = late_pattern(r"</?\s*rating\b", re.IGNORECASE)
-_WRAPPED: Final = late_pattern(r"\\(?:boxed|text|textbf)\{([^{}]{0,40})\}")  # as in LaTeX
-_EXPLANATION: Final = late_pattern(
+_PREFERENCE: Final = lazy_pattern(r"<rating>[\s*_]*([012])[\s*_]*</rating>", re.IGNORECASE)
+_PREFERENCE_TAG: Final = lazy_pattern(r"</?\s*rating\b", re.IGNORECASE)
+_WRAPPED: Final = lazy_pattern(r"\\(?:boxed|text|textbf)\{([^{}]{0,40})\}")  # as in LaTeX
+_EXPLANATION: Final = lazy_pattern(
     r"\n[ \t*_#>]*+(?:explanation|reason|reasons|reasoning|rationale|justification)[ \t*_]*+(?::|\n)",
     re.IGNORECASE,
 )
 """The head of an explanation that follows a verdict."""
 
-_OBJECT: Final = late_pattern(r"(?:^|\n)[ \t]*+(?:\w++:[ \t]*+)?(\{)")
+_OBJECT: Final = lazy_pattern(r"(?:^|\n)[ \t]*+(?:\w++:[ \t]*+)?(\{)")
 
 
 class _Wording:
@@ -84,16 +84,16 @@ class _Wording:
         label = rf"(?: (?:final[ ]|my[ ])? (?:{labels}) [ \t*_]*+ : {lead} )"
         flags = re.IGNORECASE | re.VERBOSE
         start = r"""[\s*_\#>"'`(]*+"""
-        self._value = late_pattern(rf"{start} {label}? {verdict}", flags)
-        self._first = late_pattern(rf"{start} {label} {verdict}", flags) if not bare else self._value
+        self._value = lazy_pattern(rf"{start} {label}? {verdict}", flags)
+        self._first = lazy_pattern(rf"{start} {label} {verdict}", flags) if not bare else self._value
         # At the beginning of a line or a sentence: what is quoted within one is not stated.
-        self._labelled = late_pattern(
+        self._labelled = lazy_pattern(
             rf"(?: ^ | [.!?][\"')]?\s ) {lead} {label} {verdict}", flags | re.MULTILINE
         )
         self._keys = {*labels.split("|"), *keys.split("|")}
         self._alone = alone
         self._bare = frozenset(bare.split())
-        self._introduced = late_pattern(
+        self._introduced = lazy_pattern(
             rf"""(?: \A\s*+ (?:(?:sure|certainly|of[ ]course|okay|ok|understood) [!,.]*+ \s++)? | \n | [.!?]\s )
             {lead} (?: (?:so|thus|therefore|hence|overall)[ ,]\s? )?
             (?: (?:here[ ]is|here['’]s|this[ ]is|below[ ]is)[ ](?:my|the)[ ](?:final[ ]|overall[ ])?
@@ -105,7 +105,7 @@ class _Wording:
             \s*+""",
             flags,
         )
-        self._closed = late_pattern(rf"</(?:{labels})>", re.IGNORECASE)
+        self._closed = lazy_pattern(rf"</(?:{labels})>", re.IGNORECASE)
         self._label = f"\n{labels.partition('|')[0]}: "
 
     def stated(self, reply: str) -> str | None:
@@ -274,7 +274,7 @@ def parse_rating(reply: str) -> Rating:
 LABELS: Final[Mapping[str, float]] = {"support": 1.0, "partial_support": PART, "not_support": 0.0}
 """How much of a nugget a text supports, by label: all, a part, or nothing."""
 
-_LIST: Final = late_pattern(r"\[([^\[\]]*)\]")
+_LIST: Final = lazy_pattern(r"\[([^\[\]]*)\]")
 
 
 def parse_support(reply: str, n: int) -> tuple[float, ...]:

@@ -21,14 +21,14 @@ from pytest_rageval.answers.judge_replies import (
     parse_yes_no,
     unread,
 )
+from pytest_rageval.concurrency.gathering import gather_results
 from pytest_rageval.config import combined
 from pytest_rageval.conversation import conversation_text, history_of
 from pytest_rageval.errors import Planned, Unscored, is_plan_mark
 from pytest_rageval.fingerprint import digest
-from pytest_rageval.gathering import gather_results
 from pytest_rageval.llm.gateway import Gateway
 from pytest_rageval.llm.messages import Parts, Reply, Request, described, empty_reason
-from pytest_rageval.llm.servers import Server
+from pytest_rageval.llm.servers.server import Server
 from pytest_rageval.model import Nugget
 from pytest_rageval.prompts.rendering import OWN, Prompts, repair_prompt
 from pytest_rageval.prompts.templates import CRITERIA, MOST_NUGGETS

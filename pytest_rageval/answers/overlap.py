@@ -21,7 +21,7 @@ from types import SimpleNamespace
 from typing import Any, Final
 
 from pytest_rageval.errors import require
-from pytest_rageval.late import late_pattern
+from pytest_rageval.lazy import lazy_pattern
 from pytest_rageval.tokenize import CharacterMap, fold, has_unspaced, is_word_character, set_apart, tighten
 
 __all__ = [
@@ -163,8 +163,8 @@ _VARIATION_SELECTORS: Final = range(0xFE00, 0xFE10)
 _DASHES: Final = "\u2013\u2014\u2015"
 _OPENING, _CLOSING = "\u2018\u2019"
 _COUNTED_BY_SQUAD: Final = frozenset({*_DASHES, _OPENING, _CLOSING})
-_NOT_BETWEEN_WORDS: Final = late_pattern(rf"(?<!\S\s)[{_DASHES}]|[{_DASHES}](?!\s\S)")
-_WITHIN_A_WORD: Final = late_pattern(rf"(?<=\w)[{_OPENING}{_CLOSING}](?=\w)")
+_NOT_BETWEEN_WORDS: Final = lazy_pattern(rf"(?<!\S\s)[{_DASHES}]|[{_DASHES}](?!\s\S)")
+_WITHIN_A_WORD: Final = lazy_pattern(rf"(?<=\w)[{_OPENING}{_CLOSING}](?=\w)")
 
 
 def _f1(prediction: str, reference: str) -> float:

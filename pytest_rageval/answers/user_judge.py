@@ -8,8 +8,8 @@ from typing import Any, Final, cast
 
 from pytest_rageval.answers.judge_protocol import HIGHEST, LOWEST, Judge, Preference, Rating, Verdict
 from pytest_rageval.answers.judge_replies import LABELS
+from pytest_rageval.concurrency.event_loop import PrivateLoop
 from pytest_rageval.errors import CallableError, Unscored
-from pytest_rageval.event_loop import PrivateLoop
 from pytest_rageval.plural import counted
 from pytest_rageval.user_code import (
     Unusable,

@@ -14,8 +14,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Final
 
 from pytest_rageval.errors import InputError, summary_line
-from pytest_rageval.late import Late
-from pytest_rageval.llm import STORES, StoreFactory
+from pytest_rageval.lazy import Lazy
+from pytest_rageval.llm.stores import STORES, StoreFactory
 from pytest_rageval.secret import StoreURL
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["registry_for", "stores_for"]
 
-new_registry: Final = Late(
+new_registry: Final = Lazy(
     "evaluations.registry", "Registry"
 )  # with scores, which no command of the cache needs
 HOOK: Final = "pytest_rageval_register"

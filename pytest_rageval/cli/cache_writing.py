@@ -25,7 +25,6 @@ from pytest_rageval.cli.cache_reading import (
 from pytest_rageval.cli.output import count, note, plain, say, size
 from pytest_rageval.embeddings.store import EMBEDDINGS_FILE, delete_damaged, delete_older, survey
 from pytest_rageval.errors import InputError, StoreError
-from pytest_rageval.llm import Namespace
 from pytest_rageval.llm.cassette import LaterVersionError, cassette_lines, read_entry, write_cassette
 from pytest_rageval.llm.maintenance import (
     file_faults,
@@ -37,8 +36,9 @@ from pytest_rageval.llm.maintenance import (
     schema,
 )
 from pytest_rageval.llm.messages import Reply
-from pytest_rageval.llm.reply_store import LEASE_S, Damaged, Entry
-from pytest_rageval.llm.store import FILE, Database, Store
+from pytest_rageval.llm.stores import Namespace
+from pytest_rageval.llm.stores.interface import LEASE_S, Damaged, Entry
+from pytest_rageval.llm.stores.sqlite_file import FILE, Database, Store
 from pytest_rageval.secret import StoreURL
 
 __all__ = ["import_command", "prune_command", "verify_command"]

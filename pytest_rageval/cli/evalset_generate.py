@@ -27,7 +27,7 @@ from pytest_rageval.evalsets.sampling import Draw, keep_smallest, rank, shares
 from pytest_rageval.files import write_whole
 from pytest_rageval.fingerprint import digest
 from pytest_rageval.llm.messages import empty_reason
-from pytest_rageval.llm.rate_limits import Announcer
+from pytest_rageval.llm.servers.rate_limits import Announcer
 from pytest_rageval.measures.near_duplicates import words
 from pytest_rageval.model import Document, EvalSet, Example, Gold, Span
 from pytest_rageval.prompts.rendering import Prompts, few_shot_question_prompt, read_prompts

@@ -14,7 +14,7 @@ from pytest_rageval.cli.output import count, note, reason_lines, say
 from pytest_rageval.config import OPTIONS, resolve
 from pytest_rageval.errors import BudgetError, InputError, NoGroundTruth, Unscored
 from pytest_rageval.evalsets.records import write_jsonl
-from pytest_rageval.llm.rate_limits import Announcer
+from pytest_rageval.llm.servers.rate_limits import Announcer
 from pytest_rageval.model import EvalSet, Example
 from pytest_rageval.prompts.rendering import read_prompts
 from pytest_rageval.session import Session

@@ -15,7 +15,7 @@ from pytest_rageval.cli.output import count, note
 from pytest_rageval.config import OPTIONS, Settings, resolve
 from pytest_rageval.errors import InputError
 from pytest_rageval.llm.cassette import read_cassette, write_cassette
-from pytest_rageval.llm.rate_limits import Announcer
+from pytest_rageval.llm.servers.rate_limits import Announcer
 from pytest_rageval.reports.results import usage_entry, usage_lines
 from pytest_rageval.serving.server import GatewayServer
 from pytest_rageval.session import Session

@@ -25,7 +25,7 @@ from pytest_rageval.config import EMBEDDED, resolve
 from pytest_rageval.errors import InputError, Unscored
 from pytest_rageval.evalsets.human_labels import HumanLabels, LabelledAnswer, load_labels
 from pytest_rageval.evaluations.calibration import judge_labels, verdict_of
-from pytest_rageval.llm.rate_limits import Announcer
+from pytest_rageval.llm.servers.rate_limits import Announcer
 from pytest_rageval.prompts.rendering import OTHER, Prompts, read_prompts
 from pytest_rageval.reports.judge_calibration import agreement_with_people, calibration_lines
 from pytest_rageval.reports.results import usage_entry, usage_lines

@@ -25,8 +25,8 @@ from pytest_rageval.reports.next_steps import gain_lines
 from pytest_rageval.reports.results import compared_names, report_document, usage_entry, usage_lines
 from pytest_rageval.reports.systems import matrix_entries, matrix_lines, ratings_entries, ratings_lines
 from pytest_rageval.reports.terminal import headline, table_lines, warning_lines
-from pytest_rageval.session.joining import JoinedRun, RuledTest, Shard
-from pytest_rageval.session.shards import JUDGING
+from pytest_rageval.session.shards.merged_run import MergedRun, RuledTest, Shard
+from pytest_rageval.session.shards.record import JUDGING
 from pytest_rageval.session.written_files import not_compared, update_baseline, update_cassette
 
 __all__ = ["merge_command"]
@@ -39,7 +39,7 @@ def merge_command(options: argparse.Namespace) -> int:
     """Judge the joined scores, write what is asked for, and print the table; 1 if a test failed."""
     _check(options)
     shards = [_read(path) for path in options.files]
-    run = JoinedRun(shards, partial=options.partial, command=_command(options))
+    run = MergedRun(shards, partial=options.partial, command=_command(options))
     settings = _settings(run, options)
     baselines: dict[str, Baseline] = {}
     explain = any(path.suffix != ".md" for path in options.report)
@@ -112,7 +112,7 @@ def _read(path: Path) -> Shard:
     return Shard(str(path), document)
 
 
-def _settings(run: JoinedRun, options: argparse.Namespace) -> Settings:
+def _settings(run: MergedRun, options: argparse.Namespace) -> Settings:
     """The settings of the shards that verdicts depend on, with the files of the command line."""
     about = run.first.about
     found = {name: about["settings"][name] for name in JUDGING}
@@ -134,7 +134,7 @@ def _settings(run: JoinedRun, options: argparse.Namespace) -> Settings:
     return settings
 
 
-def _document(run: JoinedRun, ruled: Sequence[RuledTest], settings: Settings) -> dict[str, Any]:
+def _document(run: MergedRun, ruled: Sequence[RuledTest], settings: Settings) -> dict[str, Any]:
     """The document of the joined run."""
     documents = [shard.document for shard in run.shards]
     tests = [test.entry for test in ruled if _is_reported(test.entry)]
@@ -177,7 +177,7 @@ def _lines(document: Mapping[str, Any]) -> Iterator[str]:
     yield headline(document)
 
 
-def _missing(run: JoinedRun, ruled: Sequence[RuledTest], settings: Settings) -> Iterator[str]:
+def _missing(run: MergedRun, ruled: Sequence[RuledTest], settings: Settings) -> Iterator[str]:
     """Yield, after a full run, the entries of the baseline that no score was compared with."""
     if settings.update_baseline or run.left_out or run.stopped or not settings.baseline.exists():
         return
@@ -206,7 +206,7 @@ def _with_history(path: Path, document: Mapping[str, Any], settings: Settings) -
 
 
 def _update(
-    run: JoinedRun, ruled: Sequence[RuledTest], settings: Settings, options: argparse.Namespace
+    run: MergedRun, ruled: Sequence[RuledTest], settings: Settings, options: argparse.Namespace
 ) -> None:
     """Write the baseline and the cassette where that is asked for."""
     outcomes = Counter(test.entry["outcome"] for test in ruled)

@@ -6,7 +6,7 @@ from typing import Any, Final, Literal
 
 from pytest_rageval.config.destinations import parse_destination
 from pytest_rageval.config.models import AMOUNT, COUNT, POSITIVE, RATE, SECONDS, number, parse_parameters
-from pytest_rageval.late import Late
+from pytest_rageval.lazy import Lazy
 from pytest_rageval.secret import BaseURL, parse_public_cache
 
 __all__ = ["PARSERS"]
@@ -76,7 +76,7 @@ PARSERS: Final[Mapping[str, Callable[[str], Any]]] = {
     "judge_model": str,
     "judge_votes": ODD,
     "both_orders": _switch,
-    "preset": Late("config.presets", "read_preset"),
+    "preset": Lazy("config.presets", "read_preset"),
     "cutoffs": _cutoffs,
     "temperature": DEGREE,
     "draws": POSITIVE,

@@ -13,12 +13,12 @@ from pytest_rageval.evalsets.formats import FORMATS
 from pytest_rageval.evalsets.records import Records, from_records
 from pytest_rageval.evalsets.sampling import Draw, sampled
 from pytest_rageval.files import refuse_special
-from pytest_rageval.late import Late
+from pytest_rageval.lazy import Lazy
 from pytest_rageval.model import EvalSet
 
 __all__ = ["LoadOptions", "find", "load", "load_records"]
 
-mapped: Final = Late("evalsets.field_map", "mapped")  # few sets have other names of fields
+mapped: Final = Lazy("evalsets.field_map", "mapped")  # few sets have other names of fields
 
 MISSING_TYPES: Final = ("NAType", "NaTType")  # types of pandas's missing values
 

@@ -11,11 +11,11 @@ from typing import Any, Final
 
 from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.answers.judge_protocol import Preference
+from pytest_rageval.concurrency.gathering import gather_two
 from pytest_rageval.errors import NoGroundTruth, Unscored
 from pytest_rageval.evaluations.pipeline import Pipeline, Terms
 from pytest_rageval.evaluations.scoring import ScoreDef, score_each, score_in_turn
 from pytest_rageval.fingerprint import digest
-from pytest_rageval.gathering import gather_two
 from pytest_rageval.model import Example, PartOfSet
 from pytest_rageval.scores import Evidence, Outcome, Places, Score
 from pytest_rageval.stats.intervals import Estimate

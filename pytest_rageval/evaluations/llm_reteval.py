@@ -10,11 +10,11 @@ from functools import lru_cache
 from typing import Any, Final
 
 from pytest_rageval.answers.abstention import abstains
+from pytest_rageval.concurrency.gathering import gather_all, gather_two
 from pytest_rageval.errors import NoGroundTruth, Planned, Unscored
 from pytest_rageval.evaluations.pipeline import Pipeline, Terms, gold_passages, references_of
 from pytest_rageval.evaluations.ranking import row_of
 from pytest_rageval.evaluations.scoring import GOLD_TEXTS, ScoreDef, score_in_turn
-from pytest_rageval.gathering import gather_all, gather_two
 from pytest_rageval.measures.gold_matching import GoldMatch
 from pytest_rageval.measures.gold_measures import GOLD_MEASURES, Row
 from pytest_rageval.measures.near_duplicates import near_duplicate

@@ -12,10 +12,10 @@ from typing import Final
 
 from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.answers.judge_protocol import PART
+from pytest_rageval.concurrency.gathering import gather_all
 from pytest_rageval.errors import NoGroundTruth, Undefined
 from pytest_rageval.evaluations.pipeline import Pipeline, Terms, texts_of
 from pytest_rageval.evaluations.scoring import NUGGETS, ScoreDef, each_example
-from pytest_rageval.gathering import gather_all
 from pytest_rageval.measures.gold_matching import GoldMatch
 from pytest_rageval.measures.nuggets import alpha_ndcg, best_labels, lenient, strict
 from pytest_rageval.model import Example, Ranking, excerpt

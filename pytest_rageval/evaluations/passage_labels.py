@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 
 from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.answers.overlap import containment
+from pytest_rageval.concurrency.gathering import gather_all, gather_two
 from pytest_rageval.errors import NoGroundTruth
 from pytest_rageval.evaluations.pipeline import (
     NO_GOLD,
@@ -26,7 +27,6 @@ from pytest_rageval.evaluations.pipeline import (
 )
 from pytest_rageval.evaluations.ranking import comparable
 from pytest_rageval.evaluations.scoring import GOLD, REFERENCES, ScoreDef, each_example, score_in_turn
-from pytest_rageval.gathering import gather_all, gather_two
 from pytest_rageval.model import Document, Example, Ranking
 from pytest_rageval.scores import YES, Evidence, Outcome
 

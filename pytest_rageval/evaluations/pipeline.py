@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar, cast
 from pytest_rageval.answers import comparators as compare
 from pytest_rageval.answers import judge_protocol as judges
 from pytest_rageval.answers.abstention import abstains
+from pytest_rageval.concurrency.gathering import gather_all
 from pytest_rageval.errors import InputError, NoGroundTruth, UnusableRanking
 from pytest_rageval.evaluations.single_flight import SingleFlight, digest
-from pytest_rageval.gathering import gather_all
 from pytest_rageval.measures.gold_matching import SHARE
 from pytest_rageval.measures.gold_measures import Row
 from pytest_rageval.model import Document, Example, Ranking

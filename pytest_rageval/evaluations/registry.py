@@ -14,6 +14,8 @@ from typing import Any, Final, TypeVar, cast
 
 from pytest_rageval.answers.comparators import MEASURES, AnswerMeasure
 from pytest_rageval.answers.judge_protocol import Comparator
+from pytest_rageval.concurrency.event_loop import PrivateLoop
+from pytest_rageval.concurrency.stepping import in_loop
 from pytest_rageval.config import KIND
 from pytest_rageval.errors import (
     CallableError,
@@ -28,15 +30,13 @@ from pytest_rageval.evalsets import FORMATS, Format
 from pytest_rageval.evalsets.format import Shape
 from pytest_rageval.evaluations.pipeline import Evaluation, Pipeline, ScoreRequest, Terms
 from pytest_rageval.evaluations.scoring import ASKABLE, ScoreDef
-from pytest_rageval.event_loop import PrivateLoop
-from pytest_rageval.late import Late
-from pytest_rageval.llm import STORES, StoreFactory
+from pytest_rageval.lazy import Lazy
+from pytest_rageval.llm.stores import STORES, StoreFactory
 from pytest_rageval.model import Example
 from pytest_rageval.plural import counted
 from pytest_rageval.retrievers.adapters import ADAPTERS, Adapter
 from pytest_rageval.scores import Outcome, Relevance, Spec
 from pytest_rageval.secret import SCHEME
-from pytest_rageval.stepping import in_loop
 from pytest_rageval.user_code import Unusable, UserCallable, as_number, as_share, is_async
 
 __all__ = [
@@ -200,7 +200,7 @@ class Registry:
             )
         asked = None if asks is None else frozenset(asks)
         # Its outcomes may have `Evidence.sizes`, which are pooled.
-        notes = Late("evaluations.rel_prime", "pooled_notes")
+        notes = Lazy("evaluations.rel_prime", "pooled_notes")
         score = ScoreDef(
             name, PluginScore(name, evaluate, scale), asked, scale, separable=separable, notes=notes
         )
@@ -223,7 +223,7 @@ class Registry:
                 "Add it with add_comparator, as an object with an async compare(question, references, prediction)."
             )
         _check_free(self.comparators, "comparator", name)
-        score: ScoreDef = Late("evaluations.answer", "answer_measure_score")(name)
+        score: ScoreDef = Lazy("evaluations.answer", "answer_measure_score")(name)
         _add(self.scores, "score", score.name, score)
         checked: AnswerMeasure = PluginMeasure(name, measure)
         _add(self.measures, "answer measure", name, checked)
@@ -304,9 +304,10 @@ class Registry:
 
         Args:
             scheme: with which its URLs begin; lower-case letters, digits, plus, minus and dots, at least two.
-            factory: a function `(url, namespace)` that opens the store, a `pytest_rageval.llm.reply_store.ReplyStore`.
-                It raises StoreError, or StoreAwayError where a server does not answer. `url.secret` is the whole URL,
-                `url.public` the one for messages. Entries of the namespaces "replies" and "embeddings" are apart.
+            factory: a function `(url, namespace)` that opens the store, a
+                `pytest_rageval.llm.stores.interface.ReplyStore`. It raises StoreError, or StoreAwayError where a
+                server does not answer. `url.secret` is the whole URL, `url.public` the one for messages. Entries of
+                the namespaces "replies" and "embeddings" are apart.
 
         Raises:
             InputError: the scheme is not valid, or taken.

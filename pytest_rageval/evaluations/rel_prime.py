@@ -20,12 +20,12 @@ from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.answers.citations import Listed, cited, listed
 from pytest_rageval.answers.comparators import highest, lowest
 from pytest_rageval.answers.overlap import containment
+from pytest_rageval.concurrency.gathering import gather_all
 from pytest_rageval.errors import NoGroundTruth, Planned, Undefined, UnusableRanking, is_plan_mark
 from pytest_rageval.evaluations.passage_labels import called_relevant, contains_answer
 from pytest_rageval.evaluations.pipeline import NO_GOLD, NO_REFERENCES, Evaluation, Pipeline, Terms
 from pytest_rageval.evaluations.ranking import not_comparable
 from pytest_rageval.evaluations.scoring import GOLD, MATCH, REFERENCES, ScoreDef, each_example
-from pytest_rageval.gathering import gather_all
 from pytest_rageval.measures.gold_matching import GoldMatch
 from pytest_rageval.measures.rel_prime import Recall, RelPrime, rel_prime
 from pytest_rageval.model import Document, Example, Ranking

@@ -8,9 +8,9 @@ from typing import Any, Final, Literal
 
 from pytest_rageval.answers.comparators import ASKED_OF_JUDGE, Expression
 from pytest_rageval.answers.judge_protocol import with_tally
+from pytest_rageval.concurrency.gathering import gather_all
 from pytest_rageval.errors import CallableError, QueryError, RagevalError, Undefined, Unscored
 from pytest_rageval.evaluations.pipeline import DRAWING, Drawing, Evaluation, Pipeline, Terms
-from pytest_rageval.gathering import gather_all
 from pytest_rageval.measures.gold_matching import GoldMatch
 from pytest_rageval.model import Example
 from pytest_rageval.plural import counted

@@ -7,10 +7,10 @@ from hashlib import blake2b
 from types import TracebackType
 from typing import Any, TypeVar
 
+from pytest_rageval.concurrency.gathering import Promise
+from pytest_rageval.concurrency.stepping import ends_all, in_loop, is_stepping
 from pytest_rageval.conversation import Question
 from pytest_rageval.errors import CallableError, RagevalError, Unscored
-from pytest_rageval.gathering import Promise
-from pytest_rageval.stepping import ends_all, in_loop, is_stepping
 
 __all__ = ["SingleFlight", "digest"]
 

@@ -19,7 +19,7 @@ from pytest_rageval.gate.verdict import (
     unseen_drop,
     verdict_on,
 )
-from pytest_rageval.late import Late
+from pytest_rageval.lazy import Lazy
 from pytest_rageval.model import Example
 from pytest_rageval.scores import Score
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["BaselineLookup", "Case", "EarlyStopped", "Ruling", "State", "broken_parts", "rule"]
 
 # Few thresholds have a reference.
-ratio_test: Final = Late("gate.ratio", "ratio_test")
+ratio_test: Final = Lazy("gate.ratio", "ratio_test")
 
 State = Literal["asked", "unchanged", "not asked"]
 

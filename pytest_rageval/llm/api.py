@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from pytest_rageval import config
+from pytest_rageval.concurrency.event_loop import PrivateLoop
 from pytest_rageval.errors import CallableError, InputError
-from pytest_rageval.event_loop import PrivateLoop
 from pytest_rageval.llm.cached_functions import Functions
 from pytest_rageval.llm.gateway import Gateway
 from pytest_rageval.llm.messages import Message, Reply, Request
-from pytest_rageval.llm.servers import Server
+from pytest_rageval.llm.servers.server import Server
 from pytest_rageval.prompts.rendering import OWN, Prompts
 from pytest_rageval.user_code import note_asked
 

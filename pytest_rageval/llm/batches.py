@@ -21,10 +21,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar
 from pytest_rageval.config import Api
 from pytest_rageval.errors import RagevalError, ServerError, StoreError, Unscored
 from pytest_rageval.files import make_cache_folder, make_private_file, refuse_special, write_whole
-from pytest_rageval.llm import completions, responses
 from pytest_rageval.llm.budget import Budget
 from pytest_rageval.llm.cache import Cache
-from pytest_rageval.llm.client import Client, RetryableError, refusal_in
 from pytest_rageval.llm.messages import (
     Reply,
     Request,
@@ -33,9 +31,11 @@ from pytest_rageval.llm.messages import (
     request_summary,
     well_formed,
 )
-from pytest_rageval.llm.reply_store import Entry
-from pytest_rageval.llm.sender import UnsupportedParams
-from pytest_rageval.llm.servers import RemoteServer
+from pytest_rageval.llm.servers import completions, responses
+from pytest_rageval.llm.servers.client import Client, RetryableError, refusal_in
+from pytest_rageval.llm.servers.sender import UnsupportedParams
+from pytest_rageval.llm.servers.server import RemoteServer
+from pytest_rageval.llm.stores.interface import Entry
 from pytest_rageval.plural import counted
 
 if TYPE_CHECKING:

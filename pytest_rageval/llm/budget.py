@@ -16,9 +16,9 @@ from typing import Any, Final, Protocol, TypedDict
 
 from pytest_rageval.config import LENGTHS
 from pytest_rageval.errors import BudgetError, StoreError
-from pytest_rageval.late import late_pattern
+from pytest_rageval.lazy import lazy_pattern
 from pytest_rageval.llm.messages import Reply, Request
-from pytest_rageval.llm.reply_store import Spending
+from pytest_rageval.llm.stores.interface import Spending
 from pytest_rageval.llm.usage import Price, Prices
 from pytest_rageval.plural import counted
 
@@ -307,7 +307,7 @@ def most_tokens_out(parameters: Mapping[str, Any], price: Price | None) -> int |
     return most * choices if most is not None and isinstance(choices, int) and choices > 1 else most
 
 
-PIECE: Final = late_pattern(
+PIECE: Final = lazy_pattern(
     r"[A-Z]?[a-z]{1,7}"  # a short word or a part of a long one; the space before it is in its token
     r"|[A-Z]{1,3}"
     r"|[0-9]"  # alone, as half of the tokenizers have it; the others take three, and a token for the space
@@ -319,14 +319,14 @@ PIECE: Final = late_pattern(
 )
 """One token of ASCII text. A single space belongs to the following token."""
 
-CIPHER: Final = late_pattern(r"(?<![A-Za-z0-9+/])(?=[A-Za-z+/]{0,39}[0-9])[A-Za-z0-9+/]{40,}")
+CIPHER: Final = lazy_pattern(r"(?<![A-Za-z0-9+/])(?=[A-Za-z+/]{0,39}[0-9])[A-Za-z0-9+/]{40,}")
 """Base64 or a hexadecimal hash, which no vocabulary has."""
 
 CIPHER_RATE: Final = 75  # hundredths of a token for each of its characters
-FOREIGN: Final = late_pattern(r"[^\x00-\x7f]+")
+FOREIGN: Final = lazy_pattern(r"[^\x00-\x7f]+")
 
 RATES: Final = tuple(
-    (late_pattern(f"[{characters}]+"), rate)
+    (lazy_pattern(f"[{characters}]+"), rate)
     for characters, rate in (
         ("\u01a0-\u01b0\u1ea0-\u1ef9", 0),  # vowels of Vietnamese, whose syllables are short
         ("\u00c0-\u024f", 125),  # Latin letters with marks: they cut words of ASCII letters in two

@@ -22,12 +22,12 @@ from math import inf
 from pathlib import Path
 from typing import Any, Final, Generic, TypedDict, TypeVar, cast
 
+from pytest_rageval.concurrency.event_loop import DaemonThreads
 from pytest_rageval.errors import StoreError
-from pytest_rageval.event_loop import DaemonThreads
 from pytest_rageval.llm.cassette import read_cassette
 from pytest_rageval.llm.messages import Reply, Request, RequestSummary
-from pytest_rageval.llm.reply_store import Entry, OpenStore, ReplyStore, Spending, good_entries
-from pytest_rageval.llm.sqlite_store import SqliteStore
+from pytest_rageval.llm.stores.interface import Entry, OpenStore, ReplyStore, Spending, good_entries
+from pytest_rageval.llm.stores.sqlite import SqliteStore
 
 __all__ = ["Cache"]
 

@@ -16,11 +16,11 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, Final, TypeVar, cast
 
+from pytest_rageval.concurrency.event_loop import PrivateLoop, in_asyncio
 from pytest_rageval.errors import CallableError, InputError, MissingReplyError, Planned
-from pytest_rageval.event_loop import PrivateLoop, in_asyncio
 from pytest_rageval.llm.gateway import Gateway
 from pytest_rageval.llm.messages import Reply, Request, request_summary
-from pytest_rageval.llm.reply_store import Entry
+from pytest_rageval.llm.stores.interface import Entry
 from pytest_rageval.user_code import CACHED, is_async
 
 __all__ = ["Functions"]

@@ -15,7 +15,7 @@ from typing import IO, Any, Final, cast
 from pytest_rageval.errors import StoreError
 from pytest_rageval.files import refuse_special, write_whole
 from pytest_rageval.llm.messages import Reply, read_summary
-from pytest_rageval.llm.reply_store import Entry
+from pytest_rageval.llm.stores.interface import Entry
 
 __all__ = [
     "LaterVersionError",

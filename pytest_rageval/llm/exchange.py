@@ -12,8 +12,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pytest_rageval.fingerprint import digest
-from pytest_rageval.llm import completions, responses
 from pytest_rageval.llm.messages import KEY_SCHEMA, Message, Request, TooLarge
+from pytest_rageval.llm.servers import completions, responses
 
 if TYPE_CHECKING:
     import httpx2

@@ -13,8 +13,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, Protocol
 
+from pytest_rageval.concurrency.gathering import Promise
+from pytest_rageval.concurrency.stepping import in_loop
 from pytest_rageval.errors import PLAN_MARK, MissingReplyError, RagevalError, ReplyPending, Unscored
-from pytest_rageval.gathering import Promise
 from pytest_rageval.llm.batches import Batch, Batches, Failure
 from pytest_rageval.llm.budget import Budget, Limits, Purchase, most_reply_tokens, prompt_tokens
 from pytest_rageval.llm.cache import Cache
@@ -29,12 +30,11 @@ from pytest_rageval.llm.messages import (
     nearest,
     request_summary,
 )
-from pytest_rageval.llm.rate_limits import Limiter, Wait
-from pytest_rageval.llm.reply_store import Entry, OpenStore
-from pytest_rageval.llm.sender import Sender
-from pytest_rageval.llm.servers import Pace, RemoteServer, Server
+from pytest_rageval.llm.servers.rate_limits import Limiter, Wait
+from pytest_rageval.llm.servers.sender import Sender
+from pytest_rageval.llm.servers.server import Pace, RemoteServer, Server
+from pytest_rageval.llm.stores.interface import Entry, OpenStore
 from pytest_rageval.llm.usage import Price, Prices, Tier, Usage
-from pytest_rageval.stepping import in_loop
 
 __all__ = ["Access", "BatchSource", "Gateway", "LiveSource", "PlanSource", "ReplaySource", "Submission"]
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from pytest_rageval.llm.messages import Reply, read_summary
-from pytest_rageval.llm.reply_store import Damaged, Entry
-from pytest_rageval.llm.store import COLUMNS, Database, Store, stored_summary
+from pytest_rageval.llm.stores.interface import Damaged, Entry
+from pytest_rageval.llm.stores.sqlite_file import COLUMNS, Database, Store, stored_summary
 
 __all__ = [
     "ModelUse",

@@ -15,7 +15,7 @@ from typing import Any, Final, TypedDict, TypeVar, cast
 from pytest_rageval.config import Api
 from pytest_rageval.errors import Unscored
 from pytest_rageval.fingerprint import canonical, digest, text_digest
-from pytest_rageval.llm.reasoning import without_reasoning
+from pytest_rageval.llm.servers.reasoning import without_reasoning
 
 __all__ = [
     "KEY_SCHEMA",

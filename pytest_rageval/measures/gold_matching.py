@@ -5,14 +5,14 @@ from functools import cached_property, lru_cache
 from itertools import accumulate
 from typing import Final, Literal, NamedTuple
 
-from pytest_rageval.late import Late
+from pytest_rageval.lazy import Lazy
 from pytest_rageval.model import Document, Gold, Ranking, Span
 
 __all__ = ["SHARE", "GoldMatch", "files_named", "found_by_id", "ideal_labels", "normal_path", "overlap"]
 
 # Most gold is given by id.
-runs: Final = Late("measures.near_duplicates", "runs")
-words: Final = Late("measures.near_duplicates", "words")
+runs: Final = Lazy("measures.near_duplicates", "runs")
+words: Final = Lazy("measures.near_duplicates", "words")
 
 SHARE: Final = 0.5  # of a gold passage that has to be retrieved for it to be found
 RUN: Final = 8  # words in a row that two texts on one topic do not share by chance

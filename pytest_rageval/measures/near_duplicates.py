@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
-from pytest_rageval.late import late_pattern
+from pytest_rageval.lazy import lazy_pattern
 from pytest_rageval.tokenize import COMMON_UNSPACED, normal_form
 
 __all__ = ["near_duplicate", "runs", "shared_runs", "similar_questions", "words"]
 
 # A mark splits a word here: matches of gold passages by text, and with them labels, rest on these words.
-_WORD: Final = late_pattern(rf"[{COMMON_UNSPACED}]|[^\W_{COMMON_UNSPACED}]+")
+_WORD: Final = lazy_pattern(rf"[{COMMON_UNSPACED}]|[^\W_{COMMON_UNSPACED}]+")
 
 Runs = frozenset[tuple[str, ...]]
 

@@ -8,7 +8,7 @@ import pytest
 
 from pytest_rageval.config import ROLES
 from pytest_rageval.errors import InputError, RagevalError, ReplyPending, ServerError
-from pytest_rageval.llm.client import RetryableError
+from pytest_rageval.llm.servers.client import RetryableError
 from pytest_rageval.plugin.runner import GatePlugin, leave_out_others
 from pytest_rageval.plugin.terminal import print_line, print_lines
 from pytest_rageval.plural import counted

@@ -16,7 +16,7 @@ from pytest_rageval.plugin.terminal import print_line, terminal_width, uncapture
 from pytest_rageval.printable import one_line
 
 if TYPE_CHECKING:
-    from pytest_rageval.llm.rate_limits import Announcer, Wait
+    from pytest_rageval.llm.servers.rate_limits import Announcer, Wait
     from pytest_rageval.llm.usage import Usage
 
     Running = tuple[str, Usage] | None
@@ -150,7 +150,7 @@ class Progress:
         if not (waits or self._announcer):
             return
         if self._announcer is None:
-            from pytest_rageval.llm.rate_limits import Announcer  # noqa: PLC0415 - loaded where a server is waited for
+            from pytest_rageval.llm.servers.rate_limits import Announcer  # noqa: PLC0415 - loaded where a server is waited for
 
             self._announcer = Announcer(partial(print_line, self._config))
         self._announcer(waits)
@@ -247,7 +247,7 @@ class WorkersProgress:
 
     def _received(self, worker: int, message: tuple[Any, Any, Any]) -> None:
         """Called in the thread that receives."""
-        from pytest_rageval.llm.rate_limits import Wait  # noqa: PLC0415 - few runs do
+        from pytest_rageval.llm.servers.rate_limits import Wait  # noqa: PLC0415 - few runs do
         from pytest_rageval.llm.usage import Usage  # noqa: PLC0415
 
         work, waits, asked = message

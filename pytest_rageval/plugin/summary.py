@@ -175,7 +175,7 @@ class SummaryPlugin:
 
     def _shard(self, session: pytest.Session) -> dict[str, Any]:
         """What a merge has to know of this run."""
-        from pytest_rageval.session.shards import shard_entry  # noqa: PLC0415 - few runs are shards
+        from pytest_rageval.session.shards.record import shard_entry  # noqa: PLC0415 - few runs are shards
 
         index, number = self._settings.shard or (1, 1)
         self._notes.append(

@@ -9,7 +9,7 @@ from typing import Final
 from pytest_rageval.conversation import conversation_text, history_of
 from pytest_rageval.errors import InputError, did_you_mean
 from pytest_rageval.files import refuse_special
-from pytest_rageval.late import late_pattern
+from pytest_rageval.lazy import lazy_pattern
 from pytest_rageval.prompts.examples import (
     ANSWER_EXAMPLES,
     CITING_EXAMPLES,
@@ -63,7 +63,7 @@ _SHOWN: Final[Mapping[str, Callable[[Sequence[str]], str]]] = {
 CONVERSATION: Final = "Conversation before the question:\n{conversation}\n\n"
 """The section of a prompt before the line that first names a question with a history."""
 
-FIRST_QUESTION: Final = late_pattern(r"^(?=.*\{question\})", re.MULTILINE)
+FIRST_QUESTION: Final = lazy_pattern(r"^(?=.*\{question\})", re.MULTILINE)
 
 
 class Prompts:

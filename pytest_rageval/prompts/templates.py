@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
 from typing import Final
 
-from pytest_rageval.late import late_pattern
+from pytest_rageval.lazy import lazy_pattern
 from pytest_rageval.prompts.examples import ANSWER_EXAMPLES, CITING_EXAMPLES, PREFERENCE_EXAMPLES
 
 __all__ = [
@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 DIGITS: Final = 12
-UNFENCED: Final = late_pattern(
+UNFENCED: Final = lazy_pattern(
     r"(?:\A|(?<=\n\n))[^\n]*\{mark\}[^\n]*\n\n|^</?\w+ \{mark\}>(?:\n|\Z)", re.MULTILINE
 )
 """What fences are in a template: paragraphs that mention the mark, and lines around quoted examples."""

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from pytest_rageval.config import Address
 from pytest_rageval.files import write_whole
-from pytest_rageval.late import Late
+from pytest_rageval.lazy import Lazy
 
 __all__ = ["KINDS", "deliver", "json_report"]
 
@@ -36,10 +36,10 @@ TOKENS: Final = 10_000
 """So many tokens of JSON are one part."""
 
 KINDS: Final[Mapping[str, Callable[..., Any]]] = {
-    ".html": Late("reports.html", "html_report"),
+    ".html": Lazy("reports.html", "html_report"),
     ".json": json_report,
-    ".md": Late("reports.markdown", "markdown_report"),
-    "otlp:": Late("reports.otlp", "send_events"),
+    ".md": Lazy("reports.markdown", "markdown_report"),
+    "otlp:": Lazy("reports.otlp", "send_events"),
 }
 
 

@@ -14,7 +14,7 @@ from pytest_rageval.config import drawing_text
 from pytest_rageval.gate.ruling import EarlyStopped, Ruling
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.gate.verdict import Verdict, uncounted
-from pytest_rageval.late import Late
+from pytest_rageval.lazy import Lazy
 from pytest_rageval.llm.usage import Usage
 from pytest_rageval.model import EvalSet
 from pytest_rageval.plural import counted
@@ -54,7 +54,7 @@ __all__ = [
     "usage_lines",
 ]
 
-near_misses: Final = Late("evalsets.field_map", "near_misses")  # few sets have keys that are not read
+near_misses: Final = Lazy("evalsets.field_map", "near_misses")  # few sets have keys that are not read
 
 SCHEMA: Final = 1
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final
 
-from pytest_rageval.late import Late
+from pytest_rageval.lazy import Lazy
 from pytest_rageval.llm.usage import Usage
 from pytest_rageval.plural import counted, plural
 from pytest_rageval.reports.document import ScoreEntry
@@ -75,8 +75,8 @@ SIGNS: Final = {
 PLAN_HEAD: Final = ("requests", "cached", "live", "tokens in", "tokens out", "USD")
 
 # Few runs have any.
-calibration_lines: Final = Late("reports.judge_calibration", "calibration_lines")
-agreement_lines: Final = Late("reports.judge_calibration", "agreement_lines")
+calibration_lines: Final = Lazy("reports.judge_calibration", "calibration_lines")
+agreement_lines: Final = Lazy("reports.judge_calibration", "agreement_lines")
 
 
 def headline(document: Mapping[str, Any]) -> str:

@@ -12,10 +12,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from pytest_rageval.concurrency.event_loop import PrivateLoop
 from pytest_rageval.errors import Cause, InputError, QueryError, Unscored
-from pytest_rageval.event_loop import PrivateLoop
 from pytest_rageval.fingerprint import digest
-from pytest_rageval.late import Late
+from pytest_rageval.lazy import Lazy
 from pytest_rageval.model import Example, KeptDocuments, Ranking, Retrieval
 from pytest_rageval.retrievers.adapters import ADAPTERS, Adapter, search_of
 from pytest_rageval.retrievers.adapters.callables import Search
@@ -29,7 +29,7 @@ __all__ = ["Retriever", "adapt_retriever"]
 
 NAME: Final = "rageval_retriever"
 
-in_batches = Late("retrievers.batches", "Batches")  # few retrievers take several questions at once
+in_batches = Lazy("retrievers.batches", "Batches")  # few retrievers take several questions at once
 
 AT_ONCE: Final = 1000
 AT_ONCE_IN_EXECUTOR: Final = 16_000

@@ -5,10 +5,10 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
+from pytest_rageval.concurrency.event_loop import PrivateLoop
+from pytest_rageval.concurrency.gathering import Promise
+from pytest_rageval.concurrency.stepping import in_loop, is_stepping
 from pytest_rageval.errors import CallableError
-from pytest_rageval.event_loop import PrivateLoop
-from pytest_rageval.gathering import Promise
-from pytest_rageval.stepping import in_loop, is_stepping
 from pytest_rageval.user_code import UserCallable
 
 __all__ = ["Batches"]

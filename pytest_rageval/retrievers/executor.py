@@ -11,8 +11,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
+from pytest_rageval.concurrency.event_loop import PrivateLoop
 from pytest_rageval.errors import CallableError, Cause, InputError, RagevalError, Unscored
-from pytest_rageval.event_loop import PrivateLoop
 from pytest_rageval.model import Retrieval
 from pytest_rageval.retrievers.adapters import ADAPTERS, Adapter
 from pytest_rageval.retrievers.adapters.callables import Search

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from pytest_rageval.concurrency.event_loop import PrivateLoop
 from pytest_rageval.errors import (
     BudgetError,
     InputError,
@@ -16,8 +17,6 @@ from pytest_rageval.errors import (
     Unscored,
     is_plan_mark,
 )
-from pytest_rageval.event_loop import PrivateLoop
-from pytest_rageval.llm.client import Refused
 from pytest_rageval.llm.exchange import (
     CHAT,
     EMBEDDINGS,
@@ -30,7 +29,8 @@ from pytest_rageval.llm.exchange import (
 )
 from pytest_rageval.llm.gateway import Gateway
 from pytest_rageval.llm.messages import OF_ONE_RUN, Reply
-from pytest_rageval.llm.servers import Server
+from pytest_rageval.llm.servers.client import Refused
+from pytest_rageval.llm.servers.server import Server
 from pytest_rageval.serving.streams import encoded, events_of, placeholder
 from pytest_rageval.user_code import note_asked
 

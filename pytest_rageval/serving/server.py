@@ -10,7 +10,7 @@ from typing import Any, Final, Self
 from urllib.parse import urlsplit
 
 from pytest_rageval.errors import InputError, RagevalError, ServerError, require
-from pytest_rageval.llm.servers import Server
+from pytest_rageval.llm.servers.server import Server
 from pytest_rageval.serving.application import HOSTS, Application, Backend
 
 __all__ = ["GatewayServer"]

@@ -5,7 +5,7 @@
   `calibration_gate` does this for bounds on the judge.
 - `rules`: what verdicts need of a run: settings, baseline, significance level.
 - `models`: the default generator and judge. `battles`: the arena. `canary`, `early_stop`: the options of these names.
-- `shards`: what a shard saves for `rageval merge`. `joining`: merges shards, read from their reports by `plain_data`.
+- `shards`: what a shard saves, and the merged run of `rageval merge`.
 - `plan_stubs`: stand-ins for results in a plan. `batch_steps`: runs pytest for the stages of a run in batches.
 - `written_files`: updates the baseline and the cassette. `shared_embeddings`: embeddings in a shared store.
 """

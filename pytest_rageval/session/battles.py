@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
+from pytest_rageval.concurrency.gathering import gather_all
 from pytest_rageval.errors import InputError
 from pytest_rageval.evaluations.arena import drawn, fight, place_bias, shares_of_pairs
-from pytest_rageval.gathering import gather_all
 from pytest_rageval.model import Example
 from pytest_rageval.reports.systems import rated_name
 from pytest_rageval.scores import Outcome, Spec

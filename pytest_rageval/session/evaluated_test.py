@@ -17,7 +17,7 @@ from pytest_rageval.gate.baseline import baseline_entry
 from pytest_rageval.gate.comparison import fingerprint_changes
 from pytest_rageval.gate.ruling import BaselineLookup, Case, Ruling, broken_parts, rule
 from pytest_rageval.gate.threshold import BOUNDS, Threshold
-from pytest_rageval.late import Late
+from pytest_rageval.lazy import Lazy
 from pytest_rageval.model import EvalSet, Ranking
 from pytest_rageval.reports.next_steps import accept_entry, accept_lines
 from pytest_rageval.reports.questions import failure_lines
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from pytest_rageval.session.calibration_gate import CalibrationGate
     from pytest_rageval.session.canary import Canary
     from pytest_rageval.session.early_stop import Found, Watched
-    from pytest_rageval.session.shards import ShardRecord
+    from pytest_rageval.session.shards.record import ShardRecord
 
 __all__ = ["EvaluatedTest", "OutOfBoundsError"]
 
@@ -52,15 +52,15 @@ EVALSET: Final = "rageval_evalset"
 CALIBRATION: Final = "rageval_calibration"
 
 # What few tests use.
-ask_anew: Final = Late("session.canary", "ask_anew")
-calibration_gate: Final = Late("session.calibration_gate", "CalibrationGate")
-planned_agreement: Final = Late("session.plan_stubs", "planned_agreement")
-planned_ranking: Final = Late("session.plan_stubs", "planned_ranking")
-planned_score: Final = Late("session.plan_stubs", "planned_score")
-score_until_clear: Final = Late("session.early_stop", "score_until_clear")
-arena_cutoffs: Final = Late("session.battles", "arena_cutoffs")
-shard_record: Final = Late("session.shards", "ShardRecord")
-watched_threshold: Final = Late("session.early_stop", "Watched")
+ask_anew: Final = Lazy("session.canary", "ask_anew")
+calibration_gate: Final = Lazy("session.calibration_gate", "CalibrationGate")
+planned_agreement: Final = Lazy("session.plan_stubs", "planned_agreement")
+planned_ranking: Final = Lazy("session.plan_stubs", "planned_ranking")
+planned_score: Final = Lazy("session.plan_stubs", "planned_score")
+score_until_clear: Final = Lazy("session.early_stop", "score_until_clear")
+arena_cutoffs: Final = Lazy("session.battles", "arena_cutoffs")
+shard_record: Final = Lazy("session.shards.record", "ShardRecord")
+watched_threshold: Final = Lazy("session.early_stop", "Watched")
 
 
 class OutOfBoundsError(RagevalError):

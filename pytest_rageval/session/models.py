@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from pytest_rageval.generator import EmbeddedGenerator, LLMGenerator
     from pytest_rageval.llm.budget import Limits
     from pytest_rageval.llm.gateway import Gateway
-    from pytest_rageval.llm.servers import EmbeddedServer, Pace, Server
-    from pytest_rageval.llm.user_client import OwnServer
+    from pytest_rageval.llm.servers.server import EmbeddedServer, Pace, Server
+    from pytest_rageval.llm.servers.user_client import OwnServer
     from pytest_rageval.prompts.rendering import Prompts
 
 __all__ = ["DefaultGenerator", "DefaultJudge", "Models"]
@@ -65,7 +65,7 @@ class Models:
                     f"Parameters are set ({', '.join(named.parameters)}), and the {EMBEDDED} model takes none.\n"
                     "Name a model at a server with --rageval-model, or leave --rageval-parameters out."
                 )
-            from pytest_rageval.llm.servers import EmbeddedServer, weights_in_force  # noqa: PLC0415
+            from pytest_rageval.llm.servers.server import EmbeddedServer, weights_in_force  # noqa: PLC0415
 
             # Its process starts at the first request.
             server = self._embedded_server = EmbeddedServer(weights_in_force(settings.gguf))
@@ -125,7 +125,7 @@ class Models:
         """The server for generator or judge: the user's client, or the server of the options."""
         if role in self._own:
             return self._own[role]
-        from pytest_rageval.llm.servers import DEFAULT_BASE_URL, RemoteServer  # noqa: PLC0415 - see the class
+        from pytest_rageval.llm.servers.server import DEFAULT_BASE_URL, RemoteServer  # noqa: PLC0415 - see the class
 
         server = self.settings.of(role).server
         return RemoteServer(
@@ -142,7 +142,7 @@ class Models:
         )
 
     def _own_servers(self, client: object) -> "Mapping[Role, OwnServer]":
-        from pytest_rageval.llm.user_client import OwnServer, own_functions  # noqa: PLC0415 - see the class
+        from pytest_rageval.llm.servers.user_client import OwnServer, own_functions  # noqa: PLC0415 - see the class
 
         servers: dict[Role, OwnServer] = {}
         for role, own in own_functions(client).items():
@@ -158,7 +158,7 @@ class Models:
 
     def pace(self, limits: Settings | ServerSettings) -> "Pace":
         """The rate limits of this process for a server: its share of the run's rates."""
-        from pytest_rageval.llm.servers import Pace  # noqa: PLC0415 - see the class
+        from pytest_rageval.llm.servers.server import Pace  # noqa: PLC0415 - see the class
 
         share = 1 / self._workers
         return Pace(

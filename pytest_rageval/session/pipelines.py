@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 from zlib import crc32
 
 from pytest_rageval.answers.comparators import MEASURES, MeasureSettings
+from pytest_rageval.concurrency.event_loop import PrivateLoop
 from pytest_rageval.config import Settings
 from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets import Format, LoadOptions, load, load_records
 from pytest_rageval.evalsets.loading import find
 from pytest_rageval.evaluations.pipeline import DRAWING, Drawing, Pipeline
 from pytest_rageval.evaluations.registry import PluginComparator, Registry
-from pytest_rageval.event_loop import PrivateLoop
 from pytest_rageval.model import EvalSet
 from pytest_rageval.retrievers import adapt_retriever
 from pytest_rageval.spool import Spool

@@ -8,7 +8,7 @@ from pytest_rageval.evaluations.pipeline import ScoreRequest
 from pytest_rageval.evaluations.scoring import uniform_judge
 from pytest_rageval.gate.ruling import Ruling
 from pytest_rageval.gate.threshold import Threshold
-from pytest_rageval.late import Late
+from pytest_rageval.lazy import Lazy
 from pytest_rageval.model import EvalSet, Example
 from pytest_rageval.printable import printable
 from pytest_rageval.reports.results import entry_name, in_order, sliced_name
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 __all__ = ["Evidence", "ReportedTest"]
 
-strata: Final = Late("evaluations.sufficiency", "strata")
-common_entry: Final = Late("reports.notes", "common_entry")
-common_items: Final = Late("reports.evidence", "common_items")
-evaluated_questions: Final = Late("reports.evidence", "evaluated_questions")
-explained_examples: Final = Late("reports.evidence", "explained_examples")
-retrieval_entry: Final = Late("reports.retrieval", "retrieval_entry")
-retrieved: Final = Late("reports.retrieval", "retrieved")
-with_tokens: Final = Late("reports.retrieval", "with_tokens")
+strata: Final = Lazy("evaluations.sufficiency", "strata")
+common_entry: Final = Lazy("reports.notes", "common_entry")
+common_items: Final = Lazy("reports.evidence", "common_items")
+evaluated_questions: Final = Lazy("reports.evidence", "evaluated_questions")
+explained_examples: Final = Lazy("reports.evidence", "explained_examples")
+retrieval_entry: Final = Lazy("reports.retrieval", "retrieval_entry")
+retrieved: Final = Lazy("reports.retrieval", "retrieved")
+with_tokens: Final = Lazy("reports.retrieval", "with_tokens")
 
 
 class Evidence(NamedTuple):

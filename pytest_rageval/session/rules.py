@@ -16,7 +16,7 @@ from pytest_rageval.gate.baseline import WRITE, Baseline
 from pytest_rageval.gate.comparison import BaselineExample, BaselineScore
 from pytest_rageval.gate.ruling import BaselineLookup
 from pytest_rageval.gate.threshold import Threshold
-from pytest_rageval.late import Late
+from pytest_rageval.lazy import Lazy
 from pytest_rageval.scores import Outcome, Score, Spec
 from pytest_rageval.session.pipelines import Components, MarkedTest
 from pytest_rageval.spool import Spool
@@ -25,7 +25,7 @@ from pytest_rageval.stats.intervals import ROUNDING, UNIT
 __all__ = ["Rules", "request_of"]
 
 # Few runs have a sample.
-in_sample: Final = Late("evalsets.parts", "in_sample")
+in_sample: Final = Lazy("evalsets.parts", "in_sample")
 
 EMBEDDING_ROUNDING: Final = 1e-6  # how far a score from embeddings may differ from one machine to another
 

@@ -11,14 +11,14 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from pytest_rageval.concurrency.event_loop import PrivateLoop
+from pytest_rageval.concurrency.gathering import gather_all, gather_results
 from pytest_rageval.config import EMBEDDED, Settings
 from pytest_rageval.errors import InputError, RagevalError, ReplyPending
 from pytest_rageval.evaluations.pipeline import Asked, Drawing, Pipeline, ScoreRequest, Terms
 from pytest_rageval.evaluations.registry import CUTOFF, PluginScore, Registry, resolve
 from pytest_rageval.evaluations.scoring import ScoreDef, check_failures, error_of_all
-from pytest_rageval.event_loop import PrivateLoop
-from pytest_rageval.gathering import gather_all, gather_results
-from pytest_rageval.late import Late
+from pytest_rageval.lazy import Lazy
 from pytest_rageval.llm.usage import Usage
 from pytest_rageval.model import CONTEXT, EvalSet, Example, Ranking
 from pytest_rageval.scores import Outcome, Score, Spec
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pytest_rageval.evalsets.human_labels import HumanLabels
     from pytest_rageval.llm.api import LLM
     from pytest_rageval.llm.gateway import Gateway
-    from pytest_rageval.llm.rate_limits import Wait
+    from pytest_rageval.llm.servers.rate_limits import Wait
     from pytest_rageval.prompts.rendering import Prompts
     from pytest_rageval.serving.application import Backend
     from pytest_rageval.session.battles import Battles
@@ -44,10 +44,10 @@ __all__ = ["RunContext", "Session"]
 
 T = TypeVar("T")
 
-blamed = Late("evaluations.sufficiency", "blamed")
+blamed = Lazy("evaluations.sufficiency", "blamed")
 # Few runs score a part of their questions, or let systems battle.
-part_of = Late("evalsets.parts", "part_of")
-battles = Late("session.battles", "Battles")
+part_of = Lazy("evalsets.parts", "part_of")
+battles = Lazy("session.battles", "Battles")
 
 
 @dataclass(frozen=True, slots=True)
@@ -366,7 +366,7 @@ class Session(Rules):
         return self.loop.close(None if self._gateway is None else self._gateway.close)
 
     def _shared_embeddings(self, place: StoreURL) -> "SharedEmbeddings":
-        from pytest_rageval.llm.open_store import open_store  # noqa: PLC0415 - see gateway
+        from pytest_rageval.llm.stores.opening import open_store  # noqa: PLC0415 - see gateway
         from pytest_rageval.session.shared_embeddings import SharedEmbeddings  # noqa: PLC0415 - as in `encoder`
 
         stores = self.registry.stores
@@ -375,7 +375,7 @@ class Session(Rules):
     def _made_gateway(self) -> "Gateway":
         from pytest_rageval.llm.budget import Limits  # noqa: PLC0415 - see gateway
         from pytest_rageval.llm.gateway import Access, Gateway  # noqa: PLC0415
-        from pytest_rageval.llm.open_store import store_opener  # noqa: PLC0415
+        from pytest_rageval.llm.stores.opening import store_opener  # noqa: PLC0415
 
         settings = self.settings
         servers = settings.generator.server, settings.judge.server

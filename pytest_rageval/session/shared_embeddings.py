@@ -14,7 +14,7 @@ import numpy as np
 
 from pytest_rageval.errors import StoreError
 from pytest_rageval.llm.messages import Reply
-from pytest_rageval.llm.reply_store import Entry, ReplyStore
+from pytest_rageval.llm.stores.interface import Entry, ReplyStore
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -13,7 +13,7 @@ from pytest_rageval.plural import counted
 from pytest_rageval.reports.notes import update_text
 
 if TYPE_CHECKING:
-    from pytest_rageval.llm.reply_store import Entry
+    from pytest_rageval.llm.stores.interface import Entry
 
 __all__ = ["Written", "not_compared", "update_baseline", "update_cassette"]
 

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from pytest_rageval.llm.messages import Request
-from pytest_rageval.llm.store import FILE
+from pytest_rageval.llm.stores.sqlite_file import FILE
 
 pytestmark = [
     pytest.mark.slow,

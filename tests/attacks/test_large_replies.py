@@ -10,10 +10,10 @@ import zlib
 import pytest
 
 from pytest_rageval.errors import Unscored
-from pytest_rageval.llm.client import Client, RetryableError
-from pytest_rageval.llm.connection import MOST_BYTES
 from pytest_rageval.llm.messages import MOST_TEXT, Request, TooLarge
-from pytest_rageval.llm.servers import RemoteServer
+from pytest_rageval.llm.servers.client import Client, RetryableError
+from pytest_rageval.llm.servers.connection import MOST_BYTES
+from pytest_rageval.llm.servers.server import RemoteServer
 from tests.llm_server import Cut
 from tests.unit.llm.scripted import Answer, ScriptedServer, completion
 
@@ -25,11 +25,11 @@ import asyncio, resource, sys
 
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-import openai, pytest_rageval.llm.connection
+import openai, pytest_rageval.llm.servers.connection
 from pytest_rageval.errors import Unscored
-from pytest_rageval.llm.client import Client
+from pytest_rageval.llm.servers.client import Client
 from pytest_rageval.llm.messages import Request
-from pytest_rageval.llm.servers import RemoteServer
+from pytest_rageval.llm.servers.server import RemoteServer
 
 before = peak()
 

@@ -20,8 +20,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_rageval.llm.reply_store import Entry
-from pytest_rageval.llm.store import FILE, Database, Store
+from pytest_rageval.llm.stores.interface import Entry
+from pytest_rageval.llm.stores.sqlite_file import FILE, Database, Store
 from tests.llm_server import Fault, clerk
 from tests.unit.llm.scripted import completion
 

@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 
 from pytest_rageval.errors import RagevalError, Unscored
-from pytest_rageval.llm.client import Client
 from pytest_rageval.llm.messages import Reply, Request
-from pytest_rageval.llm.rate_limits import Limiter
-from pytest_rageval.llm.sender import Sender
-from pytest_rageval.llm.servers import RemoteServer
+from pytest_rageval.llm.servers.client import Client
+from pytest_rageval.llm.servers.rate_limits import Limiter
+from pytest_rageval.llm.servers.sender import Sender
+from pytest_rageval.llm.servers.server import RemoteServer
 from tests.unit.llm.scripted import Answer, ScriptedServer
 
 SENT: dict[str, Any] = {

@@ -24,8 +24,8 @@ from pytest_rageval.embeddings.store import EmbeddingStore
 from pytest_rageval.errors import RagevalError, StoreError
 from pytest_rageval.llm.cassette import entry_line, read_cassette
 from pytest_rageval.llm.messages import Reply
-from pytest_rageval.llm.reply_store import Entry
-from pytest_rageval.llm.store import FILE, Database, Store
+from pytest_rageval.llm.stores.interface import Entry
+from pytest_rageval.llm.stores.sqlite_file import FILE, Database, Store
 
 pytestmark = pytest.mark.slow
 

@@ -22,7 +22,7 @@ import pytest_rageval
 from pytest_rageval.cli import main
 from pytest_rageval.llm.cassette import write_cassette
 from pytest_rageval.llm.messages import Reply
-from pytest_rageval.llm.reply_store import Entry
+from pytest_rageval.llm.stores.interface import Entry
 from tests.integration.conftest import Project
 from tests.llm_server import Cut, Fault, LLMServer, Said
 from tests.unit.cli.folders import CacheFolder, entry
@@ -347,7 +347,7 @@ def test_nothing_that_the_judge_command_prints_is_obeyed(
     assert not _obeyed(printed)
 
 
-PRINTING = {"plugin/terminal.py", "cli/output.py", "llm/embedded_server.py"}
+PRINTING = {"plugin/terminal.py", "cli/output.py", "llm/servers/embedded_server.py"}
 """The modules that may print. The last is a process of its own, which says where it serves."""
 
 

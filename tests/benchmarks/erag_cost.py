@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from pytest_rageval.config import Settings
 from pytest_rageval.errors import RagevalError
 from pytest_rageval.evaluations.pipeline import Pipeline, ScoreRequest
-from pytest_rageval.llm.servers import EmbeddedServer
+from pytest_rageval.llm.servers.server import EmbeddedServer
 from pytest_rageval.model import Document, EvalSet, Example
 from pytest_rageval.retrievers.bm25 import BM25Retriever
 from pytest_rageval.session import Components, Session

@@ -20,7 +20,7 @@ from pytest_rageval.answers.llm_judge import LLMJudge
 from pytest_rageval.cli.judge import Trial, compare_fences, flip_rate
 from pytest_rageval.llm.gateway import Access, Gateway
 from pytest_rageval.llm.messages import Reply, Request
-from pytest_rageval.llm.servers import EmbeddedServer, Pace, weights_in_force
+from pytest_rageval.llm.servers.server import EmbeddedServer, Pace, weights_in_force
 from pytest_rageval.stats.intervals import wilson
 
 YES_OR_NO = 'root ::= "yes" | "no"'

@@ -22,9 +22,9 @@ from pathlib import Path
 
 from pytest_rageval.llm.gateway import Access, Gateway
 from pytest_rageval.llm.messages import Reply, Request
-from pytest_rageval.llm.reply_store import Entry
-from pytest_rageval.llm.servers import Pace, RemoteServer
-from pytest_rageval.llm.store import FILE, Database, Store
+from pytest_rageval.llm.servers.server import Pace, RemoteServer
+from pytest_rageval.llm.stores.interface import Entry
+from pytest_rageval.llm.stores.sqlite_file import FILE, Database, Store
 
 SERVER = Path(__file__).parents[1] / "llm_server.py"
 PASSAGES = "The quick brown fox jumps over the lazy dog, and item-{i} has the code c{i}x. " * 20

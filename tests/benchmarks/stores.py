@@ -24,10 +24,10 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from pytest_rageval.llm.cache import Cache
 from pytest_rageval.llm.gateway import Access, Gateway
-from pytest_rageval.llm.open_store import store_opener
-from pytest_rageval.llm.reply_store import Entry, OpenStore
-from pytest_rageval.llm.servers import Pace, RemoteServer
-from pytest_rageval.llm.sqlite_store import SqliteStore
+from pytest_rageval.llm.servers.server import Pace, RemoteServer
+from pytest_rageval.llm.stores.interface import Entry, OpenStore
+from pytest_rageval.llm.stores.opening import store_opener
+from pytest_rageval.llm.stores.sqlite import SqliteStore
 from pytest_rageval.secret import parse_cache
 from tests.benchmarks.replies import SERVER, bare, reply, request, timed
 from tests.redis_server import RedisServer

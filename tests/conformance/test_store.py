@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from pytest_rageval.llm.messages import Reply, well_formed
-from pytest_rageval.llm.reply_store import LEASE_S, Damaged, Entry, ReplyStore, Spending
+from pytest_rageval.llm.stores.interface import LEASE_S, Damaged, Entry, ReplyStore, Spending
 from tests.store_kinds import Kind, opened
 
 Open = Callable[..., ReplyStore]
@@ -307,7 +307,7 @@ keys = [f"{number:03x}" for number in range(60)]
 random.seed(int(sys.argv[1]))
 random.shuffle(keys)
 from pytest_rageval.llm.messages import Reply
-from pytest_rageval.llm.reply_store import Entry
+from pytest_rageval.llm.stores.interface import Entry
 while keys:
     for key, found in store.claim(keys[:7]).items():
         if found is True:
@@ -339,7 +339,7 @@ def test_eight_processes_ask_once(start: Start) -> None:
 
 
 SPEND_ALL = """
-from pytest_rageval.llm.reply_store import Spending
+from pytest_rageval.llm.stores.interface import Spending
 made = 0
 while True:
     state = store.spend("r", Spending(open_calls=1, open_cost=0.25), max_calls=100, max_cost=20.0)
@@ -362,7 +362,7 @@ def test_eight_processes_spend_no_more_than_the_limit(start: Start, stores: Open
 
 KEEP_ON = """
 from pytest_rageval.llm.messages import Reply
-from pytest_rageval.llm.reply_store import Entry
+from pytest_rageval.llm.stores.interface import Entry
 number = 0
 while True:
     keys = [f"{sys.argv[1]}-{number:05x}-{each}" for each in range(20)]
@@ -440,7 +440,7 @@ def test_a_process_with_another_time(start: Start, stores: Open, shift: float) -
     store.keep([_entry("kept here")])
     code = """
 from pytest_rageval.llm.messages import Reply
-from pytest_rageval.llm.reply_store import Entry
+from pytest_rageval.llm.stores.interface import Entry
 assert store.claim(["here", "there", "kept here"]) == {"here": False, "there": True, "kept here": Reply("x", "m")}
 store.keep([Entry("kept there", Reply("y", "m"))])
 print("done", flush=True)
@@ -458,7 +458,7 @@ def test_a_process_that_was_stopped_knows_what_it_lost(start: Start, stores: Ope
     """Another has claimed it meanwhile; it keeps the other's reply."""
     code = """
 from pytest_rageval.llm.messages import Reply
-from pytest_rageval.llm.reply_store import Entry
+from pytest_rageval.llm.stores.interface import Entry
 store.claim(["a", "b"])
 print("claimed", flush=True)
 os.kill(os.getpid(), 19)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from pytest_rageval.llm.messages import Request
-from pytest_rageval.llm.store import FILE, Database, Store
+from pytest_rageval.llm.stores.sqlite_file import FILE, Database, Store
 from tests.llm_server import Fault, Hang, clerk
 
 pytestmark = pytest.mark.slow

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pytest_rageval.cli import main
-from pytest_rageval.llm.redis_store import RedisStore
+from pytest_rageval.llm.stores.redis import RedisStore
 from tests.llm_server import clerk
 from tests.redis_server import RedisServer
 
@@ -130,7 +130,7 @@ def _stopping(redis, after):
 
 @pytest.fixture
 def _impatient(monkeypatch):
-    monkeypatch.setattr("pytest_rageval.llm.redis_store.PATIENCE_S", 0.3)
+    monkeypatch.setattr("pytest_rageval.llm.stores.redis.PATIENCE_S", 0.3)
     call = RedisStore._call
 
     def quick(self, work, *, patience_s=0.3):
@@ -326,7 +326,7 @@ def test_a_store_of_another_plugin(project, llm, monkeypatch, capsys):
 from pathlib import Path
 
 def pytest_rageval_register(registry):
-    from pytest_rageval.llm.sqlite_store import SqliteStore
+    from pytest_rageval.llm.stores.sqlite import SqliteStore
     registry.add_store("team", lambda url, namespace: SqliteStore(Path(url.public.removeprefix("team://")) / namespace))
 """
     )

@@ -12,15 +12,15 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
+from pytest_rageval.concurrency.event_loop import PrivateLoop
 from pytest_rageval.errors import InputError
-from pytest_rageval.event_loop import PrivateLoop
 from pytest_rageval.fingerprint import digest
 from pytest_rageval.llm.api import LLM, REFUSED
 from pytest_rageval.llm.cassette import entry_line, read_cassette, read_entry, write_cassette
 from pytest_rageval.llm.gateway import Access, Gateway
 from pytest_rageval.llm.messages import KEY_SCHEMA, Reply, Request, request_summary, well_formed
-from pytest_rageval.llm.reply_store import Entry
-from pytest_rageval.llm.servers import RemoteServer
+from pytest_rageval.llm.servers.server import RemoteServer
+from pytest_rageval.llm.stores.interface import Entry
 
 QUICK = settings(max_examples=30)
 """Thirty requests of this size are many hundred values; and a busy machine is no failure."""

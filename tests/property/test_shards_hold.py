@@ -16,10 +16,10 @@ from pytest_rageval.evalsets.parts import in_sample, part_of
 from pytest_rageval.model import Document, EvalSet, Example, Gold, Nugget, Ranking, Span
 from pytest_rageval.scores import Evidence, Outcome, Places
 from pytest_rageval.session import Components
-from pytest_rageval.session.plain_data import Reader, Writer
+from pytest_rageval.session.shards.plain_data import Reader, Writer
 from pytest_rageval.stats.agreement import Tally
 from tests.unit.session.marked import Judge, Mark
-from tests.unit.session.sharded import (
+from tests.unit.session.shards.sharded import (
     evaluated_in,
     outcome_of,
     ruled,

@@ -12,7 +12,7 @@ import pytest
 
 from pytest_rageval.llm import budget as tokens
 from pytest_rageval.llm.budget import count_tokens
-from pytest_rageval.llm.servers import Weights
+from pytest_rageval.llm.servers.server import Weights
 
 pytestmark = pytest.mark.slow
 
@@ -45,7 +45,14 @@ raison et de conscience et doivent agir les uns envers les autres dans un esprit
 @pytest.fixture(scope="module")
 def true_count() -> Iterator[Tokenizer]:
     """Counts a text's tokens by the embedded model's server."""
-    command = [sys.executable, "-m", "pytest_rageval.llm.embedded_server", str(Weights().path()), "1", "1"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest_rageval.llm.servers.embedded_server",
+        str(Weights().path()),
+        "1",
+        "1",
+    ]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     with process:
         assert process.stdout is not None

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 import pytrec_eval
 
+from pytest_rageval.concurrency.event_loop import PrivateLoop
 from pytest_rageval.evaluations.pipeline import Pipeline, Terms
 from pytest_rageval.evaluations.ranking import evaluate_ranking
-from pytest_rageval.event_loop import PrivateLoop
 from pytest_rageval.model import Document, Example, Gold
 from pytest_rageval.retrievers import adapt_retriever
 from pytest_rageval.retrievers.bm25 import BM25Retriever

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from pytest_rageval.event_loop import PrivateLoop
+from pytest_rageval.concurrency.event_loop import PrivateLoop
 
 PATIENCE_S = 60.0
 

@@ -11,8 +11,8 @@ import pytest
 
 from pytest_rageval.embeddings.store import EmbeddingStore
 from pytest_rageval.llm.messages import Reply
-from pytest_rageval.llm.reply_store import Entry
-from pytest_rageval.llm.store import Database, Store
+from pytest_rageval.llm.stores.interface import Entry
+from pytest_rageval.llm.stores.sqlite_file import Database, Store
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="modes are POSIX's")
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from pytest_rageval.concurrency.event_loop import PrivateLoop
 from pytest_rageval.errors import CallableError, InputError, Unscored
-from pytest_rageval.event_loop import PrivateLoop
 from pytest_rageval.generator import EmbeddedGenerator, LLMGenerator, adapt_generator
 from pytest_rageval.llm.messages import Reply, Request, request_summary
-from pytest_rageval.llm.servers import RemoteServer
+from pytest_rageval.llm.servers.server import RemoteServer
 from pytest_rageval.model import Document
 from pytest_rageval.prompts.rendering import (
     OWN,

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from pytest_rageval.concurrency.event_loop import PrivateLoop
 from pytest_rageval.errors import CallableError, InputError, Planned, QueryError, Unscored
-from pytest_rageval.event_loop import PrivateLoop
 from pytest_rageval.user_code import FIRST, PlanStub, Unusable, UserCallable, takes
 
 

@@ -4,13 +4,13 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from pytest_rageval.evalsets.format import Format, Shape
-from pytest_rageval.late import Late
+from pytest_rageval.lazy import Lazy
 
 __all__ = ["FORMATS"]
 
 
 def _format(name: str, recognises: Callable[[Shape], bool], *, general: bool = False) -> Format:
-    return Format(name, recognises, Late(f"evalsets.formats.{name}", "read"), general)
+    return Format(name, recognises, Lazy(f"evalsets.formats.{name}", "read"), general)
 
 
 def _native(shape: Shape) -> bool:
@@ -73,8 +73,8 @@ def _fanoutqa(shape: Shape) -> bool:
     return shape.has("id", "question", "categories") and known and not shape.has("gold")
 
 
-_beir: Final = Late("evalsets.formats.beir", "recognises")
-_trec: Final = Late("evalsets.formats.trec", "recognises")
+_beir: Final = Lazy("evalsets.formats.beir", "recognises")
+_trec: Final = Lazy("evalsets.formats.trec", "recognises")
 
 FORMATS: Final[Mapping[str, Format]] = {
     form.name: form

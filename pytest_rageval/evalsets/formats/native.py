@@ -6,11 +6,11 @@ from typing import Final, cast
 
 from pytest_rageval.evalsets.files import json_records
 from pytest_rageval.evalsets.records import Records
-from pytest_rageval.late import Late
+from pytest_rageval.lazy import Lazy
 
 __all__ = ["read"]
 
-mapped: Final = Late("evalsets.field_map", "mapped")  # few files have other names of fields
+mapped: Final = Lazy("evalsets.field_map", "mapped")  # few files have other names of fields
 
 
 def read(path: Path, *, fields: Mapping[str, str] | None = None) -> Records:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from pytest_rageval.errors import CallableError, RagevalError
-from pytest_rageval.late import Late
+from pytest_rageval.lazy import Lazy
 from pytest_rageval.retrievers.adapters import callables
 from pytest_rageval.retrievers.adapters.callables import Search
 
@@ -26,11 +26,11 @@ def _has(*methods: str) -> Callable[[Any], bool]:
 ADAPTERS: Final[Sequence[Adapter]] = (
     # Callables come first: a mock has every method.
     (callable, callables.adapt),
-    (_has("invoke"), Late("retrievers.adapters.langchain", "adapt_retriever")),
-    (_has("retrieve"), Late("retrievers.adapters.llama_index", "adapt")),
-    (_has("run", "inputs", "outputs"), Late("retrievers.adapters.haystack", "adapt_pipeline")),
-    (_has("run"), Late("retrievers.adapters.haystack", "adapt_component")),
-    (_has("similarity_search"), Late("retrievers.adapters.langchain", "adapt_store")),
+    (_has("invoke"), Lazy("retrievers.adapters.langchain", "adapt_retriever")),
+    (_has("retrieve"), Lazy("retrievers.adapters.llama_index", "adapt")),
+    (_has("run", "inputs", "outputs"), Lazy("retrievers.adapters.haystack", "adapt_pipeline")),
+    (_has("run"), Lazy("retrievers.adapters.haystack", "adapt_component")),
+    (_has("similarity_search"), Lazy("retrievers.adapters.langchain", "adapt_store")),
 )
 """In the order in which they are tried."""
 

@@ -3,8 +3,8 @@
 import pytest
 
 from pytest_rageval.answers.comparators import CanonicalComparator
+from pytest_rageval.concurrency.event_loop import PrivateLoop
 from pytest_rageval.errors import Unscored
-from pytest_rageval.event_loop import PrivateLoop
 
 
 @pytest.mark.parametrize(

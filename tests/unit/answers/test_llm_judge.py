@@ -12,7 +12,7 @@ from pytest_rageval.answers.judge_replies import parse_grade, parse_preference, 
 from pytest_rageval.answers.llm_judge import LLMJudge, Poll
 from pytest_rageval.errors import Unscored
 from pytest_rageval.llm.messages import Reply, Request
-from pytest_rageval.llm.servers import RemoteServer
+from pytest_rageval.llm.servers.server import RemoteServer
 from pytest_rageval.prompts.rendering import OWN
 
 

@@ -10,10 +10,10 @@ from pytest_rageval.answers.judge_protocol import with_tally
 from pytest_rageval.answers.judge_replies import parse_nuggets, parse_support
 from pytest_rageval.answers.llm_judge import LLMJudge, Poll
 from pytest_rageval.answers.user_judge import adapt_judge
+from pytest_rageval.concurrency.event_loop import PrivateLoop
 from pytest_rageval.errors import CallableError, Unscored
-from pytest_rageval.event_loop import PrivateLoop
 from pytest_rageval.llm.messages import Reply, Request
-from pytest_rageval.llm.servers import RemoteServer
+from pytest_rageval.llm.servers.server import RemoteServer
 from pytest_rageval.model import Nugget
 from pytest_rageval.prompts.rendering import OWN
 from pytest_rageval.stats.agreement import Tally

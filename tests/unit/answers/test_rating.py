@@ -11,10 +11,10 @@ from pytest_rageval.answers.judge_protocol import Rating
 from pytest_rageval.answers.judge_replies import RATING_FORMAT, parse_rating
 from pytest_rageval.answers.llm_judge import LONGEST, LLMJudge, Poll
 from pytest_rageval.answers.user_judge import adapt_judge
+from pytest_rageval.concurrency.event_loop import PrivateLoop
 from pytest_rageval.errors import CallableError, Unscored
-from pytest_rageval.event_loop import PrivateLoop
 from pytest_rageval.llm.messages import Reply, Request
-from pytest_rageval.llm.servers import RemoteServer
+from pytest_rageval.llm.servers.server import RemoteServer
 from pytest_rageval.prompts.rendering import OWN, repair_prompt
 from pytest_rageval.prompts.templates import CRITERIA
 

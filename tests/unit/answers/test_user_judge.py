@@ -11,9 +11,9 @@ from pytest_rageval.answers.comparators import GradedComparator
 from pytest_rageval.answers.judge_protocol import Preference
 from pytest_rageval.answers.llm_judge import LLMJudge
 from pytest_rageval.answers.user_judge import adapt_judge
+from pytest_rageval.concurrency.event_loop import PrivateLoop
 from pytest_rageval.errors import CallableError, InputError, Unscored
-from pytest_rageval.event_loop import PrivateLoop
-from pytest_rageval.llm.servers import RemoteServer
+from pytest_rageval.llm.servers.server import RemoteServer
 from pytest_rageval.user_code import PlanStub
 
 

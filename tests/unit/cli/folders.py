@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pytest_rageval.llm.messages import Reply
-from pytest_rageval.llm.reply_store import Entry
-from pytest_rageval.llm.store import Database, Store
+from pytest_rageval.llm.stores.interface import Entry
+from pytest_rageval.llm.stores.sqlite_file import Database, Store
 
 DAY_2024 = 1_704_110_400.0
 """2024-01-01T12:00:00+00:00."""

@@ -10,7 +10,7 @@ import pytest
 from pytest_rageval.cli import added_stores
 from pytest_rageval.cli.added_stores import registry_for, stores_for
 from pytest_rageval.errors import InputError
-from pytest_rageval.llm import STORES
+from pytest_rageval.llm.stores import STORES
 from pytest_rageval.secret import StoreURL
 
 TEAM = StoreURL.parse("team://host")

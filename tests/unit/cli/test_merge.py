@@ -11,7 +11,7 @@ from pytest_rageval.cli import main
 from pytest_rageval.config import Settings
 from pytest_rageval.reports.history import read_history
 from tests.unit.session.marked import EVALS, NODEID, components, threshold
-from tests.unit.session.sharded import shards_of, write_baseline
+from tests.unit.session.shards.sharded import shards_of, write_baseline
 
 
 @pytest.fixture

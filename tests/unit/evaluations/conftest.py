@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from pytest_rageval.answers.judge_protocol import Preference, Rating, Verdict
+from pytest_rageval.concurrency.event_loop import PrivateLoop
 from pytest_rageval.evaluations.pipeline import Pipeline, ScoreRequest
 from pytest_rageval.evaluations.registry import resolve
-from pytest_rageval.event_loop import PrivateLoop
 from pytest_rageval.model import Document, Example, Gold
 from pytest_rageval.retrievers import adapt_retriever
 from pytest_rageval.scores import Outcome

@@ -14,7 +14,7 @@ from pytest_rageval.errors import InputError
 from pytest_rageval.evaluations.pipeline import Pipeline, ScoreRequest
 from pytest_rageval.evaluations.registry import SCORES, Registry, resolve
 from pytest_rageval.generator import LLMGenerator
-from pytest_rageval.llm.servers import RemoteServer
+from pytest_rageval.llm.servers.server import RemoteServer
 from pytest_rageval.prompts.rendering import Prompts
 from pytest_rageval.scores import SCORING
 from pytest_rageval.session import Components, Session

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import pytest
 
 from pytest_rageval.answers.judge_protocol import add_tally
+from pytest_rageval.concurrency.gathering import Promise, gather_all
 from pytest_rageval.errors import CallableError, Unscored
 from pytest_rageval.evaluations.pipeline import Pipeline
 from pytest_rageval.evaluations.single_flight import SingleFlight
-from pytest_rageval.gathering import Promise, gather_all
 from pytest_rageval.model import Document
 from pytest_rageval.retrievers import adapt_retriever
 from pytest_rageval.stats.agreement import Tally

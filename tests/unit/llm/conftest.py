@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_rageval.llm.store import Database
+from pytest_rageval.llm.stores.sqlite_file import Database
 
 
 @pytest.fixture

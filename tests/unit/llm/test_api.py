@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from pytest_rageval.concurrency.event_loop import PrivateLoop
 from pytest_rageval.errors import CallableError, InputError
-from pytest_rageval.event_loop import PrivateLoop
 from pytest_rageval.llm.api import LLM, REFUSED
 from pytest_rageval.llm.gateway import Access, Gateway
 from pytest_rageval.llm.messages import Reply
-from pytest_rageval.llm.servers import Pace, RemoteServer, Server
+from pytest_rageval.llm.servers.server import Pace, RemoteServer, Server
 from tests.unit.llm.scripted import ScriptedServer
 
 

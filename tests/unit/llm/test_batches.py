@@ -15,7 +15,7 @@ from pytest_rageval.llm.batches import Batch
 from pytest_rageval.llm.budget import Limits
 from pytest_rageval.llm.gateway import Access, Gateway, Submission
 from pytest_rageval.llm.messages import Reply, Request
-from pytest_rageval.llm.servers import RemoteServer
+from pytest_rageval.llm.servers.server import RemoteServer
 from tests.batch_server import BatchServer
 from tests.unit.llm.scripted import ScriptedServer
 

@@ -14,9 +14,9 @@ from pytest_rageval.errors import BudgetError, ServerError, StoreError
 from pytest_rageval.llm import budget as module
 from pytest_rageval.llm.budget import SETTLING_S, Budget, Limits, most_tokens_out, prompt_tokens
 from pytest_rageval.llm.messages import Reply, Request
-from pytest_rageval.llm.reply_store import Spending
-from pytest_rageval.llm.sqlite_store import KEPT_S, spend
-from pytest_rageval.llm.store import Database
+from pytest_rageval.llm.stores.interface import Spending
+from pytest_rageval.llm.stores.sqlite import KEPT_S, spend
+from pytest_rageval.llm.stores.sqlite_file import Database
 from pytest_rageval.llm.usage import Price, Prices
 
 Open = Callable[..., Database]

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from pytest_rageval.errors import StoreError
-from pytest_rageval.llm import leases, store
 from pytest_rageval.llm.cache import DAMAGED, Cache
 from pytest_rageval.llm.cassette import write_cassette
 from pytest_rageval.llm.messages import Reply
-from pytest_rageval.llm.reply_store import Entry, Spending
-from pytest_rageval.llm.store import FILE
+from pytest_rageval.llm.stores import sqlite_file, sqlite_leases
+from pytest_rageval.llm.stores.interface import Entry, Spending
+from pytest_rageval.llm.stores.sqlite_file import FILE
 from tests.unit.llm.scripted import until
 
 Caches = Callable[..., Cache]
@@ -130,7 +130,7 @@ def test_who_releases_lets_the_other_ask(caches: Caches) -> None:
 
 def test_who_closes_lets_the_other_ask(caches: Caches, monkeypatch: pytest.MonkeyPatch) -> None:
     """The end of a process gives its leases back; they need not run out."""
-    monkeypatch.setattr(leases, "LEASE_S", 3600.0)
+    monkeypatch.setattr(sqlite_leases, "LEASE_S", 3600.0)
     one, other = caches(), caches()
 
     async def ask() -> object:
@@ -146,9 +146,9 @@ def test_who_closes_lets_the_other_ask(caches: Caches, monkeypatch: pytest.Monke
 @pytest.mark.slow
 def test_the_lease_of_a_dead_process_is_taken_over(caches: Caches, monkeypatch: pytest.MonkeyPatch) -> None:
     """As soon as it has run out, and by one alone; the other gets the reply."""
-    monkeypatch.setattr(leases, "LEASE_S", 1.0)
+    monkeypatch.setattr(sqlite_leases, "LEASE_S", 1.0)
     # As if its process had been killed: nobody renews.
-    monkeypatch.setattr(leases.Leases, "_start_renewing", lambda _: None)
+    monkeypatch.setattr(sqlite_leases.Leases, "_start_renewing", lambda _: None)
     dead, one, other = caches(), caches(), caches()
 
     async def ask(cache: Cache) -> object:
@@ -156,7 +156,7 @@ def test_the_lease_of_a_dead_process_is_taken_over(caches: Caches, monkeypatch: 
             await cache.wait_for_other("k")
         if claimed is True:
             # Its own lease must not run out, too, while the machine is busy.
-            monkeypatch.setattr(leases, "LEASE_S", 3600.0)
+            monkeypatch.setattr(sqlite_leases, "LEASE_S", 3600.0)
             await cache.keep(Entry("k", Reply("x")))
         return claimed
 
@@ -174,8 +174,8 @@ def test_a_process_knows_when_its_claim_was_taken_over(
     caches: Caches, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As after it was stopped for a while: then it must not ask."""
-    monkeypatch.setattr(leases, "LEASE_S", 0.1)
-    monkeypatch.setattr(leases.Leases, "_start_renewing", lambda _: None)
+    monkeypatch.setattr(sqlite_leases, "LEASE_S", 0.1)
+    monkeypatch.setattr(sqlite_leases.Leases, "_start_renewing", lambda _: None)
     stopped, other = caches(), caches()
 
     async def take_over() -> list[bool]:
@@ -367,7 +367,7 @@ def test_a_late_reply_does_not_replace_one_that_may_be_in_use(
     caches: Caches, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A process was held up for longer than its lease lasts; it takes over what the other has kept."""
-    monkeypatch.setattr(leases, "LEASE_S", 0.0)
+    monkeypatch.setattr(sqlite_leases, "LEASE_S", 0.0)
     slow, quick = caches(), caches()
 
     async def race() -> list[Reply]:
@@ -384,7 +384,7 @@ def test_a_claim_that_is_not_waited_for_holds_up_nobody(
     caches: Caches, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who is cancelled while claiming will not ask; its living process must not keep the others waiting."""
-    monkeypatch.setattr(leases, "LEASE_S", 3600.0)
+    monkeypatch.setattr(sqlite_leases, "LEASE_S", 3600.0)
     one, other = caches(), caches()
 
     async def claim() -> object:
@@ -465,7 +465,7 @@ def test_at_hand_another_process_that_writes_holds_up_nothing(caches: Caches, tm
 
 def test_at_hand_is_nothing_where_readers_wait(caches: Caches, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a drive without SQLite's log of writes, a reader waits for a writer."""
-    monkeypatch.setattr(store, "_switch_to_wal", lambda _: None)
+    monkeypatch.setattr(sqlite_file, "_switch_to_wal", lambda _: None)
     cache = caches()
     _keep(cache, Entry("k", Reply("x")))
     assert cache.at_hand(["k"]) == {}

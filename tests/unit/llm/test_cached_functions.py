@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
+from pytest_rageval.concurrency.event_loop import PrivateLoop
 from pytest_rageval.errors import CallableError, InputError, MissingReplyError, Unscored
-from pytest_rageval.event_loop import PrivateLoop
-from pytest_rageval.llm import leases, reply_store
 from pytest_rageval.llm.cached_functions import Functions
 from pytest_rageval.llm.cassette import read_cassette, write_cassette
 from pytest_rageval.llm.gateway import Access, Gateway
+from pytest_rageval.llm.stores import interface, sqlite_leases
 from pytest_rageval.model import Document
 from pytest_rageval.user_code import UserCallable, is_cached
 from tests.unit.llm.scripted import until
@@ -682,8 +682,8 @@ def test_a_call_cancelled_at_any_moment_holds_up_nobody(
     world: World, turns: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither the next call of this session nor that of another."""
-    monkeypatch.setattr(leases, "LEASE_S", 0.3)
-    monkeypatch.setattr(reply_store, "RENEWAL_S", 0.05)
+    monkeypatch.setattr(sqlite_leases, "LEASE_S", 0.3)
+    monkeypatch.setattr(interface, "RENEWAL_S", 0.05)
     one, other = (world.session().cached(world.slow_too, version="1") for _ in range(2))
 
     async def main() -> None:

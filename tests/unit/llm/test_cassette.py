@@ -13,7 +13,7 @@ import pytest
 from pytest_rageval.errors import StoreError
 from pytest_rageval.llm.cassette import entry_line, read_cassette, read_entry, write_cassette
 from pytest_rageval.llm.messages import Reply, Request, request_summary
-from pytest_rageval.llm.reply_store import Entry
+from pytest_rageval.llm.stores.interface import Entry
 
 ENTRIES = [
     Entry("b2", Reply("two\u2028lines\n", "m"), {"model": "m", "parts": {"question": "ab"}}),

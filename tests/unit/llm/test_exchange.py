@@ -18,7 +18,7 @@ from pytest_rageval.llm.exchange import (
     record_of,
 )
 from pytest_rageval.llm.messages import Request, TooLarge, request_summary
-from pytest_rageval.llm.responses import ReportedError
+from pytest_rageval.llm.servers.responses import ReportedError
 from pytest_rageval.llm.usage import Price
 from pytest_rageval.serving.streams import events_of
 

@@ -19,15 +19,15 @@ from pytest_rageval.errors import (
     StoreError,
     Unscored,
 )
-from pytest_rageval.llm import leases
-from pytest_rageval.llm import sender as sender_module
 from pytest_rageval.llm.budget import Limits
 from pytest_rageval.llm.cassette import read_cassette, write_cassette
 from pytest_rageval.llm.gateway import Access, Gateway
 from pytest_rageval.llm.messages import Reply, Request, request_summary
-from pytest_rageval.llm.reply_store import Entry
-from pytest_rageval.llm.servers import Pace, RemoteServer, Server
-from pytest_rageval.llm.store import FILE
+from pytest_rageval.llm.servers import sender as sender_module
+from pytest_rageval.llm.servers.server import Pace, RemoteServer, Server
+from pytest_rageval.llm.stores import sqlite_leases
+from pytest_rageval.llm.stores.interface import Entry
+from pytest_rageval.llm.stores.sqlite_file import FILE
 from pytest_rageval.llm.usage import Usage
 from tests.unit.llm.scripted import Answer, ScriptedServer, completion, error, until
 
@@ -38,7 +38,7 @@ PACE = Pace(concurrency=8, timeout_s=30, retries=1)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Repeat at once, and renew leases often, so that nobody waits for these tests."""
     monkeypatch.setattr(sender_module, "FIRST_DELAY_S", 0.005)
-    monkeypatch.setattr(leases, "RENEWAL_S", 0.05)
+    monkeypatch.setattr(sqlite_leases, "RENEWAL_S", 0.05)
 
 
 Through = Callable[..., Gateway]
@@ -397,8 +397,8 @@ def test_what_cannot_be_kept_is_paid_no_more(door: Through, tmp_path: Path) -> N
 def test_what_another_has_taken_over_is_not_asked(door: Through, monkeypatch: pytest.MonkeyPatch) -> None:
     """This process was stopped between its claim and its turn: it waits for the other's reply."""
     # As if it had been stopped: it renews nothing, and counts as dead at once.
-    monkeypatch.setattr(leases.Leases, "_start_renewing", lambda _: None)
-    monkeypatch.setattr(leases, "LEASE_S", 0.05)
+    monkeypatch.setattr(sqlite_leases.Leases, "_start_renewing", lambda _: None)
+    monkeypatch.setattr(sqlite_leases, "LEASE_S", 0.05)
     stopped, other = door(pace=replace(PACE, concurrency=1)), door()
 
     async def main() -> list[Reply]:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pytest_rageval.llm.messages import Reply, empty_reason
-from pytest_rageval.llm.reasoning import without_reasoning
+from pytest_rageval.llm.servers.reasoning import without_reasoning
 
 REPLY = Reply("c7 – „ja“\n", "m-2024", "length", 12, 3)
 

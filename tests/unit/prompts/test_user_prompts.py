@@ -8,7 +8,7 @@ import pytest
 from pytest_rageval.answers.llm_judge import LLMJudge
 from pytest_rageval.errors import InputError
 from pytest_rageval.generator import LLMGenerator
-from pytest_rageval.llm.servers import RemoteServer
+from pytest_rageval.llm.servers.server import RemoteServer
 from pytest_rageval.prompts.rendering import OWN, prompts_of, read_templates
 from pytest_rageval.prompts.templates import CRITERIA, PLACEHOLDER, TEMPLATES, UNQUOTED
 

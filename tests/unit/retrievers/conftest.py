@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from pytest_rageval.event_loop import PrivateLoop
+from pytest_rageval.concurrency.event_loop import PrivateLoop
 from pytest_rageval.llm.api import LLM
 from pytest_rageval.llm.gateway import Access, Gateway
-from pytest_rageval.llm.servers import Pace, RemoteServer
+from pytest_rageval.llm.servers.server import Pace, RemoteServer
 from tests.llm_server import LLMServer
 
 

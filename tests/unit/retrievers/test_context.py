@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from pytest_rageval.concurrency.event_loop import PrivateLoop
 from pytest_rageval.errors import CallableError, InputError
 from pytest_rageval.evaluations.pipeline import Pipeline
-from pytest_rageval.event_loop import PrivateLoop
 from pytest_rageval.model import Example
 from pytest_rageval.retrievers import adapt_retriever
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from pytest_rageval import RetrieverFactory
+from pytest_rageval.concurrency.event_loop import PrivateLoop
 from pytest_rageval.errors import CallableError, InputError, QueryError, Unscored
-from pytest_rageval.event_loop import PrivateLoop
 from pytest_rageval.model import Example, Ranking
 from pytest_rageval.retrievers import Retriever, adapt_retriever
 from pytest_rageval.retrievers.executor import MOST_CHUNKS

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from pytest_rageval.concurrency.event_loop import PrivateLoop
+from pytest_rageval.concurrency.gathering import gather_results
 from pytest_rageval.errors import CallableError, QueryError
-from pytest_rageval.event_loop import PrivateLoop
-from pytest_rageval.gathering import gather_results
 from pytest_rageval.model import Example
 from pytest_rageval.retrievers import Retriever, adapt_retriever, batches
 

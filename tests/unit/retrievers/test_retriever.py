@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from pytest_rageval.concurrency.event_loop import PrivateLoop
 from pytest_rageval.errors import CallableError
-from pytest_rageval.event_loop import PrivateLoop
 from pytest_rageval.model import Document, Ranking
 from pytest_rageval.retrievers import adapt_retriever
 from pytest_rageval.retrievers.adapters import Adapter

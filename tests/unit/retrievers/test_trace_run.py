@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from pytest_rageval.cli import main
+from pytest_rageval.concurrency.event_loop import PrivateLoop
 from pytest_rageval.errors import InputError, Unscored
-from pytest_rageval.event_loop import PrivateLoop
 from pytest_rageval.retrievers import adapt_retriever
 from pytest_rageval.retrievers.trace_run import TraceRun
 from tests.trace_files import QUESTION, lines, phoenix

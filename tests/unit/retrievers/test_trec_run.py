@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from pytest_rageval.concurrency.event_loop import PrivateLoop
 from pytest_rageval.errors import InputError
-from pytest_rageval.event_loop import PrivateLoop
 from pytest_rageval.model import Document, Example
 from pytest_rageval.retrievers import adapt_retriever
 from pytest_rageval.retrievers.trec_run import TrecRun

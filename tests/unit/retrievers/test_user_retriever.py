@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from pytest_rageval.concurrency.event_loop import PrivateLoop
 from pytest_rageval.errors import QueryError
-from pytest_rageval.event_loop import PrivateLoop
 from pytest_rageval.model import Ranking
 from pytest_rageval.retrievers import Retriever, adapt_retriever
 from pytest_rageval.user_code import FIRST

@@ -8,8 +8,8 @@ import pytest
 from pytest_rageval.embeddings.encoder import CachedEncoder
 from pytest_rageval.errors import InputError, StoreError
 from pytest_rageval.llm.messages import Reply
-from pytest_rageval.llm.reply_store import Entry, ReplyStore
-from pytest_rageval.llm.sqlite_store import SqliteStore
+from pytest_rageval.llm.stores.interface import Entry, ReplyStore
+from pytest_rageval.llm.stores.sqlite import SqliteStore
 from pytest_rageval.session.shared_embeddings import SharedEmbeddings
 
 

@@ -1,0 +1,29 @@
+"""Where replies are kept: a cache folder, Redis or Valkey, or a folder of diskcache.
+
+- `interface`: `ReplyStore`, the interface. `opening`: opens the store of a folder or URL.
+- `sqlite`: the default. `sqlite_file`: its file. `sqlite_leases`: its claims.
+- `redis`, `diskcache`: stores that machines or teams share. `fallback`: bridges an outage of a shared store.
+- `entry_text`: the text form of an entry, for key-value stores.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final, Literal
+
+from pytest_rageval.lazy import Lazy
+from pytest_rageval.secret import StoreURL
+
+if TYPE_CHECKING:
+    from pytest_rageval.llm.stores.interface import ReplyStore
+
+__all__ = ["STORES", "Namespace", "StoreFactory"]
+
+Namespace = Literal["replies", "embeddings"]
+
+StoreFactory = Callable[[StoreURL, Namespace], "ReplyStore"]
+"""Opens the store at a URL. Entries of different namespaces with one key are different entries."""
+
+STORES: Final[Mapping[str, StoreFactory]] = {
+    "diskcache": Lazy("llm.stores.diskcache", "DiskcacheStore"),
+    "redis": Lazy("llm.stores.redis", "RedisStore"),
+    "rediss": Lazy("llm.stores.redis", "RedisStore"),
+}

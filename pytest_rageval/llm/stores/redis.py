@@ -1,0 +1,385 @@
+"""A store in Redis or Valkey, for machines that work on one suite.
+
+Replies do not expire. Claims are keys with an expiry, so only the server's clock counts. Atomic operations are
+scripts on the server.
+"""
+
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from math import inf
+from typing import Any, Final, TypeVar
+
+from pytest_rageval.errors import StoreError, require
+from pytest_rageval.llm.messages import Reply
+from pytest_rageval.llm.stores.entry_text import entry_text, inspected, usable_replies
+from pytest_rageval.llm.stores.interface import (
+    LEASE_S,
+    Damaged,
+    Entry,
+    Spending,
+    StoreAwayError,
+    claimed,
+    start_renewing,
+)
+from pytest_rageval.secret import CACHE_URL, StoreURL
+
+__all__ = ["RedisStore"]
+
+VERSION: Final = 1  # of the keys and of what they hold
+PATIENCE_S: Final = 10.0  # how long a server that restarts is waited for
+PAUSE_S: Final = 0.1
+TIMEOUT_S: Final = 3.0  # of one answer
+CHUNK: Final = 500  # keys that are read together
+SPENDING_KEPT_S: Final = 7 * 86400
+DONE_KEPT_S: Final = (
+    600  # how long a change of spending is known, which may be sent again when its answer was lost
+)
+LEASE_MS: Final = int(LEASE_S * 1000)
+RIGHTS: Final = "~rageval:* +@read +@write +@connection +@scripting +time +info"
+"""What a user of the server needs, in the words of its ACL."""
+
+T = TypeVar("T")
+
+NOW: Final = """
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+"""
+
+CLAIM: Final = f"""{NOW}
+local got = {{}}
+local owners = KEYS[#KEYS]
+for i = 1, #KEYS - 1 do
+  got[i] = 1
+  if not redis.call('SET', KEYS[i], ARGV[1], 'NX', 'PX', ARGV[2]) then
+    if redis.call('GET', KEYS[i]) == ARGV[1] then redis.call('PEXPIRE', KEYS[i], ARGV[2]) else got[i] = 0 end
+  end
+  if got[i] == 1 then redis.call('ZADD', owners, now + ARGV[2], ARGV[1]) end
+end
+return got
+"""
+"""KEYS: claims, owners. ARGV: this owner, milliseconds."""
+
+RENEW: Final = f"""{NOW}
+for i = 1, #KEYS - 1 do
+  if redis.call('GET', KEYS[i]) == ARGV[1] then
+    redis.call('PEXPIRE', KEYS[i], ARGV[2])
+    redis.call('ZADD', KEYS[#KEYS], now + ARGV[2], ARGV[1])
+  end
+end
+return 1
+"""
+"""As CLAIM."""
+
+OTHERS: Final = f"""{NOW}
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
+local owners = redis.call('ZRANGE', KEYS[1], 0, -1)
+for _, owner in ipairs(owners) do
+  if owner ~= ARGV[1] then return 1 end
+end
+return 0
+"""
+"""KEYS: owners. ARGV: this owner."""
+
+END: Final = """
+local function finish(first, last, owner, idle, owners)
+  for i = first, last do
+    if redis.call('GET', KEYS[i]) == owner then redis.call('DEL', KEYS[i]) end
+  end
+  if idle == '1' then redis.call('ZREM', owners, owner) end
+end
+"""
+
+RELEASE: Final = f"""{END}
+finish(1, #KEYS - 1, ARGV[1], ARGV[2], KEYS[#KEYS])
+return 1
+"""
+"""KEYS: claims, owners. ARGV: this owner, "1" where no claim is left to it."""
+
+KEEP: Final = f"""{END}
+local count = (#KEYS - 1) / 2
+for i = 1, count do
+  local found = redis.call('GET', KEYS[i])
+  if (found or '') ~= ARGV[1 + 2 * i] then return 0 end
+end
+for i = 1, count do
+  redis.call('SET', KEYS[i], ARGV[2 + 2 * i])
+end
+finish(count + 1, 2 * count, ARGV[1], ARGV[2], KEYS[#KEYS])
+return 1
+"""
+"""KEYS: replies, their claims, owners. ARGV: as RELEASE; for each reply what stood there before, and what comes."""
+
+SPEND: Final = f"""
+if redis.call('EXISTS', KEYS[2]) == 1 then return {{'1'}} end
+local names = {{'calls', 'cost', 'open_calls', 'open_cost'}}
+local now, sum = {{}}, {{}}
+for i, name in ipairs(names) do
+  now[i] = tonumber(redis.call('HGET', KEYS[1], name) or '0')
+  sum[i] = now[i] + tonumber(ARGV[i])
+end
+local calls = sum[1] + sum[3]
+local cost = now[2] + now[4] + (ARGV[2] + ARGV[4])
+if (ARGV[5] ~= '' and calls > tonumber(ARGV[5])) or (ARGV[6] ~= '' and cost > tonumber(ARGV[6])) then
+  local answer = {{'0'}}
+  for i = 1, 4 do answer[i + 1] = string.format('%.17g', now[i]) end
+  return answer
+end
+if sum[3] == 0 then sum[4] = 0 end
+for i, name in ipairs(names) do redis.call('HSET', KEYS[1], name, string.format('%.17g', sum[i])) end
+redis.call('EXPIRE', KEYS[1], {SPENDING_KEPT_S})
+redis.call('SET', KEYS[2], '1', 'EX', {DONE_KEPT_S})
+return {{'1'}}
+"""
+"""KEYS: the account, the mark of this change. ARGV: the change, and the limits of calls and cost or ""."""
+
+
+class RedisStore:
+    """A store as in `ReplyStore`, at a server.
+
+    Raises:
+        StoreAwayError: from every method, when the server does not answer for `PATIENCE_S`.
+        StoreError: likewise, when it refuses.
+    """
+
+    def __init__(self, url: StoreURL, namespace: str = "replies") -> None:
+        self._redis = require("redis", extra="redis", purpose=f"The cache {url.public}")
+        self._url = url
+        self._prefix = f"rageval:{VERSION}:{namespace}"
+        self._owner = uuid.uuid4().hex
+        self._owners = f"{self._prefix}:owners"
+        self._own: set[str] = set()
+        self._lock = threading.Lock()
+        self._closed = threading.Event()
+        self._renewing: threading.Thread | None = None
+        self._silent = False
+        self.damaged: set[str] = set()
+        errors, retry = self._redis.exceptions, self._redis.retry
+        # An answer to wrong credentials is a ConnectionError, too.
+        self._refused = (errors.AuthenticationError, errors.AuthorizationError, errors.MaxConnectionsError)
+        self._away = (errors.ConnectionError, errors.TimeoutError, OSError)
+        try:
+            self._client = self._redis.Redis.from_url(
+                url.secret.reveal(),
+                socket_timeout=TIMEOUT_S,
+                socket_connect_timeout=TIMEOUT_S,
+                # Repeated here, where what must not be done twice is known.
+                retry=retry.Retry(self._redis.backoff.NoBackoff(), 0),
+            )
+        except (ValueError, TypeError, OSError) as error:
+            raise self._unusable(error) from None
+        self._scripts: dict[str, Any] = {}
+        self._refuse_eviction()
+
+    def get_many(self, keys: Sequence[str], *, run: str = "", only_run: bool = False) -> dict[str, Reply]:
+        """Return the replies kept under these keys."""
+        return usable_replies(self._raw(keys), self.damaged, run, only_run=only_run)
+
+    def claim(self, keys: Sequence[str], *, run: str = "", only_run: bool = False) -> dict[str, Reply | bool]:
+        """Return for each key its reply, or whether this process has the claim."""
+        found = self.get_many(keys, run=run, only_run=only_run)
+        missing = [key for key in dict.fromkeys(keys) if key not in found]
+        if not missing:
+            return claimed(keys, found, ())
+        # Before they are claimed: the thread renews nothing too early, and forgets nothing.
+        with self._lock:
+            self._own.update(missing)
+        try:
+            got = self._script(CLAIM, [*map(self._claim, missing), self._owners], [self._owner, LEASE_MS])
+        except StoreError:
+            self._forget(missing)
+            raise
+        own = [key for key, mine in zip(missing, got, strict=True) if mine]
+        self._forget(key for key, mine in zip(missing, got, strict=True) if not mine)
+        if own and self._renewing is None:
+            self._renewing = start_renewing(self.renew, self._closed)
+        # A reply may have been kept between the look-up and the claim: it is kept before its claim ends.
+        try:
+            late = self.get_many(own, run=run, only_run=only_run)
+            self.release(list(late))
+        except StoreError:
+            # Nobody hears of them: they must end.
+            self._forget(own)
+            raise
+        return claimed(keys, found | late, own)
+
+    def claims(self, keys: Sequence[str]) -> dict[str, bool]:
+        """Return the keys with a claim, and whether it is this process's."""
+        held = self._mget([self._claim(key) for key in keys])
+        mine = self._owner.encode()
+        return {key: owner == mine for key, owner in zip(keys, held, strict=True) if owner is not None}
+
+    def others_active(self) -> bool:
+        """Whether another living process has any claim."""
+        return bool(self._script(OTHERS, [self._owners], [self._owner]))
+
+    def renew(self) -> None:
+        """Renew all claims of this process."""
+        with self._lock:
+            own = list(self._own)
+        if own:
+            # Not for long: the next attempt is soon.
+            keys = [*map(self._claim, own), self._owners]
+            self._script(RENEW, keys, [self._owner, LEASE_MS], patience_s=0.0)
+
+    def keep(self, entries: Iterable[Entry], *, run: str = "", only_run: bool = False) -> dict[str, Reply]:
+        """Store replies, in one step; return those that count."""
+        new = {entry.key: entry for entry in reversed(list(entries))}
+        if not new:
+            return {}
+        self._forget(new)
+        lines = {key: entry_text(entry, run) for key, entry in new.items()}
+        while True:
+            before = self._raw(list(new))
+            found = usable_replies(before, self.damaged, run, only_run=only_run)
+            arguments: list[Any] = [self._owner, self._idle]
+            for key, line in lines.items():
+                old = before.get(key, b"")
+                arguments += [old, old if key in found else line]
+            keys = [*map(self._reply, new), *map(self._claim, new), self._owners]
+            # Otherwise another process has kept one meanwhile.
+            if self._script(KEEP, keys, arguments):
+                return {key: found.get(key, entry.reply) for key, entry in new.items()}
+
+    def release(self, keys: Sequence[str]) -> None:
+        """End claims of this process, without a reply."""
+        if keys:
+            self._forget(keys)
+            self._script(RELEASE, [*map(self._claim, keys), self._owners], [self._owner, self._idle])
+
+    def spend(
+        self, account: str, change: Spending, *, max_calls: float = inf, max_cost: float = inf
+    ) -> Spending | None:
+        """Add a change to an account, or return what prevents it."""
+        limits = ["" if limit == inf else repr(limit) for limit in (max_calls, max_cost)]
+        keys = [f"{self._prefix}:spending:{account}", f"{self._prefix}:spent:{uuid.uuid4().hex}"]
+        done, *state = self._script(SPEND, keys, [*map(repr, change), *limits])
+        if done == b"1":
+            return None
+        calls, cost, open_calls, open_cost = map(float, state)
+        return Spending(int(calls), cost, int(open_calls), open_cost)
+
+    def entries(self, keys: Sequence[str] | None = None) -> Iterator[Entry | Damaged]:
+        """Yield the entries, sorted by key."""
+        wanted = sorted(set(self._all_keys() if keys is None else keys))
+        for start in range(0, len(wanted), CHUNK):
+            for key, text in self._raw(wanted[start : start + CHUNK]).items():
+                yield inspected(key, text)
+
+    def delete_many(self, keys: Sequence[str]) -> None:
+        """Delete entries."""
+        if keys:
+            self._call(lambda: self._client.delete(*map(self._reply, keys)))
+
+    def close(self) -> None:
+        """End all claims of this process, and close the connection."""
+        self._closed.set()
+        if self._renewing is not None:
+            self._renewing.join(timeout=LEASE_S)
+        # If this fails, the claims expire.
+        with suppress(StoreError):
+            if not self._silent and (own := list(self._own)):
+                self._forget(own)
+                keys = [*map(self._claim, own), self._owners]
+                self._script(RELEASE, keys, [self._owner, self._idle], patience_s=0.0)
+        with suppress(*self._away):
+            self._client.close()
+
+    def ping(self) -> None:
+        """Ask for a sign of life, without patience."""
+        self._call(self._client.ping, patience_s=0.0)
+
+    @property
+    def _idle(self) -> str:
+        """Whether this process has no claim left, as an argument of a script."""
+        with self._lock:
+            return "0" if self._own else "1"
+
+    def _forget(self, keys: Iterable[str]) -> None:
+        with self._lock:
+            self._own.difference_update(keys)
+
+    def _reply(self, key: str) -> str:
+        return f"{self._prefix}:reply:{key}"
+
+    def _claim(self, key: str) -> str:
+        return f"{self._prefix}:claim:{key}"
+
+    def _raw(self, keys: Sequence[str]) -> dict[str, bytes]:
+        """Return the texts under these keys, as they are."""
+        texts = self._mget([self._reply(key) for key in keys])
+        return {key: text for key, text in zip(keys, texts, strict=True) if text is not None}
+
+    def _mget(self, keys: Sequence[str]) -> list[bytes | None]:
+        found: list[bytes | None] = []
+        for start in range(0, len(keys), CHUNK):
+            chunk = keys[start : start + CHUNK]
+            found += self._call(lambda chunk=chunk: self._client.mget(chunk))  # type: ignore[misc]
+        return found
+
+    def _all_keys(self) -> list[str]:
+        prefix = self._reply("").encode()
+        # Anew where the server went away: a cursor is of one life of it.
+        found = self._call(lambda: list(self._client.scan_iter(match=prefix + b"*", count=CHUNK)))
+        return [key[len(prefix) :].decode(errors="backslashreplace") for key in found]
+
+    def _script(
+        self, source: str, keys: Sequence[str], arguments: Sequence[Any], *, patience_s: float = PATIENCE_S
+    ) -> Any:
+        script = self._scripts.setdefault(source, self._client.register_script(source))
+        return self._call(lambda: script(keys=keys, args=arguments), patience_s=patience_s)
+
+    def _call(self, work: Callable[[], T], *, patience_s: float = PATIENCE_S) -> T:
+        """Return the server's answer; one that is away is asked again, so the work must allow for being done twice."""
+        until = time.monotonic() + patience_s
+        while True:
+            try:
+                answer = work()
+            except self._refused as error:
+                raise self._unusable(error) from None
+            except self._away as error:
+                self._silent = True
+                if time.monotonic() >= until or self._closed.is_set():
+                    raise self._unusable(error, StoreAwayError) from None
+                time.sleep(PAUSE_S)
+            except self._redis.exceptions.RedisError as error:
+                raise self._unusable(error) from None
+            else:
+                self._silent = False
+                return answer
+
+    def _refuse_eviction(self) -> None:
+        """Raise StoreError where the server deletes replies when its memory is full."""
+        memory = self._call(lambda: self._client.info("memory"))
+        policy = str(memory.get("maxmemory_policy", ""))
+        if policy.startswith("allkeys"):
+            raise StoreError(
+                f"The cache {self._url.public} cannot be used: its maxmemory-policy is {policy}, which deletes replies "
+                "that were paid for.\nSet it to noeviction, or to one of volatile-*: replies have no time to live."
+            )
+
+    def _unusable(self, error: BaseException, kind: type[StoreError] = StoreError) -> StoreError:
+        # From None: the library's error, with the URL in it, must not be shown in a traceback.
+        said = self._url.redacted(str(error)).rstrip(".")
+        errors = self._redis.exceptions
+        if isinstance(error, errors.AuthenticationError):
+            given = self._client.connection_pool.connection_kwargs.get("password")
+            why = (
+                f"refuses the user or password: {said}" if given else "needs a password, and its URL has none"
+            )
+            scheme = self._url.scheme
+            remedy = (
+                f"Write the URL into the environment variable {CACHE_URL}, as {scheme}://:PASSWORD@HOST/0 or "
+                f"{scheme}://USER:PASSWORD@HOST/0, with / ? # and @ in them as %2F %3F %23 and %40"
+            )
+        elif isinstance(error, errors.NoPermissionError):
+            why = f"does not let this user do what a store has to: {said}"
+            remedy = f"Let an administrator say: ACL SETUSER USER {RIGHTS}"
+        else:
+            why = f"cannot be used: {type(error).__name__}: {said}"
+            remedy = f"Check the server, and its URL in --rageval-cache or {CACHE_URL}"
+        return kind(
+            f"The cache {self._url.public} {why}.\n{remedy}; without a URL, replies are kept in a local folder."
+        )

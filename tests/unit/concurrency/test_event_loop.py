@@ -1,0 +1,363 @@
+"""The private event loop, and the way back to the calling thread."""
+
+import asyncio
+import gc
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from pytest_rageval.concurrency import event_loop as loop_module
+from pytest_rageval.concurrency.event_loop import PrivateLoop
+
+Loops = Callable[..., PrivateLoop]
+
+
+async def _result(value: Any) -> Any:
+    await asyncio.sleep(0)
+    return value
+
+
+def test_a_coroutines_result_is_returned(loop: PrivateLoop) -> None:
+    """`run` returns what the coroutine returns, time after time."""
+    assert [loop.run(_result(value)) for value in ("a", "b")] == ["a", "b"]
+
+
+def test_it_runs_below_a_running_loop(loop: PrivateLoop) -> None:
+    """A test that is itself asynchronous can evaluate."""
+
+    async def test() -> str:
+        return loop.run(_result("inner"))
+
+    assert asyncio.run(test()) == "inner"
+
+
+def test_the_thread_starts_with_the_first_run(loop: PrivateLoop) -> None:
+    """A run without evaluation has no thread."""
+    before = loop.started
+    loop.run(_result(None))
+    assert (before, loop.started) == (False, True)
+
+
+def test_calls_come_back_to_the_calling_thread(loop: PrivateLoop) -> None:
+    """A synchronous function is called in the thread that waits, the coroutine is not."""
+
+    async def both() -> tuple[int, int]:
+        return threading.get_ident(), await loop.call(threading.get_ident)
+
+    in_loop, called = loop.run(both())
+    assert called == threading.get_ident()
+    assert in_loop != called
+
+
+def test_calls_are_made_one_at_a_time_in_order(loop: PrivateLoop) -> None:
+    """With one thread, calls do not overlap and keep their order."""
+    log: list[str] = []
+
+    def job(n: int) -> None:
+        log.extend([f"{n} begins", f"{n} ends"])
+
+    async def all_at_once() -> None:
+        await asyncio.gather(*(loop.call(job, n) for n in range(3)))
+
+    loop.run(all_at_once())
+    assert log == ["0 begins", "0 ends", "1 begins", "1 ends", "2 begins", "2 ends"]
+
+
+def test_more_threads_call_at_the_same_time(loops: Loops) -> None:
+    """With two threads, two calls that wait for one another both end, in threads of the pool."""
+    loop, both_here = loops(threads=2), threading.Barrier(2, timeout=60)
+
+    def job() -> str:
+        both_here.wait()
+        return threading.current_thread().name
+
+    async def twice() -> list[str]:
+        return await asyncio.gather(loop.call(job), loop.call(job))
+
+    names = loop.run(twice())
+    assert len(set(names)) == 2
+    assert all(name.startswith("rageval") for name in names)
+    assert threading.current_thread().name not in names
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_functions_exception_reaches_the_coroutine(loops: Loops, threads: int) -> None:
+    """What a called function raises can be caught where it was awaited."""
+    loop = loops(threads=threads)
+
+    def fail() -> None:
+        raise LookupError("lost")
+
+    async def caught() -> str:
+        try:
+            await loop.call(fail)
+        except LookupError as error:
+            return str(error)
+        return ""
+
+    assert loop.run(caught()) == "lost"
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_function_that_raises_stop_iteration_does_not_hang(loops: Loops, threads: int) -> None:
+    """`next()` on nothing in the user's function ends the run with an error like any other."""
+    loop = loops(threads=threads)
+
+    async def call() -> None:
+        await loop.call(next, iter([]))
+
+    with pytest.raises(Exception, match=r"(?i)StopIteration") as caught:
+        loop.run(call())
+    assert not isinstance(caught.value, TimeoutError)
+
+
+def test_a_coroutines_exception_is_raised(loop: PrivateLoop) -> None:
+    """`run` raises what the coroutine raises."""
+
+    async def fail() -> None:
+        raise LookupError("lost")
+
+    with pytest.raises(LookupError, match="lost"):
+        loop.run(fail())
+
+
+def test_an_interrupt_while_waiting_cancels_the_coroutine(loops: Loops) -> None:
+    """Ctrl-C goes on upwards, and the coroutine sees a cancellation."""
+    began, cancelled = threading.Event(), threading.Event()
+
+    def tick() -> None:
+        if began.is_set():
+            raise KeyboardInterrupt
+
+    async def endless() -> None:
+        began.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            cancelled.set()
+            raise
+
+    with pytest.raises(KeyboardInterrupt):
+        loops(tick=tick).run(endless())
+    assert cancelled.wait(60)
+
+
+def test_an_interrupt_in_a_called_function_cancels_the_coroutine(loop: PrivateLoop) -> None:
+    """What is no Exception, such as pytest's own skip and fail, goes straight up."""
+    cancelled = threading.Event()
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    async def call() -> None:
+        try:
+            await loop.call(interrupt)
+        except asyncio.CancelledError:
+            cancelled.set()
+            raise
+
+    with pytest.raises(KeyboardInterrupt):
+        loop.run(call())
+    assert cancelled.wait(60)
+
+
+def test_the_run_after_an_interrupted_one_serves_only_its_own_calls(loop: PrivateLoop) -> None:
+    """Calls that a cancelled run left behind are not made later."""
+    made: list[str] = []
+
+    def first() -> None:
+        made.append("first")
+        raise KeyboardInterrupt
+
+    async def interrupted() -> None:
+        await asyncio.gather(loop.call(first), loop.call(made.append, "left behind"))
+
+    with pytest.raises(KeyboardInterrupt):
+        loop.run(interrupted())
+    loop.run(loop.call(made.append, "next"))
+    assert made == ["first", "next"]
+
+
+def test_the_tick_is_called_in_the_calling_thread(loops: Loops) -> None:
+    """A progress display is driven by the thread that waits."""
+    threads: set[int] = set()
+    loop = loops(tick=lambda: threads.add(threading.get_ident()))
+    loop.run(loop.call(lambda: None))
+    assert threads == {threading.get_ident()}
+
+
+def test_the_tick_is_called_by_the_clock_and_not_by_the_call(loops: Loops) -> None:
+    """A hundred thousand short calls do not measure the progress as often."""
+    ticks: list[None] = []
+    loop = loops(tick=lambda: ticks.append(None))
+
+    async def calls() -> None:
+        await asyncio.gather(*(loop.call(lambda: None) for _ in range(1000)))
+
+    loop.run(calls())
+    assert 1 <= len(ticks) < 500
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_closed_loop_starts_anew(loops: Loops, threads: int) -> None:
+    """After `close`, the next `run` works as the first did."""
+    loop = loops(threads=threads)
+    loop.run(loop.call(lambda: None))
+    loop.close()
+    assert not loop.started
+    assert loop.run(loop.call(lambda: "again")) == "again"
+
+
+def test_closing_what_never_ran_does_nothing() -> None:
+    """An unused loop can be closed, and closed again."""
+    loop = PrivateLoop(threads=2)
+    loop.close()
+    loop.close()
+    assert not loop.started
+
+
+def test_a_thread_waits_for_a_result_and_ticks(loops: Loops) -> None:
+    """Which `run` does for the thread that serves calls."""
+    ticked = threading.Event()
+    loop = loops(tick=ticked.set)
+
+    async def after_a_tick() -> str:
+        return "result" if await asyncio.to_thread(ticked.wait, 60) else "no tick"
+
+    assert loop.wait(after_a_tick()) == "result"
+    with pytest.raises(LookupError):
+        loop.wait(_raising())
+
+
+async def _raising() -> None:
+    raise LookupError
+
+
+def test_a_coroutine_in_another_loop_waits_for_a_result(loops: Loops) -> None:
+    """And ticks meanwhile; who is cancelled does not end what it waited for."""
+    ended = threading.Event()
+    loop = loops()
+
+    async def ends() -> str:
+        await asyncio.sleep(0.05)
+        ended.set()
+        return "result"
+
+    async def test() -> None:
+        assert await loop.await_result(ends()) == "result"
+        with pytest.raises(LookupError):
+            await loop.await_result(_raising())
+        ended.clear()
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(loop.await_result(ends()), 0.01)
+        assert await loop.await_result(_result("the next"))
+
+    asyncio.run(test())
+    assert ended.wait(60)
+
+
+def test_trio_waits_for_a_result(loop: PrivateLoop) -> None:
+    """Through anyio, in a thread."""
+    trio = pytest.importorskip("trio")
+
+    async def test() -> None:
+        assert await loop.await_result(_result("a")) == "a"
+        with pytest.raises(LookupError):
+            await loop.await_result(_raising())
+
+    trio.run(test)
+
+
+def test_closing_runs_something_last(loop: PrivateLoop) -> None:
+    """In the loop; what it raises is raised."""
+    ran: list[str] = []
+
+    async def last() -> None:
+        ran.append(threading.current_thread().name)
+
+    loop.run(_result(None))
+    assert loop.close(last) is None
+    assert ran == ["rageval"]
+    loop.run(_result(None))
+    with pytest.raises(LookupError):
+        loop.close(_raising)
+
+
+def test_closing_does_not_wait_for_code_that_blocks(
+    monkeypatch: pytest.MonkeyPatch, loop: PrivateLoop
+) -> None:
+    """It says which line holds the loop up; a loop of its own does the next run."""
+    monkeypatch.setattr(loop_module, "CLOSE_S", 0.1)
+    go_on = threading.Event()
+
+    async def blocks() -> None:
+        go_on.wait(60)
+
+    loop.submit(blocks())
+    held_up = loop.close()
+    go_on.set()
+    assert held_up is not None
+    assert held_up.endswith(" in blocks")
+    assert loop.run(_result("next")) == "next"
+
+
+def test_a_call_does_not_begin_while_the_loop_closes(loops: Loops) -> None:
+    """It would run in a pool that nobody ends."""
+    loop, closing, made = loops(threads=2), asyncio.Event(), []
+
+    async def late() -> None:
+        await closing.wait()
+        await loop.call(made.append, 1)
+
+    async def last() -> None:
+        closing.set()
+        await asyncio.sleep(0.2)
+
+    running = loop.submit(late())
+    loop.close(last)
+    assert running.cancelled()
+    assert not made
+
+
+def test_calls_that_have_not_begun_do_not_begin_after_the_end(loops: Loops) -> None:
+    """The pool forgets them: they must not be made in the middle of a later test."""
+    loop, began, go_on, made = loops(threads=2), threading.Barrier(3, timeout=60), threading.Event(), []
+
+    def job(n: int) -> None:
+        made.append(n)
+        if n < 2:
+            began.wait()
+            go_on.wait(60)
+
+    async def several() -> None:
+        await asyncio.gather(*(loop.call(job, n) for n in range(5)))
+
+    running = loop.submit(several())
+    began.wait()
+    loop.close()
+    go_on.set()
+    assert running.cancelled() or running.exception(60) is not None
+    assert sorted(made) == [0, 1]
+
+
+@pytest.mark.parametrize(("threshold", "during"), [(700, 20_000), (50_000, 50_000), (0, 0)])
+def test_garbage_is_searched_less_often_during_a_run(loop, threshold: int, during: int) -> None:
+    """The caller's settings are as before, also after an error; larger ones, and none at all, stay."""
+
+    async def found() -> int:
+        return gc.get_threshold()[0]
+
+    async def failing() -> None:
+        raise LookupError
+
+    before = gc.get_threshold()
+    try:
+        gc.set_threshold(threshold, 7, 8)
+        assert loop.run(found()) == during
+        with pytest.raises(LookupError):
+            loop.run(failing())
+        assert gc.get_threshold() == (threshold, 7, 8)
+    finally:
+        gc.set_threshold(*before)

@@ -1,0 +1,130 @@
+"""Coroutines that need no waiting run in the calling thread, without an event loop."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from pytest_rageval.concurrency.event_loop import PrivateLoop
+from pytest_rageval.concurrency.gathering import gather_all
+from pytest_rageval.errors import ReplyPending
+from pytest_rageval.user_code import UserCallable
+
+
+@pytest.fixture
+def loop() -> Iterator[PrivateLoop]:
+    """Not started."""
+    found = PrivateLoop()
+    yield found
+    found.close()
+
+
+def _asked(
+    loop: PrivateLoop, function: Callable[[int], Any], n: int, at_once: int | None = None
+) -> list[Any]:
+    user = UserCallable("search", function, loop)
+    calls = (user.call(number) for number in range(n))
+    return loop.run(gather_all(calls, at_once=at_once), here=True)
+
+
+@pytest.mark.parametrize("at_once", [None, 3])
+def test_sync_functions_need_no_loop(loop: PrivateLoop, at_once: int | None) -> None:
+    """No thread is started, and the results are in order."""
+    threads = threading.active_count()
+    assert _asked(loop, lambda n: n + 1, 10, at_once) == list(range(1, 11))
+    assert not loop.started
+    assert threading.active_count() == threads
+
+
+def test_the_tick_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between calls."""
+    monkeypatch.setattr("pytest_rageval.concurrency.event_loop.TICK_S", 0.0)
+    ticks: list[int] = []
+    _asked(PrivateLoop(tick=lambda: ticks.append(1)), lambda n: n, 5)
+    assert len(ticks) == 5
+
+
+@pytest.mark.parametrize("at_once", [None, 4])
+def test_a_function_that_returns_a_coroutine_goes_on_in_the_loop(
+    loop: PrivateLoop, at_once: int | None
+) -> None:
+    """All of them together, as many as may be; each was called once, in this thread."""
+    calls: list[tuple[int, int]] = []
+    running, most = 0, 0
+
+    async def found(n: int) -> int:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0.01)
+        running -= 1
+        return n
+
+    def search(n: int) -> Any:
+        calls.append((n, threading.get_ident()))
+        return found(n) if n % 2 else n
+
+    assert _asked(loop, search, 20, at_once) == list(range(20))
+    assert loop.started
+    assert calls == [(n, threading.get_ident()) for n in range(20)]
+    assert most == (10 if at_once is None else 4)
+
+
+def test_an_exception_of_one_is_raised_when_all_have_ended(loop: PrivateLoop) -> None:
+    """Like in the loop; also one that waits for a batch."""
+    called: list[int] = []
+
+    def search(n: int) -> int:
+        called.append(n)
+        if n == 1:
+            raise ReplyPending
+        return n
+
+    with pytest.raises(ReplyPending):
+        _asked(loop, search, 4)
+    assert called == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    "error", [KeyboardInterrupt, pytest.fail.Exception, pytest.skip.Exception, GeneratorExit]
+)
+def test_what_ends_the_test_ends_the_run_at_once(loop: PrivateLoop, error: type[BaseException]) -> None:
+    """Ctrl-C, and the exceptions of pytest and of plugins such as timeouts."""
+    called: list[int] = []
+
+    def search(n: int) -> int:
+        called.append(n)
+        if n == 1:
+            raise error
+        return n
+
+    with pytest.raises(error):
+        _asked(loop, search, 4)
+    assert called == [0, 1]
+    assert _asked(loop, lambda n: n, 2) == [0, 1]
+
+
+def test_the_function_may_run_a_loop_of_its_own(loop: PrivateLoop) -> None:
+    """In its thread, and gather there what it likes."""
+
+    async def both(n: int) -> list[int]:
+        async def later(n: int) -> int:
+            await asyncio.sleep(0)
+            return n
+
+        return await gather_all(later(each) for each in (n, n))
+
+    assert _asked(loop, lambda n: asyncio.run(both(n)), 2) == [[0, 0], [1, 1]]
+    assert not loop.started
+
+
+def test_within_a_loop_of_the_test_the_own_loop_is_used(loop: PrivateLoop) -> None:
+    """The coroutines would take the test's loop for theirs."""
+
+    async def test() -> list[int]:
+        return _asked(loop, lambda n: n, 2)
+
+    assert asyncio.run(test()) == [0, 1]
+    assert loop.started

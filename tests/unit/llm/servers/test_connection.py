@@ -1,0 +1,252 @@
+"""Credentials, query, redirects and logs: what is sent to a server, and that nothing shows the secrets in it."""
+
+import asyncio
+import logging
+import re
+import subprocess
+import sys
+import threading
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+import pytest_rageval
+from pytest_rageval.errors import ServerError
+from pytest_rageval.llm.messages import Reply, Request
+from pytest_rageval.llm.servers import connection as connection_module
+from pytest_rageval.llm.servers.client import Client, Refused, RetryableError
+from pytest_rageval.llm.servers.server import RemoteServer
+from tests.unit.llm.scripted import Answer, ScriptedServer, completion, error
+
+KEY = "sk-planted-key-of-mine"
+PASSWORD = "planted/pass word"
+TOKEN = "bWU6cGxhbnRlZC9wYXNzIHdvcmQ="
+ASKED = Request("u", "m", ({"role": "user", "content": "Why?"},))
+
+
+def _with(url: str, user_info: str = "", query: str = "") -> str:
+    return url.replace("http://", f"http://{user_info}") + query
+
+
+def _ask(url: str, key: str | None = KEY, times: int = 1) -> Reply:
+    async def main() -> Reply:
+        client = Client(RemoteServer(url, key), timeout_s=30)
+        try:
+            for _ in range(times):
+                reply, _ = await asyncio.wait_for(client.complete(ASKED, {}), 60)
+            return reply
+        finally:
+            await client.close()
+
+    return asyncio.run(main())
+
+
+def test_a_login_is_sent_as_basic_authorization() -> None:
+    """In place of the key: there is one such header. User and password are percent-decoded."""
+    with ScriptedServer() as server:
+        _ask(_with(server.url, "me:planted%2Fpass%20word@"))
+        assert server.keys == {f"Basic {TOKEN}"}
+        _ask(_with(server.url, "planted-token@"), None)
+    assert server.keys == {f"Basic {TOKEN}", "Basic cGxhbnRlZC10b2tlbjo="}
+    assert server.targets == {"POST /v1/chat/completions"}
+
+
+@pytest.mark.parametrize(
+    ("query", "sent"),
+    [
+        ("?api-version=2024-10-21", "?api-version=2024-10-21"),
+        ("/?api-version=2024-10-21", "?api-version=2024-10-21"),
+        ("?a=b%2Fc%3D%26d&e=f+g&h=", "?a=b%2Fc%3D%26d&e=f+g&h="),
+        ("?sig=a%2Bb%3D%3D", "?sig=a%2Bb%3D%3D"),
+        ("?", ""),
+        ("#part", ""),
+    ],
+)
+def test_a_query_is_sent_behind_the_path(query: str, sent: str) -> None:
+    """As Azure's deployments have it; the values arrive as they were written."""
+    with ScriptedServer() as server:
+        _ask(_with(server.url, query=query))
+        (target,) = server.targets
+        assert target.replace("%20", "+") == f"POST /v1/chat/completions{sent}"
+
+
+def test_a_completion_is_sent_without_the_openai_package() -> None:
+    """Importing it would take longer than all else that a run imports."""
+    code = (
+        "import asyncio, sys\n"
+        "from pytest_rageval.llm.servers.client import Client\n"
+        "from pytest_rageval.llm.messages import Request\n"
+        "from pytest_rageval.llm.servers.server import RemoteServer\n"
+        "client = Client(RemoteServer(sys.argv[1]), timeout_s=30)\n"
+        "request = Request('u', 'm', ({'role': 'user', 'content': 'Why?'},))\n"
+        "reply, _ = asyncio.run(client.complete(request, {'extra_body': {'top_k': 5}, 'seed': 1}))\n"
+        "print(reply.text, 'openai' in sys.modules)\n"
+    )
+    with ScriptedServer("fine") as server:
+        command = [sys.executable, "-c", code, server.url]
+        printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert printed.split() == ["fine", "False"]
+    messages = [{"role": "user", "content": "Why?"}]
+    assert server.requests == [{"model": "m", "messages": messages, "top_k": 5, "seed": 1}]
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@pytest.mark.parametrize(
+    ("location", "told"),
+    [
+        (
+            "/v2/chat/completions",
+            "redirects are not followed.\nSet the base URL (--rageval-base-url or OPENAI_BASE_URL) to {}/v2.",
+        ),
+        (
+            "https://me:planted@there.example/openai/v1/chat/completions?api-key=planted",
+            "OPENAI_BASE_URL) to https://there.example/openai/v1.",
+        ),
+        ("https://login.example/?back=planted", "to that of the models there, if there are any."),
+        ("http://[planted", "that names no location"),
+        (None, "that names no location"),
+    ],
+)
+def test_a_redirect_is_not_followed(status: int, location: str | None, told: str) -> None:
+    """Its answer would be another request's, and the key would go along; the error says where it leads."""
+    moved = Answer(
+        status, completion("an answer to a GET"), {} if location is None else {"location": location}
+    )
+    with ScriptedServer(moved, "not asked") as server, pytest.raises(ServerError) as caught:
+        _ask(server.url)
+    assert len(server.requests) == 1
+    assert server.targets == {"POST /v1/chat/completions"}
+    assert f"(status {status})" in str(caught.value)
+    assert told.format(server.url.removesuffix("/v1")) in str(caught.value)
+    assert "planted" not in str(caught.value)
+
+
+def test_no_field_of_a_reply_repeats_a_secret() -> None:
+    """Each is printed somewhere and kept for good: text, model, reason, refusal and calls."""
+    calls = [{"function": {"name": f"f {KEY}", "arguments": f'{{"x": "planted/pass word {TOKEN}"}}'}}]
+    body = completion(
+        f"text {KEY}",
+        finish_reason=f"reason {TOKEN}",
+        model=f"model {PASSWORD}",
+        message={"refusal": f"no {KEY}", "tool_calls": calls},
+    )
+    with ScriptedServer(Answer(body=body)) as server:
+        # Of two secrets that are never sent together, either may be repeated.
+        reply = _ask(_with(server.url, "me:planted%2Fpass%20word@"))
+    assert reply.text == "text ***"
+    assert (reply.model, reply.finish_reason, reply.refusal) == ("model ***", "reason ***", "no ***")
+    assert reply.tool_calls.count("***") == 3
+    assert "planted" not in repr(reply)
+
+
+FAILURES = {
+    "400": (Answer(400, error(f"no {KEY}")), Refused),
+    "401": (Answer(401, error(f"no {KEY}")), ServerError),
+    "404": (Answer(404, error(f"no {KEY}")), ServerError),
+    "500": (Answer(500, error(f"no {KEY}")), RetryableError),
+    "garbled": (Answer(200, f"no {KEY}".encode()), RetryableError),
+    "no reply": (Answer(200, {"error": KEY}), RetryableError),
+    "redirect": (Answer(307, {}, {"location": f"/{KEY}"}), ServerError),
+}
+
+
+@pytest.mark.parametrize("name", FAILURES)
+def test_no_error_keeps_what_holds_the_key(name: str) -> None:
+    """Neither text, cause nor context; and no frame of the library, whose variables hold the key, is behind it."""
+    answer, kind = FAILURES[name]
+    with ScriptedServer(answer) as server, pytest.raises(kind) as caught:
+        _ask(server.url)
+    assert "planted" not in f"{caught.value!s} {vars(caught.value).get('reason', '')}"
+    _assert_no_frame_of_libraries(caught.value)
+
+
+def test_no_unknown_error_keeps_what_holds_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one that a mistake in the library would raise."""
+
+    async def broken(*_: object, **__: object) -> None:
+        raise LookupError("a mistake of the library's") from ValueError(KEY)
+
+    monkeypatch.setattr(httpx2.AsyncClient, "send", broken)
+    with pytest.raises(LookupError, match="a mistake of the library's") as caught:
+        _ask("http://127.0.0.1:9/v1")
+    _assert_no_frame_of_libraries(caught.value)
+
+
+def _assert_no_frame_of_libraries(found: BaseException) -> None:
+    chain: list[BaseException | None] = [found]
+    for each in chain:
+        if each is not None:
+            chain += [each.__cause__, each.__context__]
+            assert "planted" not in str(each)
+    frames = [frame for each in chain if each for frame, _ in traceback.walk_tb(each.__traceback__)]
+    assert any(
+        Path(frame.f_code.co_filename).is_relative_to(Path(pytest_rageval.__file__).parent)
+        for frame in frames
+    )
+    for frame in frames:
+        assert not re.search(r"[/\\](openai|httpx2?|httpcore2?|anyio)[/\\]", frame.f_code.co_filename)
+
+
+@pytest.fixture
+def records(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
+    """All log records, of every level."""
+    with caplog.at_level(logging.DEBUG):
+        yield caplog
+
+
+def test_logs_show_neither_query_nor_password(records: pytest.LogCaptureFixture) -> None:
+    """Also where the server repeats them in its headers; all else stays, and afterwards loggers are as before."""
+    echo = {"x-echo": f"{KEY} Basic {TOKEN} planted-sig", "x-request-id": f"r {KEY}"}
+    filters = {name: list(logging.getLogger(name).filters) for name in ("httpx2", "openai")}
+    with ScriptedServer(Answer(body=completion("fine"), headers=echo)) as server:
+        query = "?api-version=planted-version&sig=planted-sig"
+        _ask(_with(server.url, "me:planted%2Fpass%20word@", query))
+    said = "\n".join(
+        logging.Formatter("%(name)s %(levelname)s %(message)s").format(each) for each in records.records
+    )
+    assert f'INFO HTTP Request: POST {server.url}/chat/completions?*** "HTTP/1.1 200 X"' in said
+    assert "receive_response_headers.complete" in said
+    assert "x-echo" in said
+    assert "planted" not in said
+    assert TOKEN not in said
+    assert filters == {name: list(logging.getLogger(name).filters) for name in filters}
+
+
+def test_logs_of_others_stay_as_they_are(records: pytest.LogCaptureFixture) -> None:
+    """In other threads the libraries are the user's; a record that cannot be formatted is left to logging."""
+    redacting = connection_module._Redacting(RemoteServer("http://me:planted-word@here/v1").credentials)
+    logger = logging.getLogger("httpx2")
+    logger.addFilter(redacting)
+    try:
+        other = threading.Thread(target=logger.info, args=("GET %s and %d", "http://me:word@there/v1?a=b", 3))
+        other.start()
+        other.join()
+        logger.info("GET %s and '%s'", "http://here/v1/x?a=planted", "https://planted:word@there?a=planted")
+        logger.error("failed", exc_info=ValueError("http://here/v1?a=planted planted-word"))
+    finally:
+        logger.removeFilter(redacting)
+    said = "\n".join(map(logging.Formatter().format, records.records))
+    assert "GET http://me:word@there/v1?a=b and 3" in said
+    assert "GET http://here/v1/x?*** and 'https://***@there?***'" in said
+    assert "ValueError: http://here/v1?*** ***" in said
+    assert records.records[0].args == ("http://me:word@there/v1?a=b", 3)
+    broken: Any = logging.LogRecord("httpx2", 20, "f", 1, "%d", ("x",), None)
+    assert redacting.filter(broken)
+
+
+def test_secrets_are_revealed_in_one_place() -> None:
+    """Where a request is made, to a model or to a collector: whoever wants them elsewhere has to say so here."""
+    package = Path(pytest_rageval.__file__).parent
+    calls = {
+        path.relative_to(package).as_posix(): path.read_text(encoding="utf-8").count(".reveal(")
+        for path in package.rglob("*.py")
+    }
+    assert {name: count for name, count in calls.items() if count} == {
+        "llm/servers/connection.py": 3,
+        "llm/stores/redis.py": 1,
+        "reports/otlp.py": 2,
+    }

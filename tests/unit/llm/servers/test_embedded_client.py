@@ -1,0 +1,108 @@
+"""Requests to several contexts of the embedded model: each is evaluated as if there were one."""
+
+import asyncio
+from contextlib import ExitStack
+
+import pytest
+
+from pytest_rageval.llm.messages import Request
+from pytest_rageval.llm.servers.embedded_client import EmbeddedClient
+from pytest_rageval.llm.servers.server import EmbeddedServer, Weights
+from tests.unit.llm.scripted import Answer, ScriptedServer, completion
+
+EXAMPLES = "Question: Who?\nAnswer: Ilse\n\nQuestion: "
+QUESTIONS = [
+    "How far?",
+    "What now?",
+    "Where to?",
+    "Are they?",
+    "How long?",
+    "When?",
+    "Why?",
+    "Is it?",
+    "Can I?",
+]
+
+
+def _request(question: str, examples: str = EXAMPLES) -> Request:
+    message = {"role": "user", "content": f"{examples}{question}\nAnswer:"}
+    return Request("embedded", "m", (message,), parts={"question": question})
+
+
+def _asked(requests: list[Request], contexts: int) -> list[list[dict[str, object]]]:
+    """What each context was sent."""
+    with ExitStack() as stack:
+        slow = Answer(body=completion("fine"), delay_s=0.02)
+        servers = [stack.enter_context(ScriptedServer(slow)) for _ in range(contexts)]
+
+        async def addresses() -> list[str]:
+            return [server.url for server in servers]
+
+        async def main() -> None:
+            client = EmbeddedClient(EmbeddedServer(Weights()), addresses, contexts=contexts, timeout_s=60)
+            await asyncio.gather(*(client.complete(request, {}) for request in requests))
+            await client.close()
+
+        asyncio.run(main())
+        return [server.requests for server in servers]
+
+
+def _text(body: dict) -> str:
+    return body["messages"][0]["content"]
+
+
+def _common(a: str, b: str) -> int:
+    return next((n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+
+
+@pytest.mark.parametrize("contexts", [1, 2, 3])
+def test_what_a_context_has_kept_is_what_one_context_would_have_kept(contexts: int) -> None:
+    """Of each prompt, the beginning that it has in common with the one sent before."""
+    requests = [_request(question) for question in QUESTIONS * 3]
+    texts = [str(request.messages[0]["content"]) for request in requests]
+    expected = sorted(
+        (text, _common(before, text)) for before, text in zip(["", *texts], texts, strict=False)
+    )
+    found = []
+    for sent in _asked(requests, contexts):
+        for before, body in zip([None, *sent], sent, strict=False):
+            if "max_tokens" not in body:
+                found.append((_text(body), _common(_text(before) if before else "", _text(body))))
+    assert sorted(found) == expected
+
+
+def test_all_contexts_are_used() -> None:
+    """Where questions begin with different letters; few other prompts are evaluated."""
+    first, second = _asked([_request(question) for question in QUESTIONS], 2)
+    asked = [[body for body in sent if "max_tokens" not in body] for sent in (first, second)]
+    assert min(map(len, asked)) >= 3
+    assert len(first) + len(second) <= len(QUESTIONS) + 3
+
+
+def test_prompts_without_common_examples_stay_in_one_context() -> None:
+    """What they keep of each other depends on their order."""
+    requests = [_request(question, f"Question {n}: ") for n, question in enumerate(QUESTIONS)]
+    first, second = _asked([*requests, Request("embedded", "m", ({"role": "user", "content": "Hello"},))], 2)
+    assert len(first) == len(QUESTIONS) + 1
+    assert second == []
+
+
+def test_after_a_failure_a_context_is_evaluated_anew() -> None:
+    """What it has kept is not known then."""
+    failing = ScriptedServer(Answer(500, {}), "fine")
+    with failing:
+
+        async def addresses() -> list[str]:
+            return [failing.url]
+
+        async def main() -> None:
+            client = EmbeddedClient(EmbeddedServer(Weights()), addresses, contexts=1, timeout_s=60)
+            with pytest.raises(Exception, match="500"):
+                await client.complete(_request("How far?"), {})
+            await client.complete(_request("What now?"), {})
+            await client.close()
+
+        asyncio.run(main())
+    failed, anew, asked = map(_text, failing.requests)
+    assert failed == anew
+    assert "What now?" in asked

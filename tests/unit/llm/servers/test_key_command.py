@@ -1,0 +1,185 @@
+"""A key that a command prints: asked for once, again when it has expired, and never shown."""
+
+import asyncio
+import re
+import sys
+import time
+import traceback
+from pathlib import Path
+
+import pytest
+
+from pytest_rageval.errors import ServerError
+from pytest_rageval.llm.messages import Request
+from pytest_rageval.llm.servers import key_command
+from pytest_rageval.llm.servers.client import Client
+from pytest_rageval.llm.servers.key_command import printed_key
+from pytest_rageval.llm.servers.server import RemoteServer
+from pytest_rageval.secret import Secret
+from tests.unit.llm.scripted import Answer, ScriptedServer, completion, error
+
+SPELLED = "K = 'plan' + 'ted-key'\n"
+"""The key, as no variable of this test has it."""
+
+ASKED = Request("u", "m", ({"role": "user", "content": "Why?"},))
+
+
+@pytest.fixture
+def command(tmp_path: Path):
+    """Make a command of Python code; `runs()` says how often it ran."""
+
+    class Made:
+        runs_file = tmp_path / "runs"
+
+        def __call__(self, code: str) -> tuple[str, ...]:
+            count = f"open({str(self.runs_file)!r}, 'a').write('x')\nn = len(open({str(self.runs_file)!r}).read())\n"
+            return (sys.executable, "-c", f"import sys, time\n{SPELLED}{count}{code}")
+
+        def runs(self) -> int:
+            return len(self.runs_file.read_text()) if self.runs_file.exists() else 0
+
+    return Made()
+
+
+def _ask(server: RemoteServer, times: int = 1, at_once: int = 1) -> None:
+    async def main() -> None:
+        client = Client(server, timeout_s=30)
+        try:
+            for _ in range(times):
+                await asyncio.gather(*(client.complete(ASKED, {}) for _ in range(at_once)))
+        finally:
+            await client.close()
+
+    asyncio.run(asyncio.wait_for(main(), 120))
+
+
+def test_the_key_is_what_the_command_prints(command) -> None:
+    """Once for all requests, also for those that start together."""
+    with ScriptedServer() as server:
+        _ask(RemoteServer(server.url, key_command=command("print(K)")), times=2, at_once=5)
+        assert server.keys == {"Bearer planted-key"}
+        assert len(server.requests) == 10
+    assert command.runs() == 1
+
+
+class Checking(ScriptedServer):
+    """A server that looks at the key of each request."""
+
+    accepted = "planted-key-2"
+
+    async def _reply(self, body: dict) -> bytes:
+        expired = f"Bearer {self.accepted}" not in self.keys
+        self.script = [Answer(401, error("expired")) if expired else Answer(body=completion())]
+        self.keys.clear()
+        return await super()._reply(body)
+
+
+def test_an_expired_key_is_asked_for_again(command) -> None:
+    """After a refusal the command is run once more, and the request is repeated."""
+    with Checking() as server:
+        remote = RemoteServer(server.url, key_command=command("print(f'{K}-{n}')"))
+        _ask(remote)
+        assert [len(server.requests), command.runs()] == [2, 2]
+        _ask(remote)
+        assert [len(server.requests), command.runs()] == [3, 2]
+    assert remote.credentials.redacted("planted-key-1 planted-key-2") == "*** ***"
+
+
+@pytest.mark.parametrize("status", [401, 403])
+@pytest.mark.parametrize("code", ["print(K)", "print(f'{K}-{n}')"])
+def test_a_key_that_stays_refused_is_an_error(command, status: int, code: str) -> None:
+    """One that names the command, after one more run of it."""
+    with ScriptedServer(Answer(status, error("no"))) as server:
+        remote = RemoteServer(server.url, key_command=command(code), role="judge")
+        with pytest.raises(
+            ServerError, match=rf"refused the key that .* printed \(status {status}\)"
+        ) as caught:
+            _ask(remote)
+        assert command.runs() == 2
+        assert len(server.requests) == 1 + ("n}" in code)
+    assert "Run that command in a terminal, or name another server with --rageval-judge-base-url" in str(
+        caught.value
+    )
+    _assert_hidden(caught.value)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        (
+            "print(K); print(K, file=sys.stderr); sys.exit(3)",
+            "ended with exit status 3",
+        ),
+        ("pass", "printed 0 words, and a key is one"),
+        ("print('Bearer', K)", "printed 2 words"),
+        ("print(K, flush=True); time.sleep(60)", "printed nothing in 2 s"),
+    ],
+)
+def test_a_command_that_gives_no_key_is_an_error(
+    command, code: str, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It says how the command ended and not what it printed; no server is asked, and it runs once."""
+    monkeypatch.setattr(key_command, "LONGEST_S", 2.0)
+    with ScriptedServer() as server:
+        remote = RemoteServer(server.url, key_command=command(code))
+        for _ in range(2):
+            with pytest.raises(ServerError, match=told) as caught:
+                _ask(remote, at_once=3)
+            _assert_hidden(caught.value)
+        assert not server.requests
+    assert command.runs() == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (("cat", "missing", "|", "head"), ["sh"]),
+        (("cat", "$HOME/missing"), ["sh"]),
+        (("cat", "~/missing"), ["sh"]),
+        (("sh", "-c", "cat missing | head; exit 1"), []),
+        (("cat", "missing"), []),
+    ],
+)
+def test_a_command_that_is_written_for_a_shell_is_named(words: tuple[str, ...], hint: list[str]) -> None:
+    """In a terminal it prints the key, since a shell reads it there."""
+    with pytest.raises(ServerError, match="ended with exit status") as caught:
+        key_command.printed_key(words)
+    assert re.findall(r'write \["(\w+)", "-c", "COMMAND"\]', str(caught.value)) == hint
+
+
+@pytest.mark.parametrize("name", ["no-such-command-here", "", "a\0b"])
+def test_a_command_that_does_not_exist_is_an_error(name: str) -> None:
+    """It names the command."""
+    with pytest.raises(ServerError, match=r"api_key_command, .* cannot be run"):
+        printed_key((name,))
+
+
+def _assert_hidden(found: BaseException) -> None:
+    """Neither in the error nor in a variable of a frame behind it, as `--showlocals` would show."""
+    shown = traceback.TracebackException.from_exception(found, capture_locals=True)
+    assert "planted" not in "".join(shown.format())
+
+
+def test_the_loop_runs_on_while_the_command_does(command) -> None:
+    """Other tasks get their turns."""
+    server = RemoteServer("http://127.0.0.1:9/v1", key_command=command("time.sleep(0.5)\nprint('k')"))
+
+    async def main() -> int:
+        asking, turns = asyncio.ensure_future(server.address()), 0
+        while not asking.done():
+            await asyncio.sleep(0.01)
+            turns += 1
+        await asking
+        return turns
+
+    before = time.monotonic()
+    assert asyncio.run(main()) > 3
+    assert time.monotonic() - before >= 0.5
+
+
+def test_the_words_are_not_read_by_a_shell(tmp_path: Path) -> None:
+    """What looks like one is an argument."""
+    code = "import sys; print(sys.argv[1].count('$'))"
+    assert printed_key((sys.executable, "-c", code, f"$HOME; touch {tmp_path}/made")) == Secret("1")
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,297 @@
+"""How long a server is waited for that answers nothing, in virtual time."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from pytest_rageval.errors import ServerError, Unscored
+from pytest_rageval.llm.messages import Reply, Request
+from pytest_rageval.llm.servers import rate_limits, sender
+from pytest_rageval.llm.servers.client import Client, RetryableError
+from pytest_rageval.llm.servers.rate_limits import Announcer, Limiter, Wait
+from pytest_rageval.llm.servers.sender import Sender
+from pytest_rageval.llm.servers.server import RemoteServer
+from tests.unit.llm.servers.virtual_time import Clock
+
+REPLY = Reply("fine", "m")
+PATIENCE_S = 300.0
+ASKED = Request("u", "m", ({"role": "user", "content": "Why?"},))
+
+Answers = Callable[[], Coroutine[Any, Any, Reply]]
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The clock of everything that waits."""
+    clock = Clock()
+    for module in (rate_limits, sender):
+        monkeypatch.setattr(module, "time", clock)
+    return clock
+
+
+class _Client(Client):
+    """Answers what a function says, without a connection."""
+
+    def __init__(self, answer: Answers) -> None:
+        super().__init__(RemoteServer("http://it/v1"), timeout_s=60)
+        self._answer = answer
+        self.attempts = 0
+
+    async def complete(self, *_: object) -> tuple[Reply, float | None]:
+        """Ask the function."""
+        self.attempts += 1
+        return await self._answer(), None
+
+
+def _sender(answer: Answers, *, most: int = 16, patience_s: float = PATIENCE_S, retries: int = 4) -> Sender:
+    return Sender(_Client(answer), Limiter(most), 60.0, retries, patience_s)
+
+
+async def _outcomes(sender: Sender, n: int) -> list[Any]:
+    return await asyncio.gather(*(sender.send(ASKED) for _ in range(n)), return_exceptions=True)
+
+
+def _failing(why: Any = "throttled", *, delay_s: float = 0.1, wait_s: float | None = None) -> Answers:
+    async def answer() -> Reply:
+        await asyncio.sleep(delay_s)
+        raise RetryableError("the server answered 429: busy", why, wait_s=wait_s)
+
+    return answer
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("wait_s", [None, 0.0, 1.0, 120.0])
+@pytest.mark.parametrize("n", [1, 48, 1000])
+def test_a_server_that_refuses_for_ever_is_waited_for_once(
+    clock: Clock, n: int, wait_s: float | None
+) -> None:
+    """Not once for each question: all end when the patience is over, with one error that says what to do."""
+    asked = _sender(_failing(wait_s=wait_s))
+    began = clock.now
+    outcomes = clock.run(_outcomes(asked, n))
+    assert clock.now - began == pytest.approx(PATIENCE_S, abs=1.0)
+    (said,) = {(type(outcome), str(outcome)) for outcome in outcomes}
+    assert said[0] is ServerError
+    assert said[1].startswith(
+        f"The server at http://it/v1 answered nothing for 300 s, while {n} request{'s' if n > 1 else ''} waited "
+        "(last: the server answered 429: busy).\n"
+    )
+    assert "--rageval-patience" in said[1]
+    assert asked.limiter.in_flight == 0
+
+
+def test_who_comes_later_is_told_at_once(clock: Clock) -> None:
+    """A later test of the run does not wait for the same server again."""
+    asked = _sender(_failing())
+    clock.run(_outcomes(asked, 4))
+    attempts, began = asked.client.attempts, clock.now
+    (later,) = clock.run(_outcomes(asked, 1))
+    assert isinstance(later, ServerError)
+    assert (asked.client.attempts, round(clock.now - began)) == (attempts, 0)
+
+
+def test_one_success_sets_the_stopwatch_back(clock: Clock) -> None:
+    """A server that answers one request every 200 s is slow, and not gone."""
+    times: list[float] = []
+
+    async def seldom() -> Reply:
+        await asyncio.sleep(0.1)
+        if clock.now - (times[-1] if times else 1000.0) < 200:
+            raise RetryableError("the server answered 429: busy", "throttled", wait_s=1.0)
+        times.append(clock.now)
+        return REPLY
+
+    asked = _sender(seldom)
+    assert clock.run(_one_after_the_other(asked, 4)) == [REPLY] * 4
+    assert times[-1] - 1000 > 2 * PATIENCE_S
+
+
+async def _one_after_the_other(sender: Sender, n: int) -> list[Reply]:
+    return [await sender.send(ASKED) for _ in range(n)]
+
+
+def test_a_request_that_is_refused_for_ever_is_unscored_where_others_succeed(clock: Clock) -> None:
+    """The server works: this question alone is given up, after the same patience."""
+
+    async def main() -> list[Any]:
+        poison = asyncio.create_task(asked.send(Request("u", "poison", ASKED.messages)))
+        while not poison.done():
+            assert await asked.send(ASKED) == REPLY
+            await asyncio.sleep(5)
+        return await asyncio.gather(poison, return_exceptions=True)
+
+    class _Picky(_Client):
+        async def complete(self, request: Request, *_: object) -> tuple[Reply, float | None]:  # type: ignore[override]
+            await asyncio.sleep(0.1)
+            if request.model == "poison":
+                raise RetryableError("the server answered 429: too large", "throttled")
+            return REPLY, None
+
+    asked = Sender(_Picky(_failing()), Limiter(4), 60.0, 4, PATIENCE_S)
+    (outcome,) = clock.run(main())
+    assert isinstance(outcome, Unscored)
+    assert str(outcome).startswith("the server answered 429: too large, ")
+
+
+@pytest.mark.parametrize("why", ["throttled", "slow", "unreached", "failed"])
+def test_whatever_it_is_that_fails(clock: Clock, why: Any) -> None:
+    """A server that hangs is asked less and less at once, so that a thousand questions would take hours."""
+    asked = _sender(_failing(why, delay_s=60.0), retries=1000)
+    asked._reached = True
+    began = clock.now
+    outcomes = clock.run(_outcomes(asked, 1000))
+    assert {type(outcome) for outcome in outcomes} == {ServerError}
+    # Those in flight when the patience ended had their own time, once.
+    assert PATIENCE_S <= clock.now - began <= PATIENCE_S + 61
+
+
+def test_a_reply_on_its_way_is_not_thrown_away(clock: Clock) -> None:
+    """It was paid; and it shows that the server works: the next request is sent."""
+    answers = iter([PATIENCE_S + 50, 0.1, 0.1])
+
+    async def main() -> tuple[Any, Any, Any]:
+        slow = asyncio.create_task(asked.send(ASKED))
+        await asyncio.sleep(0)
+        refused = (await _outcomes(asked, 1))[0]
+        return await slow, refused, await asked.send(ASKED)
+
+    async def answer() -> Reply:
+        delay_s = next(answers, 0.1)
+        await asyncio.sleep(delay_s)
+        if delay_s < 1 and clock.now < 1000 + PATIENCE_S + 50:
+            raise RetryableError("busy", "throttled")
+        return REPLY
+
+    asked = _sender(answer)
+    slow, refused, later = clock.run(main())
+    assert (slow, later) == (REPLY, REPLY)
+    assert isinstance(refused, ServerError)
+
+
+def test_time_in_which_nothing_is_asked_does_not_count(clock: Clock) -> None:
+    """A test may do something else for an hour after a request that failed."""
+
+    async def main() -> list[Any]:
+        failed = (await _outcomes(asked, 1))[0]
+        await asyncio.sleep(3600)
+        script.append(REPLY)
+        return [failed, await asked.send(ASKED)]
+
+    script: list[Reply] = []
+
+    async def answer() -> Reply:
+        if not script:
+            raise RetryableError("the server answered 500: broken", "failed")
+        if len(script) == 1:
+            script.append(REPLY)
+            raise RetryableError("the server answered 503: busy", "throttled", wait_s=1.0)
+        return script[-1]
+
+    asked = _sender(answer, retries=1)
+    failed, then = clock.run(main())
+    assert isinstance(failed, Unscored)
+    assert then == REPLY
+
+
+def test_requests_one_at_a_time_share_the_patience(clock: Clock) -> None:
+    """A sync generator asks for its answers in turn, and each would wait for as long."""
+
+    async def main() -> list[Any]:
+        return [(await _outcomes(asked, 1))[0] for _ in range(100)]
+
+    asked = _sender(_failing("slow", delay_s=60.0), retries=1)
+    began = clock.now
+    outcomes = clock.run(main())
+    assert {type(outcome) for outcome in outcomes[3:]} == {ServerError}
+    assert clock.now - began <= PATIENCE_S + 61
+
+
+def test_it_can_be_said_what_is_waited_for(clock: Clock) -> None:
+    """From the first failure to the next success, and only while somebody waits."""
+
+    async def main() -> None:
+        assert asked.wait is None
+        tasks = [asyncio.create_task(asked.send(ASKED)) for _ in range(12)]
+        await asyncio.sleep(30)
+        wait = asked.wait
+        assert wait is not None
+        assert str(wait) == (
+            "waiting for http://it/v1 (12 requests, 30 of at most 300 s): the server answered 429: busy"
+        )
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        assert asked.wait is None
+
+    asked = _sender(_failing(wait_s=1.0))
+    clock.run(main())
+    assert (
+        str(Wait("u", "no reply", 1, 2.4, 7.5)) == "waiting for u (1 request, 2 of at most 7.5 s): no reply"
+    )
+
+
+def test_it_is_said_of_a_server_that_says_nothing(clock: Clock) -> None:
+    """Before the first request has timed out, and of the last one too."""
+
+    async def main() -> None:
+        tasks = [asyncio.create_task(asked.send(ASKED)) for _ in range(3)]
+        await asyncio.sleep(25)
+        assert str(asked.wait) == "waiting for http://it/v1 (3 requests, 25 s): no answer yet"
+        await asyncio.sleep(10)
+        assert str(asked.wait) == "waiting for http://it/v1 (2 requests, 5 s): no answer yet"
+        assert await asyncio.gather(*tasks) == [REPLY] * 3
+        assert asked.wait is None
+
+    delays = iter([30.0, 50.0, 50.0])
+
+    async def slow() -> Reply:
+        await asyncio.sleep(next(delays))
+        return REPLY
+
+    asked = _sender(slow)
+    clock.run(main())
+
+
+def test_it_is_said_of_a_server_that_wants_to_be_asked_later(clock: Clock) -> None:
+    """Whose every reply says that its limit is used up."""
+
+    class _Exhausted(_Client):
+        async def complete(self, *_: object) -> tuple[Reply, float | None]:
+            await asyncio.sleep(0.1)
+            return REPLY, 100.0
+
+    async def main() -> None:
+        tasks = [asyncio.create_task(asked.send(ASKED)) for _ in range(2)]
+        await asyncio.sleep(30)
+        assert str(asked.wait) == (
+            "waiting for http://it/v1 (1 request, 30 s): its limit is used up, it wants to be asked later"
+        )
+        assert await asyncio.gather(*tasks) == [REPLY] * 2
+
+    asked = Sender(_Exhausted(_failing()), Limiter(1), 60.0, 4, PATIENCE_S)
+    clock.run(main())
+
+
+def _wait(url: str = "u", *, seconds: float, patience_s: float = PATIENCE_S) -> Wait:
+    return Wait(url, "busy", 3, seconds, patience_s)
+
+
+def test_a_line_is_said_once_until_the_server_answers_again() -> None:
+    """Within 30 seconds, and not for a moment's trouble; of a short patience after a third."""
+    lines: list[str] = []
+    announce = Announcer(lines.append)
+    for seconds in (0, 19):
+        announce([_wait(seconds=seconds)])
+    assert not lines
+    for seconds in (21, 40, 200):
+        announce([_wait(seconds=seconds), _wait("v", seconds=1)])
+    assert lines == ["rageval: waiting for u (3 requests, 21 of at most 300 s): busy"]
+    announce([])
+    announce([_wait(seconds=25)])
+    announce([_wait("v", seconds=2, patience_s=6)])
+    assert [line.partition(" (")[0] for line in lines[1:]] == [
+        "rageval: waiting for u",
+        "rageval: waiting for v",
+    ]

@@ -1,0 +1,358 @@
+"""How fast one server is asked."""
+
+import asyncio
+import itertools
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from pytest_rageval.llm.servers import rate_limits
+from pytest_rageval.llm.servers.rate_limits import Limiter, Slot
+from tests.unit.llm.servers.virtual_time import Clock
+
+Run = Callable[[Coroutine[Any, Any, Any]], Any]
+
+EXACT = 1e-3
+"""In seconds: far more than the readings of the clock add up to, far less than what is waited for."""
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The limiter's own clock."""
+    clock = Clock()
+    monkeypatch.setattr(rate_limits, "time", clock)
+    return clock
+
+
+@pytest.fixture
+def run(clock: Clock) -> Run:
+    """Runs a coroutine by this clock, and not for ever."""
+    return lambda coroutine: clock.run(asyncio.wait_for(coroutine, 5))
+
+
+class _Crowd:
+    """Holds slots for as long as it is told to, and says who got one, in order."""
+
+    def __init__(self, limiter: Limiter) -> None:
+        self.limiter = limiter
+        self.admitted: list[object] = []
+        self.most = 0
+        self.slots: list[Slot] = []
+        self.go_on = asyncio.Event()
+
+    async def hold(self, name: object = None, tokens: int = 0, *, first: bool = False) -> None:
+        """One request."""
+        async with self.limiter.slot(tokens, first=first) as slot:
+            self.admitted.append(name)
+            self.slots.append(slot)
+            self.most = max(self.most, self.limiter.in_flight)
+            await self.go_on.wait()
+
+
+async def _turns(count: int = 5) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+def test_no_more_than_the_limit_are_in_flight(run: Run) -> None:
+    """The others follow, in the order in which they came."""
+
+    async def main() -> None:
+        crowd = _Crowd(Limiter(3))
+        tasks = [asyncio.create_task(crowd.hold(number)) for number in range(10)]
+        await _turns()
+        assert crowd.admitted == [0, 1, 2]
+        assert crowd.limiter.in_flight == 3
+        crowd.go_on.set()
+        await asyncio.gather(*tasks)
+        assert crowd.admitted == list(range(10))
+        assert crowd.most == 3
+        assert crowd.limiter.in_flight == 0
+
+    run(main())
+
+
+def test_who_was_refused_goes_first(run: Run) -> None:
+    """Before those who wait already: it has waited longest."""
+
+    async def main() -> None:
+        crowd = _Crowd(Limiter(1))
+        tasks = [asyncio.create_task(crowd.hold(number)) for number in range(3)]
+        await _turns()
+        tasks.append(asyncio.create_task(crowd.hold("again", first=True)))
+        await _turns()
+        crowd.go_on.set()
+        await asyncio.gather(*tasks)
+        assert crowd.admitted == [0, "again", 1, 2]
+
+    run(main())
+
+
+def test_refusals_of_those_in_flight_together_are_one_event(run: Run) -> None:
+    """The limit halves once, and again for a refusal of what was sent since; never below one."""
+
+    async def main() -> None:
+        limiter = Limiter(16)
+        for expected in (8, 4, 2, 1, 1, 1):
+            crowd = _Crowd(limiter)
+            tasks = [asyncio.create_task(crowd.hold()) for _ in range(16)]
+            await _turns()
+            for slot in crowd.slots:
+                limiter.congested(slot)
+            assert limiter.limit == expected
+            crowd.go_on.set()
+            await asyncio.gather(*tasks)
+
+    run(main())
+
+
+def test_fewer_are_in_flight_after_a_refusal(run: Run) -> None:
+    """Not only is the number smaller: nobody is admitted until enough have left."""
+
+    async def main() -> None:
+        limiter = Limiter(4)
+        first, then = _Crowd(limiter), _Crowd(limiter)
+        before = [asyncio.create_task(first.hold()) for _ in range(4)]
+        await _turns()
+        after = [asyncio.create_task(then.hold()) for _ in range(10)]
+        limiter.congested(first.slots[0])
+        first.go_on.set()
+        await asyncio.gather(*before)
+        await _turns()
+        assert limiter.in_flight == 2
+        then.go_on.set()
+        await asyncio.gather(*after)
+        assert then.most == 2
+
+    run(main())
+
+
+def test_the_limit_grows_by_one_for_as_many_replies_as_are_averaged(run: Run) -> None:
+    """Up to what is allowed at most, and not beyond; a larger one grows by one for as many as are in flight."""
+
+    async def main() -> None:
+        for most, replies in ((8, 8), (16, 16), (20, 20), (40, 20), (100, 50)):
+            limiter = Limiter(most)
+            async with limiter.slot() as slot:
+                limiter.congested(slot)
+            assert limiter.limit == most / 2
+            for _ in range(replies):
+                limiter.succeeded()
+            assert limiter.limit == pytest.approx(most / 2 + 1, abs=0.05)
+            for _ in range(most * most):
+                limiter.succeeded()
+            assert limiter.limit == most
+
+    run(main())
+
+
+def test_one_alone_grows_again(run: Run) -> None:
+    """The least limit is no trap."""
+
+    async def main() -> None:
+        limiter = Limiter(2)
+        async with limiter.slot() as slot:
+            limiter.congested(slot)
+        for _ in range(8):
+            limiter.succeeded()
+        crowd = _Crowd(limiter)
+        tasks = [asyncio.create_task(crowd.hold()) for _ in range(2)]
+        await _turns()
+        assert limiter.in_flight == 2
+        crowd.go_on.set()
+        await asyncio.gather(*tasks)
+
+    run(main())
+
+
+def test_nothing_is_sent_during_a_pause(clock: Clock, run: Run) -> None:
+    """The longer of two counts, and then those who wait go on by themselves."""
+
+    async def main() -> None:
+        limiter = Limiter(4)
+        began = clock.now
+        limiter.pause(0.2)
+        limiter.pause(0.01)
+        crowd = _Crowd(limiter)
+        crowd.go_on.set()
+        await asyncio.gather(*(crowd.hold() for _ in range(8)))
+        assert [slot.began - began for slot in crowd.slots] == [pytest.approx(0.2, abs=EXACT)] * 8
+
+    run(main())
+
+
+def test_a_pause_that_is_made_longer_while_some_wait(clock: Clock, run: Run) -> None:
+    """They wait for the whole of it."""
+
+    async def main() -> None:
+        limiter = Limiter(4)
+        began = clock.now
+        limiter.pause(0.1)
+        crowd = _Crowd(limiter)
+        crowd.go_on.set()
+        waiting = asyncio.create_task(crowd.hold())
+        await asyncio.sleep(0.05)
+        limiter.pause(0.2)
+        await waiting
+        assert crowd.slots[0].began - began == pytest.approx(0.25, abs=EXACT)
+
+    run(main())
+
+
+def test_requests_a_minute_are_evenly_spaced(run: Run) -> None:
+    """Twenty a second: one each 50 ms, however many may be in flight."""
+
+    async def main() -> None:
+        crowd = _Crowd(Limiter(16, rpm=1200))
+        crowd.go_on.set()
+        await asyncio.gather(*(crowd.hold() for _ in range(6)))
+        times = [slot.began for slot in crowd.slots]
+        gaps = [later - earlier for earlier, later in itertools.pairwise(times)]
+        assert gaps == [pytest.approx(0.05, abs=EXACT)] * 5
+
+    run(main())
+
+
+def test_an_idle_time_is_not_saved_up(run: Run) -> None:
+    """After it there is no burst."""
+
+    async def main() -> None:
+        limiter = Limiter(16, rpm=1200)
+        crowd = _Crowd(limiter)
+        crowd.go_on.set()
+        await crowd.hold()
+        await asyncio.sleep(0.2)
+        await asyncio.gather(*(crowd.hold() for _ in range(3)))
+        first, *others = (slot.began for slot in crowd.slots)
+        assert [each - first for each in others] == pytest.approx([0.2, 0.25, 0.3], abs=EXACT)
+
+    run(main())
+
+
+def test_tokens_a_minute_are_counted_before_a_request(run: Run) -> None:
+    """Who would use more makes the next wait longer."""
+
+    async def main() -> None:
+        limiter = Limiter(16, tpm=60_000)
+        crowd = _Crowd(limiter)
+        crowd.go_on.set()
+        for tokens in (100, 200, 0):
+            await crowd.hold(tokens=tokens)
+        first, second, third = (slot.began for slot in crowd.slots)
+        assert (second - first, third - second) == pytest.approx((0.1, 0.2), abs=EXACT)
+
+    run(main())
+
+
+@pytest.mark.parametrize(("expected", "used", "wait"), [(2000, 20, 0.02), (10, 200, 0.2)])
+def test_tokens_a_minute_are_corrected_after_a_reply(run: Run, expected: int, used: int, wait: float) -> None:
+    """By what it used in truth, less or more."""
+
+    async def main() -> None:
+        limiter = Limiter(16, tpm=60_000)
+        async with limiter.slot(expected) as slot:
+            limiter.used(slot, used)
+        async with limiter.slot(100) as then:
+            assert then.began - slot.began == pytest.approx(wait, abs=EXACT)
+
+    run(main())
+
+
+def test_whether_tokens_are_counted() -> None:
+    """Counting them takes time, which nobody needs who does not limit them."""
+    assert Limiter(1, tpm=5).counts_tokens
+    assert not Limiter(1, rpm=5).counts_tokens
+
+
+def test_waiters_that_are_cancelled_leave_no_gap(run: Run) -> None:
+    """Those behind them get the slots; none is lost, and none is given twice."""
+
+    async def main() -> None:
+        crowd = _Crowd(Limiter(2))
+        tasks = [asyncio.create_task(crowd.hold(number)) for number in range(20)]
+        await _turns()
+        for task in tasks[:18:3]:
+            task.cancel()
+        await _turns()
+        crowd.go_on.set()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        assert crowd.limiter.in_flight == 0
+        assert crowd.most == 2
+        assert set(range(20)) - set(crowd.admitted) == set(range(3, 18, 3))
+
+    run(main())
+
+
+def test_a_waiter_cancelled_in_the_moment_it_is_admitted_gives_the_slot_on(run: Run) -> None:
+    """Its slot is given and not taken: nobody may hold it for ever."""
+
+    async def main() -> None:
+        limiter = Limiter(1)
+        crowd = _Crowd(limiter)
+        crowd.go_on.set()
+        async with limiter.slot():
+            waiter, behind = (asyncio.create_task(crowd.hold(name)) for name in ("waiter", "behind"))
+            await _turns()
+        assert limiter.in_flight == 1
+        waiter.cancel()
+        await asyncio.gather(waiter, behind, return_exceptions=True)
+        assert crowd.admitted == ["behind"]
+        assert limiter.in_flight == 0
+
+    run(main())
+
+
+def test_a_cancelled_waiter_does_not_hold_up_those_behind_a_pause(run: Run) -> None:
+    """The clock that wakes them goes on."""
+
+    async def main() -> None:
+        limiter = Limiter(1)
+        limiter.pause(0.05)
+        crowd = _Crowd(limiter)
+        crowd.go_on.set()
+        waiter, behind = asyncio.create_task(crowd.hold(0)), asyncio.create_task(crowd.hold(1))
+        await _turns()
+        waiter.cancel()
+        await asyncio.gather(waiter, behind, return_exceptions=True)
+        assert crowd.admitted == [1]
+
+    run(main())
+
+
+def test_an_error_in_a_request_gives_its_slot_back(run: Run) -> None:
+    """Whatever it was."""
+
+    async def main() -> None:
+        limiter = Limiter(1)
+        for _ in range(3):
+            with pytest.raises(LookupError):
+                async with limiter.slot():
+                    raise LookupError
+        assert limiter.in_flight == 0
+
+    run(main())
+
+
+def test_a_waiter_that_failed_and_was_cancelled_frees_no_slot() -> None:
+    """It never had one; else one request too many would be in flight."""
+
+    async def main() -> int:
+        limiter, done = Limiter(1), asyncio.Event()
+
+        async def request() -> None:
+            async with limiter.slot():
+                await done.wait()
+
+        holds = asyncio.create_task(request())
+        await asyncio.sleep(0)
+        waits = asyncio.create_task(request())
+        await asyncio.sleep(0)
+        limiter.fail_waiting(RuntimeError("the server is given up"))
+        waits.cancel()
+        await asyncio.gather(waits, return_exceptions=True)
+        done.set()
+        await holds
+        return limiter.in_flight
+
+    assert asyncio.run(main()) == 0

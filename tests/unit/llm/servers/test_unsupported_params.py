@@ -1,0 +1,253 @@
+"""What a model's server will not be asked, learned from real servers' refusals."""
+
+from typing import Any
+
+import pytest
+
+from pytest_rageval.llm.servers.sender import UnsupportedParams
+
+SENT = {
+    "temperature": 0.5,
+    "max_tokens": 16,
+    "stop": ["\n"],
+    "seed": 7,
+    "logit_bias": {"5": 1},
+    "response_format": {"type": "json_object"},
+    "n": 1,
+    "user": "me",
+}
+
+# As `error.body` of the client library gives it: what is in "error", or all where there is none.
+OPENAI_UNSUPPORTED_VALUE = {
+    "message": "Unsupported value: 'temperature' does not support 0.5 with this model. Only the default (1) "
+    "value is supported.",
+    "type": "invalid_request_error",
+    "param": "temperature",
+    "code": "unsupported_value",
+}
+OPENAI_UNSUPPORTED_PARAMETER = {
+    "message": "Unsupported parameter: 'max_tokens' is not supported with this model. Use "
+    "'max_completion_tokens' instead.",
+    "type": "invalid_request_error",
+    "param": "max_tokens",
+    "code": "unsupported_parameter",
+}
+AZURE_WITHOUT_PARAM = {**OPENAI_UNSUPPORTED_PARAMETER, "param": None}
+OLD_OPENAI = {
+    "message": "Unrecognized request argument supplied: max_completion_tokens",
+    "type": "invalid_request_error",
+    "param": None,
+    "code": None,
+}
+VLLM = {
+    "object": "error",
+    "message": "[{'type': 'extra_forbidden', 'loc': ('body', 'seed'), 'msg': 'Extra inputs are not permitted',"
+    " 'input': 7}]",
+    "type": "BadRequestError",
+    "param": None,
+    "code": 400,
+}
+PYDANTIC = {
+    "detail": [
+        {
+            "type": "extra_forbidden",
+            "loc": ["body", "logit_bias"],
+            "msg": "Extra inputs are not permitted",
+            "input": {"5": 1},
+        }
+    ]
+}
+MISTRAL = {
+    "object": "error",
+    "message": {
+        "detail": [
+            {
+                "type": "extra_forbidden",
+                "loc": ["body", "seed"],
+                "msg": "Extra inputs are not permitted",
+                "input": 7,
+            }
+        ]
+    },
+    "type": "invalid_request_error",
+    "param": None,
+    "code": None,
+}
+GEMINI = {
+    "code": 400,
+    "message": 'Invalid JSON payload received. Unknown name "logit_bias": Cannot find field.',
+    "status": "INVALID_ARGUMENT",
+    "details": [
+        {
+            "@type": "type.googleapis.com/google.rpc.BadRequest",
+            "fieldViolations": [
+                {
+                    "description": 'Invalid JSON payload received. Unknown name "logit_bias": Cannot find field.'
+                }
+            ],
+        }
+    ],
+}
+GROQ = {"message": "'logit_bias' : property 'logit_bias' is unsupported", "type": "invalid_request_error"}
+ANTHROPIC = {
+    "type": "invalid_request_error",
+    "message": "`temperature` may only be set to 1 when thinking is enabled.",
+}
+NESTED_PARAM = {
+    "message": "Invalid parameter: 'response_format' of type 'json_schema' is not supported with this model.",
+    "param": "response_format.type",
+    "code": None,
+}
+DEEPSEEK = {
+    "message": "This response_format type is unavailable now",
+    "type": "invalid_request_error",
+    "param": None,
+    "code": "invalid_request_error",
+}
+
+
+@pytest.mark.parametrize(
+    ("refusal", "name"),
+    [
+        (OPENAI_UNSUPPORTED_VALUE, "temperature"),
+        (VLLM, "seed"),
+        (PYDANTIC, "logit_bias"),
+        (MISTRAL, "seed"),
+        (GEMINI, "logit_bias"),
+        (GROQ, "logit_bias"),
+        (ANTHROPIC, "temperature"),
+        (NESTED_PARAM, "response_format"),
+        (DEEPSEEK, "response_format"),
+    ],
+)
+def test_a_refused_parameter_is_left_out(refusal: dict[str, Any], name: str) -> None:
+    """Found where each server names it; everything else is sent as before."""
+    dialect = UnsupportedParams()
+    assert dialect.adapt(SENT) == (SENT, "")
+    assert dialect.learn(SENT, refusal)
+    sent, without = dialect.adapt(SENT)
+    assert without == name
+    assert sent == {other: value for other, value in SENT.items() if other != name}
+
+
+@pytest.mark.parametrize("refusal", [OPENAI_UNSUPPORTED_PARAMETER, AZURE_WITHOUT_PARAM])
+def test_max_tokens_has_another_name(refusal: dict[str, Any]) -> None:
+    """The refusal names both; the new one is sent, in its place, and nothing is left out."""
+    dialect = UnsupportedParams()
+    assert dialect.learn(SENT, refusal)
+    sent, without = dialect.adapt(SENT)
+    assert without == ""
+    assert sent == {
+        "max_completion_tokens" if name == "max_tokens" else name: value for name, value in SENT.items()
+    }
+
+
+def test_the_other_name_has_another_name_too() -> None:
+    """A server of old knows max_tokens alone."""
+    dialect = UnsupportedParams()
+    assert dialect.learn({"max_completion_tokens": 16}, OLD_OPENAI)
+    assert dialect.adapt({"max_completion_tokens": 16}) == ({"max_tokens": 16}, "")
+    assert dialect.adapt({"max_tokens": 16}) == ({"max_tokens": 16}, "")
+
+
+@pytest.mark.parametrize("asked", ["max_tokens", "max_completion_tokens"])
+def test_one_name_after_the_other_is_not_tried_for_ever(asked: str) -> None:
+    """Where both are refused, the refusal stands: a reply without any bound may cost whatever it likes."""
+    dialect = UnsupportedParams()
+    tried = []
+    for expected in (True, False):
+        sent, without = dialect.adapt({asked: 16})
+        (name,) = sent
+        tried.append(name)
+        assert without == ""
+        refusal = {"message": f"Unsupported parameter: '{name}'", "param": name}
+        assert dialect.learn(sent, refusal) is expected
+    assert tried[0] == asked
+    assert set(tried) == {"max_tokens", "max_completion_tokens"}
+
+
+def test_where_both_names_are_sent_the_refused_one_is_left_out() -> None:
+    """The other says the same."""
+    dialect = UnsupportedParams()
+    both = {"max_tokens": 16, "max_completion_tokens": 16}
+    assert dialect.learn(both, OPENAI_UNSUPPORTED_PARAMETER)
+    assert dialect.adapt(both) == ({"max_completion_tokens": 16}, "max_tokens")
+
+
+def test_requests_refused_at_the_same_time_teach_the_same() -> None:
+    """Sixteen in flight are refused for one reason: the other name stays in use."""
+    dialect = UnsupportedParams()
+    for _ in range(16):
+        assert dialect.learn(SENT, OPENAI_UNSUPPORTED_PARAMETER)
+    sent, without = dialect.adapt(SENT)
+    assert sent["max_completion_tokens"] == 16
+    assert without == ""
+
+
+def test_several_refused_parameters_are_listed() -> None:
+    """In the order in which they were asked for."""
+    dialect = UnsupportedParams()
+    assert dialect.learn(SENT, VLLM)
+    assert dialect.learn(dialect.adapt(SENT)[0], OPENAI_UNSUPPORTED_VALUE)
+    assert dialect.adapt(SENT)[1] == "temperature seed"
+    assert dialect.adapt({"seed": 1, "top_p": 0.5}) == ({"top_p": 0.5}, "seed")
+
+
+@pytest.mark.parametrize("name", ["tools", "tool_choice"])
+def test_tools_are_never_left_out(name: str) -> None:
+    """Without them it would be another question: the refusal stands."""
+    dialect = UnsupportedParams()
+    sent = {**SENT, "tools": [{"type": "function"}], "tool_choice": "auto"}
+    refusal = {"message": f"'{name}' is not supported with this model", "param": name}
+    assert not dialect.learn(sent, refusal)
+    assert dialect.adapt(sent) == (sent, "")
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        {},
+        {"message": "Bad Request"},
+        {"message": "Invalid 'messages[0].content': too long", "param": "messages[0].content"},
+        {"message": "you may only stop here", "param": None},
+        {"message": "the user may n times", "param": ""},
+        {"message": "unknown field 'top_k'", "param": "top_k"},
+        {"message": "'temperature_scale' is odd; max_tokens_total too"},
+        {"message": None, "param": 7, "detail": None},
+    ],
+)
+def test_a_refusal_that_names_none_teaches_nothing(refusal: dict[str, Any]) -> None:
+    """Words of English that are names of parameters too do not count without quotes."""
+    dialect = UnsupportedParams()
+    assert not dialect.learn(SENT, refusal)
+    assert dialect.adapt(SENT) == (SENT, "")
+
+
+def test_what_was_not_sent_is_not_learned() -> None:
+    """A refusal may name what another request had."""
+    assert not UnsupportedParams().learn({"temperature": 0}, OPENAI_UNSUPPORTED_PARAMETER)
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        {
+            "message": "max_tokens is too large: 200000. This model supports at most 16384 completion tokens.",
+            "type": "invalid_request_error",
+            "param": "max_tokens",
+            "code": None,
+        },
+        {
+            "message": "Invalid 'temperature': decimal above maximum value. Expected a value <= 2, but got 5.",
+            "type": "invalid_request_error",
+            "param": "temperature",
+            "code": "decimal_above_max_value",
+        },
+    ],
+    ids=["too large", "above its maximum"],
+)
+def test_a_value_that_is_out_of_range_is_the_users_to_mend(refusal: dict[str, Any]) -> None:
+    """The model knows the parameter: asked without it, it would answer another question than was meant."""
+    dialect = UnsupportedParams()
+    assert not dialect.learn(SENT, refusal)
+    assert dialect.adapt(SENT) == (SENT, "")

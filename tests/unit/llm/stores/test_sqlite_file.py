@@ -1,0 +1,454 @@
+"""The file of the reply cache, however it is opened, and whatever lies in its place."""
+
+import contextlib
+import shutil
+import sqlite3
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pytest_rageval.errors import StoreError
+from pytest_rageval.llm.messages import Reply
+from pytest_rageval.llm.stores.interface import Entry
+from pytest_rageval.llm.stores.sqlite_file import FILE, Database, Store
+
+Open = Callable[..., Database]
+Start = Callable[..., subprocess.Popen[str]]
+
+PUT = """
+import sys
+from pathlib import Path
+from pytest_rageval.llm.stores.sqlite_file import Database
+from pytest_rageval.llm.messages import Reply
+from pytest_rageval.llm.stores.interface import Entry
+from pytest_rageval.llm.stores.sqlite_file import Store
+"""
+
+
+def _tables(database: Database) -> set[str]:
+    return {name for (name,) in database.rows("SELECT name FROM sqlite_master WHERE type = 'table'")}
+
+
+def _kept(database: Database, *keys: str) -> None:
+    with database.transaction():
+        Store(database).put_many(Entry(key, Reply(key)) for key in keys)
+
+
+def _found(database: Database, *keys: str) -> set[str]:
+    return set(Store(database).get_many(keys))
+
+
+def _changed(folder: Path, sql: str) -> None:
+    connection = sqlite3.connect(folder / FILE, isolation_level=None)
+    connection.execute(sql)
+    connection.close()
+
+
+def _readonly_mounts() -> bool:
+    """Whether this machine lets us mount a folder read-only."""
+    tool = shutil.which("unshare")
+    if tool is None:
+        return False
+    script = "mount --bind /tmp /tmp && mount -o remount,bind,ro /tmp"
+    return subprocess.run([tool, "-rm", "sh", "-c", script], capture_output=True, check=False).returncode == 0
+
+
+def test_a_new_folder_is_made_with_its_tables(databases: Open, tmp_path: Path) -> None:
+    """With the folders above it; it keeps itself out of git."""
+    folder = tmp_path / "above" / "cache"
+    assert _tables(databases(folder)) == {"replies", "leases", "spending"}
+    assert (folder / ".gitignore").read_text(encoding="utf-8") == "*\n"
+
+
+def test_a_folder_of_the_users_stays_visible_to_git(databases: Open, tmp_path: Path) -> None:
+    """Only what we made ourselves is ignored."""
+    databases(tmp_path)
+    assert not (tmp_path / ".gitignore").exists()
+
+
+def test_the_folders_own_gitignore_is_left_as_it_is(databases: Open, tmp_path: Path) -> None:
+    """Opened again, nothing in the folder is written anew."""
+    databases()
+    ignore = tmp_path / "cache" / ".gitignore"
+    ignore.write_text("!kept\n", encoding="utf-8")
+    databases()
+    assert ignore.read_text(encoding="utf-8") == "!kept\n"
+
+
+def test_a_closed_database_is_one_file(databases: Open, tmp_path: Path) -> None:
+    """It can be copied as it is: no log lies beside it."""
+    database = databases()
+    _kept(database, "k")
+    database.close()
+    assert {path.name for path in (tmp_path / "cache").iterdir()} == {FILE, ".gitignore"}
+
+
+def test_a_folder_with_odd_characters_in_its_name(databases: Open, tmp_path: Path) -> None:
+    """What means something in a URI means nothing in a path."""
+    folder = tmp_path / "50% off? yes #1 – ü"
+    _kept(databases(folder), "k")
+    assert _found(databases(folder), "k") == {"k"}
+    assert (folder / FILE).is_file()
+
+
+def test_a_transaction_is_whole_or_not_at_all(database: Database) -> None:
+    """What is raised inside undoes it, and the next one works."""
+
+    def fail() -> None:
+        with database.transaction():
+            Store(database).put_many([Entry("gone", Reply("x"))])
+            raise LookupError
+
+    with pytest.raises(LookupError):
+        fail()
+    _kept(database, "k")
+    assert _found(database, "gone", "k") == {"k"}
+
+
+def test_others_see_a_transaction_when_it_has_ended(databases: Open) -> None:
+    """Not before."""
+    one, other = databases(), databases()
+    with one.transaction():
+        Store(one).put_many([Entry("k", Reply("x"))])
+        assert _found(other, "k") == set()
+    assert _found(other, "k") == {"k"}
+
+
+def test_statements_that_are_wrong_are_store_errors(database: Database) -> None:
+    """No error of SQLite's comes through, from any method."""
+    for run in (database.execute, database.rows, lambda sql: database.execute_many(sql, [()])):
+        with pytest.raises(StoreError, match="OperationalError"):
+            run("SELECT nothing FROM nowhere")
+
+
+def test_a_file_in_the_place_of_the_folder_is_an_error(tmp_path: Path) -> None:
+    """The message names the folder and what to do."""
+    place = tmp_path / "cache"
+    place.write_text("a file", encoding="utf-8")
+    with pytest.raises(StoreError) as caught:
+        Database(place)
+    assert str(caught.value).startswith(f"The reply cache in {place} cannot be used: FileExistsError")
+    assert "--rageval-cache-dir" in str(caught.value)
+
+
+def test_a_folder_below_a_file_is_an_error(tmp_path: Path) -> None:
+    """It can never be made."""
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    with pytest.raises(StoreError, match="NotADirectoryError"):
+        Database(tmp_path / "file" / "cache")
+
+
+def test_a_folder_in_the_place_of_the_file_is_an_error(tmp_path: Path) -> None:
+    """SQLite cannot open it."""
+    (tmp_path / FILE).mkdir()
+    with pytest.raises(StoreError, match="OperationalError: unable to open"):
+        Database(tmp_path)
+
+
+def test_a_file_that_is_no_database_is_an_error(tmp_path: Path) -> None:
+    """A broken download does not end in a traceback of SQLite's, and is left as it is."""
+    garbage = b"not a database, but long enough to look at" * 100
+    (tmp_path / FILE).write_bytes(garbage)
+    with pytest.raises(StoreError, match="DatabaseError: file is not a database"):
+        Database(tmp_path)
+    assert (tmp_path / FILE).read_bytes() == garbage
+
+
+def test_an_empty_file_is_a_new_database(databases: Open, tmp_path: Path) -> None:
+    """SQLite's own view of it: nothing is lost."""
+    (tmp_path / FILE).touch()
+    _kept(databases(tmp_path), "k")
+    assert _found(databases(tmp_path), "k") == {"k"}
+
+
+@pytest.mark.parametrize("left", [0.3, 0.6, 0.9])
+def test_a_truncated_file_is_an_error(databases: Open, tmp_path: Path, left: float) -> None:
+    """Found when it is opened, or when it is read: never as fewer replies."""
+    keys = [f"{number:064x}" for number in range(500)]
+    database = databases()
+    _kept(database, *keys)
+    database.close()
+    file = tmp_path / "cache" / FILE
+    content = file.read_bytes()
+    file.write_bytes(content[: int(len(content) * left)])
+    with pytest.raises(StoreError, match="DatabaseError: database disk image is malformed"):
+        _found(databases(), *keys)
+
+
+@pytest.mark.parametrize(
+    "sql", ["CREATE TABLE mine (x)", "PRAGMA user_version = 7", "PRAGMA application_id = 7"]
+)
+def test_a_database_of_somebody_else_is_refused_and_left_alone(tmp_path: Path, sql: str) -> None:
+    """Not one byte of it changes."""
+    _changed(tmp_path, sql)
+    before = (tmp_path / FILE).read_bytes()
+    with pytest.raises(StoreError, match=f"its file {FILE} was not written by pytest-rageval"):
+        Database(tmp_path)
+    assert (tmp_path / FILE).read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir()] == [FILE]
+
+
+def test_a_database_of_a_later_version_is_refused(databases: Open, tmp_path: Path) -> None:
+    """Its replies may mean something else; the message says both schemas."""
+    databases().close()
+    _changed(tmp_path / "cache", "PRAGMA user_version = 2")
+    with pytest.raises(StoreError, match=r"has schema 2, .* knows schema 1\.\n.*; or update"):
+        databases()
+
+
+def _folder_removed(folder: Path) -> None:
+    # While it goes on, a process may make it again.
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _file_removed(folder: Path) -> None:
+    (folder / FILE).unlink()
+
+
+def _log_removed(folder: Path) -> None:
+    (folder / f"{FILE}-wal").unlink(missing_ok=True)
+
+
+def _index_removed(folder: Path) -> None:
+    (folder / f"{FILE}-shm").unlink(missing_ok=True)
+
+
+def _folder_moved(folder: Path) -> None:
+    folder.rename(folder.with_name("elsewhere"))
+
+
+def _file_replaced(folder: Path) -> None:
+    shutil.rmtree(folder)
+    with contextlib.closing(Database(folder)) as database:
+        _kept(database, "theirs")
+
+
+@pytest.mark.parametrize(
+    "harm", [_folder_removed, _file_removed, _log_removed, _index_removed, _folder_moved, _file_replaced]
+)
+@pytest.mark.parametrize("use", ["read", "write", "close"])
+def test_a_file_that_is_gone_is_made_again_with_all_that_was_in_it(
+    databases: Open, tmp_path: Path, harm: Callable[[Path], None], use: str
+) -> None:
+    """By whoever uses it next, and once; damaged entries stay as they are."""
+    folder = tmp_path / "cache"
+    restored: list[None] = []
+    database = Database(folder, restored=lambda: restored.append(None))
+    _kept(database, "a", "b", "bad")
+    database.execute("UPDATE replies SET text = CAST(x'ff' AS TEXT) WHERE key = 'bad'")
+    database.execute("INSERT INTO leases VALUES ('l', 'o', 1)")
+    database.execute("INSERT INTO spending VALUES ('r', 1, 2, 3, 4, 5)")
+    harm(folder)
+    for _ in range(2):
+        if use == "read":
+            assert _found(database, "a", "b", "bad") == {"a", "b"}
+        elif use == "write":
+            _kept(database, "c")
+    database.close()
+    assert len(restored) == 1
+    now = databases()
+    there = {"c"} if use == "write" else set()
+    there |= {"theirs"} if harm is _file_replaced else set()
+    assert _found(now, "a", "b", "bad", "c", "theirs") == {"a", "b"} | there
+    assert now.rows("SELECT key FROM replies WHERE key = 'bad'") == [("bad",)]
+    assert now.rows("SELECT * FROM leases") == [("l", "o", 1.0)]
+    assert now.rows("SELECT * FROM spending") == [("r", 1, 2.0, 3.0, 4, 5.0)]
+
+
+@pytest.mark.parametrize("harm", [_folder_removed, _file_removed])
+def test_who_comes_later_brings_back_no_lease_that_was_released(
+    databases: Open, tmp_path: Path, harm: Callable[[Path], None]
+) -> None:
+    """It would never be released again, and hold up everybody."""
+    first, second, third = databases(), databases(), databases()
+    first.execute("INSERT INTO leases VALUES ('l', 'o', 1)")
+    harm(tmp_path / "cache")
+    with first.transaction():
+        first.execute("DELETE FROM leases")
+        Store(first).put_many([Entry("l", Reply("x"))])
+    for database in (second, third):
+        assert database.rows("SELECT * FROM leases") == []
+        assert _found(database, "l") == {"l"}
+    _kept(third, "new")
+    assert _found(first, "new") == _found(second, "new") == {"new"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("harm", [_folder_removed, _file_removed, _log_removed])
+def test_processes_that_write_while_the_file_is_removed_lose_nothing(
+    start: Start, databases: Open, tmp_path: Path, harm: Callable[[Path], None]
+) -> None:
+    """Three of them, in the midst of it, and more than once."""
+    code = f"""{PUT}
+import time
+database = Database(Path(sys.argv[1]))
+for number in range(300):
+    with database.transaction():
+        Store(database).put_many([Entry(f"{{sys.argv[2]}}.{{number}}", Reply("x"))])
+    if number % 50 == 0:
+        print(number, flush=True)
+    time.sleep(0.002)
+database.close()
+"""
+    folder = tmp_path / "cache"
+    processes = [start(code, folder, name) for name in "xyz"]
+    for _ in range(4):
+        for process in processes:
+            assert process.stdout is not None
+            process.stdout.readline()
+        harm(folder)
+    assert [process.communicate(timeout=120)[1] for process in processes] == [""] * 3
+    wanted = {f"{name}.{number}" for name in "xyz" for number in range(300)}
+    database = databases()
+    assert _found(database, *wanted) == wanted
+    assert database.rows("PRAGMA integrity_check") == [("ok",)]
+
+
+@pytest.mark.slow
+def test_processes_that_open_a_new_folder_at_once(start: Start, tmp_path: Path) -> None:
+    """Twelve of them: each keeps a reply, and finds those of all in the end."""
+    code = f"""{PUT}
+folder, name = Path(sys.argv[1]), sys.argv[2]
+print("here", flush=True)
+import time
+while not folder.with_name("go").exists():
+    time.sleep(0.001)
+database = Database(folder)
+with database.transaction():
+    Store(database).put_many([Entry(name, Reply(name))])
+database.close()
+"""
+    folder = tmp_path / "cache"
+    processes = [start(code, folder, number) for number in range(12)]
+    for process in processes:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "here\n"
+    (tmp_path / "go").touch()
+    ends = [(process.communicate(timeout=60)[1], process.returncode) for process in processes]
+    assert ends == [("", 0)] * 12
+    database = Database(folder)
+    assert _found(database, *map(str, range(12))) == {str(number) for number in range(12)}
+    database.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("after", [1, 4, 9, 20])
+def test_a_killed_process_loses_nothing_that_it_had_committed(
+    start: Start, databases: Open, tmp_path: Path, after: int
+) -> None:
+    """Killed somewhere in its writing, at no moment of its choosing."""
+    code = f"""{PUT}
+database = Database(Path(sys.argv[1]))
+for number in range(1_000_000):
+    with database.transaction():
+        Store(database).put_many([Entry(f"{{number}}.{{part}}", Reply("x" * 5000)) for part in range(5)])
+    print(number, flush=True)
+"""
+    process = start(code, tmp_path / "cache")
+    assert process.stdout is not None
+    said = [process.stdout.readline() for _ in range(after)]
+    process.kill()
+    said += process.stdout.read().splitlines()
+    committed = [int(line) for line in said if line.strip()]
+    found = _found(databases(), *(f"{n}.{part}" for n in range(committed[-1] + 3) for part in range(5)))
+    assert found >= {f"{number}.{part}" for number in committed for part in range(5)}
+    # All of a transaction, or nothing.
+    assert len(found) % 5 == 0
+
+
+def test_a_full_disk_is_an_error_and_harms_nothing(start: Start, databases: Open, tmp_path: Path) -> None:
+    """What was kept before is still read, in the same process too; smaller replies may still fit."""
+    _kept(databases(), "before")
+    code = f"""{PUT}
+import resource
+from pytest_rageval.errors import StoreError
+database = Database(Path(sys.argv[1]))
+store = Store(database)
+resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, resource.RLIM_INFINITY))
+try:
+    with database.transaction():
+        store.put_many([Entry("large", Reply("x" * 1_000_000))])
+except StoreError as error:
+    print(error)
+print(sorted(store.get_many(["before", "large"])))
+resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+print("go", flush=True)
+import time
+while not Path(sys.argv[2]).exists():
+    time.sleep(0.01)
+with database.transaction():
+    store.put_many([Entry("after", Reply("x"))])
+database.close()
+"""
+    process = start(code, tmp_path / "cache", tmp_path / "go")
+    assert process.stdout is not None
+    said = []
+    for line in process.stdout:
+        if line == "go\n":
+            break
+        said.append(line)
+    assert said, process.communicate()[1]
+    assert said[0].startswith(f"The reply cache in {tmp_path / 'cache'} cannot be used: OperationalError")
+    assert said[-1] == "['before']\n"
+    # While that process lives, others can write.
+    _kept(databases(), "meanwhile")
+    (tmp_path / "go").touch()
+    assert process.communicate(timeout=60)[1] == ""
+    found = _found(databases(), "before", "meanwhile", "after", "large")
+    assert found == {"before", "meanwhile", "after"}
+
+
+READ_ONLY = f"""{PUT}
+import os, subprocess, sys
+from pytest_rageval.errors import StoreError
+folder = sys.argv[1]
+subprocess.run(["mount", "--bind", folder, folder], check=True)
+subprocess.run(["mount", "-o", "remount,bind,ro", folder], check=True)
+database = Database(Path(folder))
+store = Store(database)
+print(database.read_only, sorted(store.get_many(["a", "b"])))
+try:
+    with database.transaction():
+        store.put_many([Entry("c", Reply("c"))])
+except StoreError as error:
+    print(error)
+database.close()
+"""
+
+
+@pytest.mark.skipif(not _readonly_mounts(), reason="no folder can be mounted read-only here")
+def test_a_read_only_folder_is_read(start: Start, databases: Open, tmp_path: Path) -> None:
+    """As in a container that mounts it so; keeping a new reply is an error."""
+    database = databases()
+    _kept(database, "a")
+    database.close()
+    out, err = start(READ_ONLY, tmp_path / "cache", before=("unshare", "-rm")).communicate(timeout=60)
+    assert err == ""
+    lines = out.splitlines()
+    assert lines[0] == "True ['a']"
+    assert lines[1].startswith(
+        f"The reply cache in {tmp_path / 'cache'} cannot be used: it cannot be written"
+    )
+
+
+@pytest.mark.skipif(not _readonly_mounts(), reason="no folder can be mounted read-only here")
+def test_a_read_only_folder_is_read_whole_after_a_kill(start: Start, tmp_path: Path) -> None:
+    """What the killed process had committed may still be in the log beside the file."""
+    code = f"""{PUT}
+database = Database(Path(sys.argv[1]))
+for key in "ab":
+    with database.transaction():
+        Store(database).put_many([Entry(key, Reply(key))])
+print("done", flush=True)
+__import__("time").sleep(60)
+"""
+    writer = start(code, tmp_path / "cache")
+    assert writer.stdout is not None
+    assert writer.stdout.readline() == "done\n"
+    writer.kill()
+    writer.wait()
+    out, err = start(READ_ONLY, tmp_path / "cache", before=("unshare", "-rm")).communicate(timeout=60)
+    assert err == ""
+    assert out.splitlines()[0] == "True ['a', 'b']"

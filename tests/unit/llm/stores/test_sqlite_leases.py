@@ -1,0 +1,311 @@
+"""Who is asking for which reply."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pytest_rageval.errors import StoreError
+from pytest_rageval.llm.stores import interface
+from pytest_rageval.llm.stores import sqlite_leases as module
+from pytest_rageval.llm.stores.sqlite_file import Database
+from pytest_rageval.llm.stores.sqlite_leases import Leases
+
+Open = Callable[..., Database]
+
+
+@pytest.fixture
+def owner(databases: Open):
+    """Makes owners, each with a connection of its own, and ends them."""
+    owners: list[Leases] = []
+
+    def make() -> Leases:
+        owners.append(Leases(databases()))
+        return owners[-1]
+
+    yield make
+    for each in owners:
+        each.close()
+
+
+Owner = Callable[[], Leases]
+
+
+def _claim(owner: Leases, *keys: str) -> set[str]:
+    with owner._database.transaction():
+        return owner.claim(keys)
+
+
+def _soon(condition: Callable[[], bool]) -> bool:
+    """Whether a condition comes to hold; not to wait for ever is all that the time is for."""
+    until = time.monotonic() + 60
+    while not condition():
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.005)
+    return True
+
+
+def _mark(owner: Leases, key: str) -> float:
+    """What the owner of a lease has written last."""
+    ((mark,),) = owner._database.rows("SELECT expires FROM leases WHERE key = ?", (key,))
+    return mark
+
+
+@pytest.fixture
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leases that are renewed every 0.02 s."""
+    monkeypatch.setattr(interface, "RENEWAL_S", 0.02)
+
+
+@pytest.fixture
+def dead(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Owners that renew nothing, as if their processes had been killed."""
+    monkeypatch.setattr(Leases, "_start_renewing", lambda _: None)
+
+
+class Clock:
+    """Stands for the module `time`: it goes on when it is told to."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def monotonic(self) -> float:
+        """The seconds that were told."""
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The time as all processes of this machine see it."""
+    clock = Clock()
+    monkeypatch.setattr(module, "time", clock)
+    return clock
+
+
+def _look(owner: Leases, clock: Clock, seconds: float) -> None:
+    """Let an owner look at the others ten times a second."""
+    for _ in range(round(seconds * 10)):
+        clock.now += 0.1
+        owner.held(["a"])
+
+
+def test_a_key_has_one_owner(owner: Owner) -> None:
+    """Who comes second gets what is left."""
+    one, other = owner(), owner()
+    assert _claim(one, "a", "b") == {"a", "b"}
+    assert _claim(other, "b", "c") == {"c"}
+    assert one.held(["a", "b", "c", "d"]) == other.held(["a", "b", "c", "d"]) == {"a", "b", "c"}
+
+
+def test_an_owner_may_claim_again(owner: Owner) -> None:
+    """What it has, it has."""
+    one = owner()
+    assert _claim(one, "a") == _claim(one, "a") == {"a"}
+    assert _claim(one) == set()
+
+
+def test_what_is_released_can_be_claimed(owner: Owner) -> None:
+    """By anybody; the rest stays."""
+    one, other = owner(), owner()
+    _claim(one, "a", "b")
+    one.release(["a", "unknown"])
+    assert other.held(["a", "b"]) == {"b"}
+    assert _claim(other, "a", "b") == {"a"}
+
+
+def test_nobody_releases_for_another(owner: Owner) -> None:
+    """The lease stays with its owner."""
+    one, other = owner(), owner()
+    _claim(one, "a")
+    other.release(["a"])
+    assert _claim(other, "a") == set()
+
+
+def test_a_closed_owner_has_none(owner: Owner) -> None:
+    """Those of others stay."""
+    one, other = owner(), owner()
+    _claim(one, "a")
+    _claim(other, "b")
+    one.close()
+    assert other.held(["a", "b"]) == {"b"}
+
+
+def test_an_undone_claim_is_none(owner: Owner) -> None:
+    """When the transaction around it fails."""
+    one, other = owner(), owner()
+
+    def fail() -> None:
+        with one._database.transaction():
+            assert one.claim(["a"]) == {"a"}
+            raise LookupError
+
+    with pytest.raises(LookupError):
+        fail()
+    assert _claim(other, "a") == {"a"}
+
+
+@pytest.mark.usefixtures("often")
+def test_a_lease_is_renewed_while_its_owner_is_busy(owner: Owner) -> None:
+    """This thread does nothing for it."""
+    one = owner()
+    _claim(one, "a")
+    for _ in range(3):
+        before = _mark(one, "a")
+        assert _soon(lambda before=before: _mark(one, "a") > before)
+
+
+@pytest.mark.usefixtures("often")
+def test_renewing_goes_on_after_an_error(owner: Owner, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No file handle was left for a while, or the disk was full."""
+    failures = []
+
+    def scarce(folder: Path) -> Database:
+        if len(failures) < 3:
+            failures.append(1)
+            raise StoreError("too many open files")
+        return Database(folder)
+
+    one = owner()
+    monkeypatch.setattr(module, "Database", scarce)
+    _claim(one, "a")
+    before = _mark(one, "a")
+    assert _soon(lambda: _mark(one, "a") > before)
+    assert len(failures) == 3
+    one.close()
+
+
+@pytest.mark.usefixtures("dead")
+def test_a_lease_of_a_dead_owner_runs_out(owner: Owner, clock: Clock) -> None:
+    """Not before its time, and then it is anybody's, but only one's; so are all that the dead one has."""
+    killed, one, other = owner(), owner(), owner()
+    assert _claim(killed, "a", "b") == {"a", "b"}
+    one.held(["a"])
+    _look(one, clock, module.LEASE_S - 0.1)
+    assert _claim(one, "a") == set()
+    assert one.held(["a"]) == {"a"}
+    assert one.others_active()
+    _look(one, clock, 0.2)
+    assert one.held(["a", "b"]) == set()
+    assert not one.others_active()
+    assert _claim(one, "a") == {"a"}
+    assert _claim(other, "a", "b") == {"b"}
+
+
+@pytest.mark.usefixtures("dead")
+@pytest.mark.parametrize("left", [-1e300, -1.0, 0.0, 1.0, 1e18, 1e300, 1763790000.0 + 86_400])
+def test_a_lease_holds_for_as_long_whatever_was_written(owner: Owner, clock: Clock, left: float) -> None:
+    """By a clock a day ahead, before the machine was started again, by an earlier version: it is compared with none."""
+    one = owner()
+    one._database.execute("INSERT INTO leases VALUES ('a', 'killed', ?)", (left,))
+    one.held(["a"])
+    _look(one, clock, module.LEASE_S - 0.1)
+    assert _claim(one, "a") == set()
+    _look(one, clock, 0.2)
+    assert _claim(one, "a") == {"a"}
+
+
+@pytest.mark.usefixtures("dead")
+@pytest.mark.parametrize("kind", ["NULL", "x'ff'", "CAST(x'ff' AS TEXT)", "'[]'", "7"])
+def test_whatever_stands_in_the_table_holds_no_longer(owner: Owner, clock: Clock, kind: str) -> None:
+    """Somebody has written there what is no owner and no mark."""
+    one = owner()
+    value = "''" if kind == "NULL" else kind
+    one._database.execute(f"INSERT INTO leases VALUES ('a', {value}, {value})")  # noqa: S608 - from the list above
+    one.held(["a"])
+    _look(one, clock, module.LEASE_S + 0.1)
+    assert one.held(["a"]) == set()
+    assert _claim(one, "a") == {"a"}
+
+
+@pytest.mark.usefixtures("dead")
+@pytest.mark.parametrize("shift", [86_400.0, 20.0, -20.0, -86_400.0])
+def test_an_owner_with_another_clock_is_alive(
+    owner: Owner, clock: Clock, monkeypatch: pytest.MonkeyPatch, shift: float
+) -> None:
+    """It goes on marking its leases, and that is all that is looked at."""
+    elsewhere, one = owner(), owner()
+    _claim(elsewhere, "a")
+    for second in range(30):
+        monkeypatch.setattr(module, "_new_mark", lambda: clock.now + shift)
+        elsewhere._database.execute("UPDATE leases SET expires = ?", (module._new_mark(),))
+        _look(one, clock, 1.0)
+        assert one.held(["a"]) == {"a"}, second
+
+
+@pytest.mark.usefixtures("dead")
+def test_who_was_stopped_itself_does_not_take_the_others_for_dead(owner: Owner, clock: Clock) -> None:
+    """All processes of a machine that was suspended wake up together."""
+    other, one = owner(), owner()
+    _claim(other, "a")
+    _look(one, clock, 1.0)
+    clock.now += 3600.0
+    assert one.held(["a"]) == {"a"}
+    _look(one, clock, 2.0)
+    assert one.held(["a"]) == {"a"}
+    _look(one, clock, module.LEASE_S)
+    assert one.held(["a"]) == set()
+
+
+@pytest.mark.usefixtures("dead")
+def test_an_owner_knows_what_was_taken_over(owner: Owner, clock: Clock) -> None:
+    """It was stopped for a while; what it has claimed since is its own."""
+    stopped, one = owner(), owner()
+    _claim(stopped, "a", "b")
+    one.held(["a"])
+    _look(one, clock, module.LEASE_S + 0.1)
+    _claim(one, "a")
+    assert stopped.own(["a", "b"]) == set()
+    assert _claim(stopped, "a", "b", "c") == {"b", "c"}
+    assert one.own(["a", "b", "c"]) == {"a"}
+
+
+@pytest.mark.usefixtures("often")
+def test_what_was_taken_over_is_not_renewed_by_its_former_owner(owner: Owner) -> None:
+    """It was only slow: the lease is the other's now."""
+    one, other = owner(), owner()
+    _claim(one, "a", "b")
+    _claim(other, "c")
+    with other._database.transaction():
+        # As if it had not been renewed in time; in one with the claim, so that it is not renewed between.
+        other._database.execute("DELETE FROM leases WHERE key = 'a'")
+        assert other.claim(["a"]) == {"a"}
+    other._closed.set()
+    assert other._renewing is not None
+    other._renewing.join(60)
+    left = _mark(one, "a")
+    # All leases of an owner are renewed in one statement: after two, it has had its chance.
+    for _ in range(2):
+        before = _mark(one, "b")
+        assert _soon(lambda before=before: _mark(one, "b") > before)
+    assert _mark(one, "a") == left
+
+
+def test_who_claims_nothing_starts_no_thread(owner: Owner) -> None:
+    """A run from the cache alone renews nothing."""
+    one = owner()
+    _claim(one)
+    assert one._renewing is None
+    _claim(one, "a")
+    assert one._renewing is not None
+    one.close()
+    assert not one._renewing.is_alive()
+
+
+def test_closing_on_an_unusable_file_is_no_error(owner: Owner) -> None:
+    """The run has been told by then, and its report must still come; leases run out by themselves."""
+    one = owner()
+    _claim(one, "a")
+    one._database.execute("ALTER TABLE leases RENAME TO gone")
+    one.close()
+
+
+def test_an_unusable_file_is_a_store_error(owner: Owner) -> None:
+    """Not one of SQLite's."""
+    one = owner()
+    one._database.execute("ALTER TABLE leases RENAME TO gone")
+    for use in (one.claim, one.held, one.release):
+        with pytest.raises(StoreError):
+            use(["a"])
+    one._database.execute("ALTER TABLE gone RENAME TO leases")

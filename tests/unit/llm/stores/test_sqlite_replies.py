@@ -1,0 +1,282 @@
+"""Replies on disk: what is kept is found, and what was not kept so is refused."""
+
+import pickle
+import sqlite3
+import time
+import zlib
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pytest_rageval.errors import StoreError
+from pytest_rageval.llm.messages import Reply
+from pytest_rageval.llm.stores.interface import Entry
+from pytest_rageval.llm.stores.sqlite_file import FILE, Database, Store
+
+REPLY = Reply("c7 – „ja“\n\x00 \U0001f600", "m", "stop", 12, 3, "no", '[{"id": 1}]', "seed stop")
+OUTLINE = {"model": "m", "parts": {"question": "ab"}}
+
+Open = Callable[..., Database]
+
+
+@pytest.fixture
+def store(database: Database) -> Store:
+    """A store in a new folder."""
+    return Store(database)
+
+
+def _put(store: Store, *entries: Entry, run: str = "") -> None:
+    with store._database.transaction():
+        store.put_many(entries, run=run)
+
+
+def _planted(folder: Path, sql: str, *values: object) -> None:
+    """Change the file as someone who can write to the folder could."""
+    connection = sqlite3.connect(folder / FILE, isolation_level=None)
+    assert connection.execute(sql, values).rowcount == 1
+    connection.close()
+
+
+class _Bomb:
+    """Makes a file when it is unpickled."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Path.touch, (self.file,)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        REPLY,
+        Reply(""),
+        Reply("\x00"),
+        Reply("a\x00b", "m\x00n"),
+        Reply("x" * 1_000_000),
+        Reply("日本語\u2028 عربى\r\n\t\u200b\ufeff\uffff"),
+        Reply("x", tokens_in=2**63 - 1),
+    ],
+    ids=["all fields", "empty", "NUL", "NUL within", "1 MB", "scripts", "large count"],
+)
+def test_a_reply_is_found_again(databases: Open, reply: Reply) -> None:
+    """In this process and, on the same folder, in the next."""
+    store = Store(databases())
+    assert store.get_many(["k"]) == {}
+    _put(store, Entry("k", reply, OUTLINE))
+    assert store.get_many(["k"]) == {"k": reply}
+    store._database.close()
+    assert Store(databases()).get_many(["k"]) == {"k": reply}
+
+
+def test_many_keys_are_one_question(store: Store) -> None:
+    """More than SQLite takes as variables; the missing and the repeated do not matter."""
+    keys = [f"{number:064x}" for number in range(40_000)]
+    _put(store, *(Entry(key, Reply(key)) for key in keys[::10]))
+    found = store.get_many([*keys, *keys[:10]])
+    assert found == {key: Reply(key) for key in keys[::10]}
+    assert store.get_many([]) == {}
+
+
+def test_a_later_reply_replaces_the_former(store: Store) -> None:
+    """One reply a key, with the later one's outline."""
+    _put(store, Entry("k", REPLY, OUTLINE))
+    _put(store, Entry("k", Reply("other"), {"model": "n"}))
+    assert store.get_many(["k"]) == {"k": Reply("other")}
+    assert [(entry.key, entry.summary) for entry in store.entries()] == [("k", {"model": "n"})]
+
+
+def test_replies_of_other_runs_do_not_count_where_all_is_asked_again(store: Store) -> None:
+    """Nor do those of which it is not known who asked, whatever the clock said when they were kept."""
+    _put(store, Entry("old", REPLY, written=1e12), run="1")
+    _put(store, Entry("older", REPLY, written=1e12))
+    _put(store, Entry("new", REPLY, {"model": "m"}, written=1.0), run="2")
+    keys = ["old", "older", "new"]
+    assert set(store.get_many(keys)) == set(store.get_many(keys, run="2")) == set(keys)
+    assert set(store.get_many(keys, run="2", only_run=True)) == {"new"}
+    assert store.get_many(keys, run="3", only_run=True) == {}
+    # The name of the run is the cache's own matter.
+    assert [entry.summary for entry in store.entries()] == [{"model": "m"}, {}, {}]
+
+
+@pytest.mark.parametrize("text", ["", " ", "\n", " \r\n\t "])
+def test_a_silent_reply_counts_in_its_run(store: Store, text: str) -> None:
+    """Not one that refuses, calls a tool, or was cut."""
+    _put(store, Entry("k", Reply(text)), run="1")
+    _put(
+        store,
+        Entry("no", Reply(text, refusal="no")),
+        Entry("cut", Reply(text, finish_reason="length")),
+        run="1",
+    )
+    _put(store, Entry("calls", Reply(text, tool_calls="[]")), run="1")
+    assert set(store.get_many(["k", "no", "cut", "calls"], run="1")) == {"k", "no", "cut", "calls"}
+    assert set(store.get_many(["k", "no", "cut", "calls"], run="2")) == {"no", "cut", "calls"}
+
+
+def test_everything_kept_is_listed_by_key(store: Store) -> None:
+    """With its outline and when it was kept."""
+    before = time.time()
+    _put(store, Entry("b", REPLY, OUTLINE, 5.0), Entry("a", Reply("")), Entry("c", REPLY))
+    first, second, third = store.entries()
+    assert (first.key, first.reply, first.summary) == ("a", Reply(""), {})
+    assert before <= first.written <= time.time()
+    assert (second.key, second.reply, second.summary, second.written) == ("b", REPLY, OUTLINE, 5.0)
+    assert third.key == "c"
+
+
+def test_what_is_deleted_is_gone(store: Store) -> None:
+    """A key that is not there does not matter."""
+    _put(store, *(Entry(key, REPLY) for key in "abc"))
+    with store._database.transaction():
+        store.delete_many(["a", "c", "d"])
+    assert [entry.key for entry in store.entries()] == ["b"]
+
+
+def test_a_large_reply_stays_in_the_database(store: Store, tmp_path: Path) -> None:
+    """No files of their own, whatever the size."""
+    _put(store, Entry("k", Reply("x" * 1_000_000)))
+    names = {path.name for path in (tmp_path / "cache").rglob("*")}
+    assert names <= {".gitignore", FILE, f"{FILE}-wal", f"{FILE}-shm"}
+
+
+@pytest.mark.parametrize("column", ["text", "model", "tool_calls", "tokens_in"])
+def test_a_planted_pickle_is_refused_and_not_run(store: Store, tmp_path: Path, column: str) -> None:
+    """Cache folders are restored from elsewhere; reading one must run no code of theirs."""
+    _put(store, Entry("k", REPLY))
+    mark = tmp_path / "it ran"
+    bomb = pickle.dumps(_Bomb(mark))
+    _planted(tmp_path / "cache", f"UPDATE replies SET {column} = ?", bomb)  # noqa: S608 - from the list above
+    assert store.get_many(["k"]) == {}
+    assert list(store.entries()) == []
+    assert store.damaged == {"k"}
+    assert not mark.exists()
+    pickle.loads(bomb)  # noqa: S301 - the bomb is a real one
+    assert mark.exists()
+
+
+def test_a_planted_row_is_passed_over(store: Store, tmp_path: Path) -> None:
+    """A pickle where a text would be, with a checksum that somebody made up."""
+    mark = tmp_path / "it ran"
+    _planted(
+        tmp_path / "cache",
+        "INSERT INTO replies VALUES ('k', ?, 'm', 'stop', 1, 1, '', '', '', 7, '{}', 0)",
+        pickle.dumps(_Bomb(mark)),
+    )
+    assert store.get_many(["k"]) == {}
+    assert store.damaged == {"k"}
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "text = 'c8'",
+        "text = CAST(text AS BLOB)",
+        "text = text || ' '",
+        "model = 'M'",
+        "finish_reason = 'length'",
+        "tokens_in = 13",
+        "tokens_out = 'three'",
+        "refusal = ''",
+        "tool_calls = '[]'",
+        "without = ''",
+        "checksum = checksum + 1",
+        "key = 'j'",
+    ],
+)
+def test_a_changed_entry_is_refused(store: Store, tmp_path: Path, change: str) -> None:
+    """Whatever part of the reply changed; it can be kept again."""
+    _put(store, Entry("k", replace(REPLY, text="c7")))
+    _planted(tmp_path / "cache", f"UPDATE replies SET {change}")  # noqa: S608 - from the list above
+    assert store.get_many(["k", "j"]) == {}
+    assert len(store.damaged) == 1
+    _put(store, Entry("k", REPLY), Entry("j", REPLY))
+    assert store.get_many(["k", "j"]) == {"k": REPLY, "j": REPLY}
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        ("k", "x", "m", "stop", -1, 1, "", "", ""),
+        ("k", "x", "m", "stop", 1, -1, "", "", ""),
+        ("k", "x", "m", "stop", 1.5, 1, "", "", ""),
+        ("k", "x", "m", "stop", "one", 1, "", "", ""),
+        ("k", b"x", "m", "stop", 1, 1, "", "", ""),
+        ("k", "x", 7, "stop", 1, 1, "", "", ""),
+        ("k", "x", "m", "stop", 1, 1, "", b"[]", ""),
+    ],
+    ids=str,
+)
+def test_an_entry_of_wrong_kinds_is_passed_over_whatever_its_checksum(
+    store: Store, tmp_path: Path, row: tuple[object, ...]
+) -> None:
+    """The checksum is against accidents; who forges one gets no further than to a reply that is asked again."""
+    _planted(
+        tmp_path / "cache",
+        "INSERT INTO replies VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, '{}', 0)",
+        *row,
+        zlib.crc32(repr(row).encode()),
+    )
+    assert store.get_many(["k"]) == {}
+    assert store.damaged == {"k"}
+
+
+def test_a_byte_that_turned_on_the_disk_is_noticed(databases: Open, tmp_path: Path) -> None:
+    """SQLite itself would read the text as if nothing had happened."""
+    database = databases()
+    _put(Store(database), Entry("k", Reply("the answer is forty-two")))
+    database.close()
+    file = tmp_path / "cache" / FILE
+    content = file.read_bytes()
+    assert content.count(b"forty-two") == 1
+    file.write_bytes(content.replace(b"forty-two", b"forty-tvo"))
+    store = Store(databases())
+    assert store.get_many(["k"]) == {}
+    assert store.damaged == {"k"}
+
+
+@pytest.mark.parametrize("text", ["'x'", "CAST(x'ff' AS TEXT)"], ids=["changed", "not UTF-8"])
+def test_damaged_entries_do_not_keep_the_others_from_being_read(
+    store: Store, tmp_path: Path, text: str
+) -> None:
+    """They are counted, each once."""
+    _put(store, Entry("good", REPLY), Entry("bad", REPLY), Entry("worse", REPLY))
+    _planted(tmp_path / "cache", f"UPDATE replies SET text = {text} WHERE key = 'bad'")  # noqa: S608 - as above
+    _planted(tmp_path / "cache", f"UPDATE replies SET model = {text} WHERE key = 'worse'")  # noqa: S608 - as above
+    for _ in range(2):
+        assert store.get_many(["good", "bad", "worse"]) == {"good": REPLY}
+        assert [entry.key for entry in store.entries()] == ["good"]
+    assert store.damaged == {"bad", "worse"}
+
+
+@pytest.mark.parametrize(
+    "outline",
+    ["", "{", "[]", "7", b"\x80\x04N.", '{"model": ["m"]}', '{"parts": "all"}', "[" * 100_000],
+    ids=lambda outline: str(outline)[:20],
+)
+def test_an_unreadable_outline_is_none(store: Store, tmp_path: Path, outline: object) -> None:
+    """It only explains: the reply is as good without it."""
+    _put(store, Entry("k", REPLY, OUTLINE))
+    _planted(tmp_path / "cache", "UPDATE replies SET outline = ?", outline)
+    assert store.get_many(["k"]) == {"k": REPLY}
+    assert [entry.summary for entry in store.entries()] == [{}]
+
+
+def test_nothing_is_ever_evicted(store: Store) -> None:
+    """A reply was paid for: ten thousand later ones do not push it out."""
+    _put(store, Entry("first", REPLY, written=1.0))
+    _put(store, *(Entry(str(number), REPLY) for number in range(10_000)))
+    assert store.get_many(["first"]) == {"first": REPLY}
+    assert sum(1 for _ in store.entries()) == 10_001
+
+
+@pytest.mark.parametrize("entry", [Entry("k", Reply("\ud83d")), Entry("k", Reply("x", tokens_in=2**63))])
+def test_what_sqlite_cannot_hold_is_a_store_error(store: Store, entry: Entry) -> None:
+    """Half a surrogate pair, a count beyond all sense; nothing of the transaction is kept."""
+    with pytest.raises(StoreError):
+        _put(store, Entry("j", REPLY), entry)
+    assert store.get_many(["j", "k"]) == {}

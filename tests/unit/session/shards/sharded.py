@@ -1,0 +1,116 @@
+"""Tests in shards, without pytest: the documents that such runs write, and their merge."""
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pytest_rageval.config import Settings
+from pytest_rageval.gate.baseline import Baseline
+from pytest_rageval.llm.usage import Usage
+from pytest_rageval.session import Components, Session
+from pytest_rageval.session.evaluated_test import EvaluatedTest
+from pytest_rageval.session.shards.merged_run import MergedRun, RuledTest, Shard
+from pytest_rageval.session.shards.record import shard_entry
+from tests.unit.session.marked import NODEID, Mark, components, marked
+
+Ran = tuple[list[str], EvaluatedTest]
+
+
+def evaluated_in(
+    settings: Settings,
+    root: Path,
+    marks: Sequence[Mark],
+    parts: Components,
+    *,
+    explain: bool = False,
+    **words: Any,
+) -> tuple[list[str], list[str], dict[str, Any]]:
+    """One test in a session of its own: its problems, its failures and its results."""
+    session = Session(settings, **words)
+    sharing = [NODEID] if any("max_drop" in mark.kwargs for mark in marks) else []
+    test = EvaluatedTest(session, parts, marked(root, marks), sharing=sharing, limit=10)
+    problems = test.evaluate_markers()
+    found = problems, test.failures(), test.results(describe=True, explain=explain)
+    session.close()
+    return found
+
+
+def outcome_of(problems: Sequence[str], failures: Sequence[str]) -> dict[str, str]:
+    """As the plugin ends a test."""
+    if problems:
+        return {"outcome": "error", "message": "\n\n".join([*dict.fromkeys(problems), *failures])}
+    return {"outcome": "failed", "message": "\n\n".join(failures)} if failures else {"outcome": "passed"}
+
+
+def without_updates(message: str) -> str:
+    """The message of a failure without the command that accepts its drop: a run and a merge have each their own."""
+    return re.sub(r"accept this drop.*(\n  .*)?$", "accept this drop", message, flags=re.MULTILINE)
+
+
+def shard_of(  # noqa: PLR0913 - what a shard is made of
+    settings: Settings,
+    root: Path,
+    marks: Sequence[Mark],
+    parts: Components,
+    *,
+    path: str = "",
+    registry: Any = None,
+    **changes: Any,
+) -> Shard:
+    """The report of the run of a shard; `changes` are of its key `shard`."""
+    problems, failures, results = evaluated_in(settings, root, marks, parts, registry=registry)
+    about = shard_entry(
+        settings,
+        collected=[NODEID],
+        ran=[NODEID],
+        left_out=[],
+        calibration=None,
+        baseline=settings.baseline.name,
+        usage=Usage().plain(),
+        recorded={},
+    )
+    document = {
+        "schema": 1,
+        "package": "1",
+        "started": "2026-01-01T00:00:00+00:00",
+        "duration_s": 1.0,
+        "settings": settings.entry(),
+        "stopped": False,
+        "tests": [{"nodeid": NODEID, **outcome_of(problems, failures), **results}],
+        "shard": about | changes,
+    }
+    index, number = settings.shard or (1, 1)
+    return Shard(path or f"{index}-{number}.json", json.loads(json.dumps(document)))
+
+
+def shards_of(
+    settings: Settings,
+    root: Path,
+    marks: Sequence[Mark],
+    number: int,
+    parts: Callable[[], Components] = components,
+) -> list[Shard]:
+    """The reports of all shards."""
+    return [
+        shard_of(replace(settings, shard=(index, number)), root, marks, parts())
+        for index in range(1, number + 1)
+    ]
+
+
+def ruled(shards: Sequence[Shard], settings: Settings, root: Path, *, explain: bool = False) -> RuledTest:
+    """The only test of the shards, as a merge rules on it."""
+    run = MergedRun(shards)
+    (test,) = run.tests
+    return run.ruled(test, settings, root, {}, explain=explain)
+
+
+def write_baseline(
+    settings: Settings, root: Path, marks: Sequence[Mark], parts: Components
+) -> Mapping[str, Any]:
+    """Write the baseline of such a test, and return its entry."""
+    _, _, results = evaluated_in(replace(settings, update_baseline=True), root, marks, parts)
+    Baseline({NODEID: results["baseline"]}).write(settings.baseline)
+    return results["baseline"]

@@ -1,0 +1,22 @@
+"""What waits until it is used."""
+
+import re
+
+import pytest
+
+from pytest_rageval.lazy import lazy_pattern
+
+
+def test_a_pattern_is_compiled_at_its_first_use() -> None:
+    """And not before: this one is none."""
+    wrong = lazy_pattern("(")
+    with pytest.raises(re.error):
+        wrong.search("a")
+
+
+def test_it_has_the_methods_and_the_flags_of_a_pattern() -> None:
+    """Whichever is used first, and again."""
+    letters = lazy_pattern("[a-z]+", re.IGNORECASE)
+    assert letters.sub("x", "To be") == letters.sub("x", "Be or") == "x x"
+    assert [found[0] for found in letters.finditer("To be")] == letters.findall("To be") == ["To", "be"]
+    assert letters.flags & re.IGNORECASE
