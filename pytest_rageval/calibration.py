@@ -234,11 +234,11 @@ class Calibration:
         if self.labels.passages:
             human, judge, unlabelled, incomplete = self._by_question(score)
             return Correction(prediction_powered_mean(human, judge, unlabelled), len(human), incomplete)
-        labelled = {(item.example.asked, item.prediction) for item in self.labels.answers}
+        labelled = {(item.example.full_question, item.prediction) for item in self.labels.answers}
         unlabelled = [
             each.value
             for each in score.outcomes
-            if each.value is not None and (each.example.asked, each.evidence.answer) not in labelled
+            if each.value is not None and (each.example.full_question, each.evidence.answer) not in labelled
         ]
         human, judge = [one.human for one in self.compared], [one.raw for one in self.compared]
         return Correction(prediction_powered_mean(human, judge, unlabelled), len(human))
@@ -251,13 +251,13 @@ class Calibration:
         labels: dict[str, dict[str, float | None]] = {}
         for item in self.labels.passages:
             label = _consensus(item.human, self.labels.scale)
-            labels.setdefault(item.example.asked, {})[_single_spaced(item.passage)] = label
+            labels.setdefault(item.example.full_question, {})[_single_spaced(item.passage)] = label
         by_people: dict[str, dict[str, float]] = {}
         judge, unlabelled, incomplete = [], [], 0
         for each in score.outcomes:
             if each.value is None:
                 continue
-            known = labels.get(each.example.asked)
+            known = labels.get(each.example.full_question)
             ranking = () if each.evidence.ranking is None else each.evidence.ranking.documents[: spec.k]
             found = [] if known is None else [known.get(_single_spaced(passage.text)) for passage in ranking]
             if known is None or None in found:

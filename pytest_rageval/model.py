@@ -164,7 +164,7 @@ class Example:
     nuggets: tuple[Nugget, ...] = ()
 
     @property
-    def asked(self) -> str:
+    def full_question(self) -> str:
         """The question as models receive it: with the messages before it, where there are any."""
         return Question(self.question, self.history) if self.history else self.question
 

@@ -90,7 +90,7 @@ async def _proposed(judge: DefaultJudge, example: Example, model: str) -> Exampl
     sources += [gold.text for gold in example.relevant if gold.text is not None]
     if not sources:
         raise NoGroundTruth("neither reference answers nor gold passages with text")
-    nuggets = await judge.nuggets(example.asked, sources)
+    nuggets = await judge.nuggets(example.full_question, sources)
     return replace(
         example, nuggets=nuggets, extra={**example.extra, "nuggets_by": model, "nuggets_reviewed": False}
     )

@@ -5,7 +5,13 @@ from typing import Final
 from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.answers.comparators import EXTRAS, MEASURES
 from pytest_rageval.errors import NoGroundTruth
-from pytest_rageval.evaluations.pipeline import NO_REFERENCES, Pipeline, Terms, expected_of, references_of
+from pytest_rageval.evaluations.pipeline import (
+    NO_REFERENCES,
+    Pipeline,
+    ResolvedScore,
+    expected_of,
+    references_of,
+)
 from pytest_rageval.evaluations.scoring import REFERENCES, ScoreDef, each_example
 from pytest_rageval.model import Example
 from pytest_rageval.scores import Evidence
@@ -14,7 +20,9 @@ __all__ = ["SCORES", "answer_measure_score"]
 
 
 @each_example
-async def evaluate_answer_correct(run: Pipeline, example: Example, terms: Terms) -> tuple[float, Evidence]:
+async def evaluate_answer_correct(
+    run: Pipeline, example: Example, resolved: ResolvedScore
+) -> tuple[float, Evidence]:
     """Score whether the answer from the first k retrieved passages is right, by the comparator.
 
     Wanted is every answer of the `answer_set`, or any one of the references (`references_of`); an example with none
@@ -24,32 +32,36 @@ async def evaluate_answer_correct(run: Pipeline, example: Example, terms: Terms)
     # Before anything is asked: an example that cannot be scored costs nothing.
     if not references and not example.answer_set:
         raise NoGroundTruth(NO_REFERENCES)
-    ranking, answer = await run.ranking_and_answer(example, terms.k)
-    correct = await run.correct(example, answer, terms.comparator)
+    ranking, answer = await run.ranking_and_answer(example, resolved.k)
+    correct = await run.correct(example, answer, resolved.comparator)
     return correct, Evidence(ranking, answer, *expected_of(example))
 
 
 @each_example
-async def evaluate_answer_measure(run: Pipeline, example: Example, terms: Terms) -> tuple[float, Evidence]:
+async def evaluate_answer_measure(
+    run: Pipeline, example: Example, resolved: ResolvedScore
+) -> tuple[float, Evidence]:
     """Score the answer from the first k retrieved passages by an answer measure.
 
     The best of the references counts; an example that wants a set of answers is unscored. An abstention is 0,
     whatever words it shares with a reference: "no answer in the documents" does not contain the answer "no".
     """
-    measure = run.measures[terms.part]
+    measure = run.measures[resolved.part]
     references = references_of(example)
     if not references:
         several = "several answers are wanted, which this measure does not compare"
         raise NoGroundTruth(several if example.answer_set else NO_REFERENCES)
-    ranking, answer = await run.ranking_and_answer(example, terms.k)
+    ranking, answer = await run.ranking_and_answer(example, resolved.k)
     value = 0.0 if abstains(answer) else measure(answer, references)
     return value, Evidence(ranking, answer, references)
 
 
 @each_example
-async def evaluate_answer_abstained(run: Pipeline, example: Example, terms: Terms) -> tuple[float, Evidence]:
+async def evaluate_answer_abstained(
+    run: Pipeline, example: Example, resolved: ResolvedScore
+) -> tuple[float, Evidence]:
     """Score 1 where the generator declined to answer, 0 where it answered: a rate to keep low, or to expect."""
-    ranking, answer = await run.ranking_and_answer(example, terms.k)
+    ranking, answer = await run.ranking_and_answer(example, resolved.k)
     return float(abstains(answer)), Evidence(ranking, answer)
 
 
@@ -79,7 +91,7 @@ def answer_measure_score(name: str) -> ScoreDef:
         f"answer.{name}",
         evaluate_answer_measure,
         {"generate"},
-        settings=lambda run, terms: run.measured_by.used({terms.part}),
+        settings=lambda run, resolved: run.measured_by.used({resolved.part}),
         family=FAMILY,
         definition=DEFINITIONS.get(name, ""),
         needs=(REFERENCES,),

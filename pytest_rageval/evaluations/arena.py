@@ -13,7 +13,7 @@ from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.answers.judge_protocol import Preference
 from pytest_rageval.concurrency.gathering import gather_two
 from pytest_rageval.errors import NoGroundTruth, Unscored
-from pytest_rageval.evaluations.pipeline import Pipeline, Terms
+from pytest_rageval.evaluations.pipeline import Pipeline, ResolvedScore
 from pytest_rageval.evaluations.scoring import ScoreDef, score_each, score_in_turn
 from pytest_rageval.fingerprint import digest
 from pytest_rageval.model import Example, PartOfSet
@@ -44,7 +44,9 @@ DOMAIN: Final = "domain"
 """The tag whose values are represented equally in a sample of battles."""
 
 
-async def evaluate_arena(run: Pipeline, examples: Sequence[Example], terms: Terms) -> list[Outcome]:
+async def evaluate_arena(
+    run: Pipeline, examples: Sequence[Example], resolved: ResolvedScore
+) -> list[Outcome]:
     """Score whether the long answer from the first k retrieved passages is better than the reference, or as good.
 
     The judge reads the two in one order, the answer first in half of the examples (`leading_half`), or in both where
@@ -58,8 +60,8 @@ async def evaluate_arena(run: Pipeline, examples: Sequence[Example], terms: Term
         # Before anything is asked: an example that cannot be scored costs nothing.
         if example.reference is None:
             raise NoGroundTruth("no long-form reference")
-        answer = await run.long_answer(example, terms.k)
-        ranking = await run.ranking(example, terms.k)
+        answer = await run.long_answer(example, resolved.k)
+        ranking = await run.ranking(example, resolved.k)
         result, places, reasons = await _result(
             run, example, answer, example.reference, first=example.id in leading
         )
@@ -72,7 +74,7 @@ async def evaluate_arena(run: Pipeline, examples: Sequence[Example], terms: Term
         evidence = Evidence(
             ranking, answer, (example.reference,), counts=counts, places=places, explanation=reasons
         )
-        return float(result >= LEAST[terms.part]), evidence
+        return float(result >= LEAST[resolved.part]), evidence
 
     return await score_in_turn(run, examples, score)
 
@@ -163,11 +165,11 @@ async def _judged(
     """The judge's verdicts on one answer against another, in one order or in both, and its reasons."""
 
     async def as_first() -> tuple[float, str]:
-        found = await run.preferred(example.asked, one, other)
+        found = await run.preferred(example.full_question, one, other)
         return RESULT_OF_FIRST[found.better], _reasons("1", found)
 
     async def as_second() -> tuple[float, str]:
-        found = await run.preferred(example.asked, other, one)
+        found = await run.preferred(example.full_question, other, one)
         return WON - RESULT_OF_FIRST[found.better], _reasons("2", found)
 
     if run.both_orders:
@@ -232,7 +234,7 @@ def _estimate(name: str, estimate: Estimate | None) -> dict[str, Any]:
     return {name: estimate.value, f"{name}_ci95": [estimate.low, estimate.high]}
 
 
-def _settings(run: Pipeline, _terms: Terms) -> dict[str, Any]:
+def _settings(run: Pipeline, _resolved: ResolvedScore) -> dict[str, Any]:
     """The order of answers is drawn by the seed only where one order is judged."""
     return {"both_orders": run.both_orders, **({} if run.both_orders else {"seed": run.seed})}
 

@@ -45,10 +45,10 @@ def verdict_as_scored(run: Pipeline, comparator: str | None) -> Callable[[Labell
         if isinstance(item, LabelledPair):
             return await preference(run.judge, item)
         if isinstance(item, LabelledPassage):
-            return await run.relevant(item.example.asked, Document(item.passage))
+            return await run.relevant(item.example.full_question, Document(item.passage))
         if abstains(item.prediction):
             return 0.0
-        return await run.same(item.example.asked, item.references, item.prediction, comparator)
+        return await run.same(item.example.full_question, item.references, item.prediction, comparator)
 
     return verdict
 
@@ -66,11 +66,11 @@ def verdict_of(
         if isinstance(item, LabelledPair):
             return await preference(judge, item, swapped=swapped)
         if isinstance(item, LabelledPassage):
-            return await judge.relevant(item.example.asked, item.passage)
+            return await judge.relevant(item.example.full_question, item.passage)
         if abstains(item.prediction):
             return 0.0
         references = item.references[::-1] if swapped else item.references
-        return await ask(item.example.asked, references, item.prediction)
+        return await ask(item.example.full_question, references, item.prediction)
 
     return verdict
 
@@ -92,7 +92,7 @@ async def preference(judge: object, pair: LabelledPair, *, swapped: bool = False
             "neither), or leave the fixture out and name a model with --rageval-judge-model."
         )
     shown = (pair.second, pair.first) if swapped else (pair.first, pair.second)
-    found = await prefer(pair.example.asked, *shown)
+    found = await prefer(pair.example.full_question, *shown)
     said = found.better if isinstance(found, Preference) else found
     if said not in PREFERENCES:
         raise CallableError(f"The judge's prefer returned {said!r}.\nIt says 1, 2 or 0, or raises Unscored.")

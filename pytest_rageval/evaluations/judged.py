@@ -15,7 +15,7 @@ from pytest_rageval.errors import NoGroundTruth
 from pytest_rageval.evaluations.pipeline import (
     NO_REFERENCES,
     Pipeline,
-    Terms,
+    ResolvedScore,
     gold_passages,
     references_of,
     texts_of,
@@ -30,7 +30,9 @@ GRADES: Final = (float(LOWEST), float(HIGHEST))
 
 
 @each_example
-async def evaluate_correctness(run: Pipeline, example: Example, terms: Terms) -> tuple[float, Evidence]:
+async def evaluate_correctness(
+    run: Pipeline, example: Example, resolved: ResolvedScore
+) -> tuple[float, Evidence]:
     """Rate the answer from the first k retrieved passages by the reference answers.
 
     Any one of the references is right; the answers of an `answer_set` together are one reference. An abstention is
@@ -42,41 +44,45 @@ async def evaluate_correctness(run: Pipeline, example: Example, terms: Terms) ->
     # Before anything is asked: an example that cannot be scored costs nothing.
     if not references:
         raise NoGroundTruth(NO_REFERENCES)
-    ranking, answer = await run.ranking_and_answer(example, terms.k)
+    ranking, answer = await run.ranking_and_answer(example, resolved.k)
     rating = Rating(LOWEST, "The generator gives no answer.")
     if not abstains(answer):
-        rating = await run.rated("correctness", example.asked, [answer], references)
+        rating = await run.rated("correctness", example.full_question, [answer], references)
     return rating.grade, Evidence(ranking, answer, references, explanation=rating.explanation)
 
 
 @each_example
-async def evaluate_faithfulness(run: Pipeline, example: Example, terms: Terms) -> tuple[float, Evidence]:
+async def evaluate_faithfulness(
+    run: Pipeline, example: Example, resolved: ResolvedScore
+) -> tuple[float, Evidence]:
     """Rate how far the first k retrieved passages support the answer that was written from them.
 
     No judge is asked where there is nothing to weigh: an abstention is 5, an answer from no passages is 1.
     """
-    ranking, answer = await run.ranking_and_answer(example, terms.k)
+    ranking, answer = await run.ranking_and_answer(example, resolved.k)
     if abstains(answer):
         rating = Rating(HIGHEST, "The generator gives no answer, and so states nothing.")
     elif not ranking:
         rating = Rating(LOWEST, "Nothing was retrieved that could support it.")
     else:
-        rating = await run.rated("faithfulness", example.asked, [answer], texts_of(ranking))
+        rating = await run.rated("faithfulness", example.full_question, [answer], texts_of(ranking))
     return rating.grade, Evidence(ranking, answer, explanation=rating.explanation)
 
 
 @each_example
-async def evaluate_context_quality(run: Pipeline, example: Example, terms: Terms) -> tuple[float, Evidence]:
+async def evaluate_context_quality(
+    run: Pipeline, example: Example, resolved: ResolvedScore
+) -> tuple[float, Evidence]:
     """Rate whether the first k retrieved passages hold the key facts of the gold passages.
 
     The generator is not asked. An empty ranking is 1, and no judge is asked.
     Unscored: an example without gold passages or without their text.
     """
     gold = texts_of(gold_passages(example))
-    ranking = await run.readable(example, terms.k)
+    ranking = await run.readable(example, resolved.k)
     rating = Rating(LOWEST, "Nothing was retrieved.")
     if ranking:
-        rating = await run.rated("context_quality", example.asked, texts_of(ranking), gold)
+        rating = await run.rated("context_quality", example.full_question, texts_of(ranking), gold)
     return rating.grade, Evidence(ranking, explanation=rating.explanation)
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.concurrency.gathering import gather_all, gather_two
 from pytest_rageval.errors import NoGroundTruth, Planned, Unscored
-from pytest_rageval.evaluations.pipeline import Pipeline, Terms, gold_passages, references_of
+from pytest_rageval.evaluations.pipeline import Pipeline, ResolvedScore, gold_passages, references_of
 from pytest_rageval.evaluations.ranking import row_of
 from pytest_rageval.evaluations.scoring import GOLD_TEXTS, ScoreDef, score_in_turn
 from pytest_rageval.measures.gold_matching import GoldMatch
@@ -31,7 +31,9 @@ RECALL_ERRED: Final = {"A", "B", "C"}
 """The cases that "refined" leaves out (Alinejad et al. 2024, section 4.3)."""
 
 
-async def evaluate_llm_reteval(run: Pipeline, examples: Sequence[Example], terms: Terms) -> list[Outcome]:
+async def evaluate_llm_reteval(
+    run: Pipeline, examples: Sequence[Example], resolved: ResolvedScore
+) -> list[Outcome]:
     """Compare the answer from the retrieved passages with those from the gold passages.
 
     The score of an example is the comparator's verdict, in [0, 1]; their mean is the share of questions that the
@@ -51,7 +53,7 @@ async def evaluate_llm_reteval(run: Pipeline, examples: Sequence[Example], terms
         # Before anything is asked: an example that cannot be scored costs nothing.
         gold_passages(example)
         semi_gold, (ranking, answer) = await gather_two(
-            run.semi_gold(example), run.ranking_and_answer(example, terms.k)
+            run.semi_gold(example), run.ranking_and_answer(example, resolved.k)
         )
         references = tuple(text for text in dict.fromkeys(semi_gold) if not abstains(text))
         if not references:
@@ -59,19 +61,19 @@ async def evaluate_llm_reteval(run: Pipeline, examples: Sequence[Example], terms
         match = GoldMatch(ranking, example.gold, run.match_share)
         found = len([label for label in match.labels if label > 0])
         retrieved, recall = found > 0, found / len(example.relevant)
-        beside = _companions(row_of(example, match, terms.k), terms.k)
+        beside = _companions(row_of(example, match, resolved.k), resolved.k)
         evidence = Evidence(
             ranking, answer, references, "with gold", recall, beside=beside, counts=match.counts or NOTHING
         )
 
         def check() -> Awaitable[ReferenceChecks]:
-            triage = _Triage(run, example, answer, references, terms.comparator)
+            triage = _Triage(run, example, answer, references, resolved.comparator)
             return triage.checks(ranking, gold_retrieved=retrieved)
 
         try:
             same = 0.0
             if not abstains(answer):
-                same = await run.same(example.asked, references, answer, terms.comparator)
+                same = await run.same(example.full_question, references, answer, resolved.comparator)
         except Planned:
             # A plan does not know whether the verdict disagrees with recall: it counts these requests too.
             await check()
@@ -200,7 +202,7 @@ class _Triage:
             return False
 
         async def says(text: str, aliases: Sequence[str]) -> bool | None:
-            return await _is_yes(self.run.same(self.example.asked, aliases, text, self.comparator))
+            return await _is_yes(self.run.same(self.example.full_question, aliases, text, self.comparator))
 
         async def missed(aliases: Sequence[str]) -> tuple[bool | None, bool | None]:
             """Whether the answer alone says it, and whether one from the gold passages does."""

@@ -21,7 +21,7 @@ from pytest_rageval.evaluations.pipeline import (
     NO_GOLD,
     NO_REFERENCES,
     Pipeline,
-    Terms,
+    ResolvedScore,
     expected_of,
     references_of,
 )
@@ -89,7 +89,7 @@ Labelled = Callable[[Example], Awaitable[tuple[Ranking, Sequence[Label], Expecte
 """Retrieves, and labels all passages of the ranking; with the answers that the labels were made by."""
 
 
-async def evaluate_erag(run: Pipeline, examples: Sequence[Example], terms: Terms) -> list[Outcome]:
+async def evaluate_erag(run: Pipeline, examples: Sequence[Example], resolved: ResolvedScore) -> list[Outcome]:
     """Label each passage by the answer that the generator gives from it alone.
 
     The label is the comparison of that answer with the references, or with the best of an `answer_set`, by `label`
@@ -101,17 +101,19 @@ async def evaluate_erag(run: Pipeline, examples: Sequence[Example], terms: Terms
     Raises:
         InputError: the measure needs labels of 0 and 1, and the comparison gives grades.
     """
-    comparator = _label_of(terms)
+    comparator = _label_of(resolved)
 
     async def annotate(example: Example, passage: Document) -> Label:
-        answer = await run.answer_from(example.asked, [passage])
+        answer = await run.answer_from(example.full_question, [passage])
         return Label(await run.helpful(example, answer, comparator), answer)
 
-    labelled = _each_passage(run, terms, annotate, _has_references)
-    return await _scored(run, examples, terms, labelled, graded=run.comparison(comparator).graded)
+    labelled = _each_passage(run, resolved, annotate, _has_references)
+    return await _scored(run, examples, resolved, labelled, graded=run.comparison(comparator).graded)
 
 
-async def evaluate_contains(run: Pipeline, examples: Sequence[Example], terms: Terms) -> list[Outcome]:
+async def evaluate_contains(
+    run: Pipeline, examples: Sequence[Example], resolved: ResolvedScore
+) -> list[Outcome]:
     """Label each passage 1 where a reference answer occurs in it, in normal form; nothing is asked.
 
     Unscored: an example without `answers` or `answer_set`. A long-form `reference` occurs in no passage.
@@ -120,11 +122,13 @@ async def evaluate_contains(run: Pipeline, examples: Sequence[Example], terms: T
     async def annotate(example: Example, passage: Document) -> Label:
         return Label(float(contains_answer(example, passage)))
 
-    labelled = _each_passage(run, terms, annotate, lambda example: bool(example.wanted))
-    return await _scored(run, examples, terms, labelled)
+    labelled = _each_passage(run, resolved, annotate, lambda example: bool(example.wanted))
+    return await _scored(run, examples, resolved, labelled)
 
 
-async def evaluate_relevance(run: Pipeline, examples: Sequence[Example], terms: Terms) -> list[Outcome]:
+async def evaluate_relevance(
+    run: Pipeline, examples: Sequence[Example], resolved: ResolvedScore
+) -> list[Outcome]:
     """Label each passage 1 where the judge says that it is relevant to the question, by a grade from 0.5 on.
 
     Raises:
@@ -134,11 +138,13 @@ async def evaluate_relevance(run: Pipeline, examples: Sequence[Example], terms: 
     async def annotate(example: Example, passage: Document) -> Label:
         return Label(float(await called_relevant(run, example, passage)))
 
-    labelled = _each_passage(run, terms, annotate, _has_references, expected=lambda _: NO_ANSWERS)
-    return await _scored(run, examples, terms, labelled)
+    labelled = _each_passage(run, resolved, annotate, _has_references, expected=lambda _: NO_ANSWERS)
+    return await _scored(run, examples, resolved, labelled)
 
 
-async def evaluate_provenance(run: Pipeline, examples: Sequence[Example], terms: Terms) -> list[Outcome]:
+async def evaluate_provenance(
+    run: Pipeline, examples: Sequence[Example], resolved: ResolvedScore
+) -> list[Outcome]:
     """Label each passage 1 where it is a relevant gold passage, or a part of one that is found; nothing is asked.
 
     As in the paper, only what was retrieved counts: `recall`, unlike `recall@k`, does not see what was missed.
@@ -148,11 +154,11 @@ async def evaluate_provenance(run: Pipeline, examples: Sequence[Example], terms:
     async def labelled(example: Example) -> tuple[Ranking, Sequence[Label], Expected]:
         if not example.relevant:
             raise NoGroundTruth(NO_GOLD)
-        ranking = await run.ranking(example, terms.k)
+        ranking = await run.ranking(example, resolved.k)
         match = comparable(ranking, example, run.match_share)
         return ranking, [Label(float(bool(found))) for found in match.positions], NO_ANSWERS
 
-    return await _scored(run, examples, terms, labelled)
+    return await _scored(run, examples, resolved, labelled)
 
 
 def contains_answer(example: Example, passage: Document) -> bool:
@@ -162,11 +168,11 @@ def contains_answer(example: Example, passage: Document) -> bool:
 
 async def called_relevant(run: Pipeline, example: Example, passage: Document) -> bool:
     """Whether the judge says that a passage is relevant to the question, by a grade from 0.5 on."""
-    return await run.relevant(example.asked, passage) >= YES
+    return await run.relevant(example.full_question, passage) >= YES
 
 
 @each_example
-async def evaluate_udcg(run: Pipeline, example: Example, terms: Terms) -> tuple[float, Evidence]:
+async def evaluate_udcg(run: Pipeline, example: Example, resolved: ResolvedScore) -> tuple[float, Evidence]:
     """Score the first k passages by what each does alone: a relevant one can help, any other can distract.
 
     A passage from which the generator abstains counts 0. One from which it answers counts 1 where the judge calls the
@@ -177,9 +183,11 @@ async def evaluate_udcg(run: Pipeline, example: Example, terms: Terms) -> tuple[
     Source: Trappolini et al. (2025), "Redefining Retrieval Evaluation in the Era of LLMs", as their code computes it;
     in place of the probability that the generator abstains, whether it does.
     """
-    ranking = await run.readable(example, terms.k)
+    ranking = await run.readable(example, resolved.k)
     found = await gather_all(
-        gather_two(run.relevant(example.asked, passage), run.answer_from(example.asked, [passage]))
+        gather_two(
+            run.relevant(example.full_question, passage), run.answer_from(example.full_question, [passage])
+        )
         for passage in ranking
     )
     answers = tuple(answer for _, answer in found)
@@ -202,7 +210,7 @@ def _has_references(example: Example) -> bool:
 
 def _each_passage(
     run: Pipeline,
-    terms: Terms,
+    resolved: ResolvedScore,
     annotate: Annotator,
     known: Callable[[Example], bool],
     expected: Callable[[Example], Expected] = expected_of,
@@ -212,7 +220,7 @@ def _each_passage(
     async def labelled(example: Example) -> tuple[Ranking, Sequence[Label], Expected]:
         if not known(example):
             raise NoGroundTruth(NO_REFERENCES)
-        ranking = await run.readable(example, terms.k)
+        ranking = await run.readable(example, resolved.k)
         labels = await gather_all(annotate(example, passage) for passage in ranking)
         return ranking, labels, expected(example)
 
@@ -220,15 +228,20 @@ def _each_passage(
 
 
 async def _scored(
-    run: Pipeline, examples: Sequence[Example], terms: Terms, labelled: Labelled, *, graded: bool = False
+    run: Pipeline,
+    examples: Sequence[Example],
+    resolved: ResolvedScore,
+    labelled: Labelled,
+    *,
+    graded: bool = False,
 ) -> list[Outcome]:
     """Label the passages of all examples, and score the rankings by the labels."""
     from pytest_rageval.measures.ranking import NEED_BINARY, usefulness  # noqa: PLC0415 - with numpy
 
     # A measure that is defined for labels between 0 and 1 takes those of each annotator.
-    graded = graded or terms.part not in NEED_BINARY
+    graded = graded or resolved.part not in NEED_BINARY
     # Before anything is asked: this checks that the measure is defined for such labels.
-    usefulness(terms.part, {}, terms.k, graded=graded)
+    usefulness(resolved.part, {}, resolved.k, graded=graded)
     labels: dict[str, dict[str, float]] = {}
 
     async def label(example: Example) -> tuple[float, Evidence]:
@@ -240,7 +253,7 @@ async def _scored(
         return 0.0, Evidence(ranking, None, *expected, labels=values, answers_alone=alone)
 
     outcomes = await score_in_turn(run, examples, label)
-    scores = usefulness(terms.part, labels, terms.k, graded=graded).tolist()
+    scores = usefulness(resolved.part, labels, resolved.k, graded=graded).tolist()
     by_example = dict(zip(labels, scores, strict=True))
     return [
         outcome if outcome.value is None else replace(outcome, value=by_example[outcome.example.id])
@@ -248,8 +261,8 @@ async def _scored(
     ]
 
 
-def _label_of(terms: Terms) -> str | None:
-    return terms.label or terms.comparator
+def _label_of(resolved: ResolvedScore) -> str | None:
+    return resolved.label or resolved.comparator
 
 
 def _erag(part: str) -> ScoreDef:
@@ -258,7 +271,7 @@ def _erag(part: str) -> ScoreDef:
         f"erag.{part}",
         evaluate_erag,
         asks,
-        comparisons=lambda _run, terms: {"comparator": _label_of(terms)},
+        comparisons=lambda _run, resolved: {"comparator": _label_of(resolved)},
         family="eRAG",
         definition=ERAG[part],
         needs=(REFERENCES,),

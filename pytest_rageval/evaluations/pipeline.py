@@ -36,8 +36,8 @@ __all__ = [
     "Evaluation",
     "Matched",
     "Pipeline",
+    "ResolvedScore",
     "ScoreRequest",
-    "Terms",
     "expected_of",
     "gold_passages",
     "references_of",
@@ -59,7 +59,7 @@ SEMI_GOLD_SAMPLES: Final = 3
 
 
 class ScoreRequest(NamedTuple):
-    """A score as the user writes it, such as "recall@5", with its keywords: see `Terms`."""
+    """A score as the user writes it, such as "recall@5", with its keywords: see `ResolvedScore`."""
 
     spec: str
     comparator: str | None = None
@@ -96,7 +96,7 @@ DRAWING: Final = Drawing()
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class ResolvedScore:
     """A score with everything that determines it, except the examples.
 
     Attributes:
@@ -371,9 +371,13 @@ class Pipeline:
         """
         passages, first = gold_passages(example), self._first_sample
         samples = range(first, first + self.drawing.gold)
-        if (answers := self.generator.at_hand("generate", example.asked, passages, samples)) is not None:
+        if (
+            answers := self.generator.at_hand("generate", example.full_question, passages, samples)
+        ) is not None:
             return answers
-        drawn = (self.answer_from(example.asked, passages, sample) for sample in range(self.drawing.gold))
+        drawn = (
+            self.answer_from(example.full_question, passages, sample) for sample in range(self.drawing.gold)
+        )
         return tuple(await gather_all(drawn))
 
     async def cited_answer(self, asked: Asked, k: int, order: str = "rank") -> str:
@@ -506,7 +510,9 @@ class Pipeline:
             return 0.0
         references = references_of(example)
         wanted = [references] if references else example.answer_set
-        return await combined(self.same(example.asked, aliases, answer, comparator) for aliases in wanted)
+        return await combined(
+            self.same(example.full_question, aliases, answer, comparator) for aliases in wanted
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -530,7 +536,7 @@ def _as_retrieved(key: tuple[str, str]) -> Hashable:
 
 
 def _question(asked: Asked) -> str:
-    return asked if isinstance(asked, str) else asked.asked
+    return asked if isinstance(asked, str) else asked.full_question
 
 
 def _answered(asked: Asked, ranking: Ranking) -> str:
@@ -538,8 +544,8 @@ def _answered(asked: Asked, ranking: Ranking) -> str:
     return _question(asked) if ranking.question is None else ranking.question
 
 
-Evaluation = Callable[[Pipeline, Sequence[Example], Terms], Awaitable[list[Outcome]]]
-"""Scores examples on these terms: one outcome per example, in their order."""
+Evaluation = Callable[[Pipeline, Sequence[Example], ResolvedScore], Awaitable[list[Outcome]]]
+"""Scores examples for a resolved score: one outcome per example, in their order."""
 
 
 def texts_of(passages: Iterable[Document]) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from pytest_rageval.errors import NoGroundTruth, UnusableRanking
-from pytest_rageval.evaluations.pipeline import NO_GOLD, Matched, Pipeline, Terms
+from pytest_rageval.evaluations.pipeline import NO_GOLD, Matched, Pipeline, ResolvedScore
 from pytest_rageval.evaluations.scoring import GOLD, ScoreDef, each_example, score_each
 from pytest_rageval.measures.gold_matching import GoldMatch, found_by_id, ideal_labels
 from pytest_rageval.measures.gold_measures import Row, values
@@ -14,7 +14,7 @@ from pytest_rageval.scores import NOTHING, Evidence, Outcome
 __all__ = ["SCORES", "comparable", "match_gold", "not_comparable", "row_of"]
 
 
-async def match_gold(run: Pipeline, example: Example, terms: Terms) -> tuple[Ranking, GoldMatch]:
+async def match_gold(run: Pipeline, example: Example, resolved: ResolvedScore) -> tuple[Ranking, GoldMatch]:
     """The ranking, compared with the gold passages.
 
     Raises:
@@ -23,7 +23,7 @@ async def match_gold(run: Pipeline, example: Example, terms: Terms) -> tuple[Ran
     """
     if not example.relevant:
         raise NoGroundTruth(NO_GOLD)
-    ranking = await run.ranking(example, terms.k)
+    ranking = await run.ranking(example, resolved.k)
     return ranking, comparable(ranking, example, run.match_share)
 
 
@@ -37,9 +37,11 @@ def comparable(ranking: Ranking, example: Example, share: float) -> GoldMatch:
 
 
 @each_example
-async def evaluate_full_recall(run: Pipeline, example: Example, terms: Terms) -> tuple[float, Evidence]:
+async def evaluate_full_recall(
+    run: Pipeline, example: Example, resolved: ResolvedScore
+) -> tuple[float, Evidence]:
     """Score 1 where each group of gold passages has one among the first k; unscored as for the ranking measures."""
-    ranking, match = await match_gold(run, example, terms)
+    ranking, match = await match_gold(run, example, resolved)
     found: dict[object, bool] = {}
     for position, (gold, is_found) in enumerate(zip(example.gold, match.found, strict=True)):
         if gold.grade:
@@ -48,7 +50,9 @@ async def evaluate_full_recall(run: Pipeline, example: Example, terms: Terms) ->
     return float(all(found.values())), Evidence(ranking, counts=match.counts)
 
 
-async def evaluate_ranking(run: Pipeline, examples: Sequence[Example], terms: Terms) -> list[Outcome]:
+async def evaluate_ranking(
+    run: Pipeline, examples: Sequence[Example], resolved: ResolvedScore
+) -> list[Outcome]:
     """Score what the retriever returns for k against the gold passages, all examples at once.
 
     A document that holds several gold passages stands for as many, one after the other, and moves the cut-off by as
@@ -58,9 +62,9 @@ async def evaluate_ranking(run: Pipeline, examples: Sequence[Example], terms: Te
     compared with; one at whose question the retriever failed.
     """
     matched = run.matched
-    if matched is None or matched.examples is not examples or matched.k != terms.k:
-        matched = Matched(examples, terms.k, *await _match(run, examples, terms.k))
-    found = iter(values(terms.spec.name, matched.rows))
+    if matched is None or matched.examples is not examples or matched.k != resolved.k:
+        matched = Matched(examples, resolved.k, *await _match(run, examples, resolved.k))
+    found = iter(values(resolved.spec.name, matched.rows))
     outcomes = [
         each if each.value is None else Outcome(each.example, next(found), None, each.evidence)
         for each in matched.outcomes

@@ -28,7 +28,7 @@ from pytest_rageval.errors import (
 )
 from pytest_rageval.evalsets import FORMATS, Format
 from pytest_rageval.evalsets.format import Shape
-from pytest_rageval.evaluations.pipeline import Evaluation, Pipeline, ScoreRequest, Terms
+from pytest_rageval.evaluations.pipeline import Evaluation, Pipeline, ResolvedScore, ScoreRequest
 from pytest_rageval.evaluations.scoring import ASKABLE, ScoreDef
 from pytest_rageval.lazy import Lazy
 from pytest_rageval.llm.stores import STORES, StoreFactory
@@ -112,8 +112,8 @@ CUTOFF: Final = 5
 
 def resolve(
     request: ScoreRequest, scores: Mapping[str, ScoreDef] = SCORES, *, k: int = CUTOFF
-) -> tuple[Terms, ScoreDef]:
-    """Return the terms and the definition of a score; `k` is the cut-off for a score that needs none.
+) -> tuple[ResolvedScore, ScoreDef]:
+    """Return the resolved score and its definition; `k` is the cut-off for a score that needs none.
 
     Raises:
         InputError: the name is unknown or has no cut-off; or the score does not take one of the keywords.
@@ -134,7 +134,7 @@ def resolve(
     if Relevance.parse(request.relevant).by == "judge":
         score = replace(score, asks=score.dependencies | {"relevant"})
     order = request.order if "order" in score.keywords else "rank"
-    return Terms(spec, spec.k or k, request.comparator, request.label, order, request.relevant), score
+    return ResolvedScore(spec, spec.k or k, request.comparator, request.label, order, request.relevant), score
 
 
 class Registry:
@@ -173,10 +173,10 @@ class Registry:
 
         Args:
             name: as users type it, without the cut-off: NAME or NAME.PART.
-            evaluate: an async function `(run, examples, terms)` that returns one outcome per example.
+            evaluate: an async function `(run, examples, resolved)` that returns one outcome per example.
             asks: the methods of generator and judge that it depends on, so that a change of any other leaves its
                 baseline valid: "generate", "cite", "explain" of the generator, "compare" for `run.comparison`, also
-                "label" where it reads `terms.label`, and "relevant", "sufficient", "prefer", "support" and "rate
+                "label" where it reads `resolved.label`, and "relevant", "sufficient", "prefer", "support" and "rate
                 CRITERION" of the judge. Default: it may depend on all.
             scale: the lowest and the highest value of an example. Values and bounds outside it are errors. Default:
                 unknown.
@@ -396,10 +396,12 @@ class PluginScore:
     """The evaluation of a plugin's score, by an async function."""
 
     name: str
-    evaluate: Callable[[Pipeline, Sequence[Example], Terms], Any]
+    evaluate: Callable[[Pipeline, Sequence[Example], ResolvedScore], Any]
     scale: tuple[float, float] | None = None
 
-    async def __call__(self, run: Pipeline, examples: Sequence[Example], terms: Terms) -> list[Outcome]:
+    async def __call__(
+        self, run: Pipeline, examples: Sequence[Example], resolved: ResolvedScore
+    ) -> list[Outcome]:
         """One outcome per example, in their order, each with a finite value or a reason.
 
         Raises:
@@ -407,7 +409,7 @@ class PluginScore:
         """
         try:
             await in_loop()
-            returned = self.evaluate(run, examples, terms)
+            returned = self.evaluate(run, examples, resolved)
             is_async = inspect.isawaitable(returned)
             # It may use `asyncio.timeout`, which takes the current task for its own.
             outcomes = await asyncio.ensure_future(returned) if is_async else None
@@ -443,7 +445,7 @@ class PluginScore:
     def _unusable(self, found: str) -> CallableError:
         where = "" if self.scale is None else " from {:g} to {:g}".format(*self.scale)
         return CallableError(
-            f"score {self.name!r} {found}.\nIts function is async (run, examples, terms), and returns one Outcome an "
-            f"example, in their order: with a finite value{where}, or with None and the reason as `unscored` or "
+            f"score {self.name!r} {found}.\nIts function is async (run, examples, resolved), and returns one Outcome "
+            f"an example, in their order: with a finite value{where}, or with None and the reason as `unscored` or "
             "`undefined`."
         )

@@ -23,7 +23,7 @@ from pytest_rageval.answers.overlap import containment
 from pytest_rageval.concurrency.gathering import gather_all
 from pytest_rageval.errors import NoGroundTruth, Planned, Undefined, UnusableRanking, is_plan_mark
 from pytest_rageval.evaluations.passage_labels import called_relevant, contains_answer
-from pytest_rageval.evaluations.pipeline import NO_GOLD, NO_REFERENCES, Evaluation, Pipeline, Terms
+from pytest_rageval.evaluations.pipeline import NO_GOLD, NO_REFERENCES, Evaluation, Pipeline, ResolvedScore
 from pytest_rageval.evaluations.ranking import not_comparable
 from pytest_rageval.evaluations.scoring import GOLD, MATCH, REFERENCES, ScoreDef, each_example
 from pytest_rageval.measures.gold_matching import GoldMatch
@@ -49,7 +49,9 @@ MOST_COMPARED: Final = 100
 
 
 @each_example
-async def evaluate_answer_recall(run: Pipeline, example: Example, terms: Terms) -> tuple[float, Evidence]:
+async def evaluate_answer_recall(
+    run: Pipeline, example: Example, resolved: ResolvedScore
+) -> tuple[float, Evidence]:
     """Score the share of the wanted answers that the output lists; `rel_recall`: of those in the prompt.
 
     Wanted are the answers of the `answer_set`, or the `answers` as one. One is in the prompt where it occurs in a
@@ -61,13 +63,13 @@ async def evaluate_answer_recall(run: Pipeline, example: Example, terms: Terms) 
     """
     if not example.wanted:
         raise NoGroundTruth(NO_REFERENCES)
-    prompt = await _prompt(run, example, terms)
-    if terms.spec.name == "rel_recall" and not prompt.shown:
+    prompt = await _prompt(run, example, resolved)
+    if resolved.spec.name == "rel_recall" and not prompt.shown:
         raise Undefined(prompt.why_not_shown)
-    answer = await run.cited_answer(example, terms.k, terms.order)
+    answer = await run.cited_answer(example, resolved.k, resolved.order)
     listing = listed(answer, example.wanted)
     if listing.found or not abstains(answer):
-        listing = await _with_same(run, example, terms, answer, listing)
+        listing = await _with_same(run, example, resolved, answer, listing)
     found, evidence = _result(prompt, answer, listing)
     counts = {"parametric_answers": found.parametric, **evidence.counts}
     evidence = replace(
@@ -78,59 +80,63 @@ async def evaluate_answer_recall(run: Pipeline, example: Example, terms: Terms) 
         remark=_others_text(listing.others),
         sizes=_sizes(found.answers),
     )
-    return _recall(found.answers, terms), evidence
+    return _recall(found.answers, resolved), evidence
 
 
 @each_example
 async def evaluate_citation_recall(
-    run: Pipeline, example: Example, terms: Terms
+    run: Pipeline, example: Example, resolved: ResolvedScore
 ) -> tuple[float, Evidence] | Outcome:
     """Score the share of the relevant passages that the output cites; `rel_recall`: of those in the prompt.
 
     Unscored: an example whose relevant passages are not known. `rel_recall` is undefined, and nothing is asked, where
     the prompt holds none of them; `rel` where labels find none.
     """
-    prompt = await _prompt_with_relevant(run, example, terms)
-    if terms.spec.name == "rel_recall" and not prompt.available:
+    prompt = await _prompt_with_relevant(run, example, resolved)
+    if resolved.spec.name == "rel_recall" and not prompt.available:
         # Counted in the pooled shares: a passage that was not shown cannot be cited.
         sizes = _sizes(Recall(len(prompt.relevant), 0, 0, 0)) if prompt.knows_rel else {}
         return Outcome(example, None, undefined=NO_RELEVANT, evidence=Evidence(prompt.ranking, sizes=sizes))
-    prompt.check_any(terms)
-    found, evidence = await _cited(run, example, terms, prompt)
+    prompt.check_any(resolved)
+    found, evidence = await _cited(run, example, resolved, prompt)
     sizes = _sizes(found.citations) if prompt.knows_rel else {}
-    return _recall(found.citations, terms), replace(evidence, sizes=sizes)
+    return _recall(found.citations, resolved), replace(evidence, sizes=sizes)
 
 
 @each_example
 async def evaluate_citation_precision(
-    run: Pipeline, example: Example, terms: Terms
+    run: Pipeline, example: Example, resolved: ResolvedScore
 ) -> tuple[float, Evidence]:
     """Score the share of the cited passages that are relevant; it is the same over Rel and Rel'.
 
     A citation of a passage that is not in the prompt is not relevant. Unscored: an example whose relevant passages are
     not known. Undefined where nothing was cited.
     """
-    prompt = await _prompt_with_relevant(run, example, terms)
-    found, evidence = await _cited(run, example, terms, prompt)
+    prompt = await _prompt_with_relevant(run, example, resolved)
+    found, evidence = await _cited(run, example, resolved, prompt)
     if found.citation_precision is None:
         raise Undefined("nothing was cited")
     return found.citation_precision, evidence
 
 
 @each_example
-async def evaluate_coverage(run: Pipeline, example: Example, terms: Terms) -> tuple[float, Evidence]:
+async def evaluate_coverage(
+    run: Pipeline, example: Example, resolved: ResolvedScore
+) -> tuple[float, Evidence]:
     """Score the share of the relevant passages that are in the prompt, |Rel'| / |Rel|: the retriever's part.
 
     No generator is asked. Where nothing beyond the prompt is cited, `rel.citation` is the coverage times
     `rel_recall.citation`. Unscored: an example whose relevant passages are not known. Undefined where labels find none.
     """
-    prompt = await _prompt_with_relevant(run, example, terms)
-    prompt.check_any(terms)
+    prompt = await _prompt_with_relevant(run, example, resolved)
+    prompt.check_any(resolved)
     return prompt.available / len(prompt.relevant), Evidence(prompt.ranking, counts=prompt.counts)
 
 
 @each_example
-async def evaluate_answer_coverage(run: Pipeline, example: Example, terms: Terms) -> tuple[float, Evidence]:
+async def evaluate_answer_coverage(
+    run: Pipeline, example: Example, resolved: ResolvedScore
+) -> tuple[float, Evidence]:
     """Score the share of the wanted answers that are in the prompt, as `evaluate_answer_recall` has it.
 
     No generator is asked. Where only these are listed, `rel.answer` is this coverage times `rel_recall.answer`.
@@ -138,7 +144,7 @@ async def evaluate_answer_coverage(run: Pipeline, example: Example, terms: Terms
     """
     if not example.wanted:
         raise NoGroundTruth(NO_REFERENCES)
-    prompt = await _prompt(run, example, terms)
+    prompt = await _prompt(run, example, resolved)
     share = len(prompt.shown) / len(example.wanted)
     return share, Evidence(prompt.ranking, None, _first_aliases(example), "wanted", counts=prompt.counts)
 
@@ -169,10 +175,10 @@ class _Prompt:
     counts: Mapping[str, int]
     knows_rel: bool
 
-    def check_any(self, terms: Terms) -> None:
+    def check_any(self, resolved: ResolvedScore) -> None:
         """Raise Undefined where no passage that was labelled is relevant."""
         if not self.relevant:
-            raise Undefined(f"none of the first {_pool(terms)} retrieved passages is relevant")
+            raise Undefined(f"none of the first {_pool(resolved)} retrieved passages is relevant")
 
     @property
     def available(self) -> int:
@@ -223,12 +229,12 @@ class _Relevant(NamedTuple):
     knows_rel: bool = True
 
 
-async def _prompt(run: Pipeline, example: Example, terms: Terms) -> _Prompt:
-    ranking = await run.shown(example, terms.k, terms.order)
-    if terms.relevant == "gold":
+async def _prompt(run: Pipeline, example: Example, resolved: ResolvedScore) -> _Prompt:
+    ranking = await run.shown(example, resolved.k, resolved.order)
+    if resolved.relevant == "gold":
         relevant = _by_gold(run, example, ranking)
     else:
-        relevant = await _by_labels(run, example, terms, ranking)
+        relevant = await _by_labels(run, example, resolved, ranking)
     texts = [passage.text for passage in ranking]
     pairs = list(zip(ranking, relevant.in_prompt, strict=True))
     relevant_texts = [passage.text for passage, found in pairs if found or relevant.unknown]
@@ -256,16 +262,16 @@ def _by_gold(run: Pipeline, example: Example, ranking: Ranking) -> _Relevant:
     return _Relevant(frozenset(range(len(example.relevant))), match.positions, counts=match.counts)
 
 
-async def _by_labels(run: Pipeline, example: Example, terms: Terms, ranking: Ranking) -> _Relevant:
+async def _by_labels(run: Pipeline, example: Example, resolved: ResolvedScore, ranking: Ranking) -> _Relevant:
     """The relevant ones of the prompt and, for a score over Rel, of those retrieved beyond it."""
     passages = {passage.identity: passage for passage in ranking}
-    knows_rel = terms.spec.measure in OVER_REL
+    knows_rel = resolved.spec.measure in OVER_REL
     if knows_rel:
-        beyond = await run.readable(example, _pool(terms))
+        beyond = await run.readable(example, _pool(resolved))
         passages = {passage.identity: passage for passage in beyond} | passages
 
     async def is_relevant(passage: Document) -> bool:
-        if terms.relevance.by == "contains":
+        if resolved.relevance.by == "contains":
             return contains_answer(example, passage)
         try:
             return await called_relevant(run, example, passage)
@@ -279,20 +285,20 @@ async def _by_labels(run: Pipeline, example: Example, terms: Terms, ranking: Ran
     return _Relevant(names, in_prompt, knows_rel=knows_rel)
 
 
-def _pool(terms: Terms) -> int:
+def _pool(resolved: ResolvedScore) -> int:
     """The number of retrieved passages that are labelled: never fewer than the prompt has."""
-    by, depth = terms.relevance
-    return max(terms.k, depth or POOL[by])
+    by, depth = resolved.relevance
+    return max(resolved.k, depth or POOL[by])
 
 
-async def _prompt_with_relevant(run: Pipeline, example: Example, terms: Terms) -> _Prompt:
+async def _prompt_with_relevant(run: Pipeline, example: Example, resolved: ResolvedScore) -> _Prompt:
     """The prompt of an example whose relevant passages are known; raises Unscored where it is none."""
     # Before anything is asked: an example that cannot be scored costs nothing.
-    if terms.relevant == "gold" and not example.relevant:
+    if resolved.relevant == "gold" and not example.relevant:
         raise NoGroundTruth(NO_GOLD)
-    if terms.relevance.by == "contains" and not example.wanted:
+    if resolved.relevance.by == "contains" and not example.wanted:
         raise NoGroundTruth(NO_REFERENCES)
-    prompt = await _prompt(run, example, terms)
+    prompt = await _prompt(run, example, resolved)
     if prompt.unknown is not None:
         raise UnusableRanking(prompt.unknown)
     return prompt
@@ -304,8 +310,10 @@ def _occurring(wanted: Sequence[Sequence[str]], texts: Sequence[str]) -> frozens
     return frozenset(compress(count(), found))
 
 
-async def _cited(run: Pipeline, example: Example, terms: Terms, prompt: _Prompt) -> tuple[RelPrime, Evidence]:
-    answer = await run.cited_answer(example, terms.k, terms.order)
+async def _cited(
+    run: Pipeline, example: Example, resolved: ResolvedScore, prompt: _Prompt
+) -> tuple[RelPrime, Evidence]:
+    answer = await run.cited_answer(example, resolved.k, resolved.order)
     return _result(prompt, answer, listed(answer, example.wanted))
 
 
@@ -317,25 +325,27 @@ def _result(prompt: _Prompt, answer: str, listing: Listed) -> tuple[RelPrime, Ev
     return found, Evidence(prompt.ranking, answer, counts=counts, remark=remark)
 
 
-def _comparator(run: Pipeline, terms: Terms) -> str:
+def _comparator(run: Pipeline, resolved: ResolvedScore) -> str:
     """The comparator of list items: the threshold's; else the run's where it is free; else canonical comparison.
 
     A judge would be asked about each item and each wanted answer, so only a threshold can name one.
     """
-    if terms.comparator is not None:
-        return terms.comparator
+    if resolved.comparator is not None:
+        return resolved.comparator
     of_run = run.comparison(None)
     return of_run.text if of_run.names <= {"canonical", *run.measures} else "canonical"
 
 
-async def _with_same(run: Pipeline, example: Example, terms: Terms, answer: str, listing: Listed) -> Listed:
+async def _with_same(
+    run: Pipeline, example: Example, resolved: ResolvedScore, answer: str, listing: Listed
+) -> Listed:
     """The listing, in which an item that equals no alias counts for the answers that say the same.
 
     The comparator must find that the item says what one of the aliases says, and that an alias says what the item
     says: "Rocky II" says "Rocky", but not the other way round. A plan takes an unknown answer for as many items as
     answers are wanted.
     """
-    comparator, question, wanted = _comparator(run, terms), example.asked, example.wanted
+    comparator, question, wanted = _comparator(run, resolved), example.full_question, example.wanted
     items = listing.others[:MOST_COMPARED]
     if is_plan_mark(answer):
         items = tuple(f"{answer} {n}" for n in range(len(wanted)))
@@ -377,9 +387,9 @@ def _sizes(recall: Recall) -> dict[str, int]:
     return {**sizes, "beyond": beyond} if beyond else sizes
 
 
-def _recall(recall: Recall, terms: Terms) -> float:
+def _recall(recall: Recall, resolved: ResolvedScore) -> float:
     """The recall over Rel' or Rel, by the score's family, where it is defined."""
-    return cast("float", recall.over_rel_prime if terms.spec.name == "rel_recall" else recall.over_rel)
+    return cast("float", recall.over_rel_prime if resolved.spec.name == "rel_recall" else recall.over_rel)
 
 
 def pooled_notes(score: Score | None) -> dict[str, Any]:
@@ -414,7 +424,7 @@ def _rel(  # noqa: PLR0913 - what a score is
         name,
         evaluate,
         asks,
-        comparisons=lambda run, terms: {"comparator": _comparator(run, terms)},
+        comparisons=lambda run, resolved: {"comparator": _comparator(run, resolved)},
         notes=pooled_notes,
         family=FAMILY,
         definition=definition,

@@ -7,7 +7,7 @@ from math import inf
 from typing import Final
 
 from pytest_rageval.errors import NoGroundTruth, Unscored
-from pytest_rageval.evaluations.pipeline import NO_GOLD, Pipeline, Terms, texts_of
+from pytest_rageval.evaluations.pipeline import NO_GOLD, Pipeline, ResolvedScore, texts_of
 from pytest_rageval.evaluations.ranking import comparable
 from pytest_rageval.evaluations.scoring import GOLD, ScoreDef, each_example
 from pytest_rageval.evaluations.timing import timed, timed_beside
@@ -20,7 +20,9 @@ __all__ = ["SCORES"]
 
 
 @each_example
-async def evaluate_steps_recall(run: Pipeline, example: Example, terms: Terms) -> tuple[float, Evidence]:
+async def evaluate_steps_recall(
+    run: Pipeline, example: Example, resolved: ResolvedScore
+) -> tuple[float, Evidence]:
     """Score the share of the gold passages that the first k documents of all steps hold together.
 
     Unscored: an example without relevant gold passages; one with a gold passage that no document of a step can be
@@ -28,46 +30,50 @@ async def evaluate_steps_recall(run: Pipeline, example: Example, terms: Terms) -
     """
     if not example.relevant:
         raise NoGroundTruth(NO_GOLD)
-    ranking = await run.ranking(example, terms.k)
-    match = comparable(ranking.of_steps(terms.k), example, run.match_share)
+    ranking = await run.ranking(example, resolved.k)
+    match = comparable(ranking.of_steps(resolved.k), example, run.match_share)
     return sum(match.found) / len(example.relevant), Evidence(ranking, counts=match.counts)
 
 
 @each_example
-async def evaluate_calls(run: Pipeline, example: Example, terms: Terms) -> tuple[float, Evidence]:
+async def evaluate_calls(run: Pipeline, example: Example, resolved: ResolvedScore) -> tuple[float, Evidence]:
     """Score the number of searches; unscored is an example at whose question the retriever failed."""
-    ranking = await run.ranking(example, terms.k)
+    ranking = await run.ranking(example, resolved.k)
     return float(ranking.calls), Evidence(ranking)
 
 
 @each_example
-async def evaluate_cost(run: Pipeline, example: Example, terms: Terms) -> tuple[float, Evidence]:
+async def evaluate_cost(run: Pipeline, example: Example, resolved: ResolvedScore) -> tuple[float, Evidence]:
     """Score what the retrieval cost, as the retriever says; unscored where it does not say it."""
-    ranking = await run.ranking(example, terms.k)
+    ranking = await run.ranking(example, resolved.k)
     if ranking.cost is None:
         raise Unscored("the retriever does not say what it cost")
     return float(ranking.cost), Evidence(ranking)
 
 
 @each_example
-async def evaluate_context_tokens(run: Pipeline, example: Example, terms: Terms) -> tuple[float, Evidence]:
+async def evaluate_context_tokens(
+    run: Pipeline, example: Example, resolved: ResolvedScore
+) -> tuple[float, Evidence]:
     """Score the estimated tokens of the first k passages, as a prompt lists them."""
     from pytest_rageval.llm.budget import count_tokens  # noqa: PLC0415 - a run without models need not load it
 
-    ranking = await run.readable(example, terms.k)
+    ranking = await run.readable(example, resolved.k)
     return float(count_tokens(numbered(texts_of(ranking))) if ranking else 0), Evidence(ranking)
 
 
 @each_example
-async def evaluate_latency(run: Pipeline, example: Example, terms: Terms) -> tuple[float, Evidence]:
+async def evaluate_latency(
+    run: Pipeline, example: Example, resolved: ResolvedScore
+) -> tuple[float, Evidence]:
     """Score the seconds that a retrieval took; beside a reference, these have the mean of two calls.
 
     Unscored: an example at whose question the retriever failed, or whose time is not known.
     """
     if run.reference is None:
-        ranking, seconds = await timed(run, example, terms.k)
+        ranking, seconds = await timed(run, example, resolved.k)
         return seconds, Evidence(ranking)
-    ranking, seconds, other = await timed_beside(run, run.reference, example, terms.k)
+    ranking, seconds, other = await timed_beside(run, run.reference, example, resolved.k)
     return seconds, Evidence(ranking, beside={REFERENCE: other})
 
 

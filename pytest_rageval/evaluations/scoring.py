@@ -10,7 +10,7 @@ from pytest_rageval.answers.comparators import ASKED_OF_JUDGE, Expression
 from pytest_rageval.answers.judge_protocol import with_tally
 from pytest_rageval.concurrency.gathering import gather_all
 from pytest_rageval.errors import CallableError, QueryError, RagevalError, Undefined, Unscored
-from pytest_rageval.evaluations.pipeline import DRAWING, Drawing, Evaluation, Pipeline, Terms
+from pytest_rageval.evaluations.pipeline import DRAWING, Drawing, Evaluation, Pipeline, ResolvedScore
 from pytest_rageval.measures.gold_matching import GoldMatch
 from pytest_rageval.model import Example
 from pytest_rageval.plural import counted
@@ -46,7 +46,7 @@ JUDGE_METHODS: Final = frozenset(
 )
 
 ASKABLE: Final = GENERATOR_METHODS | JUDGE_METHODS | {"compare", "label"}
-"""What a score can depend on: methods of generator and judge, `run.comparison`, and `terms.label`."""
+"""What a score can depend on: methods of generator and judge, `run.comparison`, and `resolved.label`."""
 
 MATCH: Final = "match"
 """The dependency of a score that compares items of lists: a judge is asked only where a threshold names it."""
@@ -61,8 +61,10 @@ KEYWORDS: Final = {
 """The keywords of a threshold that change a score, each with the dependencies that it changes."""
 
 
-def _comparisons(_run: Pipeline, terms: Terms) -> dict[str, str | None]:
-    return {"comparator": terms.comparator} | ({"label": terms.label} if terms.label is not None else {})
+def _comparisons(_run: Pipeline, resolved: ResolvedScore) -> dict[str, str | None]:
+    return {"comparator": resolved.comparator} | (
+        {"label": resolved.label} if resolved.label is not None else {}
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +101,8 @@ class ScoreDef:
     evaluate: Evaluation
     asks: AbstractSet[str] | None = None
     scale: tuple[float, float] | None = UNIT
-    comparisons: Callable[[Pipeline, Terms], Mapping[str, str | None]] = _comparisons
-    settings: Callable[[Pipeline, Terms], Mapping[str, Any]] = lambda _run, _terms: {}
+    comparisons: Callable[[Pipeline, ResolvedScore], Mapping[str, str | None]] = _comparisons
+    settings: Callable[[Pipeline, ResolvedScore], Mapping[str, Any]] = lambda _run, _resolved: {}
     separable: bool = True
     by_ids: bool = False
     corrected_by: Literal["answers", "passages"] | None = None
@@ -157,7 +159,7 @@ class ScoreDef:
         )
         return tuple(model for model, methods in asked if methods)
 
-    def fingerprint(self, run: Pipeline, terms: Terms, *, package: str) -> dict[str, Any]:
+    def fingerprint(self, run: Pipeline, resolved: ResolvedScore, *, package: str) -> dict[str, Any]:
         """Return by name everything but the retriever that the score depends on.
 
         The version of the package is noted but not compared: `scoring` says whether two versions score alike.
@@ -165,29 +167,29 @@ class ScoreDef:
         found: dict[str, Any] = {"package": package, "scoring": SCORING, "match_share": run.match_share}
         for method in self._of_generator:
             found |= _prefixed("generator", run.generator.identity(method))
-        comparisons = self._compared(run, terms)
+        comparisons = self._compared(run, resolved)
         found |= {keyword: comparison.text for keyword, comparison in comparisons.items()}
         for method in self._of_judge(comparisons):
             found |= _prefixed("judge", run.judge.identity(method))
         if self._of_generator:
             found |= _draws(run.drawing)
         found |= run.measured_by.used(_names(comparisons))
-        if "cite" in self.dependencies and terms.order == "random":
+        if "cite" in self.dependencies and resolved.order == "random":
             found["seed"] = run.seed
-        if terms.relevant != "gold":
-            found["relevant"] = terms.relevant
-        return found | dict(self.settings(run, terms))
+        if resolved.relevant != "gold":
+            found["relevant"] = resolved.relevant
+        return found | dict(self.settings(run, resolved))
 
-    def prompts(self, run: Pipeline, terms: Terms) -> dict[str, str]:
+    def prompts(self, run: Pipeline, resolved: ResolvedScore) -> dict[str, str]:
         """Return the templates of what it asks of models, by method; without those of the user's own code."""
         templates = {method: run.generator.template(method) for method in self._of_generator}
-        for method in self._of_judge(self._compared(run, terms)):
+        for method in self._of_judge(self._compared(run, resolved)):
             templates[method] = run.judge.template(method)
         return {method: template for method, template in templates.items() if template}
 
-    def judges(self, run: Pipeline, terms: Terms) -> bool:
+    def judges(self, run: Pipeline, resolved: ResolvedScore) -> bool:
         """Whether it uses the judge, by its definition."""
-        return self.asks is not None and bool(self._of_judge(self._compared(run, terms)))
+        return self.asks is not None and bool(self._of_judge(self._compared(run, resolved)))
 
     @property
     def _of_generator(self) -> list[str]:
@@ -197,10 +199,10 @@ class ScoreDef:
         by_comparators = {ASKED_OF_JUDGE[name] for name in _names(comparisons) & ASKED_OF_JUDGE.keys()}
         return sorted((self.dependencies & JUDGE_METHODS) | by_comparators)
 
-    def _compared(self, run: Pipeline, terms: Terms) -> dict[str, Expression]:
+    def _compared(self, run: Pipeline, resolved: ResolvedScore) -> dict[str, Expression]:
         """How it compares answers, by keyword."""
         compares = "comparator" in self.keywords
-        texts = self.comparisons(run, terms) if compares else {}
+        texts = self.comparisons(run, resolved) if compares else {}
         return {keyword: run.comparison(text) for keyword, text in texts.items()}
 
 
@@ -332,13 +334,13 @@ async def score_in_turn(
 
 
 def each_example(
-    score: Callable[[Pipeline, Example, Terms], Awaitable[tuple[float, Evidence] | Outcome]],
+    score: Callable[[Pipeline, Example, ResolvedScore], Awaitable[tuple[float, Evidence] | Outcome]],
 ) -> Evaluation:
     """Turn a function that scores one example into an evaluation of all examples."""
 
     @wraps(score)
-    async def evaluate(run: Pipeline, examples: Sequence[Example], terms: Terms) -> list[Outcome]:
-        return await score_in_turn(run, examples, lambda example: score(run, example, terms))
+    async def evaluate(run: Pipeline, examples: Sequence[Example], resolved: ResolvedScore) -> list[Outcome]:
+        return await score_in_turn(run, examples, lambda example: score(run, example, resolved))
 
     return evaluate
 
@@ -350,14 +352,14 @@ def uniform_judge(run: Pipeline, scores: Iterable[Score], moved: Collection[str]
     right. `moved` are the questions of which one of the scores differs from its baseline.
     """
     outcomes = [outcome for score in scores for outcome in score.outcomes]
-    examples = {outcome.example.asked for outcome in outcomes}
+    examples = {outcome.example.full_question for outcome in outcomes}
     verdicts = [(question, verdict) for question, verdict in run.verdicts if question in examples]
     said = {verdict for _, verdict in verdicts}
     if len(verdicts) < FEWEST or len(said) > 1 or not said <= {0.0, 1.0}:
         return ""
     judged = {question for question, _ in verdicts}
     if judged.isdisjoint(moved):
-        recalls = _recalls(run, (outcome for outcome in outcomes if outcome.example.asked in judged))
+        recalls = _recalls(run, (outcome for outcome in outcomes if outcome.example.full_question in judged))
         first = next(recalls, None)
         if all(each == first for each in recalls):
             return ""

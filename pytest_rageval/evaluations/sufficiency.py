@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.answers.judge_protocol import Verdict
-from pytest_rageval.evaluations.pipeline import Pipeline, Terms
+from pytest_rageval.evaluations.pipeline import Pipeline, ResolvedScore
 from pytest_rageval.evaluations.scoring import ScoreDef, each_example
 from pytest_rageval.measures.gold_matching import SHARE, GoldMatch
 from pytest_rageval.model import Example
@@ -24,16 +24,18 @@ RESULTS: Final = ("correct", "wrong", "abstained")
 
 
 @each_example
-async def evaluate_sufficient(run: Pipeline, example: Example, terms: Terms) -> tuple[float, Evidence]:
+async def evaluate_sufficient(
+    run: Pipeline, example: Example, resolved: ResolvedScore
+) -> tuple[float, Evidence]:
     """Score whether the judge finds the first k passages together enough for an answer.
 
     Neither gold passages nor references are needed, and the generator is not asked. An empty ranking is 0, and no
     judge is asked.
     """
-    ranking = await run.readable(example, terms.k)
+    ranking = await run.readable(example, resolved.k)
     verdict = Verdict(0.0, "Nothing was retrieved.")
     if ranking:
-        verdict = await run.sufficient(example.asked, ranking.documents)
+        verdict = await run.sufficient(example.full_question, ranking.documents)
     return verdict.value, Evidence(ranking, explanation=verdict.explanation)
 
 

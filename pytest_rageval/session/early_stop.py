@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 from pytest_rageval.answers.comparators import MEASURES
 from pytest_rageval.concurrency.gathering import gather_all
 from pytest_rageval.errors import RagevalError, Unscored
-from pytest_rageval.evaluations.pipeline import Pipeline, ScoreRequest, Terms
+from pytest_rageval.evaluations.pipeline import Pipeline, ResolvedScore, ScoreRequest
 from pytest_rageval.evaluations.registry import Registry, resolve
 from pytest_rageval.evaluations.scoring import ScoreDef, check_failures
 from pytest_rageval.fingerprint import digest
@@ -70,16 +70,16 @@ def score_until_clear(  # noqa: PLR0913 - as for a score, with what shares the l
 
     async def retrieved(request: ScoreRequest) -> DropWatch:
         pipeline = session.pipeline(components, request)
-        terms, score = resolve(request, session.registry.scores)
+        resolved, score = resolve(request, session.registry.scores)
         # Where labels make passages relevant, those beyond the prompt count too.
         trusted = not (
             components.undescribed
-            or _uses_added(session.registry, pipeline, terms, score)
-            or terms.relevant != "gold"
+            or _uses_added(session.registry, pipeline, resolved, score)
+            or resolved.relevant != "gold"
         )
-        if score.judges(pipeline, terms):
+        if score.judges(pipeline, resolved):
             session.pipelines.note_judged(pipeline)
-        watch = DropWatch(pipeline, terms, score, watched[request])
+        watch = DropWatch(pipeline, resolved, score, watched[request])
         await watch.retrieve(evalset.examples, trust_rankings=trusted)
         return watch
 
@@ -105,10 +105,10 @@ def score_until_clear(  # noqa: PLR0913 - as for a score, with what shares the l
     return dict(zip(watched, found, strict=True)), apart
 
 
-def _uses_added(registry: Registry, pipeline: Pipeline, terms: Terms, score: ScoreDef) -> bool:
+def _uses_added(registry: Registry, pipeline: Pipeline, resolved: ResolvedScore, score: ScoreDef) -> bool:
     """Return True if a score uses a plugin's comparator or measure, whose code may change under the same name."""
-    texts = score.comparisons(pipeline, terms).values() if "comparator" in score.keywords else ()
-    names = {terms.part}.union(*(pipeline.comparison(text).names for text in texts))
+    texts = score.comparisons(pipeline, resolved).values() if "comparator" in score.keywords else ()
+    names = {resolved.part}.union(*(pipeline.comparison(text).names for text in texts))
     return not names.isdisjoint({*registry.comparators, *registry.measures} - MEASURES.keys())
 
 
@@ -120,14 +120,16 @@ class DropWatch:
 
     Args:
         pipeline: that is asked.
-        terms: of the score.
+        resolved: of the score.
         score: whose scale is known, and whose examples can be scored in batches.
         watched: the threshold and its baseline.
     """
 
-    def __init__(self, pipeline: Pipeline, terms: Terms, score: ScoreDef, watched: Watched) -> None:
+    def __init__(
+        self, pipeline: Pipeline, resolved: ResolvedScore, score: ScoreDef, watched: Watched
+    ) -> None:
         self._pipeline = pipeline
-        self._terms = terms
+        self._resolved = resolved
         self._score = score
         self._threshold, self._before, self._tolerance = watched
         self._low, self._high = score.scale or UNIT
@@ -230,7 +232,7 @@ class DropWatch:
     async def _shown(self, example: Example) -> Ranking | None:
         """The ranking that the baseline keeps of a question; None where it cannot be had, so that it is asked."""
         try:
-            return await self._pipeline.shown(example, self._terms.k, self._terms.order)
+            return await self._pipeline.shown(example, self._resolved.k, self._resolved.order)
         except (RagevalError, Unscored):
             return None
 
@@ -250,7 +252,7 @@ class DropWatch:
     async def _outcomes(self, examples: Sequence[Example]) -> dict[str, Outcome]:
         if not examples:
             return {}
-        outcomes = await self._score.evaluate(self._pipeline, examples, self._terms)
+        outcomes = await self._score.evaluate(self._pipeline, examples, self._resolved)
         return {each.example.id: each for each in outcomes}
 
     def _tell(self, stop: EarlyStop, example: Example, outcome: Outcome | None) -> None:

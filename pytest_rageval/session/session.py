@@ -15,7 +15,7 @@ from pytest_rageval.concurrency.event_loop import PrivateLoop
 from pytest_rageval.concurrency.gathering import gather_all, gather_results
 from pytest_rageval.config import EMBEDDED, Settings
 from pytest_rageval.errors import InputError, RagevalError, ReplyPending
-from pytest_rageval.evaluations.pipeline import Asked, Drawing, Pipeline, ScoreRequest, Terms
+from pytest_rageval.evaluations.pipeline import Asked, Drawing, Pipeline, ResolvedScore, ScoreRequest
 from pytest_rageval.evaluations.registry import CUTOFF, PluginScore, Registry, resolve
 from pytest_rageval.evaluations.scoring import ScoreDef, check_failures, error_of_all
 from pytest_rageval.lazy import Lazy
@@ -93,7 +93,7 @@ class Session(Rules):
         self._encoder: CachedEncoder | None = None
         # Errors that the application received in place of replies.
         self._unanswered: list[RagevalError] = []
-        self._outcomes: dict[tuple[Pipeline, str, Terms], list[Outcome]] = {}
+        self._outcomes: dict[tuple[Pipeline, str, ResolvedScore], list[Outcome]] = {}
         self._parts: dict[int, tuple[EvalSet, EvalSet]] = {}
 
     @property
@@ -186,8 +186,10 @@ class Session(Rules):
 
     def fingerprint(self, components: Components, request: ScoreRequest) -> dict[str, Any]:
         """Return all that a score depends on besides the retriever, by name; raise InputError as `score` does."""
-        terms, score = resolve(request, self.registry.scores)
-        return score.fingerprint(self.pipeline(components, request), terms, package=version("pytest-rageval"))
+        resolved, score = resolve(request, self.registry.scores)
+        return score.fingerprint(
+            self.pipeline(components, request), resolved, package=version("pytest-rageval")
+        )
 
     def pipeline(self, components: Components, request: ScoreRequest) -> Pipeline:
         """The pipeline that evaluates a score, for its first draw and repeat; InputError as for the score."""
@@ -204,8 +206,8 @@ class Session(Rules):
 
     def prompts(self, components: Components, request: ScoreRequest) -> dict[str, str]:
         """The prompt templates that a score uses, by method; InputError as for the score."""
-        terms, score = resolve(request, self.registry.scores)
-        return score.prompts(self.pipelines.of(components), terms)
+        resolved, score = resolve(request, self.registry.scores)
+        return score.prompts(self.pipelines.of(components), resolved)
 
     def score(
         self,
@@ -275,11 +277,11 @@ class Session(Rules):
         self, components: Components, examples: Sequence[Example], request: ScoreRequest
     ) -> list[Outcome]:
         """The outcomes of these examples with new replies of generator and judge, not from the cache."""
-        terms, score = resolve(request, self.registry.scores)
+        resolved, score = resolve(request, self.registry.scores)
         pipeline = self.pipelines.anew(self.pipeline(components, request), self._context.run)
 
         async def evaluated() -> list[Outcome]:
-            return await score.evaluate(pipeline, examples, terms)
+            return await score.evaluate(pipeline, examples, resolved)
 
         outcomes = self.loop.run(evaluated())
         self.check_answered()
@@ -441,39 +443,39 @@ class Session(Rules):
     ) -> list[list[Outcome]]:
         """The outcomes in the first pipeline and, where the score asks models, in its draws and repeats."""
         pipelines = self.pipelines.drawing(components, self._drawing(components, request))
-        terms, score = resolve(request, self.registry.scores, k=k)
+        resolved, score = resolve(request, self.registry.scores, k=k)
         asked = pipelines if score.dependencies else pipelines[:1]
-        return await gather_all(self._evaluated(each, evalset, terms, score) for each in asked)
+        return await gather_all(self._evaluated(each, evalset, resolved, score) for each in asked)
 
-    def _check_joinable(self, evalset: EvalSet, terms: Terms, score: ScoreDef) -> None:
+    def _check_joinable(self, evalset: EvalSet, resolved: ResolvedScore, score: ScoreDef) -> None:
         """Refuse a score whose outcomes in a shard may differ from those in the whole set."""
         _, number = self.settings.shard or (1, 1)
         if number > 1 and evalset.part is not None and not (score.separable or score.by_ids):
             raise InputError(
-                f"{terms.spec}: the score of a question may depend on the others, and --rageval-shard leaves most of "
-                "them out.\nIf it does not, let its plugin say so by registry.add_score(…, separable=True); else run "
-                "its tests with all questions, in a job with --rageval-shard 1/1."
+                f"{resolved.spec}: the score of a question may depend on the others, and --rageval-shard leaves most "
+                "of them out.\nIf it does not, let its plugin say so by registry.add_score(…, separable=True); else "
+                "run its tests with all questions, in a job with --rageval-shard 1/1."
             )
 
     async def _evaluated(
-        self, pipeline: Pipeline, evalset: EvalSet, terms: Terms, score: ScoreDef
+        self, pipeline: Pipeline, evalset: EvalSet, resolved: ResolvedScore, score: ScoreDef
     ) -> list[Outcome]:
         # Refuse an unknown comparator before anything is asked.
-        pipeline.comparison(terms.comparator)
-        pipeline.comparison(terms.label, "label")
-        self._check_joinable(evalset, terms, score)
-        key = (pipeline, evalset.digest, terms)
+        pipeline.comparison(resolved.comparator)
+        pipeline.comparison(resolved.label, "label")
+        self._check_joinable(evalset, resolved, score)
+        key = (pipeline, evalset.digest, resolved)
         if key not in self._outcomes:
             tries = not (self.settings.plan or self.settings.collects)
             if pipeline.untried and score.dependencies and score.separable and tries:
                 # A judge of the user's is called after a model's paid answer: try it before all of these are bought.
-                first = await score.evaluate(pipeline, evalset.examples[:FIRST], terms)
+                first = await score.evaluate(pipeline, evalset.examples[:FIRST], resolved)
                 self.check_answered()
                 if len(failed := {each.example.id: each.failed for each in first if each.failed}) == FIRST:
                     rest = f"All of the first {FIRST} of {len(evalset)} examples failed, and the others were not asked."
                     raise error_of_all(failed, rest)
-            outcomes = await score.evaluate(pipeline, evalset.examples, terms) if evalset.examples else []
-            if score.judges(pipeline, terms):
+            outcomes = await score.evaluate(pipeline, evalset.examples, resolved) if evalset.examples else []
+            if score.judges(pipeline, resolved):
                 self.pipelines.note_judged(pipeline)
             self.check_answered()
             if (self.settings.shard or (1, 1))[1] == 1:

@@ -76,8 +76,10 @@ def leave_one_out(session: Session, parts: Components, evalset: EvalSet, k: int)
     async def each(example: Example) -> None:
         documents = (await run.readable(example, k)).documents
         for left_out in (None, *documents):
-            answer = await run.answer_from(example.asked, [one for one in documents if one is not left_out])
-            await run.same(example.asked, example.answers, answer, "canonical")
+            answer = await run.answer_from(
+                example.full_question, [one for one in documents if one is not left_out]
+            )
+            await run.same(example.full_question, example.answers, answer, "canonical")
 
     for example in evalset:
         session.loop.run(each(example))
@@ -123,7 +125,7 @@ def measured(cache: Path, search: Search, evalset: EvalSet, k: int, evaluate: Ev
         pipeline: Pipeline = session.pipelines.of(parts)
         # Neither the start is measured nor the worked examples, with which every prompt begins. No cache has this one.
         warm: Awaitable[Any] = pipeline.answer_from(
-            evalset.examples[0].asked, [Document(f"It is {time.time_ns()}.")]
+            evalset.examples[0].full_question, [Document(f"It is {time.time_ns()}.")]
         )
         session.loop.run(warm)
         before, started, began = session.usage, process_seconds(session), time.perf_counter()

@@ -27,10 +27,10 @@ YES_OR_NO = 'root ::= "yes" | "no"'
 
 
 class Constrained:
-    """A door that leaves a model no word but yes and no."""
+    """A gateway that leaves a model no word but yes and no."""
 
-    def __init__(self, door: Gateway) -> None:
-        self._gateway = door
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
 
     async def ask_for_score(self, server: EmbeddedServer, request: Request) -> Reply:
         """The reply to the request, so changed."""
@@ -57,14 +57,14 @@ async def main() -> None:
     """Print the table."""
     server = EmbeddedServer(weights_in_force(None))
     with tempfile.TemporaryDirectory() as folder:
-        door = Gateway(Access(Path(folder), pace=Pace(timeout_s=600.0)))
-        constrained: Any = Constrained(door)
+        gateway = Gateway(Access(Path(folder), pace=Pace(timeout_s=600.0)))
+        constrained: Any = Constrained(gateway)
         judge = LLMJudge(constrained, server, server.weights.name)
         for name, trials in zip(("with fences", "without"), await compare_fences(judge), strict=True):
             show(name, trials)
             for method in ("compare", "relevant"):
                 show(f"  {method}", [trial for trial in trials if trial.injection.method == method])
-        await door.close()
+        await gateway.close()
     server.close()
 
 

@@ -2,11 +2,11 @@
 
 Each figure stands beside a bare one of the same run; medians, and ratios of medians.
 
-1. look-up: 10,000 kept replies, by the store and through the door, next to a bare SQLite bulk read of
+1. look-up: 10,000 kept replies, by the store and through the gateway, next to a bare SQLite bulk read of
    the same rows;
-2. cold: 1,000 replies of 200 ms, 64 in flight, through the door, next to a bare `AsyncOpenAI` with a
+2. cold: 1,000 replies of 200 ms, 64 in flight, through the gateway, next to a bare `AsyncOpenAI` with a
    semaphore;
-3. memory: 100,000 kept replies asked for through the door, 1,000 at a time.
+3. memory: 100,000 kept replies asked for through the gateway, 1,000 at a time.
 """
 
 import asyncio
@@ -61,7 +61,7 @@ def fill(folder: Path, count: int) -> list[Request]:
 def look_up(folder: Path, rounds: int) -> None:
     """10,000 kept replies."""
     fill(folder, 10_000)
-    timings: dict[str, list[float]] = {"bare": [], "store": [], "door": []}
+    timings: dict[str, list[float]] = {"bare": [], "store": [], "gateway": []}
     for _ in range(rounds):
         requests = numbered(10_000)
         keys = [asked.key for asked in requests]
@@ -71,9 +71,9 @@ def look_up(folder: Path, rounds: int) -> None:
         bare.close()
         store = Store(Database(folder))
         timings["store"].append(timed(lambda: store.get_many(keys)))  # noqa: B023
-        timings["door"].append(timed(lambda: asyncio.run(asked(folder, requests, 10_000))))  # noqa: B023
+        timings["gateway"].append(timed(lambda: asyncio.run(asked(folder, requests, 10_000))))  # noqa: B023
     bare_s = statistics.median(timings["bare"])
-    for name in ("store", "door"):
+    for name in ("store", "gateway"):
         ours = statistics.median(timings[name])
         say(f"look-up of 10,000, {name}", ours, bare_s, "bare SQLite bulk read")
 
@@ -84,12 +84,12 @@ def numbered(count: int) -> list[Request]:
 
 
 async def asked(folder: Path, requests: list[Request], at_once: int) -> Gateway:
-    """Ask for all of them through a door."""
-    door, server = Gateway(Access(folder, mode="replay")), RemoteServer(NOWHERE)
+    """Ask for all of them through a gateway."""
+    gateway, server = Gateway(Access(folder, mode="replay")), RemoteServer(NOWHERE)
     for start in range(0, len(requests), at_once):
-        await asyncio.gather(*(door.ask(server, r) for r in requests[start : start + at_once]))
-    await door.close()
-    return door
+        await asyncio.gather(*(gateway.ask(server, r) for r in requests[start : start + at_once]))
+    await gateway.close()
+    return gateway
 
 
 def cold(folder: Path, rounds: int) -> None:
@@ -130,10 +130,10 @@ async def bare(url: str, count: int) -> None:
 
 
 async def through_door(url: str, folder: Path, count: int) -> None:
-    """The same with everything that a door does."""
-    door, server = Gateway(Access(folder, pace=Pace(concurrency=64))), RemoteServer(url)
-    await asyncio.gather(*(door.ask(server, request(url, i)) for i in range(count)))
-    await door.close()
+    """The same with everything that a gateway does."""
+    gateway, server = Gateway(Access(folder, pace=Pace(concurrency=64))), RemoteServer(url)
+    await asyncio.gather(*(gateway.ask(server, request(url, i)) for i in range(count)))
+    await gateway.close()
 
 
 def memory(folder: Path) -> None:
@@ -152,14 +152,14 @@ def memory(folder: Path) -> None:
 
 async def ask_many(folder: Path) -> None:
     """Ask for all, and print how the memory grew."""
-    door, server = Gateway(Access(folder, mode="replay")), RemoteServer(NOWHERE)
+    gateway, server = Gateway(Access(folder, mode="replay")), RemoteServer(NOWHERE)
     at_start = peak_mb()
     for start in range(0, 100_000, 1000):
-        await asyncio.gather(*(door.ask(server, request(NOWHERE, i)) for i in range(start, start + 1000)))
+        await asyncio.gather(*(gateway.ask(server, request(NOWHERE, i)) for i in range(start, start + 1000)))
         if start == 9_000:
             at_tenth = peak_mb()
-    assert door.usage.cached == 100_000
-    await door.close()
+    assert gateway.usage.cached == 100_000
+    await gateway.close()
     print(  # noqa: T201
         f"memory, peak resident: {at_start:.0f} MB before, {at_tenth:.0f} MB after 10,000, "
         f"{peak_mb():.0f} MB after 100,000 cached replies"

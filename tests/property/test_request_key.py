@@ -215,13 +215,13 @@ def test_what_does_not_change_a_reply_cannot_be_part_of_a_request(name: str) -> 
     """Timeouts, retries, keys and headers are refused before a key is made."""
     assert name in REFUSED
     with tempfile.TemporaryDirectory() as folder:
-        door, loop = Gateway(Access(Path(folder) / "cache")), PrivateLoop()
-        model = LLM(door, loop, lambda: (RemoteServer("http://127.0.0.1:9/v1"), "m"))
+        gateway, loop = Gateway(Access(Path(folder) / "cache")), PrivateLoop()
+        model = LLM(gateway, loop, lambda: (RemoteServer("http://127.0.0.1:9/v1"), "m"))
         with pytest.raises(InputError, match=f"does not take '{name}'"):
             model.complete("Why?", **{name: 1})
-        assert door.usage.requests == 0
+        assert gateway.usage.requests == 0
         loop.close()
-        asyncio.run(door.close())
+        asyncio.run(gateway.close())
 
 
 @QUICK

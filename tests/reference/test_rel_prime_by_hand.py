@@ -64,10 +64,10 @@ class World:
 
     def score(self, spec: str, *examples: Example, **words: str) -> list[Outcome]:
         """The outcomes of a score."""
-        terms, score = resolve(ScoreRequest(spec, **words))
+        resolved, score = resolve(ScoreRequest(spec, **words))
 
         async def evaluated() -> list[Outcome]:
-            return await score.evaluate(Pipeline(self, self, self), examples, terms)
+            return await score.evaluate(Pipeline(self, self, self), examples, resolved)
 
         return asyncio.run(evaluated())
 

@@ -14,7 +14,7 @@ import pytest
 import pytrec_eval
 
 from pytest_rageval.concurrency.event_loop import PrivateLoop
-from pytest_rageval.evaluations.pipeline import Pipeline, Terms
+from pytest_rageval.evaluations.pipeline import Pipeline, ResolvedScore
 from pytest_rageval.evaluations.ranking import evaluate_ranking
 from pytest_rageval.model import Document, Example, Gold
 from pytest_rageval.retrievers import adapt_retriever
@@ -87,7 +87,7 @@ def outcomes(task: Task) -> Iterator[Mapping[str, list[Outcome]]]:
     loop = PrivateLoop()
     run = Pipeline(adapt_retriever(task.search, loop), None, None)
     yield {
-        f"{name}@{k}": loop.run(evaluate_ranking(run, task.examples, Terms(Spec(name, None, k), k)))
+        f"{name}@{k}": loop.run(evaluate_ranking(run, task.examples, ResolvedScore(Spec(name, None, k), k)))
         for name in ("recall", "precision", "f1", "map", "mrr", "ndcg", "hit")
         for k in CUTS
     }

@@ -25,8 +25,8 @@ PASSAGES = [Document("one", "1"), Document("two")]
 SERVER = RemoteServer("http://here/v1")
 
 
-class _Door:
-    """Stands where the door to models is: notes what is asked, says what it is told to."""
+class _Gateway:
+    """Stands where the gateway to models is: notes what is asked, says what it is told to."""
 
     def __init__(self, text: str = " c7\n") -> None:
         self.text = text
@@ -53,7 +53,7 @@ class _Kept:
 
 def test_answers_at_hand_are_those_of_single_calls() -> None:
     """Of the same request, without its reasoning; none where one is missing, or where one is empty."""
-    kept, asked = _Kept(_0=" a\n", _1="<think>b?</think> b", _2=""), _Door()
+    kept, asked = _Kept(_0=" a\n", _1="<think>b?</think> b", _2=""), _Gateway()
     kept_generator, asking = LLMGenerator(kept, SERVER, "m"), LLMGenerator(asked, SERVER, "m")
     assert kept_generator.at_hand("generate", "Which?", PASSAGES, range(2)) == ("a", "b")
     assert kept_generator.at_hand("generate", "Which?", PASSAGES, range(3)) is None
@@ -106,8 +106,8 @@ def test_a_sync_function_is_called_in_the_tests_thread(loop: PrivateLoop) -> Non
 
 
 def test_one_of_ours_is_taken_as_it_is(loop: PrivateLoop) -> None:
-    """It asks by the door, and is called by nobody else."""
-    ours = LLMGenerator(_Door(), SERVER, "m")
+    """It asks by the gateway, and is called by nobody else."""
+    ours = LLMGenerator(_Gateway(), SERVER, "m")
     assert adapt_generator(ours, loop) is ours
 
 
@@ -120,13 +120,13 @@ def test_draws_have_one_prompt_which_is_filled_once(loop: PrivateLoop) -> None:
             filled.append(question)
             return super().answer(question, passages)
 
-    door = _Door()
-    generator = LLMGenerator(door, SERVER, "m", prompts=Counted())
+    gateway = _Gateway()
+    generator = LLMGenerator(gateway, SERVER, "m", prompts=Counted())
     for sample in range(3):
         loop.run(generator.generate("Which?", PASSAGES, sample=sample))
-    assert len({request.key for request in door.requests}) == 3
+    assert len({request.key for request in gateway.requests}) == 3
     assert filled == ["Which?"]
-    assert len({str(request_summary(request)["parts"]) for request in door.requests}) == 1
+    assert len({str(request_summary(request)["parts"]) for request in gateway.requests}) == 1
     assert filled == ["Which?", ""]
 
 
@@ -174,7 +174,7 @@ def test_an_answer_is_text(loop: PrivateLoop, returned: object, name: str) -> No
 @pytest.mark.parametrize("empty", ["", " \n"])
 def test_an_empty_answer_is_unscored(loop: PrivateLoop, empty: str) -> None:
     """Saying nothing is no answer, of functions and of models."""
-    for generator in (lambda _q, _p: empty, LLMGenerator(_Door(empty), SERVER, "m")):
+    for generator in (lambda _q, _p: empty, LLMGenerator(_Gateway(empty), SERVER, "m")):
         with pytest.raises(Unscored, match="the generator's reply is empty"):
             _generate(loop, generator)
 
@@ -190,10 +190,10 @@ def test_what_cannot_be_called_is_refused(loop: PrivateLoop, value: object) -> N
 
 def test_a_models_request_has_prompt_temperature_and_sample(loop: PrivateLoop) -> None:
     """Samples of one prompt are different requests, at the paper's temperature."""
-    door = _Door()
-    generator = LLMGenerator(door, SERVER, "m")
+    gateway = _Gateway()
+    generator = LLMGenerator(gateway, SERVER, "m")
     assert [_generate(loop, generator, sample) for sample in (0, 1)] == ["c7", "c7"]
-    first, second = door.requests
+    first, second = gateway.requests
     assert (first.base_url, first.model, first.parameters) == ("http://here/v1", "m", {"temperature": 0.5})
     assert "one" in first.messages[0]["content"]
     assert (first.messages, first.sample, second.sample) == (second.messages, 0, 1)
@@ -201,10 +201,10 @@ def test_a_models_request_has_prompt_temperature_and_sample(loop: PrivateLoop) -
 
 def test_the_embedded_model_draws_once(loop: PrivateLoop) -> None:
     """It is not sampled: all draws of a prompt are one request, without chance and of one line."""
-    door = _Door()
+    gateway = _Gateway()
     for sample in (0, 2):
-        assert _generate(loop, EmbeddedGenerator(door, SERVER, "m"), sample) == "c7"
-    first, second = door.requests
+        assert _generate(loop, EmbeddedGenerator(gateway, SERVER, "m"), sample) == "c7"
+    first, second = gateway.requests
     assert first.key == second.key
     assert (first.parameters["temperature"], first.parameters["stop"]) == (0.0, ["\n"])
 
@@ -215,11 +215,14 @@ def _cite(loop: PrivateLoop, generator: object) -> str:
 
 def test_models_are_asked_to_cite_by_a_prompt_of_its_own(loop: PrivateLoop) -> None:
     """The parameters are those of an answer, but that the local model may say more."""
-    door = _Door(" c7 [1]\n")
-    for generator in (LLMGenerator(door, SERVER, "m", max_tokens=9), EmbeddedGenerator(door, SERVER, "m")):
+    gateway = _Gateway(" c7 [1]\n")
+    for generator in (
+        LLMGenerator(gateway, SERVER, "m", max_tokens=9),
+        EmbeddedGenerator(gateway, SERVER, "m"),
+    ):
         assert _cite(loop, generator) == "c7 [1]"
         _generate(loop, generator)
-    cited, answered, cited_locally, answered_locally = door.requests
+    cited, answered, cited_locally, answered_locally = gateway.requests
     assert cited.messages[0]["content"] == OWN.citing("Which?", ["one", "two"])
     assert cited.parameters == answered.parameters == {"temperature": 0.5, "max_tokens": 9}
     assert cited_locally.messages[0]["content"] == few_shot_citing_prompt("Which?", ["one", "two"])
@@ -287,15 +290,15 @@ def test_what_a_method_raises_or_returns_is_told_as_of_a_function(loop: PrivateL
 
 def test_parameters_of_the_user_replace_ours(loop: PrivateLoop) -> None:
     """They are part of the request and of the identity, in which secrets and long values are hashed."""
-    door = _Door()
+    gateway = _Gateway()
     given = {"seed": 7, "max_tokens": 80, "user": "planted", "stop": ["a"]}
     plain, generator = (
-        LLMGenerator(door, SERVER, "m", max_tokens=9),
-        LLMGenerator(door, SERVER, "m", parameters=given),
+        LLMGenerator(gateway, SERVER, "m", max_tokens=9),
+        LLMGenerator(gateway, SERVER, "m", parameters=given),
     )
     for each in (plain, generator):
         _generate(loop, each)
-    first, second = (request.parameters for request in door.requests)
+    first, second = (request.parameters for request in gateway.requests)
     assert first == {"temperature": 0.5, "max_tokens": 9}
     assert second == {"temperature": 0.5, **given}
     told = generator.identity("generate")
@@ -310,10 +313,10 @@ def _explain(loop: PrivateLoop, generator: object) -> str:
 
 def test_models_are_asked_for_a_long_answer_by_a_prompt_of_its_own(loop: PrivateLoop) -> None:
     """The local model sees worked examples, and may say more than in a short answer."""
-    door = _Door(" It is c7.\n")
-    remote, local = LLMGenerator(door, SERVER, "m", max_tokens=9), EmbeddedGenerator(door, SERVER, "m")
+    gateway = _Gateway(" It is c7.\n")
+    remote, local = LLMGenerator(gateway, SERVER, "m", max_tokens=9), EmbeddedGenerator(gateway, SERVER, "m")
     assert [_explain(loop, generator) for generator in (remote, local)] == ["It is c7."] * 2
-    asked, asked_locally = door.requests
+    asked, asked_locally = gateway.requests
     assert asked.messages[0]["content"] == OWN.long_answer("Which?", ["one", "two"])
     assert asked.parameters == {"temperature": 0.5, "max_tokens": 9}
     assert asked_locally.messages[0]["content"] == few_shot_long_answer_prompt("Which?", ["one", "two"])

@@ -323,7 +323,8 @@ class MergedRun:
         for reader, (_, part) in zip(readers, parts, strict=True):
             of_part = reader.value(part["examples"])
             verdicts |= {
-                key: (of_part[place].asked, verdict) for key, place, verdict in part.get("verdicts", ())
+                key: (of_part[place].full_question, verdict)
+                for key, place, verdict in part.get("verdicts", ())
             }
             joined.rankings |= {
                 of_part[place].id: reader.value(ranking) for place, ranking in part.get("rankings", ())

@@ -398,7 +398,7 @@ def test_anything_else_is_no_preference(reply: str) -> None:
         parse_preference(reply)
 
 
-class _Door:
+class _Gateway:
     """Says the same to everything, and notes what was asked."""
 
     def __init__(self, said: str = "Yes") -> None:
@@ -412,30 +412,30 @@ class _Door:
 
 def test_the_judge_is_asked_without_chance_and_with_each_reference_once() -> None:
     """Temperature 0; repeated samples of one answer add nothing to the prompt."""
-    door = _Door()
-    judge = LLMJudge(door, RemoteServer("http://here/v1"), "j")
+    gateway = _Gateway()
+    judge = LLMJudge(gateway, RemoteServer("http://here/v1"), "j")
     assert asyncio.run(judge.compare("How far?", ["5 km", "5 miles", "5 km"], "five km")) == 1.0
-    (request,) = door.requests
+    (request,) = gateway.requests
     assert (request.model, request.parameters) == ("j", {"temperature": 0.0})
     assert request.messages[0]["content"].count("- 5 km\n") == 1
 
 
 def test_parameters_of_the_user_replace_ours() -> None:
     """They are part of the key and of the identity; without any both are what they were."""
-    door, server = _Door(), RemoteServer("http://here/v1")
+    gateway, server = _Gateway(), RemoteServer("http://here/v1")
     given = {
         "temperature": 1,
         "max_completion_tokens": 900,
         "chat_template_kwargs": {"enable_thinking": False},
     }
-    plain, judge = LLMJudge(door, server, "j", 16), LLMJudge(door, server, "j", 16, parameters=given)
+    plain, judge = LLMJudge(gateway, server, "j", 16), LLMJudge(gateway, server, "j", 16, parameters=given)
     for each in (plain, judge):
         assert asyncio.run(each.compare("How far?", ["5 km"], "5")) == 1.0
-    assert [request.parameters for request in door.requests] == [
+    assert [request.parameters for request in gateway.requests] == [
         {"temperature": 0.0, "max_tokens": 16},
         given,
     ]
-    assert len({request.key for request in door.requests}) == 2
+    assert len({request.key for request in gateway.requests}) == 2
     extra = {
         "temperature": 1,
         "max_completion_tokens": 900,
@@ -449,10 +449,10 @@ def test_parameters_of_the_user_replace_ours() -> None:
 
 def test_a_grade_is_asked_for_by_a_prompt_of_its_own() -> None:
     """Likewise without chance; its reply is read as a grade and not as yes or no."""
-    door = _Door("4")
-    judge = LLMJudge(door, RemoteServer("http://here/v1"), "j")
+    gateway = _Gateway("4")
+    judge = LLMJudge(gateway, RemoteServer("http://here/v1"), "j")
     assert asyncio.run(judge.grade("How far?", ["5 km", "5 km"], "five")) == 0.75
-    (request,) = door.requests
+    (request,) = gateway.requests
     assert request.parameters == {"temperature": 0.0}
     assert request.messages[0]["content"] == OWN.graded_answer("How far?", ["5 km"], "five")
     with pytest.raises(Unscored, match="neither yes nor no: '4'"):
@@ -461,10 +461,10 @@ def test_a_grade_is_asked_for_by_a_prompt_of_its_own() -> None:
 
 def test_a_preference_is_asked_for_with_both_answers_in_order() -> None:
     """Without chance; the two have names of their own in what is kept of the request."""
-    door = _Door("The second is correct. <rating>2</rating>")
-    judge = LLMJudge(door, RemoteServer("http://here/v1"), "j")
+    gateway = _Gateway("The second is correct. <rating>2</rating>")
+    judge = LLMJudge(gateway, RemoteServer("http://here/v1"), "j")
     assert asyncio.run(judge.prefer("How far?", "6 km", "5 km")) == (2, "The second is correct.")
-    (request,) = door.requests
+    (request,) = gateway.requests
     assert request.parameters == {"temperature": 0.0}
     assert request.messages[0]["content"] == OWN.preference("How far?", "6 km", "5 km")
     assert (request.parts["first answer"], request.parts["second answer"]) == ("6 km", "5 km")
@@ -476,15 +476,15 @@ def test_a_preference_is_asked_for_with_both_answers_in_order() -> None:
 )
 def test_reasoning_is_no_verdict(said: str) -> None:
     """What stands before the verdict is taken off; the request is the same."""
-    door = _Door(said)
-    judge = LLMJudge(door, RemoteServer("http://here/v1"), "j", 16)
+    gateway = _Gateway(said)
+    judge = LLMJudge(gateway, RemoteServer("http://here/v1"), "j", 16)
     assert asyncio.run(judge.compare("How far?", ["5 km"], "5")) == 0.0
-    assert door.requests[0].key == "b803dc486a270bde4380239ede547ab38af7478d9453d15c90ed14679ba3a446"
+    assert gateway.requests[0].key == "b803dc486a270bde4380239ede547ab38af7478d9453d15c90ed14679ba3a446"
 
 
 def test_reasoning_without_a_verdict_is_unscored() -> None:
     """Whatever it says: it was not done."""
-    judge = LLMJudge(_Door("<think>yes"), RemoteServer("http://here/v1"), "j")
+    judge = LLMJudge(_Gateway("<think>yes"), RemoteServer("http://here/v1"), "j")
     with pytest.raises(Unscored, match="the judge's reply is empty: it holds reasoning and no answer"):
         asyncio.run(judge.compare("How far?", ["5 km"], "5"))
 
@@ -492,15 +492,15 @@ def test_reasoning_without_a_verdict_is_unscored() -> None:
 @pytest.mark.parametrize("method", ["compare", "grade"])
 def test_votes_are_samples_of_one_prompt(method: str) -> None:
     """Told apart by the number of the sample alone, so each has its own place in the cache; drawn at 0.5."""
-    door = _Door("yes" if method == "compare" else "5")
-    judge = LLMJudge(door, RemoteServer("http://here/v1"), "j", poll=Poll(3))
+    gateway = _Gateway("yes" if method == "compare" else "5")
+    judge = LLMJudge(gateway, RemoteServer("http://here/v1"), "j", poll=Poll(3))
     assert asyncio.run(getattr(judge, method)("How far?", ["5 km"], "five km")) == 1.0
-    assert [request.sample for request in door.requests] == [0, 1, 2]
-    assert len({request.key for request in door.requests}) == 3
-    assert {request.messages[0]["content"] for request in door.requests} == {
-        door.requests[0].messages[0]["content"]
+    assert [request.sample for request in gateway.requests] == [0, 1, 2]
+    assert len({request.key for request in gateway.requests}) == 3
+    assert {request.messages[0]["content"] for request in gateway.requests} == {
+        gateway.requests[0].messages[0]["content"]
     }
-    assert all(request.parameters == {"temperature": 0.5} for request in door.requests)
+    assert all(request.parameters == {"temperature": 0.5} for request in gateway.requests)
 
 
 @pytest.mark.parametrize(
@@ -526,14 +526,14 @@ def test_the_reasons_of_a_preference_are_those_of_a_vote_for_it(
 
 def test_models_that_judge_together_are_asked_as_each_alone_would_be() -> None:
     """Their requests have the keys of single judges, so that their replies are shared; the identity names all."""
-    door, alone = _Door("<rating>2</rating>"), []
+    gateway, alone = _Gateway("<rating>2</rating>"), []
     for model in "abc":
-        one = _Door("<rating>2</rating>")
+        one = _Gateway("<rating>2</rating>")
         asyncio.run(LLMJudge(one, RemoteServer("http://here/v1"), model).prefer("How far?", "6", "5 km"))
         alone += [request.key for request in one.requests]
-    judge = LLMJudge(door, RemoteServer("http://here/v1"), "a", others=("b", "c"))
+    judge = LLMJudge(gateway, RemoteServer("http://here/v1"), "a", others=("b", "c"))
     assert asyncio.run(judge.prefer("How far?", "6", "5 km")).better == 2
-    assert [request.key for request in door.requests] == alone
+    assert [request.key for request in gateway.requests] == alone
     assert judge.identity("prefer")[""] == "a, b, c at http://here/v1"
     assert judge.model_names == {"a", "b", "c"}
     assert judge.repetition(1).others == ("b", "c")
@@ -541,14 +541,14 @@ def test_models_that_judge_together_are_asked_as_each_alone_would_be() -> None:
 
 def test_passages_are_voted_on_too() -> None:
     """Whether one is relevant is a verdict like any other."""
-    door = _Door("no")
-    judge = LLMJudge(door, RemoteServer("http://here/v1"), "j", poll=Poll(5))
+    gateway = _Gateway("no")
+    judge = LLMJudge(gateway, RemoteServer("http://here/v1"), "j", poll=Poll(5))
     assert asyncio.run(judge.relevant("How far?", "It is 5 km.")) == 0.0
-    assert len(door.requests) == 5
+    assert len(gateway.requests) == 5
 
 
 def test_a_single_vote_has_the_key_that_it_has_had_since_prompts_of_version_2() -> None:
     """Recorded replies are found by it; a changed key asks everything anew, as only another prompt may."""
-    door = _Door()
-    asyncio.run(LLMJudge(door, RemoteServer("http://here/v1"), "j", 16).compare("How far?", ["5 km"], "5"))
-    assert door.requests[0].key == "b803dc486a270bde4380239ede547ab38af7478d9453d15c90ed14679ba3a446"
+    gateway = _Gateway()
+    asyncio.run(LLMJudge(gateway, RemoteServer("http://here/v1"), "j", 16).compare("How far?", ["5 km"], "5"))
+    assert gateway.requests[0].key == "b803dc486a270bde4380239ede547ab38af7478d9453d15c90ed14679ba3a446"

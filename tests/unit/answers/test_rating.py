@@ -70,7 +70,7 @@ def test_any_other_reply_is_none(reply: str, why: str) -> None:
     assert str(caught.value) == why
 
 
-class _Door:
+class _Gateway:
     """Says one thing after the other, by sample, and notes what was asked."""
 
     def __init__(self, *replies: str) -> None:
@@ -82,19 +82,19 @@ class _Door:
         return Reply(self._replies.pop(0))
 
 
-def _judge(door: _Door, votes: int = 1) -> LLMJudge:
-    return LLMJudge(door, RemoteServer("http://here/v1"), "j", 100, Poll(votes))
+def _judge(gateway: _Gateway, votes: int = 1) -> LLMJudge:
+    return LLMJudge(gateway, RemoteServer("http://here/v1"), "j", 100, Poll(votes))
 
 
-def _rate(door: _Door, votes: int = 1) -> Rating:
-    return asyncio.run(_judge(door, votes).rate("correctness", "How far?", ["five"], ["5 km"]))
+def _rate(gateway: _Gateway, votes: int = 1) -> Rating:
+    return asyncio.run(_judge(gateway, votes).rate("correctness", "How far?", ["five"], ["5 km"]))
 
 
 def test_a_rating_is_asked_for_in_its_form() -> None:
     """By the prompt of the criterion, without chance, and with a schema for servers that know one."""
-    door = _Door(said(4))
-    assert _rate(door) == (4.0, "So it is.")
-    (request,) = door.requests
+    gateway = _Gateway(said(4))
+    assert _rate(gateway) == (4.0, "So it is.")
+    (request,) = gateway.requests
     assert request.messages[0]["content"] == OWN.rating("correctness", "How far?", ["five"], ["5 km"])
     assert request.parameters == {"temperature": 0.0, "max_tokens": 100, "response_format": RATING_FORMAT}
     schema = RATING_FORMAT["json_schema"]["schema"]
@@ -103,9 +103,9 @@ def test_a_rating_is_asked_for_in_its_form() -> None:
 
 def test_a_reply_that_is_none_is_repaired_once() -> None:
     """The model sees its reply and what is wrong with it; both requests have their own place in the cache."""
-    door = _Door("4, say", said(4))
-    assert _rate(door).grade == 4
-    first, second = door.requests
+    gateway = _Gateway("4, say", said(4))
+    assert _rate(gateway).grade == 4
+    first, second = gateway.requests
     assert second.messages == (
         *first.messages,
         {"role": "assistant", "content": "4, say"},
@@ -117,29 +117,29 @@ def test_a_reply_that_is_none_is_repaired_once() -> None:
 
 def test_a_reply_without_end_is_not_repeated_whole() -> None:
     """Its beginning shows the model what it did."""
-    door = _Door("no" * LONGEST, said(4))
-    _rate(door)
-    assert len(door.requests[1].messages[1]["content"]) == LONGEST
+    gateway = _Gateway("no" * LONGEST, said(4))
+    _rate(gateway)
+    assert len(gateway.requests[1].messages[1]["content"]) == LONGEST
 
 
 def test_after_one_repair_there_is_no_rating() -> None:
     """The reason says what was said the second time, and why that is none."""
-    door = _Door("4", said(9), said(5))
+    gateway = _Gateway("4", said(9), said(5))
     with pytest.raises(Unscored) as caught:
-        _rate(door)
+        _rate(gateway)
     assert str(caught.value) == (
         'the judge\'s reply is no rating when asked again either ("grade" is 9, and not a whole number from 1 to 5): '
         '\'{"explanation": "So it is.", "grade": 9}\''
     )
-    assert len(door.requests) == 2
+    assert len(gateway.requests) == 2
 
 
 def test_silence_is_not_repaired() -> None:
     """There is nothing to say about it."""
-    door = _Door(" ")
+    gateway = _Gateway(" ")
     with pytest.raises(Unscored, match="the judge's reply is empty"):
-        _rate(door)
-    assert len(door.requests) == 1
+        _rate(gateway)
+    assert len(gateway.requests) == 1
 
 
 @pytest.mark.parametrize(
@@ -152,13 +152,13 @@ def test_silence_is_not_repaired() -> None:
 )
 def test_of_several_votes_the_median_counts(replies: tuple[str, ...], rating: Rating) -> None:
     """Explained by the vote that is nearest to it."""
-    assert _rate(_Door(*replies), votes=3) == rating
+    assert _rate(_Gateway(*replies), votes=3) == rating
 
 
 def test_of_several_votes_on_a_context_the_first_of_most_gives_the_reasons() -> None:
     """Those of the minority would contradict the verdict."""
     judge = _judge(
-        _Door("All is there.\nVerdict: yes", "A year.\nVerdict: no", "A date.\nVerdict: no"), votes=3
+        _Gateway("All is there.\nVerdict: yes", "A year.\nVerdict: no", "A date.\nVerdict: no"), votes=3
     )
     assert asyncio.run(judge.sufficient("When?", ["it was early"])) == (0.0, "A year.")
 
@@ -170,9 +170,11 @@ def test_each_criterion_has_its_prompt_and_its_identity(criterion: str) -> None:
     assert "Question: How {far}?\n" in prompt
     assert prompt.index("5 km") != prompt.index("five {answer}")
     assert [line[0] for line in prompt.splitlines() if line[1:3] == ": "] == ["5", "4", "3", "2", "1"]
-    identity = _judge(_Door()).identity(f"rate {criterion}")
+    identity = _judge(_Gateway()).identity(f"rate {criterion}")
     assert f"prompt to rate {criterion}" in identity
-    others = [_judge(_Door()).identity(f"rate {other}").values() for other in CRITERIA if other != criterion]
+    others = [
+        _judge(_Gateway()).identity(f"rate {other}").values() for other in CRITERIA if other != criterion
+    ]
     assert all(list(identity.values()) != list(other) for other in others)
 
 

@@ -107,8 +107,8 @@ def test_a_field_map_names_context(tmp_path: Path) -> None:
 
 def test_a_question_in_a_conversation_is_another_question() -> None:
     """As a text it is the question alone; results are kept apart by the conversation."""
-    asked = _example(RECORD).asked
+    asked = _example(RECORD).full_question
     assert str(asked) == "And in winter?"
     assert asked != "And in winter?"
-    assert len({asked, _example(RECORD).asked, "And in winter?", str(asked)}) == 2
-    assert _example({"id": "q1", "question": "q"}).asked == "q"
+    assert len({asked, _example(RECORD).full_question, "And in winter?", str(asked)}) == 2
+    assert _example({"id": "q1", "question": "q"}).full_question == "q"

@@ -52,7 +52,7 @@ class World:
         self.run = self.made()
 
     def made(self, **words: object) -> Pipeline:
-        """A run of this world on other terms."""
+        """A run of this world of another resolved score."""
         return Pipeline(adapt_retriever(self.retrieve, self.loop), self, self, **words)
 
     def retrieve(self, question: str, k: int) -> list[str]:
@@ -138,8 +138,8 @@ class World:
 
     def evaluate(self, spec: str, *examples: Example, **words: str) -> list[Outcome]:
         """Score examples as a test does."""
-        terms, score = resolve(ScoreRequest(spec, **words))
-        return self.loop.run(score.evaluate(self.run, examples, terms))
+        resolved, score = resolve(ScoreRequest(spec, **words))
+        return self.loop.run(score.evaluate(self.run, examples, resolved))
 
     def asked_of(self, part: str) -> int:
         """How often a part was asked."""

@@ -65,8 +65,8 @@ def test_recall_and_hit_are_equal_in_each_cell(world, example):
     compared = AgreementRequest(ANNOTATORS, ("recall", "hit"), (2, 4), "em")
     scores = {}
     for wanted in compared.wanted:
-        terms, score = resolve(wanted)
-        outcomes = world.loop.run(score.evaluate(world.run, examples, terms))
+        resolved, score = resolve(wanted)
+        outcomes = world.loop.run(score.evaluate(world.run, examples, resolved))
         scores[wanted] = Score(wanted.spec, outcomes)
     agreement = compared.agreement(scores)
     taus = []

@@ -178,14 +178,14 @@ def test_what_the_score_depends_on(world, monkeypatch) -> None:
     monkeypatch.setattr(
         world, "identity", lambda method: {"": "m", f"prompt to {method}": method}, raising=False
     )
-    terms, score = resolve(ScoreRequest("arena.win@3"))
-    one = score.fingerprint(world.made(seed=7), terms, package="0")
+    resolved, score = resolve(ScoreRequest("arena.win@3"))
+    one = score.fingerprint(world.made(seed=7), resolved, package="0")
     assert one["generator prompt to explain"] == "explain"
     assert one["judge prompt to prefer"] == "prefer"
     assert (one["seed"], one["both_orders"]) == (7, False)
     assert "generator prompt to generate" not in one
     assert "comparator" not in one
-    both = score.fingerprint(world.made(seed=7, both_orders=True), terms, package="0")
+    both = score.fingerprint(world.made(seed=7, both_orders=True), resolved, package="0")
     assert both["both_orders"] is True
     assert "seed" not in both
 

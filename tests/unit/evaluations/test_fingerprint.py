@@ -121,10 +121,10 @@ def _added_found(words: Mapping[str, str], asks: Collection[str] | None) -> dict
     """The fingerprint of a score that another plugin added."""
     registry = Registry()
     registry.add_score("new", _added, asks=asks)
-    terms, score = resolve(ScoreRequest("new@5", **words), registry.scores)
+    resolved, score = resolve(ScoreRequest("new@5", **words), registry.scores)
     models = Session(BASE).models
     run = Pipeline(None, DefaultGenerator(models), DefaultJudge(models), comparator="f1")
-    return score.fingerprint(run, terms, package="1")
+    return score.fingerprint(run, resolved, package="1")
 
 
 @pytest.mark.parametrize(

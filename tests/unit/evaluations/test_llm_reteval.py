@@ -7,7 +7,7 @@ import pytest
 
 from pytest_rageval.errors import Unscored
 from pytest_rageval.evaluations.llm_reteval import evaluate_llm_reteval
-from pytest_rageval.evaluations.pipeline import Pipeline, Terms
+from pytest_rageval.evaluations.pipeline import Pipeline, ResolvedScore
 from pytest_rageval.generator import adapt_generator
 from pytest_rageval.model import Example, Gold
 from pytest_rageval.retrievers import adapt_retriever
@@ -167,7 +167,7 @@ def test_an_example_given_up_early_does_not_stall_a_later_score(loop) -> None:
     by_id = Example("q", "q", gold=(Gold(id="d1"),))
 
     async def evaluate() -> None:
-        await evaluate_llm_reteval(run, [by_id], Terms(Spec("llm_reteval", None, 5), 5))
+        await evaluate_llm_reteval(run, [by_id], ResolvedScore(Spec("llm_reteval", None, 5), 5))
         given_up.set()
 
     async def settle() -> None:

@@ -33,7 +33,7 @@ def _found(query: str, k: int) -> list[dict[str, Any]]:
 
 async def _evaluated(run: Pipeline, examples: list[Example], specs: tuple[str, ...]) -> list[list[Outcome]]:
     resolved = [resolve(ScoreRequest(spec)) for spec in specs]
-    return await gather_all(score.evaluate(run, examples, terms) for terms, score in resolved)
+    return await gather_all(score.evaluate(run, examples, resolved) for resolved, score in resolved)
 
 
 @pytest.mark.slow

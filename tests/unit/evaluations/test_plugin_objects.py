@@ -7,7 +7,7 @@ import pytest
 
 from pytest_rageval.concurrency.event_loop import PrivateLoop
 from pytest_rageval.errors import CallableError, InputError, Unscored
-from pytest_rageval.evaluations.pipeline import Terms
+from pytest_rageval.evaluations.pipeline import ResolvedScore
 from pytest_rageval.evaluations.registry import PluginComparator, PluginMeasure, PluginScore
 from pytest_rageval.model import Example
 from pytest_rageval.scores import Outcome, Spec
@@ -82,7 +82,7 @@ def test_a_measure_may_say_that_there_is_no_score() -> None:
 
 
 def _scoring(loop: PrivateLoop, evaluate: Callable[..., Any]) -> list[Outcome]:
-    return loop.run(PluginScore("house", evaluate)(None, EXAMPLES, Terms(Spec("house", k=1), 1)))
+    return loop.run(PluginScore("house", evaluate)(None, EXAMPLES, ResolvedScore(Spec("house", k=1), 1)))
 
 
 def _giving(given: object) -> Callable[..., Any]:
@@ -152,7 +152,7 @@ def test_an_error_of_ours_goes_through_a_score(loop: PrivateLoop) -> None:
 def test_a_value_beyond_the_stated_scale_is_an_error(loop: PrivateLoop) -> None:
     """Else a bound that was refused as beyond it could have been passed."""
     score = PluginScore("house", _giving([ONE, Outcome(EXAMPLES[1], 5)]), scale=(0, 5))
-    assert [each.value for each in loop.run(score(None, EXAMPLES, Terms(Spec("house", k=1), 1)))] == [
+    assert [each.value for each in loop.run(score(None, EXAMPLES, ResolvedScore(Spec("house", k=1), 1)))] == [
         0.5,
         5.0,
     ]
@@ -160,4 +160,4 @@ def test_a_value_beyond_the_stated_scale_is_an_error(loop: PrivateLoop) -> None:
     with pytest.raises(
         CallableError, match=r"returned 5\.5 for example q2(.|\n)*a finite value from 0 to 5, or with None"
     ):
-        loop.run(beyond(None, EXAMPLES, Terms(Spec("house", k=1), 1)))
+        loop.run(beyond(None, EXAMPLES, ResolvedScore(Spec("house", k=1), 1)))

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from pytest_rageval.errors import InputError
-from pytest_rageval.evaluations.pipeline import ScoreRequest, Terms
+from pytest_rageval.evaluations.pipeline import ResolvedScore, ScoreRequest
 from pytest_rageval.evaluations.registry import SCORES, Registry, resolve
 from pytest_rageval.measures.ranking import LABEL_MEASURES, MEASURES
 from pytest_rageval.model import Example
@@ -15,8 +15,8 @@ from pytest_rageval.scores import Evidence, Outcome, Score, Spec
 @pytest.mark.parametrize("name", ["recall", "llm_reteval", "answer.rougeL", "arena.win_tie", "relevance.hit"])
 def test_a_known_score_is_found(name: str) -> None:
     """By its name without the cut-off."""
-    terms, score = resolve(ScoreRequest(f"{name}@5"))
-    assert (terms, score.name) == (Terms(Spec.parse(f"{name}@5"), 5), name)
+    resolved, score = resolve(ScoreRequest(f"{name}@5"))
+    assert (resolved, score.name) == (ResolvedScore(Spec.parse(f"{name}@5"), 5), name)
 
 
 def test_every_score_has_a_name_of_its_own() -> None:
@@ -112,8 +112,8 @@ def test_a_word_that_would_do_nothing_is_refused(text: str, word: str) -> None:
 )
 def test_an_order_that_changes_nothing_is_accepted(text: str) -> None:
     """Where no generator reads several passages at once, so that one grid serves all scores."""
-    terms, score = resolve(ScoreRequest(text, order="random"))
-    assert (terms.order, score.ignores) == ("rank", {"order"})
+    resolved, score = resolve(ScoreRequest(text, order="random"))
+    assert (resolved.order, score.ignores) == ("rank", {"order"})
 
 
 def test_the_judge_that_labels_passages_is_one_of_the_models() -> None:

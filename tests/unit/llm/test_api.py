@@ -39,8 +39,8 @@ def make(server: ScriptedServer, tmp_path: Path) -> Iterator[Callable[..., LLM]]
         return RemoteServer(server.url, "sk-secret-key-of-mine"), "default-model"
 
     def made(chosen: Callable[[], tuple[Server, str]] = default) -> LLM:
-        door = Gateway(Access(tmp_path / "cache", pace=Pace(timeout_s=30, retries=0)))
-        opened.append(LLM(door, PrivateLoop(), chosen))
+        gateway = Gateway(Access(tmp_path / "cache", pace=Pace(timeout_s=30, retries=0)))
+        opened.append(LLM(gateway, PrivateLoop(), chosen))
         return opened[-1]
 
     yield made

@@ -35,17 +35,17 @@ class World:
 
     def session(self, **access: Any) -> Functions:
         """What a process of its own would have."""
-        door, loop = Gateway(Access(self.folder, **access)), PrivateLoop()
+        gateway, loop = Gateway(Access(self.folder, **access)), PrivateLoop()
         # As any session has run something before threads come: see test_complete.py for when they are first.
         loop.submit(asyncio.sleep(0)).result(60)
-        self._opened.append((door, loop))
-        return Functions(door, loop)
+        self._opened.append((gateway, loop))
+        return Functions(gateway, loop)
 
     def close(self) -> None:
         """End all sessions."""
-        for door, loop in self._opened:
+        for gateway, loop in self._opened:
             if loop.started:
-                loop.submit(door.close()).result(60)
+                loop.submit(gateway.close()).result(60)
             loop.close()
         self._opened.clear()
 

@@ -45,7 +45,7 @@ Through = Callable[..., Gateway]
 
 
 @pytest.fixture
-def door(tmp_path: Path) -> Callable[..., Gateway]:
+def gateway(tmp_path: Path) -> Callable[..., Gateway]:
     """Makes doors on one cache folder."""
 
     def make(**options: Any) -> Gateway:
@@ -62,25 +62,25 @@ def _at(server: ScriptedServer, **options: Any) -> Server:
     return RemoteServer(server.url, **options)
 
 
-def _run(door: Gateway, ask: Coroutine[Any, Any, Any]) -> Any:
-    """Run to the end, and close the door in the same event loop, as a session does."""
+def _run(gateway: Gateway, ask: Coroutine[Any, Any, Any]) -> Any:
+    """Run to the end, and close the gateway in the same event loop, as a session does."""
 
     async def main() -> Any:
         try:
             return await asyncio.wait_for(ask, 60)
         finally:
-            await door.close()
+            await gateway.close()
 
     return asyncio.run(main())
 
 
-def _asked(door: Gateway, server: Server, *requests: Request) -> list[Any]:
+def _asked(gateway: Gateway, server: Server, *requests: Request) -> list[Any]:
     """What became of requests that were asked at once."""
 
     async def main() -> list[Any]:
-        return await asyncio.gather(*(door.ask(server, each) for each in requests), return_exceptions=True)
+        return await asyncio.gather(*(gateway.ask(server, each) for each in requests), return_exceptions=True)
 
-    return _run(door, main())
+    return _run(gateway, main())
 
 
 def _echo(body: dict[str, Any]) -> str:
@@ -88,28 +88,28 @@ def _echo(body: dict[str, Any]) -> str:
 
 
 class _TracedRun:
-    """Asks a door, and notes what it asks SQLite."""
+    """Asks a gateway, and notes what it asks SQLite."""
 
-    def __init__(self, door: Gateway) -> None:
-        self.door = door
+    def __init__(self, gateway: Gateway) -> None:
+        self.gateway = gateway
         self.statements: list[str] = []
 
     def __call__(self, *requests: Request) -> list[Any]:
         async def main() -> list[Any]:
-            connection = self.door.cache.store.database._connection
+            connection = self.gateway.cache.store.database._connection
             connection.set_trace_callback(lambda sql: self.statements.append(sql.split()[0]))
             nowhere = RemoteServer("http://127.0.0.1:9/v1")
-            replies = await asyncio.gather(*(self.door.ask(nowhere, request) for request in requests))
+            replies = await asyncio.gather(*(self.gateway.ask(nowhere, request) for request in requests))
             connection.set_trace_callback(None)
             return replies
 
-        return _run(self.door, main())
+        return _run(self.gateway, main())
 
 
-def test_a_reply_is_paid_once(door: Through) -> None:
+def test_a_reply_is_paid_once(gateway: Through) -> None:
     """The next run finds it, without a server."""
     with ScriptedServer(_echo) as server:
-        first, second = door(), door()
+        first, second = gateway(), gateway()
         assert [reply.text for reply in _asked(first, _at(server), _request("a"))] == ["to a"]
     assert [reply.text for reply in _asked(second, _at(server), _request("a"))] == ["to a"]
     assert len(server.requests) == 1
@@ -117,23 +117,23 @@ def test_a_reply_is_paid_once(door: Through) -> None:
     assert second.usage == Usage(requests=1, cached=1)
 
 
-def test_reasoning_is_counted_for_each_model(door: Through) -> None:
+def test_reasoning_is_counted_for_each_model(gateway: Through) -> None:
     """In tags in every run; in a field of its own when the reply comes."""
     remark = "m reasons before it answers: its reasoning is not read"
     inside = Answer(body=completion("<think>Why?</think>fine"))
     apart = Answer(body=completion(message={"reasoning_content": "Why?"}))
     requests = [_request(text) for text in "abc"]
     with ScriptedServer(inside, apart, "fine") as server:
-        made, again = door(pace=replace(PACE, concurrency=1)), door()
+        made, again = gateway(pace=replace(PACE, concurrency=1)), gateway()
         assert [reply.answer for reply in _asked(made, _at(server), *requests)] == ["fine"] * 3
     assert made.usage.remarks[remark] == 2
     _asked(again, _at(server), *requests)
     assert again.usage.remarks == {remark: 1}
 
 
-def test_the_same_request_at_the_same_time_is_one(door: Through) -> None:
+def test_the_same_request_at_the_same_time_is_one(gateway: Through) -> None:
     """However many ask, also while the first is on its way."""
-    made = door()
+    made = gateway()
 
     async def main() -> list[Reply]:
         tasks = [asyncio.create_task(made.ask(_at(server), _request("a"))) for _ in range(10)]
@@ -152,14 +152,14 @@ def test_the_same_request_at_the_same_time_is_one(door: Through) -> None:
     assert made.usage.requests == made.usage.live == 1
 
 
-def test_a_thousand_requests_of_one_turn_are_one_look_up(door: Through) -> None:
+def test_a_thousand_requests_of_one_turn_are_one_look_up(gateway: Through) -> None:
     """And one question to SQLite."""
     requests = [_request(number) for number in range(1000)]
 
     async def keep(made: Gateway) -> None:
         await asyncio.gather(*(made.cache.keep(Entry(r.key, Reply(str(n)))) for n, r in enumerate(requests)))
 
-    filling, reading = door(), door()
+    filling, reading = gateway(), gateway()
     _run(filling, keep(filling))
     traced = _TracedRun(reading)
     replies = traced(*requests)
@@ -175,11 +175,11 @@ def _filled(made: Gateway, *replies: tuple[Request, Reply]) -> None:
     _run(made, keep())
 
 
-def test_at_hand_the_samples_of_a_request_are_one_look_up(door: Through) -> None:
+def test_at_hand_the_samples_of_a_request_are_one_look_up(gateway: Through) -> None:
     """One statement; their number and what is remarked about them is that of single requests."""
     samples = [(_request("a", sample=n), Reply(f"a{n}", "v", "length")) for n in range(3)]
-    _filled(door(), *samples)
-    at_once, asked = door(), door()
+    _filled(gateway(), *samples)
+    at_once, asked = gateway(), gateway()
     statements: list[str] = []
     at_once.cache.store.database._connection.set_trace_callback(statements.append)
     assert at_once.at_hand(_request("a"), (2, 0, 1, 0)) == [samples[n][1] for n in (2, 0, 1, 0)]
@@ -192,9 +192,9 @@ def test_at_hand_the_samples_of_a_request_are_one_look_up(door: Through) -> None
     assert at_once.served == asked.served == {("m", "u"): {"v"}}
 
 
-def test_at_hand_a_reply_counts_once_in_a_run(door: Through, tmp_path: Path) -> None:
+def test_at_hand_a_reply_counts_once_in_a_run(gateway: Through, tmp_path: Path) -> None:
     """As it does for those who ask at the same time; the next run counts it again."""
-    _filled(door(), (_request("a"), Reply("x")))
+    _filled(gateway(), (_request("a"), Reply("x")))
     run = 1
     made = Gateway(Access(tmp_path / "cache", pace=PACE), lambda: run)
     for _ in range(2):
@@ -206,10 +206,10 @@ def test_at_hand_a_reply_counts_once_in_a_run(door: Through, tmp_path: Path) -> 
     made.cache.close()
 
 
-def test_at_hand_one_missing_sample_counts_nothing(door: Through) -> None:
+def test_at_hand_one_missing_sample_counts_nothing(gateway: Through) -> None:
     """It is asked for with the others, which then count."""
-    _filled(door(), (_request("a"), Reply("x")))
-    made = door()
+    _filled(gateway(), (_request("a"), Reply("x")))
+    made = gateway()
     assert made.at_hand(_request("a"), (0, 1)) is None
     assert made.usage == Usage()
 
@@ -222,9 +222,9 @@ def test_at_hand_one_missing_sample_counts_nothing(door: Through) -> None:
     assert (made.usage.requests, made.usage.cached, made.usage.live) == (2, 1, 1)
 
 
-def test_at_hand_nothing_is_that_is_on_its_way(door: Through) -> None:
+def test_at_hand_nothing_is_that_is_on_its_way(gateway: Through) -> None:
     """Whoever asks meanwhile shares the request that is in flight, also in the moment after its reply was kept."""
-    made = door()
+    made = gateway()
 
     async def main() -> None:
         first = asyncio.create_task(made.ask_for_score(_at(server), _request("a")))
@@ -240,49 +240,49 @@ def test_at_hand_nothing_is_that_is_on_its_way(door: Through) -> None:
     assert made.usage.requests == 1
 
 
-def test_at_hand_replies_are_recorded(door: Through) -> None:
+def test_at_hand_replies_are_recorded(gateway: Through) -> None:
     """Each sample with a summary of its own."""
     samples = [(_request("a", sample=n), Reply(f"a{n}")) for n in range(2)]
-    _filled(door(), *samples)
-    made = door(record=True)
+    _filled(gateway(), *samples)
+    made = gateway(record=True)
     made.at_hand(_request("a"), (0, 1))
     made.cache.close()
     recorded = [(entry.key, entry.reply, entry.summary) for entry in made.used.values()]
     assert recorded == [(request.key, reply, request_summary(request)) for request, reply in samples]
 
 
-def test_no_more_are_in_flight_than_allowed(door: Through) -> None:
+def test_no_more_are_in_flight_than_allowed(gateway: Through) -> None:
     """By the option, and by the server's own."""
     with ScriptedServer(Answer(body=completion(), delay_s=0.01)) as server:
         server.together = PACE.concurrency
-        _asked(door(), _at(server), *map(_request, range(40)))
+        _asked(gateway(), _at(server), *map(_request, range(40)))
         assert server.most_in_flight == PACE.concurrency
     with ScriptedServer(Answer(body=completion(), delay_s=0.005)) as server:
-        _asked(door(), _at(server, in_flight=1), *map(_request, range(100, 110)))
+        _asked(gateway(), _at(server, in_flight=1), *map(_request, range(100, 110)))
         assert server.most_in_flight == 1
 
 
-def test_one_that_failed_does_not_harm_the_others(door: Through) -> None:
+def test_one_that_failed_does_not_harm_the_others(gateway: Through) -> None:
     """It is unscored, and asked again in the next run."""
 
     def answer(body: dict[str, Any]) -> Answer | str:
         return Answer(400, error("flagged")) if "bad" in _echo(body) else _echo(body)
 
-    first = door()
+    first = gateway()
     with ScriptedServer(answer) as server:
         good, bad = _asked(first, _at(server), _request("good"), _request("bad"))
     assert good.text == "to good"
     assert type(bad).__mro__[1] is Unscored or type(bad) is Unscored
     assert first.usage == Usage(requests=2, live=1, failed=1, tokens_in=10, tokens_out=2, unpriced=1)
     with ScriptedServer(_echo) as server:
-        good, bad = _asked(door(), _at(server), _request("good"), _request("bad"))
+        good, bad = _asked(gateway(), _at(server), _request("good"), _request("bad"))
     assert (good.text, bad.text) == ("to good", "to bad")
     assert [body["messages"][0]["content"] for body in server.requests] == ["bad"]
 
 
-def test_a_failed_request_can_be_asked_again(door: Through) -> None:
+def test_a_failed_request_can_be_asked_again(gateway: Through) -> None:
     """In the same run too: another test may try."""
-    made = door()
+    made = gateway()
 
     async def main() -> Reply:
         with pytest.raises(Unscored):
@@ -293,13 +293,13 @@ def test_a_failed_request_can_be_asked_again(door: Through) -> None:
         assert _run(made, main()).text == "fine"
 
 
-def test_a_model_that_cannot_answer_is_asked_no_more(door: Through) -> None:
+def test_a_model_that_cannot_answer_is_asked_no_more(gateway: Through) -> None:
     """A wrong key is one error, and not a hundred; another model goes on."""
 
     def answer(body: dict[str, Any]) -> Answer | str:
         return Answer(401, error("no")) if body["model"] == "m" else "fine"
 
-    made = door()
+    made = gateway()
 
     async def main() -> list[Any]:
         at = _at(server)
@@ -317,9 +317,9 @@ def test_a_model_that_cannot_answer_is_asked_no_more(door: Through) -> None:
     assert made.usage.failed == 101
 
 
-def test_kept_replies_are_found_although_the_model_is_broken(door: Through) -> None:
+def test_kept_replies_are_found_although_the_model_is_broken(gateway: Through) -> None:
     """They need no model."""
-    made = door()
+    made = gateway()
 
     async def main() -> list[Any]:
         await made.ask(_at(server), _request("kept"))
@@ -333,9 +333,9 @@ def test_kept_replies_are_found_although_the_model_is_broken(door: Through) -> N
     assert kept.text == "fine"
 
 
-def test_one_who_goes_does_not_take_the_reply_away(door: Through) -> None:
+def test_one_who_goes_does_not_take_the_reply_away(gateway: Through) -> None:
     """The other one still gets it, and it is kept even if all go."""
-    made = door()
+    made = gateway()
 
     async def main() -> Reply:
         tasks = [asyncio.create_task(made.ask(_at(server), _request("a"))) for _ in range(2)]
@@ -349,14 +349,14 @@ def test_one_who_goes_does_not_take_the_reply_away(door: Through) -> None:
 
     with ScriptedServer(Answer(body=completion(), delay_s=0.1)) as server:
         assert _run(made, main()).text == "fine"
-    both = _asked(door(), _at(server), _request("a"), _request("b"))
+    both = _asked(gateway(), _at(server), _request("a"), _request("b"))
     assert [reply.text for reply in both] == ["fine", "fine"]
     assert len(server.requests) == 2
 
 
-def test_one_who_goes_before_the_look_up_does_no_harm(door: Through) -> None:
+def test_one_who_goes_before_the_look_up_does_no_harm(gateway: Through) -> None:
     """In the very turn in which it asked."""
-    made = door()
+    made = gateway()
 
     async def main() -> Reply:
         gone = asyncio.create_task(made.ask(_at(server), _request("a")))
@@ -369,9 +369,9 @@ def test_one_who_goes_before_the_look_up_does_no_harm(door: Through) -> None:
     assert len(server.requests) == 1
 
 
-def test_what_cannot_be_kept_is_paid_no_more(door: Through, tmp_path: Path) -> None:
+def test_what_cannot_be_kept_is_paid_no_more(gateway: Through, tmp_path: Path) -> None:
     """The reply that could not be kept was the last; in flight were some more at most."""
-    made = door(pace=replace(PACE, concurrency=2))
+    made = gateway(pace=replace(PACE, concurrency=2))
 
     async def main() -> list[Any]:
         await made.ask(_at(server), _request("first"))
@@ -394,12 +394,12 @@ def test_what_cannot_be_kept_is_paid_no_more(door: Through, tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-def test_what_another_has_taken_over_is_not_asked(door: Through, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_another_has_taken_over_is_not_asked(gateway: Through, monkeypatch: pytest.MonkeyPatch) -> None:
     """This process was stopped between its claim and its turn: it waits for the other's reply."""
     # As if it had been stopped: it renews nothing, and counts as dead at once.
     monkeypatch.setattr(sqlite_leases.Leases, "_start_renewing", lambda _: None)
     monkeypatch.setattr(sqlite_leases, "LEASE_S", 0.05)
-    stopped, other = door(pace=replace(PACE, concurrency=1)), door()
+    stopped, other = gateway(pace=replace(PACE, concurrency=1)), gateway()
 
     async def main() -> list[Reply]:
         # The first is in flight, and the second claimed, when the other looks.
@@ -418,10 +418,10 @@ def test_what_another_has_taken_over_is_not_asked(door: Through, monkeypatch: py
     assert len(server.requests) == 2
 
 
-def test_nothing_is_paid_where_nothing_could_be_kept(door: Through, tmp_path: Path) -> None:
+def test_nothing_is_paid_where_nothing_could_be_kept(gateway: Through, tmp_path: Path) -> None:
     """It shows before the first request."""
     (tmp_path / "file").touch()
-    made = door(cache_dir=tmp_path / "file" / "cache")
+    made = gateway(cache_dir=tmp_path / "file" / "cache")
     with ScriptedServer() as server:
         outcomes = _asked(made, _at(server), _request("a"), _request("b"))
     assert [type(each) for each in outcomes] == [StoreError, StoreError]
@@ -430,9 +430,9 @@ def test_nothing_is_paid_where_nothing_could_be_kept(door: Through, tmp_path: Pa
 
 
 @pytest.mark.slow
-def test_two_processes_pay_for_each_reply_once(door: Through) -> None:
+def test_two_processes_pay_for_each_reply_once(gateway: Through) -> None:
     """Both ask for the same hundred: together a hundred requests."""
-    one, other = door(), door()
+    one, other = gateway(), gateway()
     requests = [_request(number) for number in range(100)]
 
     async def main() -> list[Any]:
@@ -454,20 +454,20 @@ def test_two_processes_pay_for_each_reply_once(door: Through) -> None:
     assert one.usage.cached + other.usage.cached == 100
 
 
-def test_a_budget_ends_in_errors_and_what_was_paid_is_kept(door: Through) -> None:
+def test_a_budget_ends_in_errors_and_what_was_paid_is_kept(gateway: Through) -> None:
     """A later run with a higher limit goes on from there."""
     requests = [_request(number) for number in range(20)]
     with ScriptedServer(_echo) as server:
-        first = _asked(door(limits=Limits(max_calls=7), run="one"), _at(server), *requests)
+        first = _asked(gateway(limits=Limits(max_calls=7), run="one"), _at(server), *requests)
         assert len(server.requests) == 7
         assert sum(isinstance(each, Reply) for each in first) == 7
         assert sum(isinstance(each, BudgetError) for each in first) == 13
-        second = _asked(door(limits=Limits(max_calls=13), run="two"), _at(server), *requests)
+        second = _asked(gateway(limits=Limits(max_calls=13), run="two"), _at(server), *requests)
     assert all(isinstance(each, Reply) for each in second)
     assert len(server.requests) == 20
 
 
-def test_a_model_that_takes_no_bound_is_not_paid_beyond_the_budget(door: Through, tmp_path: Path) -> None:
+def test_a_model_that_takes_no_bound_is_not_paid_beyond_the_budget(gateway: Through, tmp_path: Path) -> None:
     """It refuses max_tokens under both names, and then says as much as it likes."""
     prices = tmp_path / "prices.toml"
     prices.write_text("[m]\ninput = 0\noutput = 1000\n", encoding="utf-8")
@@ -478,45 +478,45 @@ def test_a_model_that_takes_no_bound_is_not_paid_beyond_the_budget(door: Through
                 return Answer(400, error(f"Unsupported parameter: '{name}'", param=name))
         return Answer(body=completion(usage={"prompt_tokens": 1, "completion_tokens": 10_000}))
 
-    made = door(limits=Limits(max_cost=0.006), run="r", prices=prices)
+    made = gateway(limits=Limits(max_cost=0.006), run="r", prices=prices)
     with ScriptedServer(answer) as server:
         (outcome,) = _asked(made, _at(server), _request("a"))
     assert made.usage.cost_usd <= 0.006
     assert isinstance(outcome, RagevalError | Unscored)
 
 
-def test_a_cassette_is_enough(door: Through, tmp_path: Path) -> None:
+def test_a_cassette_is_enough(gateway: Through, tmp_path: Path) -> None:
     """No server is asked, even where the folder cannot be used."""
     (tmp_path / "file").touch()
     cassette = tmp_path / "c.jsonl"
     write_cassette(cassette, [Entry(_request("a").key, Reply("recorded"))])
     nowhere = RemoteServer("http://127.0.0.1:9/v1")
     for mode in ("live", "replay"):
-        made = door(cassette=cassette, cache_dir=tmp_path / "file" / "cache", mode=mode)
+        made = gateway(cassette=cassette, cache_dir=tmp_path / "file" / "cache", mode=mode)
         assert _asked(made, nowhere, _request("a")) == [Reply("recorded")]
         assert made.usage == Usage(requests=1, cached=1)
 
 
 @pytest.mark.parametrize("mode", ["live", "replay", "plan"])
-def test_another_reply_in_the_cassette_is_told(door: Through, tmp_path: Path, mode: Any) -> None:
+def test_another_reply_in_the_cassette_is_told(gateway: Through, tmp_path: Path, mode: Any) -> None:
     """The cache's counts here, and the cassette's where there is no cache, as in CI."""
     cassette = tmp_path / "c.jsonl"
     with ScriptedServer() as server:
-        kept = _asked(door(), _at(server), _request("a"), _request("b"))
+        kept = _asked(gateway(), _at(server), _request("a"), _request("b"))
         keys = [_request(name).key for name in "ab"]
         write_cassette(cassette, [Entry(keys[0], Reply("edited")), Entry(keys[1], kept[1])])
-        made = door(cassette=cassette, mode=mode)
+        made = gateway(cassette=cassette, mode=mode)
         assert _asked(made, _at(server), _request("a"), _request("b")) == kept
     ((remark, count),) = made.usage.remarks.items()
     assert count == 1
     assert remark.startswith("the cassette has another reply than the cache, whose reply counts")
 
 
-def test_a_replay_asks_nothing(door: Through) -> None:
+def test_a_replay_asks_nothing(gateway: Through) -> None:
     """A missing reply is an error of each that needs it, and kept ones are found."""
     with ScriptedServer() as server:
-        _asked(door(), _at(server), _request("a"))
-        made = door(mode="replay")
+        _asked(gateway(), _at(server), _request("a"))
+        made = gateway(mode="replay")
         kept, missing, another = _asked(made, _at(server), *map(_request, ("a", "b", "c")))
     assert kept.text == "fine"
     assert isinstance(missing, MissingReplyError)
@@ -525,31 +525,31 @@ def test_a_replay_asks_nothing(door: Through) -> None:
     assert made.usage == Usage(requests=3, cached=1, failed=2)
 
 
-def test_a_plan_asks_nothing_and_keeps_nothing(door: Through) -> None:
+def test_a_plan_asks_nothing_and_keeps_nothing(gateway: Through) -> None:
     """It counts what is missing, and what is kept."""
     with ScriptedServer() as server:
-        _asked(door(), _at(server), _request("a"))
-        planned = door(mode="plan")
+        _asked(gateway(), _at(server), _request("a"))
+        planned = gateway(mode="plan")
         kept, mark = _asked(planned, _at(server), _request("a"), _request("b"))
         assert kept.text == "fine"
         assert mark.text.startswith("⟪reply ")
         assert (planned.usage.requests, planned.usage.cached, planned.usage.live) == (2, 1, 1)
         assert len(server.requests) == 1
-        assert _asked(door(), _at(server), _request("b"))[0].text == "fine"
+        assert _asked(gateway(), _at(server), _request("b"))[0].text == "fine"
     assert len(server.requests) == 2
 
 
-def test_a_refresh_asks_for_all_again_but_once(door: Through) -> None:
+def test_a_refresh_asks_for_all_again_but_once(gateway: Through) -> None:
     """What the run has asked for is found by its other processes."""
     with ScriptedServer("old", "new") as server:
-        _asked(door(), _at(server), _request("a"))
+        _asked(gateway(), _at(server), _request("a"))
         for _ in range(2):
-            assert _asked(door(refresh=True, run="1"), _at(server), _request("a"))[0].text == "new"
-        assert _asked(door(), _at(server), _request("a"))[0].text == "new"
+            assert _asked(gateway(refresh=True, run="1"), _at(server), _request("a"))[0].text == "new"
+        assert _asked(gateway(), _at(server), _request("a"))[0].text == "new"
     assert len(server.requests) == 2
 
 
-def test_what_is_used_is_recorded(door: Through, tmp_path: Path) -> None:
+def test_what_is_used_is_recorded(gateway: Through, tmp_path: Path) -> None:
     """Live replies and cached ones, with the outline of their requests; nothing that failed."""
 
     def answer(body: dict[str, Any]) -> Answer | str:
@@ -557,8 +557,8 @@ def test_what_is_used_is_recorded(door: Through, tmp_path: Path) -> None:
 
     cassette = tmp_path / "c.jsonl"
     with ScriptedServer(answer) as server:
-        _asked(door(), _at(server), _request("kept"), _request("not used"))
-        made = door(record=True, cassette=cassette)
+        _asked(gateway(), _at(server), _request("kept"), _request("not used"))
+        made = gateway(record=True, cassette=cassette)
         _asked(made, _at(server), *map(_request, ("kept", "new", "bad")))
     assert set(made.used) == {_request("kept").key, _request("new").key}
     write_cassette(cassette, made.used.values())
@@ -567,14 +567,14 @@ def test_what_is_used_is_recorded(door: Through, tmp_path: Path) -> None:
     assert entry.summary == request_summary(_request("new"))
 
 
-def test_prompts_are_kept_where_they_are_asked_for(door: Through) -> None:
+def test_prompts_are_kept_where_they_are_asked_for(gateway: Through) -> None:
     """In the cache and in what is recorded."""
-    made = door(record=True, prompts=True)
+    made = gateway(record=True, prompts=True)
     with ScriptedServer() as server:
         _asked(made, _at(server), _request("a"))
     (entry,) = made.used.values()
     assert entry.summary["messages"] == [{"role": "user", "content": "a"}]
-    reading = door()
+    reading = gateway()
 
     async def outlines() -> list[Any]:
         return list(reading.cache.summaries())
@@ -582,7 +582,7 @@ def test_prompts_are_kept_where_they_are_asked_for(door: Through) -> None:
     assert _run(reading, outlines()) == [entry.summary]
 
 
-def test_what_a_reader_should_know_is_counted_for_cached_replies_too(door: Through) -> None:
+def test_what_a_reader_should_know_is_counted_for_cached_replies_too(gateway: Through) -> None:
     """Replies that were cut, and parameters that were left out."""
 
     def answer(body: dict[str, Any]) -> Answer:
@@ -592,7 +592,7 @@ def test_what_a_reader_should_know_is_counted_for_cached_replies_too(door: Throu
 
     requests = [_request(number, parameters={"seed": 1}) for number in range(3)]
     with ScriptedServer(answer) as server:
-        first, second = door(), door()
+        first, second = gateway(), gateway()
         _asked(first, _at(server), *requests)
         _asked(second, _at(server), *requests)
     for made in (first, second):
@@ -600,12 +600,12 @@ def test_what_a_reader_should_know_is_counted_for_cached_replies_too(door: Throu
         assert made.usage.remarks == {"m refuses seed: asked without": 3}
 
 
-def test_a_price_is_counted_where_it_is_known(door: Through, tmp_path: Path) -> None:
+def test_a_price_is_counted_where_it_is_known(gateway: Through, tmp_path: Path) -> None:
     """For live replies alone."""
     prices = tmp_path / "prices.toml"
     prices.write_text("[m]\ninput = 100000\noutput = 500000\n", encoding="utf-8")
     with ScriptedServer() as server:
-        first, second = door(prices=prices), door(prices=prices)
+        first, second = gateway(prices=prices), gateway(prices=prices)
         _asked(first, _at(server), _request("a"), _request("b", model="n"))
         _asked(second, _at(server), _request("a"))
     assert (first.usage.cost_usd, first.usage.unpriced) == (pytest.approx(2.0), 1)
@@ -613,28 +613,28 @@ def test_a_price_is_counted_where_it_is_known(door: Through, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("kept", [False, True])
-def test_messages_may_be_any_mappings(door: Through, *, kept: bool) -> None:
+def test_messages_may_be_any_mappings(gateway: Through, *, kept: bool) -> None:
     """A request whose key can be made can be asked, found, recorded and kept."""
     plain = _request("a")
     request = replace(plain, messages=tuple(map(MappingProxyType, plain.messages)))
     assert request.key == plain.key
-    made = door(record=True)
+    made = gateway(record=True)
 
     async def main() -> Reply:
         return await asyncio.wait_for(made.ask(_at(server), request), 30)
 
     with ScriptedServer() as server:
         if kept:
-            _asked(door(), _at(server), plain)
+            _asked(gateway(), _at(server), plain)
         assert _run(made, main()) == Reply("fine", "m-2024", "stop", 10, 2)
     assert set(made.used) == {request.key}
 
 
-def test_a_look_up_that_breaks_is_an_error_and_no_standstill(door: Through, tmp_path: Path) -> None:
+def test_a_look_up_that_breaks_is_an_error_and_no_standstill(gateway: Through, tmp_path: Path) -> None:
     """Whatever it is that broke: those who wait hear of it."""
     cassette = tmp_path / "c.jsonl"
     cassette.write_text("[" * 100_000, encoding="utf-8")
-    made = door(cassette=cassette)
+    made = gateway(cassette=cassette)
 
     async def main() -> Reply:
         return await asyncio.wait_for(made.ask(RemoteServer("http://127.0.0.1:9/v1"), _request("a")), 30)
@@ -645,10 +645,10 @@ def test_a_look_up_that_breaks_is_an_error_and_no_standstill(door: Through, tmp_
 
 
 def test_a_door_closed_with_requests_in_flight_leaves_nothing(
-    door: Through, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    gateway: Through, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """As after Ctrl-C: no lease that others wait for, no open file, no complaint of asyncio's."""
-    made = door(limits=Limits(max_calls=5))
+    made = gateway(limits=Limits(max_calls=5))
 
     async def main() -> None:
         task = asyncio.create_task(made.ask(_at(server), _request("a")))
@@ -679,9 +679,9 @@ def _tape(folder: Path, **said: str) -> Path:
 
 
 @pytest.mark.parametrize("mode", ["live", "replay", "plan"])
-def test_a_cassette_is_found_at_another_address(door: Through, tmp_path: Path, mode: Any) -> None:
+def test_a_cassette_is_found_at_another_address(gateway: Through, tmp_path: Path, mode: Any) -> None:
     """The model's name is the same, and so is all else; the run says so."""
-    through = door(cassette=_tape(tmp_path, here="recorded"), mode=mode)
+    through = gateway(cassette=_tape(tmp_path, here="recorded"), mode=mode)
     (reply,) = _asked(through, RemoteServer(THERE), _request("x", base_url=THERE))
     assert reply.text == "recorded"
     assert (through.usage.cached, through.usage.live, through.usage.failed) == (1, 0, 0)
@@ -690,33 +690,33 @@ def test_a_cassette_is_found_at_another_address(door: Through, tmp_path: Path, m
     }
 
 
-def test_the_reply_of_just_this_address_counts(door: Through, tmp_path: Path) -> None:
+def test_the_reply_of_just_this_address_counts(gateway: Through, tmp_path: Path) -> None:
     """Two servers have a model of the same name, and answer differently."""
     tape = _tape(tmp_path, here="said here", elsewhere="said elsewhere")
     for name in ("here", "elsewhere"):
-        through = door(cassette=tape, mode="replay")
+        through = gateway(cassette=tape, mode="replay")
         (reply,) = _asked(through, RemoteServer(HERE), _request("x", base_url=f"http://{name}.test/v1"))
         assert reply.text == f"said {name}"
         assert not through.usage.sorted_remarks
 
 
-def test_the_other_server_of_the_run_is_no_other_address(door: Through, tmp_path: Path) -> None:
+def test_the_other_server_of_the_run_is_no_other_address(gateway: Through, tmp_path: Path) -> None:
     """The user has told them apart: a reply of one is none of the other."""
     tape, asked = _tape(tmp_path, here="recorded"), _request("x", base_url=THERE)
-    through = door(cassette=tape, mode="replay", servers=frozenset({HERE, THERE}))
+    through = gateway(cassette=tape, mode="replay", servers=frozenset({HERE, THERE}))
     (reply,) = _asked(through, RemoteServer(THERE), asked)
     assert isinstance(reply, MissingReplyError)
-    through = door(cassette=tape, mode="replay", servers=frozenset({THERE, "http://third.test/v1"}))
+    through = gateway(cassette=tape, mode="replay", servers=frozenset({THERE, "http://third.test/v1"}))
     (reply,) = _asked(through, RemoteServer(THERE), asked)
     assert reply.text == "recorded"
 
 
 @pytest.mark.parametrize(("other", "found"), [("the same", True), ("another", False)])
 def test_nothing_is_chosen_among_different_replies(
-    door: Through, tmp_path: Path, other: str, *, found: bool
+    gateway: Through, tmp_path: Path, other: str, *, found: bool
 ) -> None:
     """Of two addresses neither is meant, unless they say the same."""
-    through = door(cassette=_tape(tmp_path, here="the same", elsewhere=other), mode="replay")
+    through = gateway(cassette=_tape(tmp_path, here="the same", elsewhere=other), mode="replay")
     (reply,) = _asked(through, RemoteServer(THERE), _request("x", base_url=THERE))
     if found:
         assert reply.text == "the same"
@@ -736,36 +736,38 @@ def test_nothing_is_chosen_among_different_replies(
         {"base_url": "function"},
     ],
 )
-def test_nothing_but_the_address_may_differ(door: Through, tmp_path: Path, changes: dict[str, Any]) -> None:
+def test_nothing_but_the_address_may_differ(
+    gateway: Through, tmp_path: Path, changes: dict[str, Any]
+) -> None:
     """And only an address: the embedded model's name says how it answers."""
-    through = door(cassette=_tape(tmp_path, here="recorded"), mode="replay")
+    through = gateway(cassette=_tape(tmp_path, here="recorded"), mode="replay")
     (reply,) = _asked(through, RemoteServer(THERE), replace(_request("x", base_url=THERE), **changes))
     assert isinstance(reply, MissingReplyError)
 
 
-def test_what_was_find_at_other_address_is_recorded_once(door: Through, tmp_path: Path) -> None:
+def test_what_was_find_at_other_address_is_recorded_once(gateway: Through, tmp_path: Path) -> None:
     """It stays the reply of its own address."""
     tape = _tape(tmp_path, here="recorded")
-    through = door(cassette=tape, record=True)
+    through = gateway(cassette=tape, record=True)
     _asked(through, RemoteServer(THERE), _request("x", base_url=THERE))
     assert {key: entry.summary for key, entry in through.used.items()} == {
         key: entry.summary for key, entry in read_cassette(tape).items()
     }
 
 
-def test_the_cache_folder_keeps_addresses_apart(door: Through) -> None:
+def test_the_cache_folder_keeps_addresses_apart(gateway: Through) -> None:
     """What a server of the same model's name has said is asked for again."""
     with ScriptedServer("one") as one, ScriptedServer("other") as other:
         for server in (one, other):
-            (reply,) = _asked(door(), _at(server), _request("x", base_url=server.url))
+            (reply,) = _asked(gateway(), _at(server), _request("x", base_url=server.url))
             assert reply.text == ("one" if server is one else "other")
 
 
-def test_a_line_without_an_outline_is_found_by_its_key(door: Through, tmp_path: Path) -> None:
+def test_a_line_without_an_outline_is_found_by_its_key(gateway: Through, tmp_path: Path) -> None:
     """As lines of old, or those that somebody wrote; nothing says where it was recorded."""
     request = _request("x", base_url=HERE)
     write_cassette(tmp_path / "tape.jsonl", [Entry(request.key, Reply("recorded"))])
-    through = door(cassette=tmp_path / "tape.jsonl", mode="replay")
+    through = gateway(cassette=tmp_path / "tape.jsonl", mode="replay")
     replies = _asked(through, RemoteServer(HERE), request, replace(request, base_url=THERE))
     assert replies[0].text == "recorded"
     assert isinstance(replies[1], MissingReplyError)
@@ -789,11 +791,11 @@ connection.execute("ROLLBACK")
 
 
 def test_a_transaction_of_another_process_stalls_no_request(
-    door: Through, tmp_path: Path, start: Callable[..., "subprocess.Popen[str]"]
+    gateway: Through, tmp_path: Path, start: Callable[..., "subprocess.Popen[str]"]
 ) -> None:
     """It is waited for in the store's thread: the loop reads the answers that come, and they are kept then."""
     holder = start(HOLDER, tmp_path, tmp_path / "cache" / FILE)
-    gateway = door()
+    gateway = gateway()
     with ScriptedServer(_echo) as server:
         server.together = 99
 

@@ -17,8 +17,8 @@ def ask(llm: LLMServer, tmp_path) -> Iterator[Callable[..., LLM]]:
     opened: list[LLM] = []
 
     def made(mode: str = "live") -> LLM:
-        door = Gateway(Access(tmp_path / "cache", mode=mode, pace=Pace(timeout_s=30, retries=0)))
-        opened.append(LLM(door, PrivateLoop(), lambda: (RemoteServer(llm.url, "sk-none"), "m1")))
+        gateway = Gateway(Access(tmp_path / "cache", mode=mode, pace=Pace(timeout_s=30, retries=0)))
+        opened.append(LLM(gateway, PrivateLoop(), lambda: (RemoteServer(llm.url, "sk-none"), "m1")))
         return opened[-1]
 
     yield made

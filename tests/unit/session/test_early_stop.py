@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pytest_rageval.config import Settings
-from pytest_rageval.evaluations.pipeline import Pipeline, Terms
+from pytest_rageval.evaluations.pipeline import Pipeline, ResolvedScore
 from pytest_rageval.evaluations.registry import Registry
 from pytest_rageval.evaluations.scoring import ScoreDef
 from pytest_rageval.gate.baseline import Baseline
@@ -350,7 +350,7 @@ def test_a_comparator_of_a_plugin_may_have_changed_unseen(good: Settings) -> Non
 def test_a_score_of_a_plugin_is_evaluated_in_full(good: Settings) -> None:
     """Its examples may depend on each other."""
 
-    async def together(run: Any, examples: Any, _terms: Any) -> list[Outcome]:
+    async def together(run: Any, examples: Any, _resolved: Any) -> list[Outcome]:
         batches.append(len(examples))
         return [
             Outcome(each, 1.0, evidence=Evidence(await run.ranking(each.question, 1))) for each in examples
@@ -388,14 +388,14 @@ def test_losses_at_the_beginning_of_the_eval_set_are_no_evidence() -> None:
         {each.id: each.digest for each in examples}, {}, {each.id: {"score": 0.5} for each in examples}
     )
 
-    async def half(_run: Any, batch: Any, _terms: Any) -> list[Outcome]:
+    async def half(_run: Any, batch: Any, _resolved: Any) -> list[Outcome]:
         return [Outcome(each, float(number(each.question) >= 40)) for each in batch]
 
     async def fails(seed: int) -> bool:
         pipeline = Pipeline(Retriever(), None, None, seed=seed)  # type: ignore[arg-type]
-        terms = Terms(Spec.parse("half@1"), 1)
+        resolved = ResolvedScore(Spec.parse("half@1"), 1)
         watched = Watched(Threshold("half@1", max_drop=0.0), before, 0.0)
-        watch = DropWatch(pipeline, terms, ScoreDef("half", half), watched)
+        watch = DropWatch(pipeline, resolved, ScoreDef("half", half), watched)
         await watch.retrieve(examples, trust_rankings=True)
         _, early = await watch.ask(shares=1, batch=4, max_unscored=0.05)
         return early.verdict == "fail"
