@@ -72,9 +72,10 @@ class SingleFlight:
                 raise
             failed = error
             # The user's own code may work in a later test; and a signal may raise anything here.
-            of_work = not is_stepping() or isinstance(error, RagevalError | Unscored)
-            if of_work and not isinstance(error, CallableError):
-                self._errors[key] = error, error.__traceback__
+            is_ours = isinstance(error, RagevalError | Unscored)
+            if (is_ours or not is_stepping()) and not isinstance(error, CallableError):
+                # Ours are shown without a traceback; thousands of them would keep the frames of their coroutines.
+                self._errors[key] = error, None if is_ours else error.__traceback__
             raise
         finally:
             del self._begun[key]

@@ -325,6 +325,8 @@ class LiveSource:
         while True:
             # Claim only the requests in flight and as many more; the rest is for other processes.
             async with route.claim_slots:
+                # Before a claim, each of which is written to the store: a wrong key fails all requests of a run.
+                route.sender.raise_if_broken(request.model)
                 claimed = await self.cache.claim(request.key)
                 if claimed is True:
                     with contextlib.suppress(_LeaseLost):

@@ -94,10 +94,10 @@ class Sender:
         failures: list[RetryableError] = []
         first_failure_at = 0.0
         while True:
-            self._raise_if_broken(request.model)
+            self.raise_if_broken(request.model)
             async with self.limiter.slot(tokens, first=bool(failures)) as slot:
                 # Checked again: another request may have failed while this one waited.
-                self._raise_if_broken(request.model)
+                self.raise_if_broken(request.model)
                 parameters, without = request.parameters, ""
                 if request.own:
                     parameters, without = unsupported.adapt(parameters)
@@ -178,10 +178,12 @@ class Sender:
         self._woken.set()
         self._woken = asyncio.Event()
 
-    def _raise_if_broken(self, model: str) -> None:
+    def raise_if_broken(self, model: str) -> None:
+        """Raise the error for which a model is not asked again, or the server is given up."""
         broken = self._broken.get(model) or self._given_up
         if broken is not None:
-            raise broken
+            # One error may fail thousands of requests: its traceback would grow with each.
+            raise broken.with_traceback(None)
 
     def _raise_if_final(self, model: str, failures: Sequence[RetryableError], seconds: float) -> None:
         """Raise the error for good when a request has failed too often or too long."""

@@ -300,6 +300,13 @@ def test_a_model_that_cannot_answer_is_asked_no_more(gateway: Through) -> None:
         return Answer(401, error("no")) if body["model"] == "m" else "fine"
 
     made = gateway()
+    claim, claimed = made.cache.claim, []
+
+    async def noted(key: str) -> Reply | bool:
+        claimed.append(key)
+        return await claim(key)
+
+    made.cache.claim = noted  # type: ignore[method-assign]
 
     async def main() -> list[Any]:
         at = _at(server)
@@ -314,6 +321,8 @@ def test_a_model_that_cannot_answer_is_asked_no_more(gateway: Through) -> None:
     assert {type(each) for each in errors} == {ServerError}
     assert other.text == "fine"
     assert len(server.requests) <= PACE.concurrency + 1
+    # A claim is written to the cache: none for a request that cannot be sent.
+    assert len(claimed) <= 2 * PACE.concurrency + 1
     assert made.usage.failed == 101
 
 
