@@ -246,7 +246,7 @@ COMMANDS: Final = (
             (PYTEST,)),
     Command("", "init", "init",
             "write a first test of a retriever, which passes at once",
-            "Writes conftest.py, test_retrieval.py, an eval set, pytest.ini, .gitattributes and a workflow for GitHub "
+            "Writes conftest.py, test_retriever.py, an eval set, pytest.ini, .gitattributes and a workflow for GitHub "
             "into the current folder. Without arguments, the retriever is a keyword search over three passages. What "
             "--retriever names is imported, and not called. A file that exists is left as it is, and what to add to "
             "it is printed.",

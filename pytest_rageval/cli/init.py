@@ -237,7 +237,7 @@ def _steps(options: argparse.Namespace) -> list[str]:
             questions,
             baseline,
         ]
-    return [run, baseline, "Add min=… to the threshold in test_retrieval.py when you know the mean."]
+    return [run, baseline, "Add min=… to the threshold in test_retriever.py when you know the mean."]
 
 
 def _files(options: argparse.Namespace) -> dict[Path, File]:
@@ -258,7 +258,7 @@ def _files(options: argparse.Namespace) -> dict[Path, File]:
     test = TEST.format(evalset=_in_project(evalset), spec=_spec(options), bounds=bounds)
     found = {
         Path("conftest.py"): File("hands over the retriever", conftest, conftest),
-        Path("test_retrieval.py"): File("the test", test, test),
+        Path("test_retriever.py"): File("the test", test, test),
     }
     if options.evalset is None:
         known = options.retriever is None
