@@ -257,7 +257,7 @@ def _files(options: argparse.Namespace) -> dict[Path, File]:
     bounds = "min=0.9, max_drop=0.02" if options.retriever is None else "max_drop=0.02"
     test = TEST.format(evalset=_in_project(evalset), spec=_spec(options), bounds=bounds)
     found = {
-        Path("conftest.py"): File("hands over the retriever", conftest, conftest),
+        Path("conftest.py"): File("the fixture that returns your retriever", conftest, conftest),
         Path("test_retriever.py"): File("the test", test, test),
     }
     if options.evalset is None:
