@@ -214,7 +214,7 @@ def parse_grade(reply: str) -> float:
     >>> parse_grade("**4**"), parse_grade("3/5: the year is missing")
     (0.75, 0.5)
     """
-    grade = int(_verdict(_GRADE.stated(reply), "no grade from 1 to 5", reply))
+    grade = int(_verdict(_GRADE.stated(reply), "not a grade from 1 to 5", reply))
     return (grade - LOWEST) / (HIGHEST - LOWEST)
 
 
@@ -259,7 +259,7 @@ def parse_rating(reply: str) -> Rating:
     """
     found = json_object(reply)
     if found is None:
-        raise ValueError("it is no JSON object")
+        raise ValueError("it is not a JSON object")
     grade, explanation = found.get("grade"), found.get("explanation")
     # Exactly: True is an int to isinstance.
     if type(grade) is not int or not LOWEST <= grade <= HIGHEST:
@@ -267,7 +267,7 @@ def parse_rating(reply: str) -> Rating:
             f'"grade" is {_as_json(grade)[:20]}, and not a whole number from {LOWEST} to {HIGHEST}'
         )
     if not isinstance(explanation, str) or not explanation.strip():
-        raise ValueError('"explanation" is no text')
+        raise ValueError('"explanation" is not a text')
     return Rating(float(grade), " ".join(explanation.split()))
 
 
@@ -320,7 +320,7 @@ def parse_nuggets(reply: str) -> tuple[Nugget, ...]:
             text = " ".join(text.split())
             nuggets.setdefault(text, Nugget(text, vital))
     if not nuggets:
-        raise unread("no list of nuggets", reply)
+        raise unread("not a list of nuggets", reply)
     return tuple(nuggets.values())
 
 

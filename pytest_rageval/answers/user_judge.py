@@ -78,7 +78,7 @@ def adapt_judge(judge: object, loop: PrivateLoop) -> Judge:
     }
     if "compare" not in methods:
         raise CallableError(
-            f"rageval_judge is {type(own).__name__}, which is no function, and lacks the method {COMPARE}.\n"
+            f"rageval_judge is {type(own).__name__}, which is not a function, and lacks the method {COMPARE}.\n"
             "Return such a function, or an object with it as a method, from the fixture (sync or async; True, False, "
             "a number between 0 and 1, or None), or leave the fixture out for the default judge."
         )

@@ -94,21 +94,21 @@ def _checked(kind: Callable[[str], Any], fits: Callable[[Any], bool], expected: 
             value = kind(text)
             if fits(value):
                 return value
-        raise argparse.ArgumentTypeError(f"{text!r} is no {expected}")
+        raise argparse.ArgumentTypeError(f"{text!r} is not {expected}")
 
     return parse
 
 
 DAYS: Final = _checked(
-    float, lambda days: 0 <= days < math.inf, "number of days, expected 0 or more, such as 30 or 0.5"
+    float, lambda days: 0 <= days < math.inf, "a number of days, expected 0 or more, such as 30 or 0.5"
 )
-QUESTIONS: Final = _checked(int, lambda number: number >= 1, "number of questions, expected 1 or more")
-RUNS: Final = _checked(int, lambda number: number >= 1, "number of runs, expected 1 or more")
+QUESTIONS: Final = _checked(int, lambda number: number >= 1, "a number of questions, expected 1 or more")
+RUNS: Final = _checked(int, lambda number: number >= 1, "a number of runs, expected 1 or more")
 VOTES: Final = _checked(
-    int, lambda votes: votes >= 1 and votes % 2 == 1, "odd number of votes; an even one may be tied"
+    int, lambda votes: votes >= 1 and votes % 2 == 1, "an odd number of votes; an even one may be tied"
 )
 URL: Final = _checked(
-    str, lambda url: url.startswith(("http://", "https://")), "URL that begins with http:// or https://"
+    str, lambda url: url.startswith(("http://", "https://")), "a URL that begins with http:// or https://"
 )
 
 

@@ -244,7 +244,7 @@ def parsed(candidate: Candidate) -> Candidate:
     # A full stop after the answer may be the passage's ("D.C.") or the model's.
     found = passage.find(answer) or passage.find(answer.rstrip("."))
     if not found:
-        return replace(candidate, rejected="the answer is no quote from the passage")
+        return replace(candidate, rejected="the answer is not a quote from the passage")
     start, end = found[0]
     answer = " ".join(candidate.passage[start:end].split())
     exact = place.end - place.start == len(candidate.passage)

@@ -406,7 +406,7 @@ def _write(path: Path, file: File) -> None:
     with suppress(OSError, UnicodeDecodeError):
         text = path.read_text(encoding="utf-8")
     if (file.mark or file.addition.strip()) in text:
-        say(f"kept {path.as_posix()}: it has what is needed")
+        say(f"unchanged {path.as_posix()}: it has the lines already")
     else:
         place = f" {file.place}" if file.place else ""
         say(f"kept {path.as_posix()}, which exists. Add to it{place} ({file.purpose}):")

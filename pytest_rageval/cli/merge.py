@@ -108,7 +108,7 @@ def _read(path: Path) -> Shard:
         or document.get("schema") != 1
         or not isinstance(document.get("tests"), list)
     ):
-        raise InputError(f"{path} is no JSON report of this package.\nGive the JSON reports of shards.")
+        raise InputError(f"{path} is not a JSON report of this package.\nGive the JSON reports of shards.")
     return Shard(str(path), document)
 
 

@@ -26,7 +26,7 @@ def retriever_named(retriever: str) -> re.Match[str]:
     match = RETRIEVER.fullmatch(retriever)
     if match is None:
         raise InputError(
-            f"--retriever {retriever!r} is no MODULE:NAME.\n"
+            f"--retriever {retriever!r} is not of the form MODULE:NAME.\n"
             "Write the module as in an import, a colon, and the retriever in it: support_bot.search:search, "
             "my_app:store.as_retriever(), or my_app:build() for a function that makes it."
         )

@@ -102,7 +102,7 @@ REFUSED: Final = {
     "timeout": "it is an option: --rageval-timeout, or the key timeout of the table of a model",
     "max_retries": "it is an option: --rageval-retries",
     "api_key": "it is read from the environment, and written nowhere",
-    **dict.fromkeys(_CONNECTION, "it belongs to a connection, not to what is asked"),
+    **dict.fromkeys(_CONNECTION, "it belongs to the connection, not to a request"),
 }
 """Arguments that clients accept and no request takes, and why."""
 
@@ -195,7 +195,7 @@ def read_tables(root: Path) -> Tables:
 def _table(found: object, name: str, known: tuple[str, ...], remedy: str = "") -> dict[str, Any]:
     """Return a table that has known keys only."""
     if not isinstance(found, dict):
-        raise InputError(f"{FILE}: [{name}] is no table.\nWrite a table of {' and '.join(known)}.")
+        raise InputError(f"{FILE}: [{name}] is not a table.\nWrite a table of {' and '.join(known)}.")
     for key in found:
         if key not in known:
             message = f"{FILE}: [{name}] has the unknown key {key!r}.{did_you_mean(key, known)}"

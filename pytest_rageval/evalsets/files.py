@@ -169,7 +169,7 @@ def parse(text: str, place: str, remedy: str = LINES_REMEDY) -> Any:
 
 
 def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no number that a computer holds")
+    raise ValueError(f"{constant} is not a finite number")
 
 
 def _finite(digits: str) -> float:

@@ -131,7 +131,7 @@ def load_labels(path: Path) -> HumanLabels:
             unusable.append(error)
     items = reading.items
     if not (items or unusable):
-        raise InputError(f"{path.name} holds no labels.\n{FORM}.")
+        raise InputError(f"{path.name} contains no labels.\n{FORM}.")
     if len(unusable) > MOST_UNUSABLE * (len(items) + len(unusable)):
         if len(unusable) == 1:
             raise unusable[0]

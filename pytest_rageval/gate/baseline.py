@@ -147,7 +147,7 @@ class Baseline:
         anchors = document.get("anchors", {})
         try:
             _check(_object(document.get("tests"), "it has no object of tests"))
-            _check_anchors(_object(anchors, "its anchors are no object"))
+            _check_anchors(_object(anchors, "its anchors are not an object"))
         except ValueError as error:
             raise InputError(
                 f"The baseline {path} is not a baseline of this package: {error}.\n{REMEDY}"

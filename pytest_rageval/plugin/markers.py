@@ -25,7 +25,7 @@ EVALUATED: Final = ("rageval_threshold", "rageval_calibration")
 
 TIMEOUT: Final = (
     "rageval: timeout = {:g} s counts the evaluation too, which is the setup of the first test that needs a score: a "
-    "run without kept replies may exceed it. Set timeout_func_only = true."
+    "run without cached replies may exceed it. Set timeout_func_only = true."
 )
 
 

@@ -361,7 +361,7 @@ class GatePlugin:
         """The thresholds of `score` calls that a test did not keep though it ended well, as text."""
         violations = self._tests[item.nodeid].violations() if item.nodeid in self._tests else []
         head = (
-            "A threshold was not kept, and the test caught the failure, or skipped itself behind it.\n"
+            "A threshold failed, and the test caught the failure, or skipped itself behind it.\n"
             "Where that is meant, leave out the bound and assert on the score."
         )
         return "\n\n".join([head, *violations]) if violations else ""

@@ -27,7 +27,7 @@ ENVIRONMENT = pytest.StashKey[Mapping[str, str]]()
 
 HEADERS: Final = {
     False: "generator embedded model, answers compared in canonical form [embedded models: smoke-test quality]",
-    True: "no model is named (--rageval-model), ranking measures alone can be scored",
+    True: "no model is named (--rageval-model), only ranking measures can be scored",
 }
 """What `Settings.in_force` says where nothing is set, without and with a key in the environment."""
 

@@ -171,7 +171,7 @@ def _canary_text(entry: ScoreEntry) -> str:
     canary = entry["canary"]
     return (
         f"canary: {counted(canary['questions'], 'question')} with the same passages, "
-        f"{canary['before']:.3f} in the baseline, {canary['now']:.3f} asked anew (p = {canary['p_value']:.2g})"
+        f"{canary['before']:.3f} in the baseline, {canary['now']:.3f} with new replies (p = {canary['p_value']:.2g})"
     )
 
 

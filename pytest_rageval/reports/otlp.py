@@ -88,7 +88,7 @@ class Collector(NamedTuple):
         named = exact or base
         if not address and _variable(environ, "PROTOCOL") == "grpc":
             raise InputError(
-                f"{VARIABLE}PROTOCOL is grpc, and events are sent over HTTP alone: give the collector's HTTP address, "
+                f"{VARIABLE}PROTOCOL is grpc, and events are sent over HTTP only: give the collector's HTTP address, "
                 "such as --rageval-report otlp:http://localhost:4318"
             )
         url = _url(address, "the address") if address else _url(named or DEFAULT, f"{VARIABLE}ENDPOINT")

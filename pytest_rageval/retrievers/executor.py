@@ -46,7 +46,7 @@ def in_executor(  # noqa: PLR0913 - see adapt_retriever
     """
     if not isinstance(executor, Executor):
         raise InputError(
-            f"rageval_executor is {type(executor).__name__}, which is no concurrent.futures.Executor.\n"
+            f"rageval_executor is {type(executor).__name__}, which is not a concurrent.futures.Executor.\n"
             "Yield a ProcessPoolExecutor, or client.get_executor() of a Dask client."
         )
     added = [each for each in adapters if each not in ADAPTERS]

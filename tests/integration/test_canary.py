@@ -134,5 +134,5 @@ def test_a_test_names_the_models_that_its_own_scores_ask(project, llm):
 def test_a_canary_and_a_replay_do_not_go_together(project):
     result = project.run("--rageval-canary=5", "--rageval-replay")
     result.stderr.fnmatch_lines(
-        ["ERROR: --rageval-replay asks nothing and --rageval-canary asks anew: leave one out."]
+        ["ERROR: --rageval-replay sends no requests and --rageval-canary needs new replies: leave one out."]
     )

@@ -162,7 +162,7 @@ def test_nothing_is_overwritten(project, capsys):
     assert {name: found[name] for name in own} == own
     assert "pytest.ini" not in found
     # Our questions would only be in the way of the user's.
-    assert "kept evals/questions.jsonl: it has what is needed\n" in out
+    assert "unchanged evals/questions.jsonl: it has the lines already\n" in out
     for name in own.keys() - {"evals/questions.jsonl"}:
         assert f"kept {name}, which exists. Add to it (" in out
     assert '    pythonpath = ["."]\n' in out
@@ -179,7 +179,7 @@ def test_repeated_it_changes_nothing(project, capsys):
     assert main(["init"]) == 0
     assert files(project) == before
     out = capsys.readouterr().out
-    assert out.count(": it has what is needed\n") == len(WRITTEN)
+    assert out.count(": it has the lines already\n") == len(WRITTEN)
     assert "Add to it" not in out
     # Also where its own line installs something else.
     (project / "requirements.txt").write_text("", encoding="utf-8")
@@ -317,7 +317,7 @@ def test_a_file_name_stays_a_name_in_the_test(project):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--retriever", "search"], "--retriever 'search' is no MODULE:NAME."),
+        (["--retriever", "search"], "--retriever 'search' is not of the form MODULE:NAME."),
         (["--retriever", "a.b:c; import os"], "support_bot.search:search"),
         (["--evalset", "mine.jsonl"], "--evalset mine.jsonl needs --retriever"),
         (

@@ -97,7 +97,7 @@ def test_a_cassette_that_is_missing_or_broken_is_an_error(project, llm):
     )
     (project.path / "tape.jsonl").write_text("<<<<<<< HEAD\n", encoding="utf-8")
     project.run("--rageval-cassette=tape.jsonl").stdout.fnmatch_lines(
-        ["*tape.jsonl line 1 is no recorded reply: *"]
+        ["*tape.jsonl line 1 is not a recorded reply: *"]
     )
     assert not llm.requests
 

@@ -91,7 +91,7 @@ def test_the_json_report_is_of_schema_1(project, llm):
     assert own["scores"][0]["verdict"] is None
 
 
-def test_a_report_that_cannot_be_written_is_said_and_ends_the_run_as_an_error(project):
+def test_a_report_that_cannot_be_written_ends_the_run_as_an_error(project):
     """The verdicts of the tests stand; the last report would be taken for this run's."""
     project.test("def test_own(rageval): assert rageval.score('mrr@2') > 0\n")
     (project.path / "taken").write_text("a file", encoding="utf-8")
@@ -378,7 +378,7 @@ def ends(project) -> dict[str, str]:
     return {test["nodeid"].partition("::")[2]: test["outcome"] for test in document["tests"]}
 
 
-def test_each_test_of_ours_is_told_of_however_it_ended(project):
+def test_each_test_with_scores_is_reported_however_it_ended(project):
     """Also those that came to no score; what is expected or left out is neither passed nor failed."""
     project.test(ENDS)
     result = project.run("--rageval-report=out.json", "--rageval-report=out.md")

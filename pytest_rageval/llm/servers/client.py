@@ -435,7 +435,7 @@ class Client:
 
 def _parsed(body: bytes) -> Any:
     """Parse a body; ValueError says why it is not JSON."""
-    reasons = {UnicodeDecodeError: "it is not UTF-8", json.JSONDecodeError: "it is no JSON"}
+    reasons = {UnicodeDecodeError: "it is not UTF-8", json.JSONDecodeError: "it is not JSON"}
     try:
         return json.loads(body)
     except ValueError as error:

@@ -85,7 +85,7 @@ class Sender:
         if self._silent_since is not None:
             return Wait(url, "no answer yet", requests, time.monotonic() - self._silent_since)
         paused_s = self.limiter.paused_s
-        reason = "its limit is used up, it wants to be asked later"
+        reason = "its rate limit is used up"
         return Wait(url, reason, requests, paused_s) if paused_s else None
 
     async def _send(self, request: Request, purchase: MakePurchase, keep: Keep) -> Reply:

@@ -136,7 +136,7 @@ def test_two_verdicts_are_none(reply: str) -> None:
 )
 def test_two_grades_are_none(reply: str) -> None:
     """Nobody can say which is meant; and a bare number at the end may be anything."""
-    with pytest.raises(Unscored, match="the judge's reply is no grade from 1 to 5"):
+    with pytest.raises(Unscored, match="the judge's reply is not a grade from 1 to 5"):
         parse_grade(reply)
 
 
@@ -244,7 +244,7 @@ def test_a_grade_from_one_to_five_is_mapped_to_the_unit_interval(reply: str, val
 )
 def test_any_other_reply_is_no_grade(reply: str) -> None:
     """A grade is never looked for in the middle; a list, a range and another scale are none."""
-    with pytest.raises(Unscored, match=f"the judge's reply is no grade from 1 to 5: '{re.escape(reply)}'"):
+    with pytest.raises(Unscored, match=f"the judge's reply is not a grade from 1 to 5: '{re.escape(reply)}'"):
         parse_grade(reply)
 
 
@@ -524,7 +524,7 @@ def test_the_reasons_of_a_preference_are_those_of_a_vote_for_it(
     assert asyncio.run(judge.prefer("How far?", "6 km", "5 km")) == preference
 
 
-def test_models_that_judge_together_are_asked_as_each_alone_would_be() -> None:
+def test_several_judges_get_the_requests_of_a_single_one() -> None:
     """Their requests have the keys of single judges, so that their replies are shared; the identity names all."""
     gateway, alone = _Gateway("<rating>2</rating>"), []
     for model in "abc":

@@ -117,7 +117,7 @@ def test_verify_finds_and_deletes_damaged_ones(
 
 
 @pytest.mark.parametrize("how", ["no database", "other columns"])
-def test_a_file_that_cannot_be_used_is_told(
+def test_a_file_that_cannot_be_used_is_reported(
     rageval: Run, cache: CacheFolder, embeddings: Callable[[str], None], tmp_path: Path, how: str
 ) -> None:
     """The replies are told, pruned and checked all the same."""

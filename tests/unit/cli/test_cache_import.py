@@ -75,16 +75,19 @@ def test_of_two_files_the_first_counts(rageval: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "found"),
     [
-        ("<<<<<<< HEAD", "x.jsonl line 2 is no recorded reply: Expecting value"),
+        ("<<<<<<< HEAD", "x.jsonl line 2 is not a recorded reply: Expecting value"),
         (
             json.dumps(json.loads(entry(1).reply.dumps(key="k")) | {"tokens_in": 2**63}),
-            "line 2 is no recorded reply: 'tokens_in'",
+            "line 2 is not a recorded reply: 'tokens_in'",
         ),
-        (entry(1).reply.dumps(key="k").replace('"k"', '"\\ud83d"'), "line 2 is no recorded reply: the key"),
-        ("[" * 100_000, "line 2 is no recorded reply: it is nested too deeply"),
+        (
+            entry(1).reply.dumps(key="k").replace('"k"', '"\\ud83d"'),
+            "line 2 is not a recorded reply: the key",
+        ),
+        ("[" * 100_000, "line 2 is not a recorded reply: it is nested too deeply"),
     ],
 )
-def test_a_bad_line_keeps_everything_out(rageval: Run, tmp_path: Path, line: str, found: str) -> None:
+def test_a_bad_line_prevents_the_whole_import(rageval: Run, tmp_path: Path, line: str, found: str) -> None:
     """Nothing is imported by halves, and no folder is made."""
     write_cassette(tmp_path / "x.jsonl", [entry(0)])
     text = (tmp_path / "x.jsonl").read_text(encoding="utf-8")

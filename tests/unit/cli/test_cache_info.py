@@ -15,7 +15,7 @@ from tests.unit.cli.folders import CacheFolder, Done, entry, key
 Run = Callable[..., Done]
 
 
-def test_it_tells_what_is_kept(rageval: Run, cache: CacheFolder) -> None:
+def test_it_reports_what_is_cached(rageval: Run, cache: CacheFolder) -> None:
     """By model as asked for; by the server's name where that is not known."""
     size = cache.file.stat().st_size
     done = rageval("info")

@@ -109,7 +109,7 @@ def test_what_replies_depend_on_names_the_prompt_in_force() -> None:
         ),
     ],
 )
-def test_what_cannot_be_used_is_told_with_what_can(given: object, said: str) -> None:
+def test_an_unusable_value_is_reported_with_the_allowed_ones(given: object, said: str) -> None:
     """Names with those there are, placeholders with those that are wanted."""
     with pytest.raises(InputError) as caught:
         prompts_of(given, "here")

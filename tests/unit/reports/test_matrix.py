@@ -95,7 +95,7 @@ def test_rows_are_combinations_and_columns_have_words_and_slices() -> None:
     ]
 
 
-def test_unscored_examples_are_told_and_not_paired() -> None:
+def test_unscored_examples_are_reported_and_not_paired() -> None:
     """Rows with as many others, and rows with fewer."""
     tests = [
         _test({"retriever": "bm25", "judge": "j"}, _entry("recall@3", [None, 0, 0, 1])),
