@@ -44,7 +44,7 @@ REFERENCE: Final = "reference"
 CHANGING: Final = ("comparator", "label", "order", "relevant", "temperature", "draws")
 """The keywords of a threshold that make another score of it, beside its spec."""
 NOTHING: Final[Mapping[str, Any]] = {}
-"""The counts of most examples: for each a dict of its own would take as much memory as the rest."""
+"""The counts of most examples: one dict for each would take as much memory as the rest."""
 
 NO_VOTES: Final = Tally()
 

@@ -74,7 +74,7 @@ async def _decided(
         try:
             found = better(found, await value)
         except Unscored as error:
-            # A verdict that a plan does not know may decide in a run; one that is unscored does not.
+            # A plan does not know the verdict, which may decide in a run; one that is unscored does not.
             if unknown is None or (isinstance(error, Planned) and not isinstance(unknown, Planned)):
                 unknown = error
         if better(found, decisive) == found:

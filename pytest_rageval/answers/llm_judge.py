@@ -216,7 +216,7 @@ class LLMJudge:
         """Return a grade from 1 to 5 with its explanation.
 
         Of several votes the median counts, with the explanation of the nearest vote. The request names the form of
-        the reply. After a reply that is not a rating the model is asked once more, with what is wrong with it.
+        the reply. After a reply that is not a rating the request is repeated once, with the reason.
         """
         prompt = self.prompts.rating(criterion, question, rated, against)
         parts = Parts(

@@ -34,12 +34,12 @@ __all__ = [
 SCHEMA: Final = 1
 ALPHA: Final = 0.025  # of each of the two one-sided tests, so that the interval has 95%
 SIMILARITIES: Final = 1e-6
-"""Differences up to this are none for scores from embeddings, which differ that much between machines."""
+"""Differences up to this do not count for scores from embeddings, which vary that much between machines."""
 MAX_IDS: Final = 5  # questions that are named in a line
 
 ASKED: Final = ("question", "history", "filters", "gold", "steps")
 SAID: Final = ("answer", "expected", "remark", "lost_by", "case")
-"""Keys of a question, and of what a score says of it."""
+"""Keys of a question, and of its values in a score."""
 
 
 class Key(NamedTuple):

@@ -107,7 +107,7 @@ def _say_summary(out: Path, run: "_Run", session: Session) -> None:
 class Candidate:
     """A question about a passage, and the results of its checks.
 
-    The answer is as it stands in the passage, with single spaces; `answer_spans` are its places in the file.
+    The answer is copied from the passage, with single spaces; `answer_spans` are its places in the file.
     `with_gold` and `without` are the generator's answers with the passage and without it.
     """
 

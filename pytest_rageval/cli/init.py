@@ -42,7 +42,7 @@ STUB: Final = {
     "answers": ["REPLACE: the answer"],
     "gold": [{"id": "REPLACE: the id of the passage that answers it", "text": "REPLACE: its text"}],
 }
-"""The eval set for a retriever of which nothing is known."""
+"""The eval set for a retriever whose passages are unknown."""
 
 CONFTEST: Final = '''\
 """Gives the retriever to pytest-rageval."""
@@ -351,7 +351,7 @@ def _pythonpath() -> list[str]:
 
 
 def _repository() -> Path:
-    """The root of the repository, from here: GitHub reads workflows there alone."""
+    """The root of the repository, from here: GitHub reads workflows only there."""
     here = Path.cwd()
     root = next((folder for folder in (here, *here.parents) if (folder / ".git").exists()), here)
     return Path(os.path.relpath(root, here))
@@ -388,7 +388,7 @@ def _installed(folder: str) -> list[str]:
     tables: Mapping[str, object] = {}
     with suppress(OSError, ValueError):
         tables = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))
-    # Beside requirements, a table of metadata alone often belongs to an application that no tool can build.
+    # With a requirements file, a table with only metadata often belongs to an application that no tool can build.
     if Path("setup.py").exists() or "build-system" in tables or ("project" in tables and not required):
         found.append("." if folder == "." else shlex.quote(f"./{folder}"))
     return found

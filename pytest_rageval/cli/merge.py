@@ -97,7 +97,7 @@ def _command(options: argparse.Namespace) -> str:
 
 
 def _read(path: Path) -> Shard:
-    """The report of a shard; InputError where the file is none."""
+    """The report of a shard; InputError if the file is not one."""
     try:
         refuse_special(path)
         document = json.loads(path.read_text(encoding="utf-8"))

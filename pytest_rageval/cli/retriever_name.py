@@ -41,7 +41,7 @@ def check_retriever(retriever: str, folders: Sequence[str]) -> str:
         folders: to put before sys.path, as pytest will.
 
     Raises:
-        InputError: there is no such module, or nothing of that name in it, or it can be no retriever.
+        InputError: the module or the name in it does not exist, or the object cannot be a retriever.
     """
     match = retriever_named(retriever)
     module, head = match["module"], f"--retriever {retriever}"

@@ -44,7 +44,7 @@ Api = Literal["chat", "responses"]
 
 @dataclass(frozen=True)
 class ServerSettings:
-    """A server, its key, and its limits. A judge without any of its own has those of the generator."""
+    """A server, its key, and its limits. A judge without its own limits has those of the generator."""
 
     role: Role = "generator"  # the model that it is set for
     base_url: BaseURL | None = None  # None for OpenAI's
@@ -169,7 +169,7 @@ def read_tables(root: Path) -> Tables:
     """Return the tables of the file in this folder; none where there is no such file.
 
     Raises:
-        InputError: the file is no TOML, or a key or a value of a table is not allowed.
+        InputError: the file is not TOML, or a key or a value of a table is not allowed.
     """
     try:
         text = (root / FILE).read_text(encoding="utf-8")

@@ -59,7 +59,7 @@ class Draw:
 def sampled(read: Read, draw: Draw, *, name: str) -> EvalSet:
     """Draw a sample of records, in their order.
 
-    The examples with the smallest ranks are drawn; a rank depends on the seed and the id alone. So the
+    The examples with the smallest ranks are drawn; a rank depends only on the seed and the id. So the
     sample is the same on every machine and in every order of the file, and without stratification, a
     larger sample contains a smaller one. A stratified sample has each group's share of the whole,
     rounded by largest remainders. Of examples that are not drawn, only the rank is kept: records are read again

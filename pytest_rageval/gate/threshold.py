@@ -169,7 +169,7 @@ class Threshold:
     ) -> None:
         """Refuse bounds that every score on the scale (None: not declared) satisfies, or none does.
 
-        A lower cost is better, so a drop is no loss. Only times are compared with those of a reference.
+        A lower cost is better, so a drop is not a loss. Only times are compared with those of a reference.
 
         Raises:
             InputError: `min` or `max` is not on the scale, or an allowed drop exceeds half of its width, as a

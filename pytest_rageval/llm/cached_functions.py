@@ -1,4 +1,4 @@
-"""`cached()`: results of the user's expensive functions, kept like replies.
+"""`cached()`: results of the user's expensive functions, cached like replies.
 
 With a version, a result is kept in the cache folder under the function's name, version and arguments; without
 one, in memory for this run. Either way one caller computes a result, and the others wait for it.

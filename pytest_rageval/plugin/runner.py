@@ -297,7 +297,7 @@ class GatePlugin:
     def pytest_sessionstart(self) -> None:
         """Let the gateway that was started with the process answer."""
         if self.config.pluginmanager.has_plugin("dsession"):
-            # xdist's controller needed it for its conftests alone. Its workers inherit the environment, and have
+            # xdist's controller needed it only for its conftests. Its workers inherit the environment, and have
             # gateways of their own, which ask the real server.
             self.config.stash.get(GATEWAY_RUNS, ExitStack()).close()
         elif self._gateway is not None:

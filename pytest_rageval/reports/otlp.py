@@ -56,7 +56,7 @@ def send_events(document: Mapping[str, Any], address: str) -> str:
     encoder = _Encoder(document, os.environ)
     sending = _Sending(collector, encoder, list(events_of(document)))
     sending.start()
-    # A reply that comes byte by byte has no other limit. The thread is a daemon: it holds up nothing.
+    # A reply that comes byte by byte has no other limit. The thread is a daemon: it delays nothing.
     sending.join(ALL_S)
     problem = f"it took more than {ALL_S:g} s" if sending.is_alive() else sending.problem
     if problem:

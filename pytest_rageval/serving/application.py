@@ -159,7 +159,7 @@ class Application:
         from starlette.responses import StreamingResponse  # noqa: PLC0415 - an optional package
 
         asking = asyncio.ensure_future(_answered(backend, backend.gateway.ask, backend.server, exchange))
-        # Retrieved also where the client has gone.
+        # Retrieved even if the client has disconnected.
         asking.add_done_callback(lambda done: done.cancelled() or done.exception())
         first = await _next(events, asking)
         if first is None:
@@ -230,7 +230,7 @@ async def _answered(backend: Backend, ask: Callable[..., Awaitable[T]], *args: A
     if not done and not begun:
         future.cancel()
         raise InputError(BLOCKED.format(BLOCKED_S))
-    # A client that goes away does not cancel what is paid for.
+    # A client that disconnects does not cancel a paid request.
     return await asyncio.shield(future)
 
 

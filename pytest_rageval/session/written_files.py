@@ -49,7 +49,7 @@ def update_baseline(  # noqa: PLR0913 - what an update depends on
         pin: of a new anchor of these tests; None to keep the old one.
 
     Raises:
-        InputError: the existing file is no baseline, or the file cannot be written.
+        InputError: the existing file is not a baseline, or the file cannot be written.
     """
     old = Baseline.read(path)
     update = update_of(old.tests, entries, unfinished=unfinished, failed=failed, complete=not partial)

@@ -149,7 +149,7 @@ def listed(cell: str, place: str) -> Any:
 
 
 def _python_texts(cell: str) -> list[str] | None:
-    """The texts of a printed Python list; None if it is no such list, such as one without commas."""
+    """The texts of a printed Python list; None if it is not such a list, for instance without commas."""
     if not (cell.startswith("[") and cell.endswith("]")):
         return None
     at, texts = 1, []

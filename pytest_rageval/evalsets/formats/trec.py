@@ -167,7 +167,7 @@ def read_qrels(path: Path) -> dict[str, dict[str, int]]:
             if len(whole) < len(numbers):
                 found = next(document for document in numbers if document not in whole)
                 raise InputError(f"{place}: the grade of {found[:80]} is {numbers[found]}, no integer.")
-            # The order of keys is no content, and that of the gold passages is.
+            # The order of keys does not matter, and that of the gold passages does.
             judged[topic] = {document: max(int(numbers[document]), 0) for document in sorted(numbers)}
         return judged
     for number, line in lines(path):

@@ -184,7 +184,7 @@ class Sender:
             raise broken
 
     def _raise_if_final(self, model: str, failures: Sequence[RetryableError], seconds: float) -> None:
-        """Raise the error for good when a request has failed too often or too long."""
+        """Raise the final error when a request has failed too often or too long."""
         last = failures[-1]
         if self._given_up is not None:
             raise self._given_up from last

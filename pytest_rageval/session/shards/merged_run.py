@@ -47,7 +47,7 @@ FORM: Final[Mapping[str, Any]] = {
     **dict.fromkeys(("settings", "usage", "recorded"), Mapping),
     "calibration": str | None,
 }
-"""What a report says of its shard."""
+"""What a report says about its shard."""
 
 DOCUMENT: Final = {
     "settings": Mapping,
@@ -293,7 +293,7 @@ class MergedRun:
         readers = [Reader(part["table"]) for _, part in parts]
         self._check_alike(joined.nodeid, first, about, others)
         joined.about = about
-        # One in which the test failed does not know whether passing would be a failure.
+        # A shard in which the test failed does not know whether passing would be a failure.
         expected = [part["xfail"] for _, part in parts if "xfail" in part]
         joined.expected = max(expected, key=lambda each: bool(each["strict"]), default={})
         joined.calls = [{**call, "keywords": readers[0].value(call["keywords"])} for call in about["calls"]]
@@ -478,7 +478,7 @@ class RuledTest(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MergedComponents(Components):
-    """Stands for the user's components, which a merge does not have: `named` are those that are the user's own."""
+    """Replaces the user's components, which a merge does not have: `named` are those that are the user's own."""
 
     named: tuple[str, ...] = ()
 
