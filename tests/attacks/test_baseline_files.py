@@ -53,7 +53,7 @@ def test_an_update_always_says_what_it_lowers(worse, quiet):
 
 
 def test_an_update_that_lowers_nothing_prints_nothing_with_q(project):
-    """Nobody has to read on."""
+    """There is nothing to read."""
     project.test(BOUND)
     for _ in range(2):
         project.run(UPDATE, "-q").stdout.no_fnmatch_line("*baseline*")
@@ -192,7 +192,7 @@ def test_a_baseline_that_was_named_has_to_be_there(good, how):
 
 
 def test_a_link_that_leads_nowhere_is_no_first_run(good):
-    """Attack: the file that a link leads to is gone."""
+    """Attack: the file that a link leads to was removed."""
     path = good.path / "rageval_baseline.json"
     path.unlink()
     path.symlink_to(good.path / "gone.json")
@@ -378,7 +378,7 @@ SHARD = "def pytest_collection_modifyitems(items): del items[1:]\n"
     ],
 )
 def test_a_run_of_a_part_misses_nothing(project, monkeypatch, arguments, more):
-    """What was selected out, or skipped where pytest says so, is not gone."""
+    """What was selected out, or skipped where pytest says so, still exists."""
     in_class = "class" in more
     body = '@pytest.mark.rageval_threshold("recall@1", max_drop=0.02)\nclass TestAll:\n    def test_gate(self): pass\n'
     project.test(body if in_class else BOUND)

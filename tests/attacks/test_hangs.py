@@ -284,7 +284,7 @@ def test_a_patched_process_gets_an_error(project, library, patch):
     ],
 )
 def test_a_client_patched_by_a_library_is_recognised(monkeypatch, module, question, patched):
-    """Also where neither library is installed: these stand for them. One that patched nothing is let be."""
+    """Also where neither library is installed: these stand for them. One that patched nothing is accepted."""
     for name, refused in ((patched, True), ("time", False)):
         stand_in = SimpleNamespace(**{question: lambda asked, name=name: asked == name})
         monkeypatch.setitem(sys.modules, module, stand_in)

@@ -351,7 +351,7 @@ def test_an_empty_reply_is_requested_once_per_run(project, llm, processes):
 
 
 def test_an_empty_reply_on_a_cassette_is_a_recorded_one(project, llm):
-    """Read, it is unscored and nothing is asked; recorded anew, it is asked again."""
+    """Read, it is unscored and nothing is asked; recorded again, it is asked again."""
     project.use(llm)
     project.test(ONE_REPLY_EACH)
     llm.model = lambda prompt: "" if "item-3?" in prompt else clerk(prompt)

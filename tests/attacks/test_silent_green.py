@@ -366,7 +366,7 @@ IDLE = "warning: rageval_evalset('evals.jsonl') on {} does nothing: no test unde
 
 @pytest.mark.parametrize("arguments", [(), ("-q",), ("-k", "none"), ("test_it.py",), ("-n2",)])
 def test_an_eval_set_that_no_test_scores_is_warned_of(project, arguments):
-    """Attack: the threshold is gone, and the mark that remains looks like a gate."""
+    """Attack: the threshold was removed, and the mark that remains looks like a gate."""
     project.test("def test_gate(): pass\n")
     result = (project.run_process if "-n2" in arguments else project.run)(*arguments)
     result.stdout.fnmatch_lines([IDLE.format("test_it.py::test_gate")])

@@ -169,7 +169,7 @@ def test_more_than_the_share_is_the_error(project, part):
 
 @pytest.mark.parametrize("kind", ["", "async "])
 def test_a_mistake_that_hits_every_question_shows_after_the_first_few(project, kind):
-    """The generator is called five times and not forty; all forty are told of."""
+    """The generator is called five times and not forty; the report counts all forty."""
     _write(project, GENERATOR.format(kind=kind, body="passages.text"))
     project.test(_gate("answer.em@1"))
     result = project.run()

@@ -34,7 +34,7 @@ def _scores(project, name, spec):
     ],
 )
 def test_a_partial_run_keeps_the_other_tests_entries(project, arguments, why):
-    """Also those of tests that are gone: who did not run cannot be told from them."""
+    """Also those of tests that no longer exist: tests that did not run cannot be told from them."""
     project.pytester.makeini("[pytest]\nmarkers = slow\n")
     project.test(ONE + f"@pytest.mark.slow\n{TWO}" + THREE)
     project.run(UPDATE)

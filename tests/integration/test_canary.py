@@ -34,7 +34,7 @@ def _report(project):
 
 
 def test_a_changed_generator_is_an_error_and_no_worse_retriever(project, llm):
-    """Cached replies hide it; a canary asks anew, and a retriever that is worse too is not blamed."""
+    """Cached replies hide it; a canary asks again, and a retriever that is worse too is not blamed."""
     _baseline(project, llm)
     _forgetful(llm, range(1, 16))
     project.lose(20)

@@ -41,7 +41,7 @@ def shipped() -> dict[str, bytes]:
 
 @pytest.mark.slow
 def test_it_shows_a_regression_and_its_reasons(tmp_path):
-    """Settings of the user's environment are not for the example; the folder is gone afterwards."""
+    """Settings of the user's environment are not for the example; the folder is removed afterwards."""
     hostile = {
         "PYTEST_ADDOPTS": "--no-such-option",
         "RAGEVAL_MODEL": "m",

@@ -168,7 +168,7 @@ def test_a_budget_ends_it_as_an_error(gated, llm):
 
 
 def test_a_canary_asks_about_unchanged_questions(gated, llm):
-    """Other texts under the same ids look unchanged; asked anew they score otherwise, and there is no verdict."""
+    """Other texts under the same ids look unchanged; asked again they score otherwise, and there is no verdict."""
     change(gated, wrong=range(1, 151))
     fresh(gated).assert_outcomes(passed=1)
     assert llm.requests == []

@@ -147,7 +147,7 @@ def test_a_key_that_resembles_a_known_one_is_reported_once(project):
 
 @pytest.mark.parametrize("arguments", [(), ("-q",)])
 def test_a_file_beside_the_test_that_is_not_read_is_named(project, arguments):
-    """The one from the root directory is read first. The warning stands once, also with -q."""
+    """The one from the root directory is read first. The warning is printed once, also with -q."""
     marked = GATE.format(marker='"evals.jsonl"')
     _write(
         project, "service/test_it.py", "import pytest\n" + marked + marked.replace("test_gate", "test_again")

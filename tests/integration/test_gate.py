@@ -173,7 +173,7 @@ def test_slices_are_compared_with_their_own_past(project):
 
 
 def test_a_value_that_cannot_be_had_hides_none_that_fails(project):
-    """A topic whose every question was edited has no past: an error. One that got worse is told all the same."""
+    """A topic whose every question was edited has no past: an error. One that got worse is reported all the same."""
     project.evalset(16)
     project.test(RECALL.replace("0.02", '0.02, by="topic"'))
     project.run(UPDATE)
@@ -193,7 +193,7 @@ def test_a_value_that_cannot_be_had_hides_none_that_fails(project):
 
 
 def test_another_eval_set_is_compared_on_the_common_examples(project):
-    """Questions that are new, gone or edited are left out, and counted."""
+    """Questions that are new, removed or edited are left out, and counted."""
     project.evalset(8)
     project.test(RECALL)
     project.run(UPDATE)
@@ -309,7 +309,7 @@ def test_what_is_no_part_of_the_comparison_may_change(project, llm, monkeypatch)
 
 
 def test_a_violated_minimum_is_reported_together_with_a_stale_baseline(project, llm):
-    """Neither hides the other; of one threshold the bound that needs no baseline is told."""
+    """Neither hides the other; of one threshold the bound that needs no baseline is reported."""
     project.use(llm)
     project.test(ASKING)
     project.run(UPDATE)

@@ -112,7 +112,7 @@ def test_what_is_generated_is_clean_and_loads(
 
 
 def test_prompts_of_a_file_write_and_check(generate: Generate, llm: LLMServer, tmp_path: Path) -> None:
-    """By name, as in tests; one that cannot be used is told before anything is asked or written."""
+    """By name, as in tests; one that cannot be used is reported before anything is asked or written."""
     path = tmp_path / "prompts.toml"
     own = "question = 'Write a question, bitte.\\nPassage:\\n{passage}'\nanswer = 'Frage: {question} {passages}'"
     path.write_text(own, encoding="utf-8")
@@ -133,7 +133,7 @@ def test_prompts_of_a_file_write_and_check(generate: Generate, llm: LLMServer, t
 
 
 def test_every_reply_is_paid_once(generate: Generate, llm: LLMServer, tmp_path: Path) -> None:
-    """The same command asks nothing anew, even of nobody; another seed draws other passages."""
+    """The same command sends no requests, even without a server; another seed draws other passages."""
     generate(3)
     first, paid = (tmp_path / "out.jsonl").read_bytes(), len(llm.paid)
     assert generate(3, "--force").status == 0

@@ -35,7 +35,7 @@ def _labels(llm: LLMServer) -> list[str]:
 
 
 def test_passages_are_labelled_once(project, llm):
-    """The plan counts a request for each passage; a run asks them, and another k or order asks nothing anew."""
+    """The plan counts a request for each passage; a run asks them, and another k or order sends no further requests."""
     llm.model = _labeller
     project.use(llm)
     project.evalset(4, nuggets=NUGGETS)

@@ -169,7 +169,7 @@ def test_annotations_can_be_turned_off(github):
 
 
 def test_annotations_are_for_github_alone(github, monkeypatch):
-    """Or for whoever asks for them."""
+    """Or for a run that requests them."""
     monkeypatch.delenv("GITHUB_ACTIONS")
     assert commands(github.run_process()) == []
     assert len(commands(github.run_process("--rageval-annotations"))) == 4

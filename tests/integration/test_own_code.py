@@ -88,7 +88,7 @@ def test_what_does_not_belong_to_a_request_is_refused(project, llm):
 
 
 def test_a_cached_function_is_called_once_for_a_version(project):
-    """In this run, in the next, and anew for a new version."""
+    """In this run, in the next, and again for a new version."""
     project.test(GATE)
     for version, calls in (("1", 4), ("1", 0), ("2", 4)):
         _with(project, CACHED.replace("VERSION", version))

@@ -12,7 +12,7 @@ GATE = '@pytest.mark.rageval_threshold("llm_reteval@1", min=0.9)\ndef test_gate(
 
 
 def test_every_reply_is_paid_once(project, llm):
-    """The second run asks nothing; a changed model asks anew."""
+    """The second run asks nothing; a changed model asks again."""
     project.use(llm)
     project.test(GATE)
     project.run().assert_outcomes(passed=1)

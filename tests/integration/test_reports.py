@@ -103,7 +103,7 @@ def test_a_report_that_cannot_be_written_ends_the_run_as_an_error(project):
 
 
 def test_a_run_without_scores_prints_no_table(project):
-    """Other tests are none of ours."""
+    """Other tests have no scores."""
     project.pytester.makepyfile("def test_plain(): pass")
     project.run().stdout.no_fnmatch_line("*= rageval =*")
 
@@ -115,7 +115,7 @@ def test_quiet_runs_print_no_table(project):
 
 
 def test_duplicates_are_counted_once_and_reported(project):
-    """A document that comes twice stands at its best rank."""
+    """A repeated document has its best rank."""
     source = (project.path / "conftest.py").read_text(encoding="utf-8")
     project.pytester.makeconftest(source.replace("ranked[:k]]", "[ranked[0], ranked[0], ranked[1]][:k]]"))
     project.test("def test_own(rageval): assert rageval.score('precision@2') == 0.5\n")
@@ -422,7 +422,7 @@ def test_a_module_that_cannot_be_imported_is_no_green_report(project):
 
 
 def test_a_worker_that_dies_is_no_green_report(project, llm):
-    """Its test is told of; the others ran."""
+    """Its test is reported; the others ran."""
     project.use(llm)
     project.test("import os\ndef test_dies(rageval): os._exit(3)\n" + GATE)
     project.run_process("-n", "1", "--rageval-report=out.md", "-k", "dies or gate")
@@ -442,7 +442,7 @@ def test_a_run_without_results_writes_no_report(project):
 
 
 def test_a_run_that_stops_at_the_first_failure_says_so(project, llm):
-    """Who reads of one threshold must know that there was more to come."""
+    """A reader of one threshold must know that there was more to come."""
     project.use(llm)
     project.lose(1, 2, 3)
     project.test(GATE + "def test_after(rageval): rageval.score('mrr@2')\n")

@@ -119,7 +119,7 @@ def test_a_parametrized_retriever_multiplies_the_test(project):
 
 
 def test_a_threshold_added_too_late_is_an_error(project):
-    """Added by a fixture, when the scores of a test are known already, it would be held by nobody."""
+    """Added by a fixture, when the scores of a test are known already, it would not be checked."""
     project.test(
         "@pytest.fixture(autouse=True)\n"
         "def late(request):\n"

@@ -15,7 +15,7 @@ GATE = (
 
 
 class Waverer:
-    """Answers as the clerk; votes on item-1 as it is told, on all others yes."""
+    """Answers as the clerk; votes on item-1 as the argument says, on all others yes."""
 
     def __init__(self, *votes: str) -> None:
         self.votes = votes

@@ -106,7 +106,7 @@ def test_a_sync_function_is_called_in_the_tests_thread(loop: PrivateLoop) -> Non
 
 
 def test_a_generator_of_the_package_is_used_unchanged(loop: PrivateLoop) -> None:
-    """It asks by the gateway, and is called by nobody else."""
+    """It uses the gateway, and nothing else calls it."""
     ours = LLMGenerator(_Gateway(), SERVER, "m")
     assert adapt_generator(ours, loop) is ours
 

@@ -475,7 +475,7 @@ def test_a_preference_is_asked_for_with_both_answers_in_order() -> None:
     "said", ["<think>Yes? The year differs.</think>\n\nno", "Yes? No.\n</think>\nNo.", " <Think>\n</Think>no"]
 )
 def test_reasoning_is_no_verdict(said: str) -> None:
-    """What stands before the verdict is taken off; the request is the same."""
+    """The text before the verdict is removed; the request is the same."""
     gateway = _Gateway(said)
     judge = LLMJudge(gateway, RemoteServer("http://here/v1"), "j", 16)
     assert asyncio.run(judge.compare("How far?", ["5 km"], "5")) == 0.0
@@ -491,7 +491,7 @@ def test_reasoning_without_a_verdict_is_unscored() -> None:
 
 @pytest.mark.parametrize("method", ["compare", "grade"])
 def test_votes_are_samples_of_one_prompt(method: str) -> None:
-    """Told apart by the number of the sample alone, so each has its own place in the cache; drawn at 0.5."""
+    """Distinguished by the number of the sample alone, so each has its own place in the cache; drawn at 0.5."""
     gateway = _Gateway("yes" if method == "compare" else "5")
     judge = LLMJudge(gateway, RemoteServer("http://here/v1"), "j", poll=Poll(3))
     assert asyncio.run(getattr(judge, method)("How far?", ["5 km"], "five km")) == 1.0
@@ -548,7 +548,7 @@ def test_passages_are_voted_on_too() -> None:
 
 
 def test_a_single_vote_has_the_key_that_it_has_had_since_prompts_of_version_2() -> None:
-    """Recorded replies are found by it; a changed key asks everything anew, as only another prompt may."""
+    """Recorded replies are found by it; a changed key asks everything again, as only another prompt may."""
     gateway = _Gateway()
     asyncio.run(LLMJudge(gateway, RemoteServer("http://here/v1"), "j", 16).compare("How far?", ["5 km"], "5"))
     assert gateway.requests[0].key == "b803dc486a270bde4380239ede547ab38af7478d9453d15c90ed14679ba3a446"

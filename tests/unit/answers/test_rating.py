@@ -64,7 +64,7 @@ def test_a_reply_that_is_a_json_object_is_a_rating(reply: str) -> None:
     ],
 )
 def test_any_other_reply_is_not_a_verdict(reply: str, why: str) -> None:
-    """A grade is never looked for in a text; the reason is what the model is told."""
+    """A grade is never looked for in a text; the reason is what the second request tells the model."""
     with pytest.raises(ValueError) as caught:  # noqa: PT011 - the whole text is compared
         parse_rating(reply)
     assert str(caught.value) == why

@@ -202,7 +202,7 @@ def test_a_judge_without_grade_is_an_error_that_names_the_method(loop: PrivateLo
 
 
 def test_a_judge_of_the_package_is_used_unchanged(loop: PrivateLoop) -> None:
-    """It says itself what its verdicts depend on, and how a repeated run asks it anew."""
+    """It says itself what its verdicts depend on, and how a repeated run asks it again."""
     judge = LLMJudge(gateway=None, server=RemoteServer("http://here/v1"), model="j")
     assert adapt_judge(judge, loop) is judge
     assert adapt_judge(judge, loop).identity("compare")[""] == "j at http://here/v1"

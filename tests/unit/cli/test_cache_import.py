@@ -36,7 +36,7 @@ def test_five_thousand_replies_go_there_and_back(rageval: Run, tmp_path: Path) -
 
 
 def test_what_is_there_stays(rageval: Run, cache: CacheFolder, tmp_path: Path) -> None:
-    """The same and other texts are told apart."""
+    """The same and other texts are distinguished."""
     write_cassette(tmp_path / "x.jsonl", [entry(0), entry(1, text="other"), entry(7)])
     done = rageval("import", "x.jsonl")
     assert (
@@ -109,7 +109,7 @@ def test_a_missing_file_is_an_error(rageval: Run, tmp_path: Path) -> None:
 
 
 def test_a_damaged_cache_is_not_written(rageval: Run, cache: CacheFolder, tmp_path: Path) -> None:
-    """The way out is told."""
+    """The message says what to do."""
     write_cassette(tmp_path / "x.jsonl", [entry(0)])
     cache.file.write_bytes(cache.file.read_bytes()[:8192])
     done = rageval("import", "x.jsonl")

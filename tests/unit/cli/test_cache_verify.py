@@ -145,7 +145,7 @@ def test_leases_are_reported(rageval: Run, cache: CacheFolder) -> None:
 def test_a_file_that_was_cut_off_is_damaged(
     rageval: Run, cache: CacheFolder, length: int, more: list[str]
 ) -> None:
-    """Deleting entries would not mend it, so none is; the way out is told."""
+    """Deleting entries would not mend it, so none is deleted; the message says what to do."""
     cache.file.write_bytes(cache.file.read_bytes()[:length])
     done = rageval("verify", *more)
     assert done.status == 1
@@ -259,7 +259,7 @@ def test_a_damaged_compressed_cassette_is_named(rageval: Run, tmp_path: Path, ho
 
 
 def test_a_missing_cassette_is_an_error(rageval: Run) -> None:
-    """A folder in its place is likewise none."""
+    """A folder in its place is not one either."""
     for name in ("none.jsonl", "."):
         done = rageval("verify", name)
         assert (done.status, done.out) == (2, "")

@@ -63,7 +63,7 @@ def test_a_good_set_is_clean(check: Check) -> None:
 
 
 def test_findings_are_grouped_and_named(check: Check) -> None:
-    """Errors first; with the lines they stand in, and only the first few."""
+    """Errors first; with the lines they are in, and only the first few."""
     done = check([other(f"q{n}", question=f"Is it{'?' * n}") for n in range(1, 9)])
     assert done.status == 1
     assert done.out.splitlines()[:3] == [

@@ -178,7 +178,7 @@ def test_fanoutqa(tmp_path: Path) -> None:
 
 
 def test_squad_gold_is_a_span_of_the_article(tmp_path: Path) -> None:
-    """The paragraph, where it stands in the article's text, and that text itself."""
+    """The paragraph, where it is in the article's text, and that text itself."""
     first, second = _examples("squad", "dev-v1.1.json", tmp_path)
     texts = dict(articles(tmp_path / "dev-v1.1.json"))
     (gold,) = first.gold

@@ -155,7 +155,7 @@ def test_the_evidence_shows_the_answers_with_gold(world, example) -> None:
 
 
 def test_an_example_given_up_early_does_not_stall_a_later_score(loop) -> None:
-    """What an unscored example had begun to ask is answered, or asked anew, when another score needs it."""
+    """What an unscored example had begun to ask is answered, or asked again, when another score needs it."""
     given_up = threading.Event()
 
     def search(_question: str, _k: int) -> list[str]:

@@ -71,7 +71,7 @@ def test_no_file_is_an_empty_baseline(path: Path) -> None:
 
 
 def test_the_order_of_tests_scores_and_examples_changes_no_byte(path: Path) -> None:
-    """Workers end tests in any order, and an eval set may be sorted anew."""
+    """Workers end tests in any order, and an eval set may be sorted differently."""
     Baseline(TESTS).write(path)
     first = path.read_bytes()
     turned = {

@@ -65,7 +65,7 @@ def test_a_score_of_another_branch_is_not_compared_under_this_ones_fingerprint()
 
 
 def test_new_tags_make_no_other_question() -> None:
-    """So slices may be drawn anew; each compares with what its examples scored."""
+    """So slices may change; each compares with what its examples scored."""
     now = score_of({"a": 0.0, "b": 1.0}, tags={"a": {"topic": "new"}})
     comparison = compare(now.where(topic="new"), {}, before_of({"a": 1.0, "b": 1.0}))
     assert (comparison.drops, comparison.left_out) == ([1.0], 0)

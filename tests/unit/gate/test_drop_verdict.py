@@ -114,7 +114,7 @@ def test_a_drop_larger_than_allowed_has_enough_digits_to_show_it() -> None:
 
 
 def test_a_p_value_has_enough_digits_to_differ_from_its_level() -> None:
-    """Likewise: 0.0078125 is above 0.00776, and "0.0078 > 0.0078" would puzzle."""
+    """For example, 0.0078125 is above 0.00776, and "0.0078 > 0.0078" would puzzle."""
     reason = _verdict(ALL, numbered(14, 6), max_drop=0.02, alpha=0.00776).reason
     assert "(p = 0.00781 > 0.00776)" in reason
 

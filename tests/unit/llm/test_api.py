@@ -77,7 +77,7 @@ def test_a_conversation_is_sent_as_it_is(server: ScriptedServer, model: LLM) -> 
 
 
 def test_a_reply_is_paid_once(server: ScriptedServer, make: Callable[..., LLM]) -> None:
-    """In this run and the next, however the question is written; samples are told apart."""
+    """In this run and the next, however the question is written; samples are distinguished."""
     for model in (make(), make()):
         model.complete("Why?", temperature=0, seed=1)
         model.complete([{"content": "Why?", "role": "user"}], seed=1, temperature=0)

@@ -186,7 +186,7 @@ def test_a_lost_folder_leads_to_no_second_batch(runs: Runs, server: BatchServer,
 
 
 def test_an_old_batch_is_not_taken_for_a_lost_one(runs: Runs, server: BatchServer, tmp_path: Path) -> None:
-    """Whoever removes the cache asks anew."""
+    """Without the cache, the requests are sent again."""
     server.age_s = 3 * 86400
     runs.submit(_request("one"))
     runs.folder = tmp_path / "another machine"

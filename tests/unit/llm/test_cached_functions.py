@@ -295,7 +295,7 @@ def test_only_what_can_be_called_is_cached(world: World, version: str | None) ->
 
 
 def test_two_functions_of_one_name_and_version_are_refused(world: World) -> None:
-    """Made anew by a parametrized fixture, say, with something else inside."""
+    """Made again by a parametrized fixture, say, with something else inside."""
 
     def made(inside: str) -> Callable[[str], str]:
         def function(text: str) -> str:
@@ -573,7 +573,7 @@ def test_processes_that_ask_for_the_same_compute_it_once(world: World) -> None:
 
 
 def test_one_that_fails_lets_the_next_thread_compute(world: World) -> None:
-    """Nobody waits for ever for a result that does not come."""
+    """No caller waits for ever for a result that does not come."""
 
     def fails(_: str) -> str:
         world.calls.append(1)
@@ -650,7 +650,7 @@ def test_in_replay_no_function_is_called(world: World, name: str, mode: str, err
 
 
 def test_results_are_recorded_and_read_from_a_cassette(world: World, tmp_path: Path) -> None:
-    """With the cache folder gone."""
+    """With the cache folder removed."""
     cassette = tmp_path / "c.jsonl"
     functions = world.session(record=True, cassette=cassette)
     for text in "aab":
@@ -720,7 +720,7 @@ def test_a_call_cancelled_before_it_knows_that_it_may_compute(world: World) -> N
 
 
 def test_a_call_cancelled_before_its_result_is_kept(world: World) -> None:
-    """The run's event loop was busy: the result is kept, or computed again, but nobody waits for ever."""
+    """The run's event loop was busy: the result is kept, or computed again, but no caller waits for ever."""
     functions, computed = world.session(), []
 
     async def function() -> str:

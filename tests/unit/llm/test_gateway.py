@@ -635,7 +635,7 @@ def test_messages_may_be_any_mappings(gateway: Through, *, kept: bool) -> None:
 
 
 def test_a_look_up_that_breaks_is_an_error_and_no_standstill(gateway: Through, tmp_path: Path) -> None:
-    """Whatever it is that broke: those who wait hear of it."""
+    """Whatever it is that broke: the waiting callers get the error."""
     cassette = tmp_path / "c.jsonl"
     cassette.write_text("[" * 100_000, encoding="utf-8")
     made = gateway(cassette=cassette)
@@ -706,7 +706,7 @@ def test_the_reply_of_just_this_address_counts(gateway: Through, tmp_path: Path)
 
 
 def test_the_other_server_of_the_run_is_no_other_address(gateway: Through, tmp_path: Path) -> None:
-    """The user has told them apart: a reply of one is none of the other."""
+    """The user named both: a reply of one is not used for the other."""
     tape, asked = _tape(tmp_path, here="recorded"), _request("x", base_url=THERE)
     through = gateway(cassette=tape, mode="replay", servers=frozenset({HERE, THERE}))
     (reply,) = _asked(through, RemoteServer(THERE), asked)

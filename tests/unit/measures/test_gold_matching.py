@@ -85,7 +85,7 @@ def test_ids_are_matched_alike_beside_passages_without_one() -> None:
 
 
 def test_one_default_for_the_option_and_the_measures() -> None:
-    """They stand on different floors."""
+    """They are in different layers."""
     assert Settings.match_share == SHARE
 
 

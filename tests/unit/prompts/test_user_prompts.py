@@ -126,7 +126,7 @@ def test_worked_examples_may_be_left_out() -> None:
 
 
 def test_a_file_of_prompts(tmp_path: Path) -> None:
-    """As TOML; what stands in it is checked, and errors name the file."""
+    """As TOML; its content is checked, and errors name the file."""
     path = tmp_path / "prompts.toml"
     path.write_text('answer = """\nFrage: {question}\n{passages}"""\n', encoding="utf-8")
     assert read_templates(path) == {"answer": "Frage: {question}\n{passages}"}

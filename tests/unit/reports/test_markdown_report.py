@@ -346,7 +346,7 @@ def test_the_headline_counts_thresholds_and_other_failures(tests: list[dict[str,
 
 
 def test_a_run_that_was_stopped_says_so_at_once() -> None:
-    """Who reads "1 of 1 passed" must know that there was more to come."""
+    """A reader of "1 of 1 passed" must know that there was more to come."""
     document = report_document(
         [], settings=SETTINGS, llm=LLM, package="0.1.0", started="2026-01-01", duration_s=1.0, stopped=True
     )

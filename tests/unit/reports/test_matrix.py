@@ -112,7 +112,7 @@ def test_unscored_examples_are_reported_and_not_paired() -> None:
 
 
 def test_a_column_of_fewer_questions_says_so() -> None:
-    """Its means stand beside those over other questions."""
+    """Its means are shown next to those over other questions."""
     tests = [
         _test({"retriever": name}, _entry("hit@3", [1, 1, 0]), _entry("rel.citation@3", [1, None, 0]))
         for name in ("bm25", "dense")

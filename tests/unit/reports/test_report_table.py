@@ -159,7 +159,7 @@ def test_the_flip_rate_of_votes_is_below_a_score() -> None:
     ],
 )
 def test_what_was_asked_of_models(changes: dict[str, int], line: str) -> None:
-    """Tokens and their cost are those of live replies, failures are told where there are any."""
+    """Tokens and their cost are those of live replies, failures are reported where there are any."""
     assert usage_lines(usage_entry(replace(USAGE, **changes))) == [line]
 
 

@@ -1,4 +1,4 @@
-"""What got worse against the baseline, and how thresholds with slices are told."""
+"""What got worse against the baseline, and how thresholds with slices are reported."""
 
 import json
 from typing import Any

@@ -342,7 +342,7 @@ def test_a_pipeline_that_is_not_clear_is_refused(
 
 
 def test_a_pipeline_with_two_outputs_of_documents_is_refused(loop: PrivateLoop) -> None:
-    """Nobody knows which of them is meant."""
+    """It is ambiguous which one is meant."""
     two = _Pipeline({"a": _open("query")}, {"a": _open("documents"), "b": _open("documents")})
     with pytest.raises(CallableError, match=r"has 2 open outputs .*: a\.documents, b\.documents\."):
         adapt_retriever(two, loop)

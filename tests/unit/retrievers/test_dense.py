@@ -122,7 +122,7 @@ def test_vectors_of_which_the_product_is_no_cosine_are_refused(
 
 
 def test_fewer_vectors_than_texts_are_refused() -> None:
-    """Nobody knows whose is missing."""
+    """It is unknown which one is missing."""
 
     class Forgetful(Planar):
         def sentences(self, texts: Sequence[str]) -> list[Vectors]:

@@ -79,6 +79,6 @@ def test_what_is_not_a_whole_span_is_none(item: Any) -> None:
 
 
 def test_a_document_of_the_package_is_not_converted() -> None:
-    """It is not read anew."""
+    """It is not read again."""
     document = Document(TEXT, span=SPAN)
     assert document_from(document) is document

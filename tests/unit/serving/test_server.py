@@ -161,7 +161,7 @@ def test_a_live_stream_is_passed_through_as_it_comes(serve, upstream):
 
 
 def test_a_stream_that_breaks_off_is_an_error_and_is_not_kept(serve, upstream):
-    """The client sees the error in its stream; the next request asks anew."""
+    """The client sees the error in its stream; the next request asks again."""
     served = serve(max_calls=2)
     upstream.breaks = 5
     with pytest.raises(openai.APIError, match="the stream ended early"):
@@ -403,7 +403,7 @@ def test_only_who_has_the_token_is_answered(serve, upstream):
 
 
 def test_only_loopback_is_bound(serve):
-    """Nobody in the network reaches it."""
+    """Other machines cannot connect."""
     server = serve().server
     assert server._socket.getsockname()[0] == "127.0.0.1"
     others = {each[4][0] for each in socket.getaddrinfo(socket.gethostname(), None, socket.AF_INET)} - {

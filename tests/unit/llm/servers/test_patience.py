@@ -93,7 +93,7 @@ def test_a_later_test_does_not_wait_for_a_server_that_was_given_up(clock: Clock)
 
 
 def test_one_success_sets_the_stopwatch_back(clock: Clock) -> None:
-    """A server that answers one request every 200 s is slow, and not gone."""
+    """A server that answers one request every 200 s is slow, and still running."""
     times: list[float] = []
 
     async def seldom() -> Reply:

@@ -69,7 +69,7 @@ def test_a_folder_of_the_users_stays_visible_to_git(databases: Open, tmp_path: P
 
 
 def test_the_folders_own_gitignore_is_left_as_it_is(databases: Open, tmp_path: Path) -> None:
-    """Opened again, nothing in the folder is written anew."""
+    """Opened again, nothing in the folder is written again."""
     databases()
     ignore = tmp_path / "cache" / ".gitignore"
     ignore.write_text("!kept\n", encoding="utf-8")

@@ -92,7 +92,7 @@ def _look(owner: Leases, clock: Clock, seconds: float) -> None:
 
 
 def test_a_key_has_one_owner(owner: Owner) -> None:
-    """Who comes second gets what is left."""
+    """The second process gets what is left."""
     one, other = owner(), owner()
     assert _claim(one, "a", "b") == {"a", "b"}
     assert _claim(other, "b", "c") == {"c"}
@@ -294,7 +294,7 @@ def test_who_claims_nothing_starts_no_thread(owner: Owner) -> None:
 
 
 def test_closing_on_an_unusable_file_is_no_error(owner: Owner) -> None:
-    """The run has been told by then, and its report must still come; leases run out by themselves."""
+    """The run has reported it, and its report must still be written; leases run out by themselves."""
     one = owner()
     _claim(one, "a")
     one._database.execute("ALTER TABLE leases RENAME TO gone")
