@@ -98,6 +98,6 @@ SCORES: Final = (
         evaluate_sufficient,
         {"sufficient"},
         family="Sufficient context",
-        definition="The judge's verdict whether the first k passages alone allow an answer.",
+        definition="The judge's verdict whether the first k passages contain enough to answer the question.",
     ),
 )

@@ -35,7 +35,7 @@ def test_the_whole_table() -> None:
         "           5       5        0          0           0         0",
         "in total",
         "     ≤ 1,225     205  ≤ 1,020  ≤ 124,356    ≤ 16,020  ≤ 0.0123",
-        "1 other test asks nothing.",
+        "1 other test sends no requests.",
         DEPENDENT,
         ESTIMATE,
     ]
