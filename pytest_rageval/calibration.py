@@ -75,16 +75,18 @@ class Bounds:
             )
         if len(args) != 1 or not isinstance(args[0], str | Path):
             raise InputError(
-                f"rageval_calibration wants the path of one labels file, found {args!r}. Write {FORM}."
+                f"rageval_calibration needs the path of one labels file, found {args!r}. Write {FORM}."
             )
         for name, value in kwargs.items():
             if value is None:
                 continue
             if name == "comparator":
                 if not isinstance(value, str):
-                    raise InputError(f'rageval_calibration: {name}={value!r} is no text, such as "graded".')
+                    raise InputError(
+                        f'rageval_calibration: {name}={value!r} is not a text, such as "graded".'
+                    )
             elif isinstance(value, bool) or not isinstance(value, int | float) or not -1 <= value <= 1:
-                raise InputError(f"rageval_calibration: {name}={value!r} is no number from -1 to 1.")
+                raise InputError(f"rageval_calibration: {name}={value!r} is not a number from -1 to 1.")
         return cls(args[0], **kwargs)
 
 

@@ -158,7 +158,7 @@ class ReplyPending(BaseException):
 
 
 PLAN_MARK: Final = re.compile(r"⟪reply ([0-9a-f]{16})⟫")
-"""What stands for a reply in a plan, with the beginning of its request's key."""
+"""The placeholder of a reply in a plan, with the beginning of its request's key."""
 
 
 def is_plan_mark(text: str) -> bool:

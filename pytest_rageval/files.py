@@ -130,7 +130,7 @@ def append_line(path: Path, line: bytes) -> None:
     """
     if path.exists():
         refuse_special(path)
-    binary: int = getattr(os, "O_BINARY", 0)  # of Windows alone
+    binary: int = getattr(os, "O_BINARY", 0)  # Windows only
     descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | binary, 0o666)
     try:
         size = os.lseek(descriptor, 0, os.SEEK_END)

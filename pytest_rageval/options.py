@@ -40,158 +40,154 @@ class Option(NamedTuple):
 # fmt: off
 OPTIONS: Final = (
     Option("model", "NAME",
-           "model that generates answers; 'embedded' is the local one, and the default where there is neither "
-           "OPENAI_API_KEY nor a base URL"),
+           "model that generates answers; 'embedded' is a small local model, the default without OPENAI_API_KEY and "
+           "without a base URL"),
     Option("judge_model", "NAME",
-           "model that compares answers; default: the generating one, or canonical comparison where that is embedded; "
-           "several of one server, such as a,b,c, have a vote each, and the votes count as with --rageval-judge-votes"),
+           "model that compares answers, the judge. Several of one server, such as a,b,c, each have a vote, as with "
+           "--rageval-judge-votes. Default: the generating model, or canonical comparison if that is the embedded one"),
     Option("judge_votes", "N",
-           "votes of the model that compares answers on each verdict; the majority counts, of grades the median, and "
-           "how often votes differ is reported; more than one are drawn at temperature 0.5; a judge of yours is "
-           "asked once", default=1),
+           "votes of the judge on each verdict. The majority counts, or the median of grades; reports say how often "
+           "votes differ. Several votes are sampled at temperature 0.5. A judge of your own is asked once", default=1),
     Option("both_orders", "",
-           "judge each pair of long answers in both orders, and count a verdict that changes with the order as a tie"),
+           "judge each pair of long answers in both orders; a verdict that changes with the order is a tie"),
     Option("preset", "NAME",
-           "the settings of a paper: alinejad2024, salemi2024, garigliotti2024, han2024 or gulsoy2024; other options, "
-           "the tables of the models and keywords of thresholds take precedence"),
+           "use the settings of a paper: alinejad2024, salemi2024, garigliotti2024, han2024 or gulsoy2024. Other "
+           "options, the tables of the models and the arguments of thresholds take precedence"),
     Option("cutoffs", "K[,K…]",
-           'cut-offs of scores that are written without one: rageval_threshold("llm_reteval", min=0.8) is then a '
-           "threshold for each"),
+           'cut-offs of scores that are written without one: rageval_threshold("llm_reteval", min=0.8) is then one '
+           "threshold for each cut-off"),
     Option("temperature", "T",
-           "temperature of the generating model, for all scores but llm_reteval; default: 0.5, and 0 of the embedded "
-           "model; a threshold may name its own (temperature=)"),
+           "temperature of the generating model, for all scores but llm_reteval. A threshold may set its own "
+           "(temperature=). Default: 0.5, or 0 for the embedded model"),
     Option("draws", "N",
-           "answers that are drawn for each question, for all scores but llm_reteval; the mean of their scores "
-           "counts; a threshold may name its own (draws=)", default=1),
+           "answers generated for each question, for all scores but llm_reteval; the question's score is their mean. A "
+           "threshold may set its own (draws=)", default=1),
     Option("llm_reteval_temperature", "T",
-           "temperature of the generating model for llm_reteval; default as for --rageval-temperature"),
-    Option("llm_reteval_draws", "N",
-           "answers that are drawn from the gold passages for llm_reteval", default=3),
+           "temperature of the generating model for llm_reteval; default: as for --rageval-temperature"),
+    Option("llm_reteval_draws", "N", "answers generated from the gold passages for llm_reteval", default=3),
     Option("arena_pairs", "N",
-           "let the systems of a parametrized test that asks for arena.* battle each other too, N times in all on an "
-           "eval set: each pair equally often, on questions drawn by --rageval-seed from each domain equally",
-           default=0),
+           "also compare the systems of a parametrized test with each other, for its arena.* scores: N comparisons on "
+           "each eval set. Each pair of systems gets the same number; their questions are drawn by --rageval-seed, "
+           "equally many from each domain", default=0),
     Option("arena_examples", "",
-           "show the model that compares two long answers three worked examples first"),
+           "put three worked examples into the prompt of the model that compares two long answers"),
     Option("base_url", "URL",
            "OpenAI-compatible server; default: OPENAI_BASE_URL, or OpenAI's own", private=True),
     Option("judge_base_url", "URL",
-           "server of the model that compares answers; default: RAGEVAL_JUDGE_BASE_URL, or the server of the "
-           "generating one; its key is in RAGEVAL_JUDGE_API_KEY", private=True),
+           "server of the judge; its key is in RAGEVAL_JUDGE_API_KEY. Default: RAGEVAL_JUDGE_BASE_URL, or the server "
+           "of the generating model", private=True),
     Option("parameters", "JSON",
-           "parameters of each request to the generating model, such as '{\"reasoning_effort\": \"low\"}'; they "
-           "replace the package's own, such as temperature", private=True),
-    Option("judge_parameters", "JSON",
-           "the same for the model that compares answers, which has none by default", private=True),
+           "parameters of each request to the generating model, such as '{\"reasoning_effort\": \"low\"}'. They "
+           "replace those that the package sets, such as temperature", private=True),
+    Option("judge_parameters", "JSON", "parameters of each request to the judge; default: none", private=True),
     Option("comparator", "EXPRESSION",
            "how two answers are compared: names of comparators and answer measures with and, or and thresholds, such "
            "as 'judge or em' or 'f1>=0.5'", default="judge"),
     Option("match_share", "SHARE",
-           "share of a gold passage that retrieved documents must contain, where it is matched by span or text",
+           "share of a gold passage that the retrieved documents must contain, if it is matched by span or by text",
            default=0.5),
     Option("encoder", "MODEL[@LAYER]",
-           "model of sentence-transformers for answer.bertscore and answer.cosine, a name or a folder; BERTScore "
-           "compares tokens of this layer, such as roberta-large@17; default: the packaged model, its last layer"),
+           "model of sentence-transformers for answer.bertscore and answer.cosine, a name or a folder. BERTScore "
+           "compares tokens of the layer, such as roberta-large@17. Default: the packaged model and its last layer"),
     Option("bleu_smoothing", "exp|none",
-           "smoothing of answer.bleu; with none an answer without four words in a row of a reference scores 0",
+           "smoothing of answer.bleu. With none, an answer without four words in a row of a reference scores 0",
            default="exp"),
     Option("max_tokens", "N",
-           "most tokens of a reply; without it the server decides, and only a price table bounds the cost"),
+           "most tokens of a reply. Without it the server sets the limit, and only a price table bounds the cost"),
     Option("gateway", "",
-           "start an OpenAI-compatible server on 127.0.0.1 and lead the clients of the tests' process to it, so that "
-           "model calls inside your application are kept, limited, counted and replayed too; needs the extra gateway"),
+           "start an OpenAI-compatible server on 127.0.0.1 and send the model calls of your application, in the tests' "
+           "process, through it. They are then cached, limited, counted and replayed as well. Needs the extra gateway"),
     Option("concurrency", "N",
-           "most requests in flight from one process to a server; fewer while it refuses some", default=16),
-    Option("rpm", "N", "most requests a minute to a server, over all workers"),
-    Option("tpm", "N", "most tokens a minute to a server, over all workers"),
-    Option("timeout", "SECONDS", "wait for one reply at most this long", default=60.0),
+           "most requests at a time from one process to a server; fewer while the server refuses some", default=16),
+    Option("rpm", "N", "most requests per minute to a server, over all workers"),
+    Option("tpm", "N", "most tokens per minute to a server, over all workers"),
+    Option("timeout", "SECONDS", "longest wait for one reply", default=60.0),
     Option("retries", "N",
-           "repeat a request after 408, 409, 5xx, a timeout or a dropped connection at most this often; 429 and 503 "
-           "are waited for as long as --rageval-patience says", default=4),
+           "most repetitions of a request after 408, 409, 5xx, a timeout or a dropped connection. After 429 and 503, "
+           "--rageval-patience is the limit", default=4),
     Option("patience", "SECONDS",
-           "give up a server that answered none of the waiting requests for this long: the tests that need it end as "
-           "errors, and the next run asks for the rest", default=300.0),
+           "give up on a server that answers none of the waiting requests for this long. The tests that need it are "
+           "errors; the next run sends only the requests without a reply", default=300.0),
     Option("threads", "N",
-           "threads that call a synchronous retriever or generator; 1 is the test's own thread, one call at a time",
-           default=1),
+           "threads that call a synchronous retriever or generator. With 1, the test's own thread makes one call at a "
+           "time", default=1),
     Option("flex", "",
-           "ask servers for the flex tier (service_tier): a lower price, and an answer when there is time; "
-           "--rageval-timeout is then 900 s by default, and --rageval-patience 3600 s"),
+           "use the flex tier of servers (service_tier): a lower price, and slower replies. The default of "
+           "--rageval-timeout is then 900 s, that of --rageval-patience 3600 s"),
     Option("cache", "PLACE",
-           "folder of the reply cache, or URL of a store that machines share: redis://HOST/0, rediss://HOST/0, "
-           "diskcache:FOLDER; default: RAGEVAL_CACHE_URL, the only place for a URL with a password",
-           private=True),
-    Option("cache_dir", "DIR", "folder of the reply cache; in the root directory by default",
-           default=Path(".rageval_cache")),
-    Option("refresh", "", "ask again for replies that are in the cache or the cassette"),
-    Option("replay", "", "ask nothing: a reply in neither the cache nor the cassette is an error"),
+           "folder of the reply cache, or URL of a store that several machines share: redis://HOST/0, rediss://HOST/0 "
+           "or diskcache:FOLDER. Default: RAGEVAL_CACHE_URL, where alone a URL may contain a password", private=True),
+    Option("cache_dir", "DIR",
+           "folder of the reply cache, relative to the root directory by default", default=Path(".rageval_cache")),
+    Option("refresh", "", "send requests even if the cache or the cassette has the reply"),
+    Option("replay", "", "send no requests; a reply that is neither in the cache nor in the cassette is an error"),
     Option("cassette", "FILE",
-           "file of recorded replies, read where the cache has none; compressed if it ends in .gz"),
+           "file of recorded replies, read if the cache does not have the reply; compressed if it ends in .gz"),
     Option("record", "", "write the replies of this run to the cassette"),
-    Option("record_prompts", "", "write prompts to the cassette in full, not only their hashes"),
-    Option("drop_unused", "", "drop recorded replies that a full run did not use from the cassette"),
-    Option("plan", "", "print what a run would ask and cost; ask nothing"),
+    Option("record_prompts", "", "write whole prompts to the cassette, not only their hashes"),
+    Option("drop_unused", "", "remove from the cassette the replies that a full run did not use"),
+    Option("plan", "", "print the requests that a run would send and their cost, and send none"),
     Option("batch", "",
-           "send what a run asks in batches of the server, at their lower price, and wait for the replies; the same "
-           "command goes on where it was. `rageval batch` runs one step at a time",
+           "send the requests of a run to the batch API of the server, at a lower price, and wait for the replies. If "
+           "it is interrupted, the same command continues. `rageval batch` runs one step at a time",
            words=("submit", "status", "collect"), permanent=False),
     Option("batch_errors", "live|unscored",
-           "whether a request that failed in a batch is asked again live, or left unscored", default="live"),
-    Option("max_calls", "N", "stop before more replies than these are asked of servers"),
-    Option("max_cost", "USD", "stop before the call that could cost more than this in all"),
-    Option("prices", "FILE", "file of prices of models (TOML), which override the known ones"),
-    Option("prompts", "FILE",
-           "file of prompts for models at a server (TOML), in place of the package's own"),
+           "a request that failed in a batch: send it again outside of a batch, or leave its question unscored",
+           default="live"),
+    Option("max_calls", "N", "stop before servers are asked for more replies than this"),
+    Option("max_cost", "USD", "stop before the call with which the run could cost more than this"),
+    Option("prices", "FILE", "file of model prices (TOML), which override the known ones"),
+    Option("prompts", "FILE", "file of prompts (TOML) that replace the package's own, for models at a server"),
     Option("max_unscored", "SHARE",
-           "share of examples without a score above which a score is an error", default=0.05),
+           "largest allowed share of examples without a score; above it, a score is an error", default=0.05),
     Option("baseline", "FILE",
-           "file of the scores that max_drop, max_total_drop and max_lost compare with, for git; in the root directory "
-           "by default", default=BASELINE),
+           "file of the scores that max_drop, max_total_drop and max_lost compare with; it belongs in git. Relative to "
+           "the root directory by default", default=BASELINE),
     Option("update_baseline", "",
-           "write the scores of this run to the baseline, and compare them with none; only on the command line; "
-           "under CI=true refused unless it is --rageval-update-baseline=force", words=("force",), permanent=False),
+           "write the scores of this run to the baseline instead of comparing them with it. Only on the command line. "
+           "Refused under CI=true, unless it is --rageval-update-baseline=force", words=("force",), permanent=False),
     Option("pin_baseline", "",
-           "with --rageval-update-baseline: pin what it writes as the anchor that max_total_drop compares with, until "
-           "another one is pinned; only on the command line", permanent=False),
+           "with --rageval-update-baseline: also pin these scores as the anchor that max_total_drop compares with, "
+           "until the next pin. Only on the command line", permanent=False),
     Option("require_baseline", "",
-           "a max_drop or max_lost without a baseline, and a max_total_drop without an anchor, is an error, not a pass "
-           "with a warning, and so is a test of the baseline that a full run did not run; the default under CI=true, "
-           "which --rageval-require-baseline=false reverts"),
+           "turn these warnings into errors: max_drop or max_lost without a baseline, max_total_drop without an "
+           "anchor, and a test of the baseline that a full run did not run. The default under CI=true; off with "
+           "--rageval-require-baseline=false"),
     Option("family", "N",
-           "number of tests that share the alpha of max_drop and max_total_drop; default: those in the baseline"),
+           "number of tests that share the alpha of max_drop and max_total_drop; default: the number in the baseline"),
     Option("inconclusive", "warn|fail",
-           "whether a drop that is larger than allowed and not significant is to warn or to fail", default="warn"),
+           "whether a drop that is larger than allowed but not significant is a warning or a failure", default="warn"),
     Option("early_stop", "",
-           "where only max_drop decides, ask models about questions in random order until the verdict is clear, and "
-           "about none that has the passages of the baseline; without effect in an update of the baseline, in a plan, "
-           "in a replay and with --rageval-repeat"),
+           "for thresholds with max_drop alone: score the questions in random order until the verdict is clear, and "
+           "skip those whose passages are those of the baseline. No effect with an update of the baseline, a plan, a "
+           "replay or --rageval-repeat"),
     Option("canary", "N",
-           "ask generator and judge anew about N questions whose passages are those of the baseline: if these score "
-           "otherwise, a comparison is an error", default=0),
+           "score N questions whose passages are those of the baseline again, with new replies. If their scores "
+           "changed, the comparison is an error", default=0),
     Option("calibration", "FILE",
-           "file of answers that people labelled, by which answer.correct and llm_reteval are also reported "
-           "corrected for the judge's errors; or of passages, by which relevance.* are"),
+           "file of answers labelled by people: reports also give answer.correct and llm_reteval corrected for the "
+           "judge's errors. Or of passages labelled by people, for relevance.*"),
     Option("repeat", "N",
-           "ask generator and judge this often, under new sample numbers; a question's score is the mean over these "
-           "runs, and how far their means spread is reported", default=1),
+           "ask generator and judge N times for each question, under new sample numbers. A question's score is the "
+           "mean over these runs; reports give the spread of their means", default=1),
     Option("sample", "SHARE",
-           "score this share of the questions of every eval set: those that a hash of their ids chooses, the same in "
-           "each run; they are compared with the baseline's scores of the same questions; only on the command line",
+           "score only this share of the questions of every eval set, chosen by a hash of their ids, so the same in "
+           "each run. They are compared with the baseline's scores of the same questions. Only on the command line",
            default=1.0, permanent=False),
     Option("shard", "I/N",
-           "score the I-th of N parts of the questions of every eval set, chosen by a hash of their ids, and judge "
-           "nothing: `rageval merge` judges the JSON reports of all parts as one run; 1/1 is a job with all questions "
-           "of some of the tests; only on the command line", permanent=False),
+           "score only part I of N of the questions of every eval set, chosen by a hash of their ids, and decide "
+           "nothing: `rageval merge` judges the JSON reports of all parts as one run. 1/1 is a job that runs some of "
+           "the tests with all their questions. Only on the command line", permanent=False),
     Option("report", "FILE",
-           "write results to this file: .md for a pull request, .html for a browser, .json for programs; or send them: "
-           "otlp:URL to an OpenTelemetry collector, otlp: to that of OTEL_EXPORTER_OTLP_ENDPOINT; repeatable",
+           "write a report to this file: .md for a pull request, .html for a browser, .json for programs. otlp:URL "
+           "sends it to an OpenTelemetry collector, otlp: to that of OTEL_EXPORTER_OTLP_ENDPOINT. May be repeated",
            many=True),
     Option("history", "FILE",
-           "append the scores of this run as one line to this file (.jsonl), which belongs in git; `rageval history` "
-           "shows it, and the .md report has a chart of it"),
+           "append the scores of this run as one line to this file (.jsonl), which belongs in git. `rageval history` "
+           "prints it, and the .md report has a chart of it"),
     Option("annotations", "",
-           "print annotations for GitHub, which show failures and warnings at the lines of the tests; the default "
-           "under GITHUB_ACTIONS=true, which --rageval-annotations=false reverts"),
+           "print annotations for GitHub, which show failures and warnings at the lines of the tests. The default "
+           "under GITHUB_ACTIONS=true; off with --rageval-annotations=false"),
     Option("seed", "N", "seed of bootstrap intervals and of random orders", default=0),
 )
 # fmt: on

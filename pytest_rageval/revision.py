@@ -35,7 +35,7 @@ def run_entry(
         root: the root directory of the run.
         baseline: the file to compare with, which may be missing.
         environment: variables of the process.
-        written: files that runs write: where they are in the folder, a change of them is none.
+        written: files that runs write: changes of those in the folder do not count.
     """
     own = [path.relative_to(root).as_posix() for path in written if path.is_relative_to(root)]
     paths = (":/", *(f":(exclude,literal){name}" for name in own))

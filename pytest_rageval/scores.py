@@ -44,7 +44,7 @@ REFERENCE: Final = "reference"
 CHANGING: Final = ("comparator", "label", "order", "relevant", "temperature", "draws")
 """The keywords of a threshold that make another score of it, beside its spec."""
 NOTHING: Final[Mapping[str, Any]] = {}
-"""The counts of most examples: for each a dict of its own would take as much memory as the rest."""
+"""The counts of most examples: one dict for each would take as much memory as the rest."""
 
 NO_VOTES: Final = Tally()
 
@@ -91,7 +91,7 @@ class Spec:
         match = _FORM.fullmatch(text) if isinstance(text, str) else None
         if match is None:
             raise InputError(
-                f"{text!r} is no score. A score is written NAME[.PART][@K], "
+                f"{text!r} is not a score. A score is written NAME[.PART][@K], "
                 "such as recall@5, llm_reteval@5 or answer.f1@5."
             )
         k = None if match["k"] is None else int(match["k"])
@@ -212,7 +212,7 @@ class Relevance(NamedTuple):
         """
         found = _RELEVANCE.fullmatch(text) if isinstance(text, str) else None
         if found is None:
-            raise ValueError(f"{text!r} says nothing of passages")
+            raise ValueError(f"{text!r} says nothing about passages")
         gold, by, depth = found.groups()
         return cls(gold or by, int(depth) if depth else None)
 

@@ -29,7 +29,7 @@ __all__ = [
 HIDDEN: Final = "***"
 
 SHORTEST: Final = 8
-"""Characters. A shorter text may be a word such as "none", which stands for a key."""
+"""Characters. A shorter text may be a word such as "none", used in place of a key."""
 
 
 class Secret:

@@ -36,7 +36,7 @@ HEAD: Final = 8
 """Bytes of a record's length, which precedes it."""
 
 UNMADE: Final = -(2**63)
-"""The place of an item of a list that nobody has asked for."""
+"""The place of a list item that was not read yet."""
 
 SINGLE: Final = frozenset({str, float, int, bool, NoneType})
 
@@ -91,7 +91,7 @@ class Spool:
         return place
 
     def get(self, place: int, make: "Make | None" = None) -> Any:
-        """The record at a place, or what is made of it."""
+        """The record at a place, or the object made from it."""
         recent = self._recent.get(place)
         if recent is not None and recent[1] == make:
             return recent[0]

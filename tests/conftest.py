@@ -74,7 +74,7 @@ def _offline(monkeypatch: pytest.MonkeyPatch) -> None:
 def _inner_runs(request: pytest.FixtureRequest) -> Iterator[None]:
     """Prepare this process for runs of pytest in it.
 
-    A run forgets what it imported. The next one would import it anew, a second each, and numpy and its like
+    A run forgets what it imported. The next one would import it again, a second each, and numpy and its like
     cannot be imported twice: so all of it is imported before the first run. A run also reads the metadata of
     every installed package, more than once: these are read once.
     """

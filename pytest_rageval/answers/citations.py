@@ -67,7 +67,7 @@ def cited(answer: str, passages: int) -> Citations:
     """Read the citations of an answer.
 
     A citation is a number of one to three digits in square or lenticular brackets, perhaps after a word such as
-    "Passage"; several in one pair of brackets are separated by commas, semicolons or "and". A range stands for the
+    "Passage"; several in one pair of brackets are separated by commas, semicolons or "and". A range means the
     passages of the prompt that it spans. Where it goes beyond them, its far end is one hallucinated citation.
     Brackets with anything else in them ("[sic]", "[1984]", "[-1]") are text. `passages` is their number in the prompt.
 

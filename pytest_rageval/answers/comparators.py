@@ -74,7 +74,7 @@ async def _decided(
         try:
             found = better(found, await value)
         except Unscored as error:
-            # A verdict that a plan does not know may decide in a run; one that is unscored does not.
+            # A plan does not know the verdict, which may decide in a run; one that is unscored does not.
             if unknown is None or (isinstance(error, Planned) and not isinstance(unknown, Planned)):
                 unknown = error
         if better(found, decisive) == found:
@@ -275,7 +275,7 @@ def parse_expression(
     """
 
     def wrong(why: str) -> InputError:
-        form = 'Write "judge", "canonical", "f1>=0.5" or "judge or em", say.'
+        form = 'Examples: "judge", "canonical", "f1>=0.5", "judge or em".'
         return InputError(f"{keyword}={text!r}: {why}.\n{form}")
 
     if not isinstance(text, str) or not text.strip():
@@ -293,7 +293,7 @@ def parse_expression(
 def _atom(part: str, known: Mapping[str, object], wrong: Callable[[str], InputError]) -> Atom:
     match = FORM.fullmatch(part.strip())
     if match is None:
-        raise wrong(f"{part!r} is no NAME or NAME>=NUMBER{_hint(part)}")
+        raise wrong(f"{part!r} is not of the form NAME or NAME>=NUMBER{_hint(part)}")
     name, least = match[1], match[2]
     if name not in known:
         raise wrong(f"there is no {name!r}.{did_you_mean(name, known)} There are: {', '.join(known)}")

@@ -73,8 +73,8 @@ class _Wording:
     also be a sentence ("Here is my verdict: no"), a heading or a tag, and an explanation or text around JSON may
     follow.
 
-    `verdict` is a pattern with the verdict as its group, and what must follow it; `labels` are alternatives that may
-    stand before it, with a colon, and keys of a JSON object; `keys` are further ones. A reply that is only one of the
+    `verdict` is a pattern with the verdict as its group, and what must follow it; `labels` are alternatives that
+    may precede it, with a colon, and keys of a JSON object; `keys` are further ones. A reply that is only one of the
     words `bare` is a verdict; where there are none, a verdict at the beginning needs a label, too.
     """
 
@@ -117,7 +117,7 @@ class _Wording:
         return verdicts.pop() if len(verdicts) == 1 else None
 
     def beside(self, reply: str) -> str:
-        """Return the text of a reply, or of its JSON object, without the lines that are a verdict alone."""
+        """Return the text of a reply, or of its JSON object, without the lines that contain only a verdict."""
         found = json_object(reply)
         texts = [reply] if found is None else [text for text in found.values() if isinstance(text, str)]
         lines = [line for text in texts for line in text.splitlines()]
@@ -214,7 +214,7 @@ def parse_grade(reply: str) -> float:
     >>> parse_grade("**4**"), parse_grade("3/5: the year is missing")
     (0.75, 0.5)
     """
-    grade = int(_verdict(_GRADE.stated(reply), "no grade from 1 to 5", reply))
+    grade = int(_verdict(_GRADE.stated(reply), "not a grade from 1 to 5", reply))
     return (grade - LOWEST) / (HIGHEST - LOWEST)
 
 
@@ -259,7 +259,7 @@ def parse_rating(reply: str) -> Rating:
     """
     found = json_object(reply)
     if found is None:
-        raise ValueError("it is no JSON object")
+        raise ValueError("it is not a JSON object")
     grade, explanation = found.get("grade"), found.get("explanation")
     # Exactly: True is an int to isinstance.
     if type(grade) is not int or not LOWEST <= grade <= HIGHEST:
@@ -267,7 +267,7 @@ def parse_rating(reply: str) -> Rating:
             f'"grade" is {_as_json(grade)[:20]}, and not a whole number from {LOWEST} to {HIGHEST}'
         )
     if not isinstance(explanation, str) or not explanation.strip():
-        raise ValueError('"explanation" is no text')
+        raise ValueError('"explanation" is not a text')
     return Rating(float(grade), " ".join(explanation.split()))
 
 
@@ -305,7 +305,7 @@ def _listed_labels(inner: str) -> list[str]:
 def parse_nuggets(reply: str) -> tuple[Nugget, ...]:
     """Read the JSON list of nuggets of a reply, or in its only code block; raise Unscored where it has none.
 
-    An item is {"text": …, "vital": …}. Items of another form are left out, and so is a repeated text. The list may
+    An item is {"text": …, "vital": …}. Items of another form and repeated texts are left out. The list may
     also be the value of the key "nuggets" of an object.
 
     >>> parse_nuggets('[{"text": "Tulsa is the seat", "vital": true}]')
@@ -320,7 +320,7 @@ def parse_nuggets(reply: str) -> tuple[Nugget, ...]:
             text = " ".join(text.split())
             nuggets.setdefault(text, Nugget(text, vital))
     if not nuggets:
-        raise unread("no list of nuggets", reply)
+        raise unread("not a list of nuggets", reply)
     return tuple(nuggets.values())
 
 

@@ -96,7 +96,7 @@ class Poll:
             else:
                 votes.append(outcome)
         if not votes:
-            raise Unscored(f"none of {len(ballots)} votes could be had: {lost[0]}")
+            raise Unscored(f"none of {len(ballots)} votes could be obtained: {lost[0]}")
         verdict = settle(votes)
         minority = sum(each != verdict for each in votes)
         add_tally(about, Tally(1, int(len(set(votes)) > 1), len(votes), minority, len(lost)))
@@ -216,7 +216,7 @@ class LLMJudge:
         """Return a grade from 1 to 5 with its explanation.
 
         Of several votes the median counts, with the explanation of the nearest vote. The request names the form of
-        the reply. After a reply that is not a rating the model is asked once more, with what is wrong with it.
+        the reply. After a reply that is not a rating the request is repeated once, with the reason.
         """
         prompt = self.prompts.rating(criterion, question, rated, against)
         parts = Parts(
@@ -333,7 +333,7 @@ class LLMJudge:
         try:
             return parse_rating(answer)
         except ValueError as error:
-            raise unread(f"no rating when asked again either ({error})", answer) from None
+            raise unread(f"not a rating in the second attempt either ({error})", answer) from None
 
     @cached_property
     def _models(self) -> tuple[str, ...]:

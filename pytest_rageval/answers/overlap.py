@@ -56,8 +56,8 @@ def exact_match(prediction: str, references: Sequence[str]) -> float:
 def token_f1(prediction: str, references: Sequence[str]) -> float:
     """F1 of the tokens that prediction and reference share, in [0, 1].
 
-    Tokens are what stands between spaces in normal form, as multisets: a token counts as often as both have it. `2PR
-    / (P + R)` with `P = shared / |prediction|` and `R = shared / |reference|`; 0 where nothing is shared.
+    Tokens are the words of the normal form, as multisets: a token counts as often as both have it. `2PR / (P + R)`
+    with `P = shared / |prediction|` and `R = shared / |reference|`; 0 where nothing is shared.
 
     In scripts without spaces between words each character with its marks is a token (see `set_apart`) where both
     texts have such characters. Where only one has, a run of them counts as one token, as in SQuAD: an English answer
@@ -159,7 +159,7 @@ _TYPED_FOR_PUNCTUATION: Final = frozenset("\u02bb\u02bc\u00b4\u2212")
 _WORD_SPACES: Final = frozenset("\u0f0b\u0f0c\u1361")
 _VARIATION_SELECTORS: Final = range(0xFE00, 0xFE10)
 
-# SQuAD counts these where they stand as below; elsewhere they go like other punctuation.
+# SQuAD counts these in place as below; elsewhere they go like other punctuation.
 _DASHES: Final = "\u2013\u2014\u2015"
 _OPENING, _CLOSING = "\u2018\u2019"
 _COUNTED_BY_SQUAD: Final = frozenset({*_DASHES, _OPENING, _CLOSING})

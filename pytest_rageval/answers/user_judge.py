@@ -59,7 +59,7 @@ COMPARE: Final = "compare(question, references, prediction)"
 def adapt_judge(judge: object, loop: PrivateLoop) -> Judge:
     """Return the object of the fixture `rageval_judge` as a `Judge`; one of this package is one already.
 
-    A function is a judge with this method `compare` alone.
+    A function is a judge with only this method `compare`.
 
     Raises:
         CallableError: there is neither, or it does not take the arguments of `compare`.
@@ -78,7 +78,7 @@ def adapt_judge(judge: object, loop: PrivateLoop) -> Judge:
     }
     if "compare" not in methods:
         raise CallableError(
-            f"rageval_judge is {type(own).__name__}, which is no function, and lacks the method {COMPARE}.\n"
+            f"rageval_judge is {type(own).__name__}, which is not a function, and lacks the method {COMPARE}.\n"
             "Return such a function, or an object with it as a method, from the fixture (sync or async; True, False, "
             "a number between 0 and 1, or None), or leave the fixture out for the default judge."
         )
@@ -113,8 +113,8 @@ class UserJudge:
     - `rate`: a grade in [1, 5], or (grade, explanation); no bool;
     - `support`: a list of "support", "partial_support" or "not_support", one for each nugget; or of 1, 0.5 and 0.
 
-    Anything else is a QueryError that names the method, what it returned, the question and what is allowed. So is an
-    exception of the method. A method that is missing is a CallableError when it is needed.
+    Anything else is a QueryError that names the method, what it returned, the question and what is allowed. An
+    exception of the method is one too. A method that is missing is a CallableError when it is needed.
 
     Args:
         methods: the methods of the judge, by name; "compare" is among them.
@@ -212,7 +212,7 @@ def _read_verdict(verdict: object) -> Verdict:
 
 
 def _with_explanation(returned: object) -> tuple[object, object]:
-    """The two of a pair; what is no pair has no explanation."""
+    """The two of a pair; anything but a pair has no explanation."""
     if isinstance(returned, tuple | list) and len(returned) == 2:  # noqa: PLR2004 - a pair
         value, explanation = returned
         return value, explanation

@@ -94,21 +94,21 @@ def _checked(kind: Callable[[str], Any], fits: Callable[[Any], bool], expected: 
             value = kind(text)
             if fits(value):
                 return value
-        raise argparse.ArgumentTypeError(f"{text!r} is no {expected}")
+        raise argparse.ArgumentTypeError(f"{text!r} is not {expected}")
 
     return parse
 
 
 DAYS: Final = _checked(
-    float, lambda days: 0 <= days < math.inf, "number of days, expected 0 or more, such as 30 or 0.5"
+    float, lambda days: 0 <= days < math.inf, "a number of days, expected 0 or more, such as 30 or 0.5"
 )
-QUESTIONS: Final = _checked(int, lambda number: number >= 1, "number of questions, expected 1 or more")
-RUNS: Final = _checked(int, lambda number: number >= 1, "number of runs, expected 1 or more")
+QUESTIONS: Final = _checked(int, lambda number: number >= 1, "a number of questions, expected 1 or more")
+RUNS: Final = _checked(int, lambda number: number >= 1, "a number of runs, expected 1 or more")
 VOTES: Final = _checked(
-    int, lambda votes: votes >= 1 and votes % 2 == 1, "odd number of votes; an even one may be tied"
+    int, lambda votes: votes >= 1 and votes % 2 == 1, "an odd number of votes; an even one may be tied"
 )
 URL: Final = _checked(
-    str, lambda url: url.startswith(("http://", "https://")), "URL that begins with http:// or https://"
+    str, lambda url: url.startswith(("http://", "https://")), "a URL that begins with http:// or https://"
 )
 
 
@@ -155,7 +155,7 @@ EVALSET: Final = (
            "the name of one of our fields in the file: question=query, gold.id=doc; may be repeated",
            str, action="append"),
     _value("--option", "NAME=VALUE",
-           "an option of the format, named as in the marker: separator=' | ', topics=topics.txt, texts=false; "
+           "an option of the format, as in the marker: separator=' | ', topics=topics.txt, texts=false; "
            "may be repeated", str, action="append"),
 )  # fmt: skip
 
@@ -169,17 +169,18 @@ PYTEST: Final[Argument] = (
 )
 
 MERGE_OPTIONS: Final = _named_as_in_tests(
-    _value("--report", "FILE", "to write: .md for a pull request, .html for a browser, .json for programs; "
+    _value("--report", "FILE", "report to write: .md for a pull request, .html for a browser, .json for programs; "
            "may be repeated", action="append", default=[]),
     _value("--history", "FILE", "append the joined scores to this file (.jsonl), as --rageval-history does in "
-           "a run; not those of a sample"),
+           "a run; scores of a sample are not appended"),
     _value("--baseline", "FILE", "baseline to compare with (default: that of the shards)"),
-    _value("--update-baseline", "force", "write the joined scores to the baseline, and compare them with "
-           "none; under CI=true refused unless it is --update-baseline=force", str, nargs="?", const=""),
-    _switch("--pin-baseline", "with --update-baseline: pin what it writes as the anchor of max_total_drop"),
-    _switch("--require-baseline", "a bound on a drop without a baseline is an error (default: as in the "
-            "shards)"),
-    _value("--cassette", "FILE", "to write: the replies that shards with --rageval-record used"),
+    _value("--update-baseline", "force", "write the joined scores to the baseline instead of comparing them "
+           "with it; refused under CI=true, unless it is --update-baseline=force", str, nargs="?", const=""),
+    _switch("--pin-baseline", "with --update-baseline: also pin these scores as the anchor of max_total_drop"),
+    _switch("--require-baseline", "make a bound on a drop an error if there is no baseline (default: as in "
+            "the shards)"),
+    _value("--cassette", "FILE", "file to write: the replies that the shards used, if they ran with "
+           "--rageval-record"),
     _switch("--drop-unused", "drop replies that no shard used from the cassette"),
 )  # fmt: skip
 
@@ -220,13 +221,14 @@ class Command(NamedTuple):
 
 # fmt: off
 GROUPS: Final = (
-    ("batch", "send what a run asks in batches of the server, at their lower price",
-     ("Does what `pytest --rageval-batch` does, a step at a time: submit, collect when the batches have ended, submit "
-      "what depends on these replies, until none is missing. The arguments are those of pytest for the run."),
+    ("batch", "send the requests of a run to the batch API of the server, at a lower price",
+     ("The steps of `pytest --rageval-batch`: submit the requests, wait until the batches have ended, collect the "
+      "replies. Repeat this until no reply is missing, as some requests contain earlier replies. The arguments are "
+      "those of pytest for the run."),
      "a batch has not ended"),
     ("cache", "maintain the cache of replies and embeddings",
-     "Maintains the cache of replies and embeddings, and cassettes of replies.", "damage was found"),
-    ("evalset", "check an eval set, anchor its gold in files, generate one, or make one of traces",
+     "Maintains the cache of replies and embeddings, and cassettes (files of recorded replies).", "damage was found"),
+    ("evalset", "check an eval set, anchor its gold passages in files, or make an eval set",
      "Maintains eval sets.",
      "errors were found or examples are missing"),
 )
@@ -234,26 +236,26 @@ GROUPS: Final = (
 
 COMMANDS: Final = (
     Command("batch", "submit", "batch",
-            "submit what the tests would ask and no reply is there for",
-            "The tests run as far as there are replies. Requests that are in a batch already are not submitted again.",
+            "submit the requests that have no reply in the cache",
+            "Runs the tests as far as the cache has replies. Requests already in a batch are not submitted again.",
             (PYTEST,),
             "Exit status: 0; 2 if something cannot be used, or a server does not take a batch."),
     Command("batch", "status", "batch",
-            "show the batches and how far they are", "No test runs.",
+            "show the batches and their progress", "Runs no test.",
             (PYTEST,)),
     Command("batch", "collect", "batch",
-            "put the replies of batches that have ended into the cache", "No test runs.",
+            "write the replies of finished batches to the cache", "Runs no test.",
             (PYTEST,)),
     Command("", "init", "init",
-            "write a first test of a retriever, which passes at once",
-            "Writes conftest.py, test_retrieval.py, an eval set, pytest.ini, .gitattributes and a workflow for GitHub "
-            "into the current folder. Without arguments, the retriever is a keyword search over three passages. What "
-            "--retriever names is imported, and not called. A file that exists is left as it is, and what to add to "
-            "it is printed.",
+            "write a first test of a retriever, which passes",
+            "Writes conftest.py, test_retriever.py, an eval set, pytest.ini, .gitattributes and a workflow for GitHub "
+            "into the current folder. Without arguments, the retriever is a keyword search over three passages. With "
+            "--retriever, yours is imported, but not called. A file that exists is not changed: the lines to add to "
+            "it are printed.",
             (_value("--retriever", "MODULE:NAME",
                     "your retriever, such as support_bot.search:search, my_app:store.as_retriever() or my_app:build()",
                     str),
-             _value("--evalset", "FILE", "your eval set, in any known format; with --retriever"),
+             _value("--evalset", "FILE", "your eval set, in any known format; requires --retriever"),
              _value("--framework", "NAME",
                     "write the example in this framework: langchain, llamaindex or haystack; not with --retriever", str,
                     choices=("langchain", "llamaindex", "haystack"))),
@@ -263,8 +265,8 @@ COMMANDS: Final = (
             "Copies an example project into a temporary folder and runs its tests twice: as it is, and with a worse "
             "retriever. Needs no model and no key.",
             (_value("--keep", "DIR",
-                    "copy the example into this folder, new or empty and outside of a project, and keep it"),),
-            "Exit status: 0; 1 if the tests ended in another way than they should; 2 if something cannot be used."),
+                    "copy the example into this folder and keep it; new or empty, and outside of a project"),),
+            "Exit status: 0; 1 if the tests did not end as expected; 2 if something cannot be used."),
     Command("", "scores", "scores",
             "list all scores, with their range and what they need",
             "A score is named with a cut-off: recall@5 looks at the first five documents.",
@@ -272,161 +274,164 @@ COMMANDS: Final = (
              JSON)),
     Command("", "diff", "diff",
             "compare the scores of two runs, or of two systems, from their JSON reports",
-            "For each score of a test that both have: the means, over all questions of each; the difference over the "
-            "questions that both have, with its 95% interval and the p-value of a paired two-sided test; how many "
-            "questions gained, lost and are the same. The p-values are not adjusted for the number of scores.",
+            "Prints for each score that both have: the two means, each over all questions of its run; the difference "
+            "over the questions that both have, with its 95% interval and the p-value of a paired two-sided test; and "
+            "how many questions got better, got worse and stayed the same. The p-values are not adjusted for the "
+            "number of scores.",
             (_value("before", "BEFORE", "JSON report of the first run (pytest --rageval-report FILE.json)"),
              _value("after", "AFTER", "JSON report of the second run", nargs="?"),
              (("--system",), {"nargs": 2, "metavar": ("A", "B"), "help":
-                "compare these systems of parametrized tests: both of one report; or A of the first with B of the "
+                "compare two systems of parametrized tests: both from one report, or A from the first and B from the "
                 "second"}),
-             _value("--html", "FILE", "also write a page with every question, what was retrieved and answered in both"),
+             _value("--html", "FILE", "also write a page of all questions, with passages and answers of both"),
              (("-v", "--verbose"), {"action": "store_true", "help":
-                "print all questions that changed, with what was retrieved and answered in both"}),
+                "print all questions that changed, with passages and answers of both"}),
              JSON),
-            "Exit status: 0, also where a score dropped; 2 if a file cannot be used."),
+            "Exit status: 0, also if a score dropped; 2 if a file cannot be used."),
     Command("", "merge", "merge",
             "judge the reports of a run's shards as one run",
-            "Joins the JSON reports of pytest --rageval-shard, of which none may be missing, and compares the joined "
-            "scores with their bounds and with the baseline, as one run with all questions would.",
+            "Joins the JSON reports of pytest --rageval-shard and compares the joined scores with their bounds and "
+            "with the baseline, as one run with all questions would. No report may be missing.",
             (_value("files", "FILE", "JSON reports, one of each shard (pytest --rageval-shard I/N --rageval-report "
                     "FILE.json)", nargs="+"),
              *MERGE_OPTIONS,
-             _switch("--partial", "allow that tests which were collected ran in no shard, as with -k")),
-            "Exit status: 0; 1 if a test failed or was in error, or a shard was stopped; 2 if a report is missing, is "
-            "there twice or is of another run, or something else cannot be used."),
+             _switch("--partial", "allow tests that were collected but ran in no shard, as with -k")),
+            "Exit status: 0; 1 if a test failed or was in error, or a shard was stopped; 2 if a report is missing, "
+            "given twice or of another run, or something else cannot be used."),
     Command("", "history", "history",
             "show how scores changed from run to run",
-            "Prints for each score its lowest and highest mean, its last two and that of the baseline, and a line of "
-            "bars; with --html writes a page of charts. Runs are sorted by time.",
+            "Prints for each score its lowest and highest mean, the last two means, the mean in the baseline, and a "
+            "bar chart in a line. With --html it also writes a page of charts. Runs are sorted by time.",
             (_value("file", "FILE", "the history (pytest --rageval-history FILE)"),
-             _value("--html", "PAGE", "to write: the page"),
-             _value("--test", "NODEID", "only this test, or those with this in their node ids", str),
-             _value("--score", "NAME", "only this score, or those with this in their names", str),
+             _value("--html", "PAGE", "page to write"),
+             _value("--test", "NODEID", "only this test, or tests whose node ids contain this", str),
+             _value("--score", "NAME", "only this score, or scores whose names contain this", str),
              _value("--last", "N", "only the last N runs", RUNS),
              JSON),
-            "Exit status: 0; 2 if something cannot be used. A damaged line is named."),
+            "Exit status: 0; 2 if something cannot be used. Damaged lines are reported."),
     Command("", "badge", "badge",
-            "write a badge of a run for a README, as JSON for shields.io",
-            "Without --score the badge says how many thresholds failed or passed; with it, the mean.",
-            (_value("file", "FILE", "a JSON report, or a history, of which the last run counts"),
-             _value("--output", "BADGE", "to write: the JSON of the badge", required=True),
-             _value("--test", "NODEID", "only this test, or those with this in their node ids", str),
-             _value("--score", "NAME", "the mean of this score, or of the one with this in its name", str),
-             _value("--label", "TEXT", "the left side (default: rageval, or the name of the score)", str)),
-            "Exit status: 0, also of a failed run; 2 if something cannot be used."),
+            "write a badge for a README from a run, as JSON for shields.io",
+            "With --score the badge shows the mean of the score; without it, how many thresholds failed or passed.",
+            (_value("file", "FILE", "a JSON report, or a history: its last run"),
+             _value("--output", "BADGE", "JSON file to write", required=True),
+             _value("--test", "NODEID", "only this test, or tests whose node ids contain this", str),
+             _value("--score", "NAME", "show the mean of this score, or of the score whose name contains this", str),
+             _value("--label", "TEXT", "text on the left side (default: rageval, or the name of the score)", str)),
+            "Exit status: 0, also if the run failed; 2 if something cannot be used."),
     Command("cache", "info", "cache_reading",
             "show replies and tokens by model, the number of embeddings, dates and sizes", "",
             (*SAME_PLACES, JSON)),
     Command("cache", "export", "cache_reading",
             "write the replies to a cassette",
-            "Damaged entries are named and left out, and the exit status is 1.",
+            "Damaged entries are reported and left out; the exit status is then 1.",
             (*SAME_PLACES,
-             _value("file", "FILE", "to write; compressed if it ends in .gz"),
+             _value("file", "FILE", "cassette to write; compressed if it ends in .gz"),
              MODELS,
              _switch("--force", "replace FILE if it exists"))),
     Command("cache", "import", "cache_writing",
             "add the replies of cassettes to the cache",
-            "Their date is today. The folder is made if it is missing.",
+            "The replies get the date of today. The folder is created if it is missing.",
             (*SAME_PLACES,
-             _value("files", "FILE", "cassettes; the first reply to a request counts", nargs="+"),
+             _value("files", "FILE", "cassettes; of several replies to a request the first is taken", nargs="+"),
              _switch("--replace", "replace cached replies to the same requests"))),
     Command("cache", "prune", "cache_writing",
-            "delete replies, and embeddings by age alone",
+            "delete old replies and embeddings, or replies by model",
             "At least one condition is needed; all that are set must hold. The file is made smaller afterwards.",
             (*SAME_PLACES,
-             _value("--older-than", "DAYS", "only what was stored over DAYS days ago, such as 0.5", DAYS),
+             _value("--older-than", "DAYS", "only entries older than DAYS days, such as 0.5", DAYS),
              MODELS,
-             _switch("--cut", "only replies that the token limit ended"),
-             _switch("--dry-run", "say what would be deleted, and delete nothing"),
+             _switch("--cut", "only replies cut off by the token limit; no embeddings"),
+             _switch("--dry-run", "print what would be deleted, and delete nothing"),
              _value("--cassette", "FILE", "delete from this file, not from the cache"))),
     Command("cache", "verify", "cache_writing",
-            "look for damage",
-            "Repeated requests and lines out of order are reported, but are no damage.",
+            "look for damaged entries",
+            "Repeated requests and lines out of order are reported too, but do not count as damage.",
             (*SAME_PLACES,
-             _value("files", "FILE", "cassettes; without any, the cache", nargs="*"),
-             _switch("--repair", "delete damaged entries from the cache, but keep whole replies"))),
+             _value("files", "FILE", "cassettes (default: the cache)", nargs="*"),
+             _switch("--repair", "delete damaged entries from the cache, and keep all others"))),
     Command("evalset", "check", "evalset_check",
-            "look for mistakes in an eval set, and say how small a drop it can show",
+            "look for mistakes in an eval set, and print the smallest drop that it can show",
             "Errors: the same question twice, and gold passages that are not in the corpus. Notes: near-duplicate "
-            "questions, answers that stand in the question or in no gold passage, examples without gold passages or "
-            "answers, unknown keys that resemble a known one, and tags whose commonest value has over ten times the "
-            "examples of the rarest. Only errors make the exit status 1.",
+            "questions, answers that are in the question or in no gold passage, examples without gold passages or "
+            "answers, unknown keys that resemble a known one, and tags with one value over ten times as frequent as "
+            "another. The exit status is 1 only if there are errors.",
             (*EVALSET,
-             _value("--corpus", "CORPUS", f"where the gold is: {CORPUS_HELP}"),
+             _value("--corpus", "CORPUS", f"where the gold passages are: {CORPUS_HELP}"),
              _switch("--json", "print all findings as JSON"))),
     Command("evalset", "anchor", "evalset_anchor",
-            "turn gold by id, by text or by quoted answers into places in files, which survive re-chunking",
-            "Ids are looked up; texts are found word for word, ignoring white space. Nothing is guessed: an example "
-            "with gold at no place, or at several, is left over, and the exit status is 1.",
+            "turn gold passages into character spans of files, which stay valid after re-chunking",
+            "Gold by id is looked up in the corpus. Texts and quoted answers are searched word for word, except for "
+            "white space. An example is left over if its gold is found nowhere or at several places. The exit status "
+            "is then 1.",
             (*EVALSET,
              CORPUS,
-             _value("--out", "OUT", "to write: the anchored examples, in the native format", required=True),
+             _value("--out", "OUT", "file to write: the anchored examples, in the native format", required=True),
              FORCE,
-             _value("--unanchored", "REST", "to write: the examples left over, with the reasons"))),
+             _value("--unanchored", "REST", "file to write: the examples left over, with the reasons"))),
     Command("evalset", "generate", "evalset_generate",
             "let a model write questions about a corpus, as candidates for review",
             "Passages are drawn from all files of the corpus. For each, the model writes a question and an answer that "
-            "quotes the passage. A question is accepted if the model answers it from the passage, and not without it. "
-            "Replies are cached as in tests: repeating the command asks nothing. The exit status is 1 if there are "
-            "fewer than N.",
+            "quotes the passage. A question is accepted if the model answers it correctly with the passage, and not "
+            "without it. Replies are cached as in tests, so a repeated command sends no requests. The exit status is 1 "
+            "if fewer than N are accepted.",
             (CORPUS,
              _value("--n", "N", "number of questions, at least 1", QUESTIONS, required=True),
-             _value("--out", "OUT", "to write: the candidates, in the native format", required=True),
+             _value("--out", "OUT", "file to write: the candidates, in the native format", required=True),
              FORCE,
-             _value("--keep-rejected", "FILE", "to write: rejected questions, with the reasons"),
+             _value("--keep-rejected", "FILE", "file to write: rejected questions, with the reasons"),
              *(_plugin_option(option) for option in OPTIONS if option.name in GENERATE_OPTIONS))),
     Command("evalset", "nuggets", "evalset_nuggets",
-            "let the model that judges propose nuggets, the facts that a good answer says, for review",
+            "let the judge's model propose nuggets, the facts that a good answer contains, for review",
             "For each example without nuggets the model lists facts from its reference answers and the texts of its "
-            "gold passages, and says which are vital. They are written to another file, where each example has "
-            "nuggets_reviewed: false until a person takes that out; `rageval evalset check` names those that still "
-            "have it. Replies are cached as in tests. The exit status is 1 if an example has no nuggets then.",
+            "gold passages, and says which are vital. They are written to another file, where each of these examples "
+            "has nuggets_reviewed: false. A reviewer removes that; `rageval evalset check` lists the examples that "
+            "still have it. Replies are cached as in tests. The exit status is 1 if an example is left without "
+            "nuggets.",
             (*EVALSET,
-             _value("--out", "OUT", "to write: the whole eval set, in the native format", required=True),
+             _value("--out", "OUT", "file to write: the whole eval set, in the native format", required=True),
              FORCE,
              *(_plugin_option(option) for option in OPTIONS if option.name in GENERATE_OPTIONS))),
     Command("evalset", "from-traces", "evalset_from_traces",
-            "make an eval set of the questions in exported traces",
+            "make an eval set from the questions in exported traces",
             "Reads spans of Phoenix (OpenInference), OTLP JSON (OpenInference or GenAI conventions), traces and data "
             "sets of Langfuse, runs and data sets of LangSmith, and data sets of Phoenix, as JSON, JSON lines or CSV; "
-            "which it is shows in the records. Each question is written once, with the retrieved passages, the answer "
-            "that was given, and feedback as tags. What was retrieved is no gold: that is for people to say. What is "
-            "left out or missing is counted.",
+            "the kind is recognized. Each question is written once, with the retrieved passages, the answer that was "
+            "given, and feedback as tags. Retrieved passages are not written as gold: people must decide which are. "
+            "The command prints how much was left out or is missing.",
             (_value("files", "FILE", "exports; a trace may be spread over several", nargs="+"),
-             _value("--output", "OUT", "to write: the eval set, in the native format", required=True),
+             _value("--output", "OUT", "file to write: the eval set, in the native format", required=True),
              FORCE,
              _switch("--answers-are-references",
-                     "take the answer that was given as the reference; without it, only what data sets expect is one")),
-            "Exit status: 0, also where traces are left out; 2 if something cannot be used."),
+                     "use the given answers as reference answers (default: only the expected outputs of data sets)")),
+            "Exit status: 0, also if traces are left out; 2 if something cannot be used."),
     Command("", "judge", "judge",
-            "measure how far a model as judge agrees with people, and with itself",
-            "It is asked about answers that people labelled. The report says how far it agrees with them, and how "
-            "many of its verdicts change from vote to vote, with the order of the texts, with the wording of the "
-            "question, and where a text contains instructions to the judge.",
+            "measure how often a model as judge agrees with people, and with itself",
+            "The model judges answers that people labelled. The report gives its agreement with the labels, and the "
+            "share of verdicts that change between votes, with the order of the texts, with the wording of the "
+            "question, and if a text contains instructions to the judge.",
             (_value("labels", "LABELS", "labelled answers or pairs, JSON lines"),
-             _value("--model", "NAME", "as the server knows it", str, required=True),
+             _value("--model", "NAME", "name of the model at the server", str, required=True),
              _value("--base-url", "URL", "OpenAI-compatible server (default: OPENAI_BASE_URL, or OpenAI's own)", URL),
              _value("--votes", "N",
-                    "ask for each verdict N times, at temperature 0.5; the majority counts (default: 1, at 0)",
+                    "votes on each verdict, at temperature 0.5; the majority counts (default: 1, at temperature 0)",
                     VOTES, default=1),
-             _switch("--swap", "ask again with references, or the two answers, in reverse order"),
-             _switch("--paraphrase", "ask again in other words"),
+             _switch("--swap", "judge again with the references, or the two answers, in reverse order"),
+             _switch("--paraphrase", "judge again with a prompt in other words"),
              _switch("--injections",
-                     "ask about built-in texts that contain instructions to the judge, and about the same texts "
-                     "without them; both with fences around the texts and without"),
+                     "judge built-in texts that contain instructions to the judge, and the same texts without "
+                     "them; each with and without delimiters around the texts"),
              _value("--prompts --rageval-prompts", "FILE",
-                    "prompts (TOML) by name, in place of the built-in ones, as in tests"),
+                    "file of prompts (TOML) that replace the built-in ones, as in tests"),
              CACHE_DIR,
-             _switch("--replay", "ask nothing: a missing reply is an error"),
+             _switch("--replay", "send no requests; a missing reply is an error"),
              JSON),
-            "Replies are kept in the cache, where pytest finds them. The key is read from OPENAI_API_KEY. "
+            "Replies are cached, for runs of pytest too. The key is read from OPENAI_API_KEY. "
             "Exit status: 0; 2 if something cannot be used."),
     Command("", "gateway", "gateway",
-            "run a command whose model calls are kept, limited, counted and replayed",
-            "Starts an OpenAI-compatible server on 127.0.0.1, which answers from the cache, the cassette or the real "
-            "server, and runs the command with OPENAI_BASE_URL and OPENAI_API_KEY set to it. Needs the extra gateway. "
-            "For tests there is pytest --rageval-gateway.",
+            "run a command, and cache, limit, count and replay its model calls",
+            "Starts an OpenAI-compatible server on 127.0.0.1, and runs the command with OPENAI_BASE_URL and "
+            "OPENAI_API_KEY set to it. The server replies from the cache, the cassette or the real server. Needs the "
+            "extra gateway. For tests, use pytest --rageval-gateway.",
             (*(_plugin_option(option) for option in OPTIONS if option.name in GATEWAY_OPTIONS),
              (("command",), {"metavar": "COMMAND", "nargs": argparse.REMAINDER,
                              "help": "the command with its arguments, after --"})),
@@ -469,8 +474,8 @@ def _parser() -> argparse.ArgumentParser:
     """Return the parser of the command line; it sets `run`, the function that executes the command."""
     main = argparse.ArgumentParser(
         prog="rageval",
-        description="Starts a project, lists scores, compares runs, judges the shards of a run, tests a "
-        "model as a judge, keeps the model calls of a command, and maintains caches, cassettes and eval sets.",
+        description="Commands beside the pytest plugin: start a project, compare runs, judge the shards of a run, "
+        "measure a model as judge, and maintain caches, cassettes and eval sets.",
     )
     main.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     main.add_argument(

@@ -1,6 +1,6 @@
 """Stores that conftest.py and plugins of pytest add: commands look there for a scheme that is not built in.
 
-No other hook is called: a command is no run of pytest. A plugin is asked where its package requires this one.
+No other hook is called: a command does not run pytest. A plugin is asked where its package requires this one.
 """
 
 import re

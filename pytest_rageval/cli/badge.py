@@ -57,7 +57,7 @@ def _last_run(path: Path) -> Run:
             entry = history_entry(document)
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise InputError(
-                f"{path} is no JSON report of pytest-rageval: {type(error).__name__}: {error}.\n"
+                f"{path} is not a JSON report of pytest-rageval: {type(error).__name__}: {error}.\n"
                 f"Write one with: pytest --rageval-report {path.name}"
             ) from None
         if entry:

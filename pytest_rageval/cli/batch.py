@@ -17,7 +17,7 @@ def submit_command(options: argparse.Namespace) -> int:
             f"{count(report.missing, 'reply')} missing: collect them with `rageval batch collect`, and submit again."
         )
     else:
-        note("Run pytest: it asks nothing of what came in batches.")
+        note("Run pytest: it sends no request that has a reply from a batch.")
     return 0
 
 

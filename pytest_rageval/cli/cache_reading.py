@@ -43,7 +43,7 @@ class BrokenCacheError(StoreError):
 
     advice = (
         "The file as a whole is damaged. Save what can be read of it with `rageval cache export FILE`, delete "
-        f"{FILE}* in its folder, and bring the replies back with `rageval cache import FILE`."
+        f"{FILE}* in its folder, and restore the replies with `rageval cache import FILE`."
     )
 
     def __init__(self, directory: Path, why: str) -> None:
@@ -266,7 +266,7 @@ def export_command(options: argparse.Namespace) -> int:
             f"{count(len(good), 'reply')} could be read; others may be lost. "
             "`rageval cache verify` shows what SQLite's integrity_check finds.\n"
             f"Delete {FILE}* in that folder"
-            + (f", and bring the replies back with `rageval cache import {file}`." if good else ".")
+            + (f", and restore the replies with `rageval cache import {file}`." if good else ".")
         )
     if (damaged or failure) and not good:
         note(f"No reply could be read, {file} was not written.")

@@ -103,7 +103,7 @@ def prune_command(options: argparse.Namespace) -> int:
     """Delete the replies that meet all conditions, and embeddings by age alone; damaged entries stay."""
     if options.older_than is None and not options.model and not options.cut:
         raise InputError(
-            "No condition says what to delete, and nothing was.\n"
+            "No condition was given, so nothing was deleted.\n"
             "Give one or more of --older-than DAYS, --model NAME and --cut; all of them must hold."
         )
     if options.cassette is not None:
@@ -225,7 +225,7 @@ def verify_command(options: argparse.Namespace) -> int:
         return 0 if _verify_embeddings(directory, mend=options.repair) and sound else 1
     if options.repair:
         raise InputError(
-            "--repair is for the cache alone; a cassette is restored best from its history in git.\n"
+            "--repair works on the cache only. Restore a cassette from its history in git.\n"
             "Take --repair away, and edit the file."
         )
     checks = [(path, *check_cassette(path)) for path in options.files]
@@ -358,7 +358,7 @@ def _cassette_entries(path: Path, damage: list[str]) -> Iterator[tuple[int, Entr
                     damage.append(f"line {number}: {error}")
                 except ValueError as error:
                     why = "it is not UTF-8" if isinstance(error, UnicodeEncodeError) else error
-                    damage.append(f"line {number} is no recorded reply: {why}")
+                    damage.append(f"line {number} is not a recorded reply: {why}")
                 else:
                     yield number, entry
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:

@@ -34,12 +34,12 @@ __all__ = [
 SCHEMA: Final = 1
 ALPHA: Final = 0.025  # of each of the two one-sided tests, so that the interval has 95%
 SIMILARITIES: Final = 1e-6
-"""Differences up to this are none for scores from embeddings, which differ that much between machines."""
+"""Differences up to this do not count for scores from embeddings, which vary that much between machines."""
 MAX_IDS: Final = 5  # questions that are named in a line
 
 ASKED: Final = ("question", "history", "filters", "gold", "steps")
 SAID: Final = ("answer", "expected", "remark", "lost_by", "case")
-"""Keys of a question, and of what a score says of it."""
+"""Keys of a question, and of its values in a score."""
 
 
 class Key(NamedTuple):
@@ -242,7 +242,7 @@ def read_report(path: Path) -> Mapping[str, Any]:
         reason = "it nests too deeply" if isinstance(error, RecursionError) else str(error)
         raise InputError(f"The report {path} is not JSON: {reason}.\n{remedy}") from None
     if not isinstance(document, dict) or not isinstance(document.get("tests"), list):
-        raise InputError(f"{path} is no JSON report of pytest-rageval: it has no list `tests`.\n{remedy}")
+        raise InputError(f"{path} is not a JSON report of pytest-rageval: it has no list `tests`.\n{remedy}")
     if document.get("schema") != SCHEMA:
         raise InputError(
             f"The report {path} has schema {document.get('schema')!r}; this version reads {SCHEMA}.\n{remedy}"
@@ -263,7 +263,7 @@ def _sides(report: Report) -> dict[Key, Side]:
                 found.setdefault(key, side)
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             what = f"{error} is missing" if isinstance(error, KeyError) else str(error)
-            message = f"{path} is no JSON report of pytest-rageval: {place}: {what}."
+            message = f"{path} is not a JSON report of pytest-rageval: {place}: {what}."
             raise InputError(f"{message}\nWrite it again with: pytest --rageval-report {path.name}") from None
     return found
 

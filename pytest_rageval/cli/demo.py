@@ -106,7 +106,7 @@ def _show(folder: Path) -> bool:
 def _pytest(folder: Path) -> int:
     say(f"$ pytest {' '.join(ARGUMENTS)}")
     sys.stdout.flush()
-    # Settings and plugins of the user's are for other projects.
+    # The user's settings and plugins are for other projects.
     environ = {
         name: value
         for name, value in os.environ.items()

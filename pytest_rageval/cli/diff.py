@@ -129,7 +129,7 @@ def _lines(
 def _changed_questions(each: Difference) -> Iterator[str]:
     """Yield question, passages and answer before and after, for each question whose score changed."""
     changed = [each.question(one) for one in (*each.lost, *each.gained)]
-    # A report of an earlier version may know no more than the ids.
+    # A report of an earlier version may have only the ids.
     known = [question for question in changed if question["question"]]
     if known:
         yield ""

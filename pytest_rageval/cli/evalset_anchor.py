@@ -67,7 +67,7 @@ def anchor(evalset: EvalSet, corpus: Iterable[Document]) -> Iterator[Anchored]:
     An example without gold passages gets one at each of its answers: each of `wanted` must have a single
     place, where a place within another one does not count. An example with neither stays as it is.
 
-    Texts are found word for word (see `Quotable`). What is at no place or at several gets none; nothing is
+    Texts are found word for word (see `Quotable`). A passage found nowhere or at several places gets none; nothing is
     guessed. In a corpus of passages, a text that spans two is not found.
     """
     places = _Places(evalset)

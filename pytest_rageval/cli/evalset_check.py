@@ -191,7 +191,7 @@ def _question_findings(evalset: EvalSet) -> list[Kind]:
         Kind("unread_context", "not a list of messages, or not an object of filters, and not read", unread),
         Kind(
             "unbalanced",
-            "a tag's value that few examples have: their score alone says little",
+            "a tag's value that few examples have: their mean is imprecise",
             list(_unbalanced_tags(evalset)),
         ),
     ]
@@ -252,7 +252,9 @@ def _gold_findings(evalset: EvalSet, corpus: Iterable[Document] | None, *, of_fi
     ]
     return [
         Kind("gold_not_in_corpus", "a gold passage is not in the corpus", absent, error=True),
-        Kind("answer_not_in_gold", "no gold passage holds the answer", list(_unsupported(evalset, lookups))),
+        Kind(
+            "answer_not_in_gold", "no gold passage contains the answer", list(_unsupported(evalset, lookups))
+        ),
     ]
 
 

@@ -42,8 +42,8 @@ def from_traces_command(options: argparse.Namespace) -> int:
         say(f"{count(expected + given, 'reference')} ({parts})")
     if answered and not given:
         say(
-            f"{count(answered, 'answer')} kept under answer_given, as no reference "
-            "(--answers-are-references makes them references)"
+            f"{count(answered, 'answer')} written as answer_given, not as a reference answer "
+            "(--answers-are-references changes this)"
         )
     say("None has gold passages yet: add them, and check with `rageval evalset check`.")
     return 0

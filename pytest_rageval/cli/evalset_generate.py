@@ -107,7 +107,7 @@ def _say_summary(out: Path, run: "_Run", session: Session) -> None:
 class Candidate:
     """A question about a passage, and the results of its checks.
 
-    The answer is as it stands in the passage, with single spaces; `answer_spans` are its places in the file.
+    The answer is copied from the passage, with single spaces; `answer_spans` are its places in the file.
     `with_gold` and `without` are the generator's answers with the passage and without it.
     """
 
@@ -244,7 +244,7 @@ def parsed(candidate: Candidate) -> Candidate:
     # A full stop after the answer may be the passage's ("D.C.") or the model's.
     found = passage.find(answer) or passage.find(answer.rstrip("."))
     if not found:
-        return replace(candidate, rejected="the answer is no quote from the passage")
+        return replace(candidate, rejected="the answer is not a quote from the passage")
     start, end = found[0]
     answer = " ".join(candidate.passage[start:end].split())
     exact = place.end - place.start == len(candidate.passage)

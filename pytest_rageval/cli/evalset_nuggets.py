@@ -33,8 +33,8 @@ def nuggets_command(options: argparse.Namespace) -> int:
     settings = resolve(command_line, {}, os.environ, invoked_in=here, root=here)
     if len(settings.judge_models) > 1:
         raise InputError(
-            f"Nuggets are proposed by one model, and several judge: {settings.llm_judge}. A person reviews what is "
-            "proposed, and no majority decides.\nName one: --judge-model NAME."
+            f"Nuggets are proposed by one model, and several judge: {settings.llm_judge}. A person reviews the "
+            "proposals, so no majority is needed.\nName one: --judge-model NAME."
         )
     bare = [example for example in evalset if not example.nuggets]
     with closing(

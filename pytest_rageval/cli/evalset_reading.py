@@ -55,7 +55,9 @@ def refuse_existing(files: Sequence[Path], *, read: Sequence[Path], force: bool)
         raise InputError(f"{files[0]} is to be written twice, nothing was written.\nName two files.")
     for file in files:
         if file.resolve() in {source.resolve() for source in read}:
-            raise InputError(f"{file} is read and would be lost, nothing was written.\nName another file.")
+            raise InputError(
+                f"{file} is the input and would be overwritten. Nothing was written.\nName another file."
+            )
         if not file.parent.is_dir():
             raise InputError(
                 f"{file} cannot be written: there is no folder {file.parent}.\nMake it, or name another file."
@@ -94,7 +96,7 @@ def _pairs(flag: str, form: str, example: str, arguments: Sequence[str] | None) 
         name, equals, value = argument.partition("=")
         # An option may be empty, such as the quotes of a table.
         if not (name and equals and (value or flag == "option")):
-            raise InputError(f"--{flag} {argument} is no {form}.\nWrite --{flag} {example}, say.")
+            raise InputError(f"--{flag} {argument} is not of the form {form}.\nExample: --{flag} {example}")
         if name in pairs:
             raise InputError(f"--{flag} {name} is there twice.\nSay it once.")
         pairs[name] = value

@@ -42,7 +42,7 @@ STUB: Final = {
     "answers": ["REPLACE: the answer"],
     "gold": [{"id": "REPLACE: the id of the passage that answers it", "text": "REPLACE: its text"}],
 }
-"""The eval set for a retriever of which nothing is known."""
+"""The eval set for a retriever whose passages are unknown."""
 
 CONFTEST: Final = '''\
 """Gives the retriever to pytest-rageval."""
@@ -237,7 +237,7 @@ def _steps(options: argparse.Namespace) -> list[str]:
             questions,
             baseline,
         ]
-    return [run, baseline, "Add min=… to the threshold in test_retrieval.py when you know the mean."]
+    return [run, baseline, "Add min=… to the threshold in test_retriever.py when you know the mean."]
 
 
 def _files(options: argparse.Namespace) -> dict[Path, File]:
@@ -257,8 +257,8 @@ def _files(options: argparse.Namespace) -> dict[Path, File]:
     bounds = "min=0.9, max_drop=0.02" if options.retriever is None else "max_drop=0.02"
     test = TEST.format(evalset=_in_project(evalset), spec=_spec(options), bounds=bounds)
     found = {
-        Path("conftest.py"): File("hands over the retriever", conftest, conftest),
-        Path("test_retrieval.py"): File("the test", test, test),
+        Path("conftest.py"): File("the fixture that returns your retriever", conftest, conftest),
+        Path("test_retriever.py"): File("the test", test, test),
     }
     if options.evalset is None:
         known = options.retriever is None
@@ -351,7 +351,7 @@ def _pythonpath() -> list[str]:
 
 
 def _repository() -> Path:
-    """The root of the repository, from here: GitHub reads workflows there alone."""
+    """The root of the repository, from here: GitHub reads workflows only there."""
     here = Path.cwd()
     root = next((folder for folder in (here, *here.parents) if (folder / ".git").exists()), here)
     return Path(os.path.relpath(root, here))
@@ -388,7 +388,7 @@ def _installed(folder: str) -> list[str]:
     tables: Mapping[str, object] = {}
     with suppress(OSError, ValueError):
         tables = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))
-    # Beside requirements, a table of metadata alone often belongs to an application that no tool can build.
+    # With a requirements file, a table with only metadata often belongs to an application that no tool can build.
     if Path("setup.py").exists() or "build-system" in tables or ("project" in tables and not required):
         found.append("." if folder == "." else shlex.quote(f"./{folder}"))
     return found
@@ -406,7 +406,7 @@ def _write(path: Path, file: File) -> None:
     with suppress(OSError, UnicodeDecodeError):
         text = path.read_text(encoding="utf-8")
     if (file.mark or file.addition.strip()) in text:
-        say(f"kept {path.as_posix()}: it has what is needed")
+        say(f"unchanged {path.as_posix()}: it has the lines already")
     else:
         place = f" {file.place}" if file.place else ""
         say(f"kept {path.as_posix()}, which exists. Add to it{place} ({file.purpose}):")

@@ -97,7 +97,7 @@ def _command(options: argparse.Namespace) -> str:
 
 
 def _read(path: Path) -> Shard:
-    """The report of a shard; InputError where the file is none."""
+    """The report of a shard; InputError if the file is not one."""
     try:
         refuse_special(path)
         document = json.loads(path.read_text(encoding="utf-8"))
@@ -108,7 +108,7 @@ def _read(path: Path) -> Shard:
         or document.get("schema") != 1
         or not isinstance(document.get("tests"), list)
     ):
-        raise InputError(f"{path} is no JSON report of this package.\nGive the JSON reports of shards.")
+        raise InputError(f"{path} is not a JSON report of this package.\nGive the JSON reports of shards.")
     return Shard(str(path), document)
 
 

@@ -19,7 +19,7 @@ WORD: Final = re.compile(r"\w+")
 PIECE: Final = re.compile(r"\S+")
 LONG: Final = 8  # words from which a quote is also found in other punctuation: so many rarely match by chance
 MARKS: Final = "#*_~`>|.,:;!?…()[]{}\"'“”„‘’«»‹›—–•·\\/+-="
-"""Punctuation and Markdown, which may stand around a word."""
+"""Punctuation and Markdown, which may surround a word."""
 NUMBER: Final = re.compile(r"\d[.,]\d")
 
 

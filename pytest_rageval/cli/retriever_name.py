@@ -26,7 +26,7 @@ def retriever_named(retriever: str) -> re.Match[str]:
     match = RETRIEVER.fullmatch(retriever)
     if match is None:
         raise InputError(
-            f"--retriever {retriever!r} is no MODULE:NAME.\n"
+            f"--retriever {retriever!r} is not of the form MODULE:NAME.\n"
             "Write the module as in an import, a colon, and the retriever in it: support_bot.search:search, "
             "my_app:store.as_retriever(), or my_app:build() for a function that makes it."
         )
@@ -41,7 +41,7 @@ def check_retriever(retriever: str, folders: Sequence[str]) -> str:
         folders: to put before sys.path, as pytest will.
 
     Raises:
-        InputError: there is no such module, or nothing of that name in it, or it can be no retriever.
+        InputError: the module or the name in it does not exist, or the object cannot be a retriever.
     """
     match = retriever_named(retriever)
     module, head = match["module"], f"--retriever {retriever}"

@@ -239,7 +239,7 @@ def _end_turn(turn: Promise[None]) -> None:
 
 
 def _cancel_begun(work: Coroutine[Any, Any, Any], context: Context) -> None:
-    """Cancel a coroutine that has begun; where it waits once more, as in a `finally`, it goes on in a task."""
+    """Cancel a coroutine that has begun; if it waits again, as in a `finally`, it continues in a task."""
     try:
         wait = context.run(work.throw, asyncio.CancelledError())
     except BaseException:  # noqa: BLE001 - of something that is cancelled

@@ -33,7 +33,7 @@ def step(work: Coroutine[Any, Any, Any], context: Context) -> Any:
     _HERE.stepping = True
     try:
         while context.run(work.send, None) is not NEEDS_LOOP:
-            # As `asyncio.sleep(0)` does, it gives others their turn, and there are none.
+            # Like `asyncio.sleep(0)` it lets other tasks run, and here there are none.
             pass
     except StopIteration as stop:
         return stop.value

@@ -233,9 +233,9 @@ def _not_in_batches(settings: Settings) -> Iterator[str]:
 
 
 BATCH_WITHOUT: Final = {
-    "refresh": "asks each run anew",
-    "replay": "asks nothing",
-    "canary": "asks each run anew",
+    "refresh": "sends all requests in each run",
+    "replay": "sends no requests",
+    "canary": "sends all requests in each run",
 }
 """Options that a run in batches cannot have, and why."""
 
@@ -259,21 +259,21 @@ def _contradictions(settings: Settings) -> Iterator[str]:
     if (settings.record_prompts or settings.drop_unused) and not settings.record:
         yield "--rageval-record-prompts and --rageval-drop-unused only work together with --rageval-record."
     if settings.replay and settings.refresh:
-        yield "--rageval-replay asks nothing and --rageval-refresh asks everything again: leave one out."
+        yield "--rageval-replay sends no requests and --rageval-refresh sends all of them: leave one out."
     if settings.replay and settings.canary:
-        yield "--rageval-replay asks nothing and --rageval-canary asks anew: leave one out."
+        yield "--rageval-replay sends no requests and --rageval-canary needs new replies: leave one out."
     yield from _contradictions_of_update(settings)
     if settings.shard is not None:
         yield from _contradictions_of_shard(settings)
     if settings.plan and settings.record:
-        yield "--rageval-plan asks nothing, so there is nothing for --rageval-record to write: leave one out."
+        yield "--rageval-plan sends no requests, so there is nothing for --rageval-record to write: leave one out."
 
 
 def _contradictions_of_update(settings: Settings) -> Iterator[str]:
     if settings.plan and settings.update_baseline:
         yield (
-            "--rageval-plan asks nothing, so there are no scores for --rageval-update-baseline to write: leave one "
-            "out."
+            "--rageval-plan sends no requests, so there are no scores for --rageval-update-baseline to write: leave "
+            "one out."
         )
     if settings.pin_baseline and not settings.update_baseline:
         yield (

@@ -44,7 +44,7 @@ Api = Literal["chat", "responses"]
 
 @dataclass(frozen=True)
 class ServerSettings:
-    """A server, its key, and its limits. A judge without any of its own has those of the generator."""
+    """A server, its key, and its limits. A judge without its own limits has those of the generator."""
 
     role: Role = "generator"  # the model that it is set for
     base_url: BaseURL | None = None  # None for OpenAI's
@@ -102,7 +102,7 @@ REFUSED: Final = {
     "timeout": "it is an option: --rageval-timeout, or the key timeout of the table of a model",
     "max_retries": "it is an option: --rageval-retries",
     "api_key": "it is read from the environment, and written nowhere",
-    **dict.fromkeys(_CONNECTION, "it belongs to a connection, not to what is asked"),
+    **dict.fromkeys(_CONNECTION, "it belongs to the connection, not to a request"),
 }
 """Arguments that clients accept and no request takes, and why."""
 
@@ -169,7 +169,7 @@ def read_tables(root: Path) -> Tables:
     """Return the tables of the file in this folder; none where there is no such file.
 
     Raises:
-        InputError: the file is no TOML, or a key or a value of a table is not allowed.
+        InputError: the file is not TOML, or a key or a value of a table is not allowed.
     """
     try:
         text = (root / FILE).read_text(encoding="utf-8")
@@ -195,7 +195,7 @@ def read_tables(root: Path) -> Tables:
 def _table(found: object, name: str, known: tuple[str, ...], remedy: str = "") -> dict[str, Any]:
     """Return a table that has known keys only."""
     if not isinstance(found, dict):
-        raise InputError(f"{FILE}: [{name}] is no table.\nWrite a table of {' and '.join(known)}.")
+        raise InputError(f"{FILE}: [{name}] is not a table.\nWrite a table of {' and '.join(known)}.")
     for key in found:
         if key not in known:
             message = f"{FILE}: [{name}] has the unknown key {key!r}.{did_you_mean(key, known)}"

@@ -207,7 +207,7 @@ class Settings:
             if "judge" in re.findall(r"\w+", self.comparator):
                 judge += f" (judge: {self._judge}{votes})"
         if self._generator is None:
-            unnamed = "no model is named (--rageval-model), ranking measures alone can be scored"
+            unnamed = "no model is named (--rageval-model), only ranking measures can be scored"
             return unnamed if self.comparator == Settings.comparator else f"{unnamed}, answers {judge}"
         quality = " [embedded models: smoke-test quality]" if self.embedded else ""
         return f"generator {self._generator}{drawing_text(self.entry())}, answers {judge}{quality}"

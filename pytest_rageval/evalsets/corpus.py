@@ -45,7 +45,7 @@ def read_corpus(path: Path) -> Iterator[Document]:
     for check, record in checked(json_records(path), "text"):
         yield _document(record, check)
     if check is None:
-        raise InputError(f'{path.name} holds no passages.\nOne a line: {{"id": "doc-4", "text": "…"}}')
+        raise InputError(f'{path.name} contains no passages.\nOne a line: {{"id": "doc-4", "text": "…"}}')
 
 
 def is_of_files(path: Path) -> bool:
@@ -63,7 +63,7 @@ def beir_text(record: Mapping[str, Any], check: Check) -> str:
     """Return title and text of a BEIR passage as BEIR joins them; some have neither."""
     title, text = record.get("title") or "", record["text"]
     if not isinstance(title, str) or not isinstance(text, str):
-        check.fail('"title" or "text" is no text', "Give strings.")
+        check.fail('"title" or "text" is not a text', "Give strings.")
     return f"{title} {text}".strip()
 
 
@@ -107,6 +107,6 @@ def _files(folder: Path) -> Iterator[Document]:
             yield Document(text, source, span=_whole(source, text))
     if source is None:
         raise InputError(
-            f"The folder {folder} holds no corpus: neither {BEIR_CORPUS} nor files that end in "
+            f"The folder {folder} contains no corpus: neither {BEIR_CORPUS} nor files that end in "
             f"{', '.join(SUFFIXES)}."
         )

@@ -48,10 +48,10 @@ def checked_fields(fields: object) -> Mapping[str, str]:
     if not isinstance(fields, Mapping) or not all(
         isinstance(name, str) for pair in fields.items() for name in pair
     ):
-        raise _unusable(f"fields={fields!r} is no map of names to names")
+        raise _unusable(f"fields={fields!r} is not a map of names to names")
     for target in fields:
         if not is_target(target):
-            raise _unusable(f"fields names {target!r}, which is no field of an example")
+            raise _unusable(f"fields names {target!r}, which is not a field of an example")
     refuse_gold_twice(fields, "fields")
     return {target: fields[target] for target in sorted(fields, key=lambda target: "." in target)}
 
@@ -111,7 +111,7 @@ def _native(
     if parts:
         if result.get("gold") is not None:
             check.fail(
-                f"it has gold passages already, besides {', '.join(f'gold.{part}' for part in parts)}",
+                f"it has gold passages already, as well as {', '.join(f'gold.{part}' for part in parts)}",
                 'Take one or the other; fields={"gold.id": "gold"} reads what is there as ids.',
             )
         result["gold"] = _zipped(parts, check)

@@ -19,7 +19,7 @@ from pytest_rageval.files import refuse_special
 
 __all__ = ["json_elements", "json_members", "json_records", "lines", "not_utf8", "opened", "parse", "wrapper"]
 
-MAX_LINE: Final = 64 * 2**20  # bytes; a longer line is no record, and would fill the memory
+MAX_LINE: Final = 64 * 2**20  # bytes; a longer line is not a record, and would fill the memory
 CHUNK: Final = 2**16  # bytes read from a JSON document at once
 NEAR: Final = 16  # a JSON error this near to the end of a chunk may be caused by it: literals are shorter
 GZIP: Final = b"\x1f\x8b"
@@ -121,7 +121,7 @@ class Opened:
 def opened(path: Path) -> Iterator[Opened]:
     """Open a file; gzip and Zstandard are recognized by their first bytes, not by the name.
 
-    InputError if it is no regular file, cannot be opened, or, within the block, cannot be read on.
+    InputError if it is not a regular file, cannot be opened, or, within the block, cannot be read on.
     """
     reading: Opened | None = None
     errors: list[type[Exception]] = [OSError, EOFError, zlib.error]
@@ -169,7 +169,7 @@ def parse(text: str, place: str, remedy: str = LINES_REMEDY) -> Any:
 
 
 def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no number that a computer holds")
+    raise ValueError(f"{constant} is not a finite number")
 
 
 def _finite(digits: str) -> float:
@@ -248,7 +248,7 @@ class _Document:
         self._take(end)
 
     def peek(self) -> str:
-        """Return the next character that is no white space; empty at the end."""
+        """Return the next character that is not white space; empty at the end."""
         while True:
             while self._at < len(self._text) and self._text[self._at] in JSON_SPACE:
                 self._at += 1

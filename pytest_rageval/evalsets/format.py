@@ -139,7 +139,7 @@ def format_of(
         and not (shape.folder or shape.record)
         and any(map(shape.mentions, EXPORT_KEYS))
     ):
-        raise InputError(f"{path.name} is no eval set.\n{EXPORT_REMEDY}")
+        raise InputError(f"{path.name} is not an eval set.\n{EXPORT_REMEDY}")
     if not chosen:
         raise InputError(
             f"{path.name} looks like no format of eval sets.\n"

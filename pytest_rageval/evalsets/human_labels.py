@@ -80,7 +80,7 @@ class HumanLabels:
 
     The scale is "pairwise" for pairs, else "yes/no" if every label is 0 or 1, else "graded".
 
-    `unusable` says of each item that was left out what is wrong with it.
+    `unusable` lists each item that was left out, with the reason.
     """
 
     name: str
@@ -114,7 +114,7 @@ def load_labels(path: Path) -> HumanLabels:
     An item (question, references and answer, question and two answers in either order, or question and passage) counts
     once: intervals resample items, and one that counted twice would make them too narrow.
 
-    An item that cannot be used is left out and told in `unusable`, with an id or an item that came before: up to a
+    An item that cannot be used is left out and listed in `unusable`, with an id or an item that came before: up to a
     tenth of all, since beyond that the file is hardly what it is taken for.
 
     Raises:
@@ -131,7 +131,7 @@ def load_labels(path: Path) -> HumanLabels:
             unusable.append(error)
     items = reading.items
     if not (items or unusable):
-        raise InputError(f"{path.name} holds no labels.\n{FORM}.")
+        raise InputError(f"{path.name} contains no labels.\n{FORM}.")
     if len(unusable) > MOST_UNUSABLE * (len(items) + len(unusable)):
         if len(unusable) == 1:
             raise unusable[0]

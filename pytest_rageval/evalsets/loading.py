@@ -38,7 +38,7 @@ class LoadOptions:
         name, size = options.pop("format", None), options.pop("sample", None)
         drawing = {keyword: options.pop(keyword) for keyword in ("seed", "stratify") if keyword in options}
         if name is not None and not isinstance(name, str):
-            raise InputError(f'format={name!r} is no name.\nWrite format="beir".')
+            raise InputError(f'format={name!r} is not a name.\nWrite format="beir".')
         if size is None and drawing:
             verb = "says" if len(drawing) == 1 else "say"
             raise InputError(

@@ -84,7 +84,7 @@ def same_id_error(identifier: str, place: str, first_place: str) -> InputError:
 def no_examples_error(name: str) -> InputError:
     """Return the error for an eval set without examples."""
     return InputError(
-        f"{name} holds no examples.\n"
+        f"{name} contains no examples.\n"
         'An eval set has one example a line: {"id": "q1", "question": "…", "answers": ["…"], '
         '"gold": [{"id": "doc-4"}]}'
     )

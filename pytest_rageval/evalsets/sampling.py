@@ -41,16 +41,16 @@ class Draw:
         """From a marker's arguments `sample`, `seed` and `stratify` (a tag, a list of tags, False for none)."""
         if not isinstance(size, int) or isinstance(size, bool) or size < 1:
             raise InputError(
-                f"sample={size!r} is no number of examples.\nGive an integer, at least 1: sample=200."
+                f"sample={size!r} is not a number of examples.\nGive an integer, at least 1: sample=200."
             )
         if not isinstance(seed, int) or isinstance(seed, bool):
-            raise InputError(f"seed={seed!r} is no integer.")
+            raise InputError(f"seed={seed!r} is not an integer.")
         if stratify is None:
             return cls(size, seed)
         tags = [stratify] if isinstance(stratify, str) else [] if stratify is False else stratify
         if not isinstance(tags, list | tuple) or not all(isinstance(tag, str) for tag in tags):
             raise InputError(
-                f"stratify={stratify!r} is no name of a tag, nor a list of such.\n"
+                f"stratify={stratify!r} is neither the name of a tag nor a list of such names.\n"
                 'Write stratify="topic", or False for none.'
             )
         return cls(size, seed, tuple(tags))
@@ -59,7 +59,7 @@ class Draw:
 def sampled(read: Read, draw: Draw, *, name: str) -> EvalSet:
     """Draw a sample of records, in their order.
 
-    The examples with the smallest ranks are drawn; a rank depends on the seed and the id alone. So the
+    The examples with the smallest ranks are drawn; a rank depends only on the seed and the id. So the
     sample is the same on every machine and in every order of the file, and without stratification, a
     larger sample contains a smaller one. A stratified sample has each group's share of the whole,
     rounded by largest remainders. Of examples that are not drawn, only the rank is kept: records are read again

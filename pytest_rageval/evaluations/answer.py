@@ -106,7 +106,7 @@ SCORES: Final = (
         {"generate", "compare"},
         corrected_by="answers",
         family=FAMILY,
-        definition="The judge's verdict whether the answer says what a reference says.",
+        definition="The judge's verdict whether the answer says the same as a reference answer.",
         needs=(REFERENCES,),
     ),
     *map(answer_measure_score, MEASURES),

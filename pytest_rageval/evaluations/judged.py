@@ -95,7 +95,7 @@ SCORES: Final = (
         {"generate", "rate correctness"},
         GRADES,
         family=FAMILY,
-        definition="How right the answer is, by the references. An abstention is 1.",
+        definition="The correctness of the answer, judged by the references. An abstention is 1.",
         needs=(REFERENCES,),
     ),
     ScoreDef(
@@ -114,7 +114,7 @@ SCORES: Final = (
         {"rate context_quality"},
         GRADES,
         family=FAMILY,
-        definition="Whether the retrieved passages hold the key facts of the gold passages.",
+        definition="Whether the retrieved passages contain the key facts of the gold passages.",
         needs=(GOLD_TEXTS,),
     ),
 )

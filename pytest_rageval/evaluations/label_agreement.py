@@ -127,7 +127,7 @@ class AgreementRequest:
 
     def labelled(self, annotator: str, measure: str, k: int) -> ScoreRequest:
         """The score of the ranking by its labels."""
-        # Labels are known of the retrieved passages alone, those of people too, so that recall is 1 where there is any.
+        # Only retrieved passages have labels, also from people, so recall is 1 if any is relevant.
         family = "provenance" if annotator == "gold" else annotator
         return ScoreRequest(f"{family}.{measure}@{k}", label=self.label if annotator == "erag" else None)
 

@@ -75,8 +75,8 @@ async def evaluate_ndcg(run: Pipeline, example: Example, resolved: ResolvedScore
 async def evaluate_answer(run: Pipeline, example: Example, resolved: ResolvedScore) -> tuple[float, Evidence]:
     """Score the share of the vital nuggets that the long answer supports, "vital strict" of the TREC 2024 RAG Track.
 
-    Beside it stand the other scores of AutoNuggetizer. An abstention supports nothing, and no judge is asked. Undefined
-    where no nugget is vital. Unscored: an example without nuggets; an answer without readable labels.
+    The other scores of AutoNuggetizer are reported with it. An abstention supports nothing, and no judge is asked.
+    Undefined where no nugget is vital. Unscored: an example without nuggets; an answer without readable labels.
     """
     # Before anything is asked: an example that cannot be scored costs nothing.
     _check(example, vital=True)

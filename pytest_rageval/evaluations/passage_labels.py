@@ -310,8 +310,8 @@ SCORES: Final = (
         {"generate", "relevant"},
         (0.0, _logistic(1)),
         family="UDCG",
-        definition="The logistic function of the mean of what the first k count: 1 where the generator answers from a "
-        "relevant passage alone, -1/3 where it answers from any other, 0 where it abstains.",
+        definition="The logistic function of the mean value of the first k passages: 1 where the generator answers "
+        "from a relevant passage alone, -1/3 where it answers from any other, 0 where it abstains.",
         one_passage=True,
     ),
     *(

@@ -260,7 +260,7 @@ class Pipeline:
             return
         found, expected = set(), []
         for each in examples:
-            # An example that the retriever cannot be asked has this as its own error.
+            # An example that the retriever cannot take has this error.
             with suppress(InputError):
                 key = self.retriever.key(each)
                 if not self._rankings[k].has(key):
@@ -309,7 +309,7 @@ class Pipeline:
         return replace(ranking, seconds=None) if is_first and not self.retriever.replays else ranking
 
     async def retrieved_alone(self, asked: Asked, k: int) -> Ranking:
-        """A ranking that is retrieved anew, while no other is."""
+        """A ranking that is retrieved again, while no other is."""
         return await self._retrieved(asked, k, alone=True)
 
     def was_beside_cached(self, asked: Asked, k: int) -> bool:

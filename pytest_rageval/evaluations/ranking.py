@@ -55,8 +55,8 @@ async def evaluate_ranking(
 ) -> list[Outcome]:
     """Score what the retriever returns for k against the gold passages, all examples at once.
 
-    A document that holds several gold passages stands for as many, one after the other, and moves the cut-off by as
-    many ranks less one (`GoldMatch`).
+    A document that contains n gold passages counts as n documents, one after the other, and moves the cut-off by
+    n - 1 ranks (`GoldMatch`).
 
     Unscored: an example without relevant gold passages; one with a gold passage that no retrieved document can be
     compared with; one at whose question the retriever failed.

@@ -320,7 +320,7 @@ class Registry:
 
 
 def _check_word(call: str, name: object) -> None:
-    """Raise InputError unless a name can stand in an expression."""
+    """Raise InputError unless a name can be part of an expression."""
     if not isinstance(name, str) or not WORD.fullmatch(name) or name.lower() in OPERATORS:
         raise InputError(
             f"{call}({name!r}): the name cannot be used in an expression such as 'judge or em'.\n"
@@ -411,7 +411,7 @@ class PluginScore:
             await in_loop()
             returned = self.evaluate(run, examples, resolved)
             is_async = inspect.isawaitable(returned)
-            # It may use `asyncio.timeout`, which takes the current task for its own.
+            # It may use `asyncio.timeout`, which needs a task of its own.
             outcomes = await asyncio.ensure_future(returned) if is_async else None
         except (RagevalError, asyncio.CancelledError):
             raise

@@ -3,7 +3,7 @@
 `rel_recall.*` are over Rel', what was relevant and in the prompt; `rel.*` over Rel, all that is known to be relevant.
 The prompt holds the first k passages, by rank or in random order, and asks for all answers with citations.
 Relevant are the gold passages or, where a threshold says so, those that a wanted answer occurs in, or that the judge
-calls relevant. Such labels are known of retrieved passages alone: what counts as retrieved beside the prompt, for the
+calls relevant. Such labels are known only for retrieved passages: what counts as retrieved beside the prompt, for the
 scores over Rel, are the first passages of a longer ranking (`POOL`), as a test collection pools its runs.
 
 Source: Garigliotti (2024), "On the Relevant Set of Contexts for Evaluating
@@ -197,7 +197,7 @@ class _Prompt:
     def compared(self, answer: str, listed_answers: frozenset[int]) -> RelPrime:
         """The generator's answer, compared with the prompt; the positions of the wanted answers that it lists."""
         citations = cited(answer, len(self.names))
-        # A passage with several names stands for as many, one after the other.
+        # A passage with several names counts once for each, one after the other.
         last = list(accumulate(map(len, self.names), initial=0))
         supports = [
             at for position in citations.positions for at in range(last[position - 1] + 1, last[position] + 1)
@@ -354,7 +354,7 @@ async def _with_same(
         return float(await run.same(question, aliases, text, comparator) >= YES)
 
     def both_ways(item: str, aliases: Sequence[str]) -> Iterator[Awaitable[float]]:
-        # Most items are none of the wanted answers, which one comparison with all of them shows.
+        # Most items match none of the expected answers; one comparison with all of them shows that.
         yield says([*chain.from_iterable(wanted)], item)
         yield says(aliases, item)
         yield highest(says([item], alias) for alias in aliases)

@@ -88,7 +88,7 @@ class ScoreDef:
         needs: what an example must have, such as `GOLD`; models follow from `asks`.
         extra: of the package, that it needs; None: none.
         needs_k: whether its name must have a cut-off.
-        is_cost: whether less is better, so that `max` alone bounds it.
+        is_cost: whether less is better, so that only `max` bounds it.
         statistic: sums up the values of the examples.
         is_time: whether its values are times: it is evaluated before other scores of a test, while nothing else runs.
         semi_gold: whether `draws` are of the answer from the gold passages; else those of each answer that is scored.
@@ -232,7 +232,7 @@ AT_ONCE: Final = 1000
 """So many examples of a score are evaluated at once: each takes some 40 kB meanwhile, and far fewer busy a server."""
 
 FEWEST: Final = 30
-"""From so many verdicts on, it is no accident that all are yes, or all no."""
+"""From this number of verdicts on, equal verdicts are unlikely to be chance."""
 
 
 def check_failures(outcomes: Sequence[Outcome], max_unscored: float) -> None:

@@ -20,7 +20,7 @@ T = TypeVar("T")
 class SingleFlight:
     """Does each piece of work for its first caller; later callers wait for the same result.
 
-    For one event loop. An error is kept like a result, except one of the user's own code. If the first caller is
+    For one event loop. An error is stored like a result, except one of the user's own code. If the first caller is
     cancelled, another one does the work.
 
     Args:

@@ -1,4 +1,4 @@
-"""Sufficient context: do the first k passages alone allow an answer? And which part lost each wrong answer.
+"""Sufficient context: do the first k passages contain enough for an answer? And which part lost each wrong answer.
 
 Source: Joren et al. (2025), "Sufficient Context: A New Lens on Retrieval Augmented Generation Systems"; the prompt is
 our own.
@@ -98,6 +98,6 @@ SCORES: Final = (
         evaluate_sufficient,
         {"sufficient"},
         family="Sufficient context",
-        definition="The judge's verdict whether the first k passages alone allow an answer.",
+        definition="The judge's verdict whether the first k passages contain enough to answer the question.",
     ),
 )

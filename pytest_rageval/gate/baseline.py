@@ -104,7 +104,7 @@ class Baseline:
         """Read the file; one that was named, or that a link points to, must exist.
 
         Raises:
-            InputError: it does not exist, or is no such baseline.
+            InputError: it does not exist, or is not a baseline.
         """
         baseline = cls.read(path)
         if baseline.path is None and (named or path.is_symlink()):
@@ -122,7 +122,7 @@ class Baseline:
         """Read the file; without a file the baseline is empty.
 
         Raises:
-            InputError: the file is no such baseline.
+            InputError: the file is not a baseline.
         """
         try:
             refuse_special(path)
@@ -147,7 +147,7 @@ class Baseline:
         anchors = document.get("anchors", {})
         try:
             _check(_object(document.get("tests"), "it has no object of tests"))
-            _check_anchors(_object(anchors, "its anchors are no object"))
+            _check_anchors(_object(anchors, "its anchors are not an object"))
         except ValueError as error:
             raise InputError(
                 f"The baseline {path} is not a baseline of this package: {error}.\n{REMEDY}"

@@ -220,7 +220,7 @@ class Change:
 
     Attributes:
         outcome: now; it has a value, which is the lowest possible where the retriever failed.
-        drop: the old score minus the score now; 0 where it is no more than rounding.
+        drop: the old score minus the score now; 0 if it may be rounding.
         kept: the example in the baseline.
     """
 
@@ -359,7 +359,7 @@ def compare(
             continue
         outcomes.append(now)
         drop = then - now.value
-        # Machines round differently, which is no change.
+        # Machines round differently; that is not a change.
         drops.append(drop if abs(drop) > tolerance else 0.0)
     if not outcomes:
         raise StaleBaselineError(

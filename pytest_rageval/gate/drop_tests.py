@@ -170,7 +170,7 @@ def question_clusters(examples: Iterable[Example], by: str) -> list[Hashable]:
 
     def top(place: int) -> int:
         while root[place] != place:
-            # Halved, so that a topic of 100,000 questions is no chain of as many steps.
+            # Path halving, so that a topic of 100,000 questions is not a chain of that many steps.
             root[place] = place = root[root[place]]
         return place
 

@@ -39,7 +39,7 @@ def ratio_test(score: Score) -> RatioTest:
     """Compare a score with the reference, by the examples at which both were timed.
 
     Raises:
-        InputError: the score is no quantile of times beside those of a reference.
+        InputError: the score is not a quantile of times measured with those of a reference.
     """
     pairs = [
         (outcome.value, max(outcome.evidence.beside[REFERENCE], NANOSECOND))

@@ -420,7 +420,7 @@ def _below_anchor(score: Score, each: _Slice) -> Iterator[str]:
 
 
 def _is_new(score: Score, before: BaselineScore) -> bool:
-    """Return True if the score is of a slice of which the baseline has no question.
+    """Return True if the score is of a slice without any question in the baseline.
 
     A score of the whole set is never new, because a changed set is not compared at all.
     """

@@ -169,7 +169,7 @@ class Threshold:
     ) -> None:
         """Refuse bounds that every score on the scale (None: not declared) satisfies, or none does.
 
-        A lower cost is better, so a drop is no loss. Only times are compared with those of a reference.
+        A lower cost is better, so a drop is not a loss. Only times are compared with those of a reference.
 
         Raises:
             InputError: `min` or `max` is not on the scale, or an allowed drop exceeds half of its width, as a
@@ -178,7 +178,7 @@ class Threshold:
         """
         if self.max_ratio is not None and not is_time:
             raise InputError(
-                f"{self.spec}: max_ratio compares the times of two retrievers, and this score is no time.\n"
+                f"{self.spec}: max_ratio compares the times of two retrievers, and this score is not a time.\n"
                 "Give it to latency.p50 or latency.p95; here give min, max or max_drop."
             )
         if is_time and self.compares:
@@ -225,7 +225,7 @@ class Threshold:
             return ()
         shares = ((keyword, drop, drop / (scale[1] - scale[0])) for keyword, drop in self._drops())
         return tuple(
-            f"{keyword}={drop:g} lets a retriever lose {share:.0%} of the scale and pass; is it meant?"
+            f"{keyword}={drop:g} lets a retriever lose {share:.0%} of the scale and pass; is that intended?"
             for keyword, drop, share in shares
             if share > LARGE_DROP
         )

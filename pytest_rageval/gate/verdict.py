@@ -32,7 +32,7 @@ Status = Literal["pass", "inconclusive", "fail", "error"]
 WORST_FIRST: Final[tuple[Status, ...]] = ("error", "fail", "inconclusive", "pass")
 
 ROUNDING: Final = 1e-12
-"""The mean of n equal numbers can differ from them in the last bit, which is no regression."""
+"""The mean of n equal numbers can differ from them in the last bit; that is not a regression."""
 
 IDS: Final = 10  # number of examples without a score whose ids are listed
 

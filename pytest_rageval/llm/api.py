@@ -93,7 +93,7 @@ class LLM:
         conversation = tuple(messages) if isinstance(messages, Iterable) else ()
         if not conversation or not all(isinstance(m, Mapping) and "role" in m for m in conversation):
             raise InputError(
-                f"rageval_llm.complete() was given {messages!r:.80}, which is no conversation.\n"
+                f"rageval_llm.complete() was given {messages!r:.80}, which is not a list of messages.\n"
                 'Write a text, or [{"role": "user", "content": "…"}].'
             )
         server, default = self._default()

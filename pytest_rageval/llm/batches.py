@@ -1,8 +1,8 @@
 """Batches: requests that a server answers within a day, at a lower price.
 
-A batch is remembered in a file of the cache folder from before it is made until its replies are kept. Its name depends
-on its requests alone and goes with it to the server, where it is found again if the file does not say what became of
-it. The replies are kept under the keys of their requests.
+A batch is remembered in a file of the cache folder from before it is made until its replies are kept. Its name
+depends only on its requests and is sent to the server, so that it is found there if the file does not say what
+became of it. The replies are kept under the keys of their requests.
 """
 
 import asyncio

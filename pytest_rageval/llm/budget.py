@@ -36,7 +36,7 @@ __all__ = [
 POLL_S: Final = 0.02
 SETTLING_S: Final = 5.0  # how long another process may take to settle a call after its reply
 NOTHING_SUBMITTED: Final = (
-    "Nothing was submitted: raise the limit, or ask less (--rageval-plan says what is asked)."
+    "Nothing was submitted: raise the limit, or send fewer requests (--rageval-plan counts them)."
 )
 
 
@@ -255,7 +255,7 @@ class Budget:
         price = self._prices.of(request.base_url, request.model)
         if price is None:
             raise BudgetError(
-                f"No price is known of the model {request.model!r} at {request.base_url}, so "
+                f"No price is known for the model {request.model!r} at {request.base_url}, so "
                 f"{self._limits.named('max_cost')} cannot be kept.\n"
                 "Write its price into a file and name it with --rageval-prices FILE:\n"
                 f'["{request.model}"]\ninput = 0.15   # USD per million tokens\noutput = 0.60'

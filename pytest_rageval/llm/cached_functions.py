@@ -1,4 +1,4 @@
-"""`cached()`: results of the user's expensive functions, kept like replies.
+"""`cached()`: results of the user's expensive functions, cached like replies.
 
 With a version, a result is kept in the cache folder under the function's name, version and arguments; without
 one, in memory for this run. Either way one caller computes a result, and the others wait for it.
@@ -124,7 +124,7 @@ class Functions:
             raise
 
     def _cached_in_memory(self, function: F) -> F:
-        remark = f"results of {function!r:.60} are kept within this run only: no version"
+        remark = f"results of {function!r:.60} are cached within this run only: no version"
         self._gateway.usage.remarks[remark] += 1
         results = _MemoryCache(function)
 
@@ -335,7 +335,7 @@ def _reusable(function: Callable[..., Any], result: Any) -> Any:
     if inspect.iscoroutine(result) and not in_asyncio():
         result.close()
         raise CallableError(
-            f"{function!r:.60} is async and cached without a version, which works under asyncio alone.\n"
+            f"{function!r:.60} is async and cached without a version, which works only under asyncio.\n"
             'Give it one: cached(function, version="1").'
         )
     return asyncio.ensure_future(result) if inspect.iscoroutine(result) else result
@@ -391,7 +391,7 @@ def _refuse_other_keys(result: Any) -> None:
     if isinstance(result, Mapping):
         for key in result:
             if not isinstance(key, str):
-                message = f"a dict has the key {key!r:.60}, which is no text"
+                message = f"a dict has the key {key!r:.60}, which is not a text"
                 raise TypeError(message)
         result = list(result.values())
     if isinstance(result, list | tuple):

@@ -53,7 +53,7 @@ def read_cassette(path: Path) -> dict[str, Entry]:
                     raise StoreError(f"{path} line {number}: {error}.\nUpdate pytest-rageval.") from None
                 except ValueError as error:
                     raise StoreError(
-                        f"{path} line {number} is no recorded reply: {error}.\n"
+                        f"{path} line {number} is not a recorded reply: {error}.\n"
                         "Take the line out (after a merge conflict, both sides may stay), "
                         "or delete the file and record it anew with --rageval-record."
                     ) from None

@@ -264,7 +264,7 @@ class _Stream:
         except ValueError:
             chunk = None
         if not isinstance(chunk, Mapping):
-            raise EndedEarly(f"an event of the stream is no JSON object: {event.data!r}")
+            raise EndedEarly(f"an event of the stream is not a JSON object: {event.data!r}")
         if chunk.get("error") and not chunk.get("choices"):
             error = chunk["error"]
             words = error.get("message") if isinstance(error, Mapping) else error

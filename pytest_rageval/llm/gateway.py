@@ -41,7 +41,7 @@ __all__ = ["Access", "BatchSource", "Gateway", "LiveSource", "PlanSource", "Repl
 Mode = Literal["live", "replay", "plan"]
 
 OVERRULED: Final = (
-    "the cassette has another reply than the cache, whose reply counts (`rageval cache import --replace "
+    "the cassette and the cache have different replies; the one in the cache is used (`rageval cache import --replace "
     "CASSETTE` takes over the cassette's)"
 )
 
@@ -176,15 +176,15 @@ class Gateway:
         """
         if not isinstance(self._source, LiveSource):
             raise MissingReplyError(
-                f"{method} {exchange.path} is passed on to the server and not kept, and this run "
-                f"({'--rageval-plan' if self.access.mode == 'plan' else '--rageval-replay'}) asks nothing."
+                f"{method} {exchange.path} is passed on to the server and not cached, and this run "
+                f"({'--rageval-plan' if self.access.mode == 'plan' else '--rageval-replay'}) sends no requests."
             )
         return await self._source.pass_on(server, exchange, method, content, headers)
 
     async def list_models(self, server: Server, exchange: Exchange) -> Answer:
         """Return the server's list of models, which costs nothing; raises as `pass_on`."""
         if not isinstance(self._source, LiveSource):
-            raise MissingReplyError("This run asks nothing.")
+            raise MissingReplyError("This run sends no requests.")
         return await self._source.list_models(server, exchange)
 
     def waits(self) -> list[Wait]:
@@ -284,7 +284,9 @@ class Gateway:
             self.usage.remarks[OVERRULED] += 1
         if recorded is not None:
             places = f"recorded at {recorded.summary['base_url']}, used for {request.base_url}"
-            same = f"the model's name, {request.model}, is the same (--rageval-refresh asks anew)"
+            same = (
+                f"the model's name, {request.model}, is the same (--rageval-refresh sends the requests again)"
+            )
             self.usage.remarks[f"{places}: {same}"] += 1
         if reply.without:
             self.usage.remarks[f"{request.model} refuses {reply.without}: asked without"] += 1
@@ -353,7 +355,7 @@ class LiveSource:
         for usage in self.usage.at(route.label):
             usage.count_live(0, 0, None)
         place = exchange.path.partition("?")[0]
-        self.usage.remarks[f"{method} {place} is passed on to the server, and not kept"] += 1
+        self.usage.remarks[f"{method} {place} is passed on to the server, and not cached"] += 1
         return answer
 
     async def list_models(self, server: Server, exchange: Exchange) -> Answer:
@@ -526,7 +528,8 @@ class ReplaySource:
             )
             near = f"The nearest recorded request differs in: {changes}."
         raise MissingReplyError(
-            f"A reply of {request.model} is in neither the cache nor a cassette, and --rageval-replay asks nothing.\n"
+            f"A reply of {request.model} is in neither the cache nor a cassette, and --rageval-replay sends no "
+            "requests.\n"
             f"{near}\n"
             "Run once without --rageval-replay to ask for it (with --rageval-cassette FILE and "
             "--rageval-record to record it), or undo what changed."

@@ -144,7 +144,7 @@ def _read(row: tuple[Any, ...]) -> tuple[dict[str, Any], dict[str, str]]:
     if "outline" not in faults:
         values["outline"] = stored_summary(values["outline"])
         if values["outline"] is None:
-            faults["outline"] = "outline is no JSON object"
+            faults["outline"] = "outline is not a JSON object"
     return values, faults
 
 

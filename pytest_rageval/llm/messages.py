@@ -238,7 +238,7 @@ def empty_reason(reply: Reply) -> str:
     """Return why a reply has no answer, as far as it shows, to follow "is empty".
 
     >>> empty_reason(Reply("", finish_reason="length"))
-    ': the token limit was reached before it said anything'
+    ': the token limit was reached before any text'
     """
     if reply.text.strip() or (reply.apart and not reply.refusal):
         reached = ": the token limit was reached while it was reasoning"
@@ -248,7 +248,7 @@ def empty_reason(reply: Reply) -> str:
     if reply.finish_reason == "content_filter":
         return ": a content filter withheld it"
     if reply.cut:
-        return ": the token limit was reached before it said anything"
+        return ": the token limit was reached before any text"
     return ""
 
 

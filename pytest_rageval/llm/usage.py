@@ -40,7 +40,7 @@ class Price:
     tiers: Mapping[Tier, "Price"] = field(default_factory=dict, hash=False)  # the known ones
 
     def at(self, tier: Tier) -> "Price | None":
-        """Return the price in a cheaper tier; None where it is not known. What is free is free there too."""
+        """Return the price in a cheaper tier; None where it is not known. A free model is free there too."""
         return self.tiers.get(tier, None if self.input or self.output else self)
 
     def cost(self, tokens_in: int, tokens_out: int) -> float:

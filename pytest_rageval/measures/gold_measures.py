@@ -85,7 +85,7 @@ GOLD_MEASURES: Final[Mapping[str, Callable[[Row], float]]] = {
 
 
 def values(name: str, rows: Sequence[Row]) -> list[float]:
-    """The values of a measure; equal rows, of which a large set has many, are computed once."""
+    """The values of a measure; equal rows, frequent in a large set, are computed once."""
     of_row = {row: GOLD_MEASURES[name](row) for row in set(rows)}
     return [of_row[row] for row in rows]
 

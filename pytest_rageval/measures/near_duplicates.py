@@ -91,7 +91,7 @@ def _runs_of(text: str) -> Runs:
 
 
 def similar_questions(questions: Sequence[str], threshold: float = SAME_QUESTION) -> list[list[int]]:
-    """Return groups of questions, each of which is a near-duplicate of another of its group, by their positions.
+    """Return groups of questions by position; each question is a near-duplicate of another one of its group.
 
     A pair that reaches the threshold shares one of the rarest runs of each question, so only questions that share one
     of these are compared (prefix filtering), and only while they are in different groups.

@@ -124,7 +124,7 @@ class CompletenessPlugin(_SelectionPlugin):
             self._compared[nodeid] = compared_names(results["scores"])
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """Count a module that was skipped or cannot be imported: its tests are not gone."""
+        """Count a module that was skipped or cannot be imported: its tests still exist."""
         if not report.passed:
             self._incomplete["not collected", "module"] += 1
             self._excused.add(report.nodeid)
@@ -162,7 +162,7 @@ class CompletenessPlugin(_SelectionPlugin):
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """After a full run, check the baseline against what was compared."""
-        # What a shard has compared, the merge knows.
+        # The merge knows what a shard has compared.
         if self._settings.plan or self._settings.update_baseline or self._settings.shard:
             return
         # Few projects have one, and reading it takes imports.
@@ -313,7 +313,7 @@ class BaselineWriterPlugin(_FilePlugin):
             partial: why tests without an entry may still exist; empty after a full run.
 
         Raises:
-            InputError: the existing file is no baseline, or the file cannot be written.
+            InputError: the existing file is not a baseline, or the file cannot be written.
         """
         from pytest_rageval.session.written_files import update_baseline  # noqa: PLC0415 - rare
 

@@ -68,9 +68,9 @@ class BatchPlugin:
                 return
             self._wait(report.waited_for)
         raise InputError(
-            f"After {MOST_STAGES} stages the tests still ask something new: does a time, a random number or an order "
-            "change in their prompts?\nRun them twice without --rageval-batch: where they ask the same, the second run "
-            "asks nothing."
+            f"After {MOST_STAGES} stages the tests still send new requests. Does a time, a random number or an order "
+            "in their prompts change from run to run?\nRun them twice without --rageval-batch: the second run must "
+            "send no requests."
         )
 
     @property

@@ -7,7 +7,7 @@ import pytest
 
 __all__ = ["EVALUATED", "MARKERS", "is_ours", "timeout_lines", "timeout_problem", "unknown_mark"]
 
-# Written out: the modules of `Threshold` and `Bounds`, which have the signatures, are for marked tests alone.
+# Written out: the modules of `Threshold` and `Bounds`, which have the signatures, are needed for marked tests only.
 MARKERS: Final = """
 rageval_evalset(path, *, format=None, sample=None, seed=0, stratify=None, **options): the eval set that scores of this \
 test are computed on, from the root directory or from the test file's folder; its format is known by its shape or \
@@ -25,7 +25,7 @@ EVALUATED: Final = ("rageval_threshold", "rageval_calibration")
 
 TIMEOUT: Final = (
     "rageval: timeout = {:g} s counts the evaluation too, which is the setup of the first test that needs a score: a "
-    "run without kept replies may exceed it. Set timeout_func_only = true."
+    "run without cached replies may exceed it. Set timeout_func_only = true."
 )
 
 
@@ -88,7 +88,7 @@ def timeout_problem(item: pytest.Item) -> str:
 
 
 def _is_positive(seconds: object) -> bool:
-    """Whether it is a time limit; pytest-timeout itself refuses what is no number."""
+    """Whether it is a time limit; pytest-timeout itself refuses anything but a number."""
     try:
         return float(str(seconds)) > 0
     except ValueError:

@@ -189,7 +189,7 @@ class EvaluationProgress:
         work, now = self._measure(), time.monotonic()
         if self._began is None:
             self._began, self._first = now, work
-        # What was kept comes at once, before the first tick: it says nothing of the rate.
+        # What was kept comes at once, before the first tick: it says nothing about the rate.
         seconds, first = max(now - self._began, 1.0), work.since(self._first)
         work = work.since(self._before)._replace(
             rankings_per_s=first.ranked / seconds, replies_per_s=first.replies / seconds
@@ -212,7 +212,7 @@ class EvaluationProgress:
             self._send(work, waits)
 
     def _send(self, work: Work, waits: "Sequence[Wait]") -> None:
-        # The controller may have gone.
+        # The controller may have ended.
         with suppress(OSError):
             fields = [(wait.url, wait.last, wait.requests, wait.seconds, wait.patience_s) for wait in waits]
             running = self._running()

@@ -297,7 +297,7 @@ class GatePlugin:
     def pytest_sessionstart(self) -> None:
         """Let the gateway that was started with the process answer."""
         if self.config.pluginmanager.has_plugin("dsession"):
-            # xdist's controller needed it for its conftests alone. Its workers inherit the environment, and have
+            # xdist's controller needed it only for its conftests. Its workers inherit the environment, and have
             # gateways of their own, which ask the real server.
             self.config.stash.get(GATEWAY_RUNS, ExitStack()).close()
         elif self._gateway is not None:
@@ -361,7 +361,7 @@ class GatePlugin:
         """The thresholds of `score` calls that a test did not keep though it ended well, as text."""
         violations = self._tests[item.nodeid].violations() if item.nodeid in self._tests else []
         head = (
-            "A threshold was not kept, and the test caught the failure, or skipped itself behind it.\n"
+            "A threshold failed, and the test caught the failure, or skipped itself behind it.\n"
             "Where that is meant, leave out the bound and assert on the score."
         )
         return "\n\n".join([head, *violations]) if violations else ""

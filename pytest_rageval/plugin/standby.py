@@ -27,7 +27,7 @@ ENVIRONMENT = pytest.StashKey[Mapping[str, str]]()
 
 HEADERS: Final = {
     False: "generator embedded model, answers compared in canonical form [embedded models: smoke-test quality]",
-    True: "no model is named (--rageval-model), ranking measures alone can be scored",
+    True: "no model is named (--rageval-model), only ranking measures can be scored",
 }
 """What `Settings.in_force` says where nothing is set, without and with a key in the environment."""
 
@@ -66,7 +66,7 @@ class Standby:
         return self._gate
 
     def pytest_report_header(self, config: pytest.Config) -> list[str]:
-        """Warn of a timeout that counts the evaluation; where nothing is named, say what is in force."""
+        """Warn of a timeout that counts the evaluation; without a named model, print which one is used."""
         lines = timeout_lines(config)
         if self._gate is None:
             has_key = bool(config.stash[ENVIRONMENT].get("OPENAI_API_KEY", "").strip())
@@ -126,7 +126,7 @@ def is_named(config: pytest.Config) -> bool:
             text for name, text in environ.items() if name.startswith("RAGEVAL_") or name == "OPENAI_BASE_URL"
         )
         or _has_tables(config.rootpath / "pyproject.toml")
-        # A full run says which tests of the baseline are gone.
+        # A full run reports tests of the baseline that no longer exist.
         or (config.rootpath / BASELINE).exists()
         # The controller of pytest-xdist does not see the tests that its workers collect.
         or getattr(options, "dist", "no") != "no"

@@ -68,7 +68,7 @@ def _plugins_of_modes(config: pytest.Config, settings: Settings) -> list[Any]:
     workers = getattr(config.option, "numprocesses", None)
     if settings.plan:
         if workers:
-            raise pytest.UsageError("--rageval-plan asks nothing and needs no workers: add -n0.")
+            raise pytest.UsageError("--rageval-plan sends no requests and needs no workers: add -n0.")
         return [PlanningPlugin()]
     if not settings.batch or config.option.collectonly or hasattr(config, "workerinput"):
         return []

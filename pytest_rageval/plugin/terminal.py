@@ -52,7 +52,7 @@ def place_failure(report: pytest.TestReport, item: pytest.Item, error: BaseExcep
     """Place a failure of a threshold in the test, and shorten its message to one line.
 
     pytest's summary prints the whole message on CI, and `--tb=line`, JSON reports and annotations its place.
-    The whole text stands in the traceback, and as `rageval_message` for reports.
+    The whole text is in the traceback, and as `rageval_message` for reports.
 
     Args:
         report: on the failed phase of the test.

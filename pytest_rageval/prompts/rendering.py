@@ -226,7 +226,7 @@ class Prompts:
         return "".join(filled)
 
     def _pieces(self, name: str, *, after_conversation: bool) -> tuple[Sequence[str], Sequence[str]]:
-        """A template, cut once at its placeholders, each of which is a piece; and the placeholders."""
+        """A template, split once at its placeholders, which are pieces too; and the placeholders."""
         if (name, after_conversation) not in self._cut:
             template = self._templates[name]
             if after_conversation:

@@ -283,13 +283,13 @@ def _parsed(line: bytes) -> object:
 
 
 def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is no number")
+    raise ValueError(f"{constant} is not a number")
 
 
 def _point(score: Mapping[str, Any], evalset: str | None) -> Point:
     ends = score.get("ci95")
     if ends is not None and (not isinstance(ends, list) or len(ends) != 2):  # noqa: PLR2004 - two ends
-        raise ValueError("ci95 is no pair of numbers")
+        raise ValueError("ci95 is not a pair of numbers")
     low, high = (None, None) if ends is None else (_number({"ci95": end}, "ci95") for end in ends)
     return Point(
         mean=_number(score, "mean"),
@@ -306,7 +306,7 @@ def _point(score: Mapping[str, Any], evalset: str | None) -> Point:
 
 def _object(value: object, what: str) -> Mapping[str, Any]:
     if not isinstance(value, dict):
-        raise ValueError(f"{what} is no object")  # noqa: TRY004 - caught with other damage
+        raise ValueError(f"{what} is not an object")  # noqa: TRY004 - caught with other damage
     return value
 
 

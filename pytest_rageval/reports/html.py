@@ -30,7 +30,7 @@ LARGEST: Final = 10_000_000
 
 NEARLY_ALL: Final = 0.99  # of these bytes: when they are used, no more questions are written in full
 
-MOST_VALUES: Final = 40  # of a tag: one with more, such as an id of each question, is no slice and no filter
+MOST_VALUES: Final = 40  # of a tag: one with more, such as an id of each question, is not a filter
 
 MOST_COLUMNS: Final = 4  # scores that a row of a question has side by side
 

@@ -20,7 +20,7 @@ LABEL: Final = 12
 width: Final = ContextVar("width", default=WIDTH)  # the number of columns that texts are wrapped to
 
 PAD: Final = "\x00"
-"""Stands behind a character that is two columns wide: then the length of a text is its width."""
+"""Follows a character that is two columns wide: then the length of a text is its width."""
 
 
 class _Wrapper(textwrap.TextWrapper):

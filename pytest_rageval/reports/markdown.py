@@ -55,7 +55,7 @@ HEAD: Final = ("verdict", "test", "score", "mean", "n", "vs baseline", "threshol
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the report of which some items may be left out.
+    """A part of the report; some of its items may be left out.
 
     Attributes:
         what: the noun for an item, for counting those left out.
@@ -95,7 +95,7 @@ def markdown_report(document: Mapping[str, Any]) -> str:
     """The document in GitHub's Markdown: verdicts, scores, the next step, and the questions that lost most.
 
     It has at most `LINES` lines. Reasons, further scores and notes are folded; what does not fit is left out, and
-    counted. Text of users, passages and models stands in code, where it is no markup, link or mention.
+    counted. Text of users, passages and models is written as code, so that it is not markup, a link or a mention.
     """
     about = [*_run(document.get("run", {})), models_text(document), *usage_lines(document["llm"])]
     ends = [f"### {headline(document)}", "", f"<sub>{' · '.join(map(_code, about[:ABOUT]))}</sub>"]
@@ -225,7 +225,7 @@ def _verdict(test: Mapping[str, Any], entry: ScoreEntry | None) -> str:
 def _rows(scores: Iterable[tuple[Mapping[str, Any], ScoreEntry | None]]) -> Iterator[str]:
     last = None
     for test, entry in scores:
-        # The name of a test with several scores stands in its first row.
+        # The name of a test with several scores is in its first row.
         named = _verdict(test, entry), "" if test is last else _name(test["nodeid"])
         last = test
         if entry is None:

@@ -171,7 +171,7 @@ def _canary_text(entry: ScoreEntry) -> str:
     canary = entry["canary"]
     return (
         f"canary: {counted(canary['questions'], 'question')} with the same passages, "
-        f"{canary['before']:.3f} in the baseline, {canary['now']:.3f} asked anew (p = {canary['p_value']:.2g})"
+        f"{canary['before']:.3f} in the baseline, {canary['now']:.3f} with new replies (p = {canary['p_value']:.2g})"
     )
 
 
@@ -463,7 +463,7 @@ ANOMALIES: Final[Mapping[str, str]] = {
 }
 """The texts of the counts, in this order."""
 
-FEWEST: Final = 10  # from so many rankings on, it is no accident that no id is that of a gold passage
+FEWEST: Final = 10  # from this number of rankings on, no id of a gold passage is unlikely to be chance
 
 
 def anomalies_entry(outcomes: Sequence[Outcome]) -> dict[str, int]:

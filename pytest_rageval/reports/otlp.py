@@ -56,7 +56,7 @@ def send_events(document: Mapping[str, Any], address: str) -> str:
     encoder = _Encoder(document, os.environ)
     sending = _Sending(collector, encoder, list(events_of(document)))
     sending.start()
-    # A reply that comes byte by byte has no other limit. The thread is a daemon: it holds up nothing.
+    # A reply that comes byte by byte has no other limit. The thread is a daemon: it delays nothing.
     sending.join(ALL_S)
     problem = f"it took more than {ALL_S:g} s" if sending.is_alive() else sending.problem
     if problem:
@@ -88,7 +88,7 @@ class Collector(NamedTuple):
         named = exact or base
         if not address and _variable(environ, "PROTOCOL") == "grpc":
             raise InputError(
-                f"{VARIABLE}PROTOCOL is grpc, and events are sent over HTTP alone: give the collector's HTTP address, "
+                f"{VARIABLE}PROTOCOL is grpc, and events are sent over HTTP only: give the collector's HTTP address, "
                 "such as --rageval-report otlp:http://localhost:4318"
             )
         url = _url(address, "the address") if address else _url(named or DEFAULT, f"{VARIABLE}ENDPOINT")

@@ -30,7 +30,7 @@ FIELDS: Final[Mapping[str, str]] = {
     "lost_by": "lost by",
     "case": "case",
 }
-"""What a score says of a question, by the key of its example, and the name of the field."""
+"""The values of a question in a score, by the key of its example, and the name of the field."""
 
 WORD: Final = re.compile(rf"[{COMMON_UNSPACED}]|[^\W{COMMON_UNSPACED}]+")
 """A word; of a script without spaces, a character."""
@@ -306,7 +306,7 @@ def question_of(question: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _of_listed(question: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a listed question says of its score, with the keys that an example has."""
+    """Return the values of a listed question in its score, with the keys that an example has."""
     known = {
         name: question[name]
         for name in ("answer", "expected", "remark", "lost_by", "case")

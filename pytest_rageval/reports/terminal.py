@@ -256,7 +256,7 @@ def plan_lines(planned: Sequence[tuple[str, Usage]], tiers: Sequence[str] = ()) 
     for (nodeid, _), row in zip([*asking, ("in total", total)], rows, strict=True):
         lines += [nodeid, row]
     if others := len(planned) - len(asking):
-        lines.append(f"{counted(others, 'other test')} {'asks' if others == 1 else 'ask'} nothing.")
+        lines.append(f"{counted(others, 'other test')} {'sends' if others == 1 else 'send'} no requests.")
     if len(total.servers) > 1:
         lines += [_planned_of(name, usage) for name, usage in sorted(total.servers.items())]
     return lines + _plan_notes(total, tiers)

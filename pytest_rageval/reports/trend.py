@@ -25,7 +25,7 @@ COLOURS: Final = {
     "🟩": "#3fb950",
     "🟫": "#9a6b45",
 }
-"""The lines of a chart, which has no legend of its own: one stands below it."""
+"""The lines of a chart, which has no legend of its own: one is below it."""
 
 CONFIG: Final = (
     '%%{init: {"xyChart": {"width": 900, "height": 300, "xAxis": {"labelFontSize": 9}}, '

@@ -106,7 +106,7 @@ def _chart(key: ScoreKey, points: Sequence[Placed], runs: Sequence[Run]) -> dict
         "points": [
             {
                 "x": scale.x(at),
-                # A score that could not be computed stands below the others.
+                # A score that could not be computed is below the others.
                 "y": HEIGHT - BOTTOM if point.mean is None else scale.y(point.mean),
                 "verdict": point.verdict or "none",
                 "title": _title(run, point),

@@ -145,7 +145,7 @@ class Retriever:
             try:
                 return self._read(await self._batches.of(example.question, k)), None
             except (QueryError, Unusable, Unscored):
-                # Asked alone, each question has the result or the error of its own.
+                # Sent alone, each question gets its own result or error.
                 pass
         return await self._user.timed(example.question, k, **given)
 
@@ -160,7 +160,7 @@ class Retriever:
             )
         given: dict[str, Any] = {}
         if not (self._requires or example.history or example.filters or example.metadata or example.extra):
-            # Most examples, of which each is looked at several times.
+            # Most examples are read several times.
             return given
         for name, required in taken.items():
             value = example if name == "example" else getattr(example, name)

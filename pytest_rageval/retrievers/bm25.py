@@ -30,8 +30,8 @@ def words(text: str) -> list[str]:
 
 
 def _word_character(character: str) -> str:
-    # Marks stand apart too in these scripts, unlike with `set_apart`: documents and queries are split alike, and
-    # another split would change rankings.
+    # Marks are separate tokens too in these scripts, unlike with `set_apart`: documents and queries are split alike,
+    # and another split would change rankings.
     if not is_word_character(character):
         return " "
     return f" {character} " if unicodedata.name(character, "").startswith(_UNSPACED_SCRIPTS) else character
@@ -64,7 +64,7 @@ class BM25Retriever:
         stop_words: words that are not searched for: "english" for `ENGLISH`, or words of your own; default: none.
 
     Raises:
-        InputError: documents is not a list, or none of them has a word; or stop_words is another text.
+        InputError: documents is not a list, or no document has a word; or stop_words is another text.
         CallableError: a document has no text.
 
     >>> search = BM25Retriever(["the cat sat", "a dog ran", "birds sing"])

@@ -111,7 +111,7 @@ def corpus_from(documents: object) -> tuple[Document, ...]:
 
 
 def listed(documents: object) -> list[object]:
-    """Return the items of a corpus or a pool, unchanged, or raise InputError if it is no series of documents."""
+    """Return the items of a corpus or a pool, unchanged, or raise InputError if it is not a series of documents."""
     if is_list(documents):
         return list(documents)
     raise InputError(

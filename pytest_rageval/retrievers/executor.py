@@ -41,12 +41,12 @@ def in_executor(  # noqa: PLR0913 - see adapt_retriever
     """Return the search of a retriever that runs in the processes of an executor.
 
     Raises:
-        InputError: it is no executor; the retriever is async, cannot be pickled, or is too large to be sent.
+        InputError: it is not an executor; the retriever is async, cannot be pickled, or is too large to be sent.
         CallableError: the retriever cannot be made in one of the processes, or the executor fails.
     """
     if not isinstance(executor, Executor):
         raise InputError(
-            f"rageval_executor is {type(executor).__name__}, which is no concurrent.futures.Executor.\n"
+            f"rageval_executor is {type(executor).__name__}, which is not a concurrent.futures.Executor.\n"
             "Yield a ProcessPoolExecutor, or client.get_executor() of a Dask client."
         )
     added = [each for each in adapters if each not in ADAPTERS]
@@ -176,7 +176,7 @@ class _Chunks:
         _fail(chunk, message)
 
     def _drop(self) -> None:
-        """The run was cancelled: nothing of it may run in a later test."""
+        """The run was cancelled: no part of it may run in a later test."""
         dropped = f"The run was cancelled before {self._retriever.name} had answered."
         _fail(list(self._waiting), dropped)
         self._waiting.clear()

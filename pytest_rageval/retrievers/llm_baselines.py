@@ -77,8 +77,8 @@ class _LLMRetriever:
 class HyDERetriever(_LLMRetriever):
     """Hypothetical document embeddings: a model writes a passage that might answer, which is nearer to real ones.
 
-    It alone is searched with, and may be wrong. A search with a method `nearest(passage, k)`, as `DenseRetriever` has,
-    is called by that: an encoder that treats questions differently then reads a passage.
+    The search uses only this passage, which may be wrong. A search with a method `nearest(passage, k)`, as
+    `DenseRetriever` has, is called by that: an encoder that treats questions differently then reads a passage.
 
     Args:
         search: a retriever.

@@ -78,7 +78,7 @@ class TrecRun:
         return list(self._first(query, k, history, filters or {}))
 
     def retrieve_many(self, queries: Iterable[str], k: int) -> list[Sequence[Document]]:
-        """Return the first k documents for each of these questions, none of which has a context; raises as one does."""
+        """Return the first k documents for each of these questions, without a context; raises as one does."""
         return [self._first(query, k) for query in queries]
 
     def _first(

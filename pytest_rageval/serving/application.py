@@ -113,7 +113,7 @@ class Application:
         """Return the path below /v1, and a refusal of a request without the token."""
         # A page in a browser can reach this machine by another name (DNS rebinding).
         if request.url.hostname not in HOSTS:
-            return "", _error(403, "The gateway answers at 127.0.0.1 alone.", "rageval_unauthorized")
+            return "", _error(403, "The gateway answers only at 127.0.0.1.", "rageval_unauthorized")
         path = request.url.path
         head, _, rest = path[1:].partition("/")
         scheme, _, key = request.headers.get("authorization", "").partition(" ")
@@ -159,7 +159,7 @@ class Application:
         from starlette.responses import StreamingResponse  # noqa: PLC0415 - an optional package
 
         asking = asyncio.ensure_future(_answered(backend, backend.gateway.ask, backend.server, exchange))
-        # Retrieved also where the client has gone.
+        # Retrieved even if the client has disconnected.
         asking.add_done_callback(lambda done: done.cancelled() or done.exception())
         first = await _next(events, asking)
         if first is None:
@@ -230,7 +230,7 @@ async def _answered(backend: Backend, ask: Callable[..., Awaitable[T]], *args: A
     if not done and not begun:
         future.cancel()
         raise InputError(BLOCKED.format(BLOCKED_S))
-    # A client that goes away does not cancel what is paid for.
+    # A client that disconnects does not cancel a paid request.
     return await asyncio.shield(future)
 
 
@@ -277,9 +277,9 @@ def _object(content: bytes) -> dict[str, Any]:
     try:
         body = json.loads(content)
     except (ValueError, RecursionError):
-        raise ValueError("its body is no JSON") from None
+        raise ValueError("its body is not JSON") from None
     if not isinstance(body, dict):
-        raise ValueError("its body is no JSON object")  # noqa: TRY004 - the text is at fault
+        raise ValueError("its body is not a JSON object")  # noqa: TRY004 - the text is at fault
     return body
 
 

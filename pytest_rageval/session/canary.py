@@ -41,7 +41,7 @@ class Canary:
         """Why the score cannot be compared with the baseline."""
         return (
             f"the judge or the generator changed, perhaps not the retriever. {counted(self.questions, 'question')} "
-            f"with the same passages as in the baseline had {self.before:.3f} then and {self.now:.3f} when asked anew "
+            f"with the same passages as in the baseline had {self.before:.3f} then and {self.now:.3f} with new replies "
             f"(p = {self.p_value:.2g} ≤ {ALPHA:g}).\n"
             "Find out whether the server's model changed. Then write a new baseline on the commit to compare with, "
             "with --rageval-refresh --rageval-update-baseline."

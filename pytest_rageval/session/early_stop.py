@@ -32,7 +32,7 @@ class Watched(NamedTuple):
     Attributes:
         threshold: with `max_drop`, of the whole eval set.
         before: the score in the baseline.
-        tolerance: differences of an example's scores up to this are none.
+        tolerance: smaller differences of an example's scores count as none.
     """
 
     threshold: Threshold
@@ -230,7 +230,7 @@ class DropWatch:
         )
 
     async def _shown(self, example: Example) -> Ranking | None:
-        """The ranking that the baseline keeps of a question; None where it cannot be had, so that it is asked."""
+        """The ranking of a question in the baseline; None if it is not known, so that the question is evaluated."""
         try:
             return await self._pipeline.shown(example, self._resolved.k, self._resolved.order)
         except (RagevalError, Unscored):

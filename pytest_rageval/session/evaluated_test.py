@@ -332,7 +332,7 @@ class EvaluatedTest:
 
     def _shard_record(self) -> "ShardRecord":
         if self._shard is None:
-            # A test of the judge alone needs no eval set.
+            # A test of only the judge needs no eval set.
             whole = self._whole_evalset if self._test.markers(EVALSET) else EvalSet("", ())
             warning = self._evalset_warning()
             self._shard = shard_record(self._session, self._components, self._test, whole, warning)

@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 __all__ = ["Components", "MarkedTest", "Pipelines", "Sources"]
 
 NOT_KEPT: Final = (
-    "answers of {}, your own function, are kept within this run only (rageval_llm.cached keeps them)"
+    "answers of {}, your own function, are cached within this run only (rageval_llm.cached caches them)"
 )
 CIRCLE: Final = (
     "the retriever asks {}, which also judges: verdicts on what its own model found may be inflated (arXiv "
     "2412.17156, 2503.19092; --rageval-judge-model names another)"
 )
 NOT_BEHIND: Final = (
-    "answers of {}, your own function: nothing came to the gateway, and they are kept within this run only "
+    "answers of {}, your own function: no request came to the gateway, and they are cached within this run only "
     "(has its client a base URL of its own?)"
 )
 
@@ -122,7 +122,7 @@ class Sources:
         records = load_records(source, how)
         if records is None:
             raise InputError(
-                f"rageval_evalset wants the path of an eval set, found {type(source).__name__}.\n"
+                f"rageval_evalset needs the path of an eval set, found {type(source).__name__}.\n"
                 'Write rageval_evalset("evals/support.jsonl"); or give a list of dicts, a data frame, a Dataset.'
             )
         return records

@@ -68,7 +68,7 @@ class ReportedTest:
     def record(self, entry: Mapping[str, Any], evidence: Evidence | None = None) -> None:
         """Keep an entry for the report; a later one of the same score and threshold takes its place."""
         name = f"{entry_name(entry)}{''.join(f' {tag}={value}' for tag, value in entry['where'].items())}"
-        # With `by` the worst slice stands for all: it is another threshold than one on that slice.
+        # With `by` the entry is that of the worst slice: it is another threshold than one on that slice.
         key = f"{name} {entry['threshold']} {entry.get('by', {}).get('tag')}"
         if key not in self._entries and entry["mean"] is not None:
             # xdist sends no half of a surrogate pair, and XML has no control characters.
@@ -149,7 +149,7 @@ class ReportedTest:
     def _dependencies(self, request: ScoreRequest) -> tuple[dict[str, Any], dict[str, str]]:
         """The fingerprint of a score and its prompts; empty where it names a model that is not there.
 
-        What a plugin's score asks is not known, so that it may be none of what it names.
+        The requests of a plugin's score are not known, so it may send none of those it names.
         """
         try:
             fingerprint = self._session.fingerprint(self._components, request)

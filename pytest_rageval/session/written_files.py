@@ -49,7 +49,7 @@ def update_baseline(  # noqa: PLR0913 - what an update depends on
         pin: of a new anchor of these tests; None to keep the old one.
 
     Raises:
-        InputError: the existing file is no baseline, or the file cannot be written.
+        InputError: the existing file is not a baseline, or the file cannot be written.
     """
     old = Baseline.read(path)
     update = update_of(old.tests, entries, unfinished=unfinished, failed=failed, complete=not partial)
@@ -59,12 +59,14 @@ def update_baseline(  # noqa: PLR0913 - what an update depends on
         f"{test} {name}: out of its bounds and lower, the old baseline is kept"
         for test, name in update.held_back
     ]
-    gone = [] if partial else [f"{test}: dropped, it is gone" for test in update.others]
+    gone = [] if partial else [f"{test}: removed, as the test is gone" for test in update.others]
     dropped = [
         f"{test} {name}: dropped, no threshold with max_drop bounds it" for test, name in update.dropped
     ]
-    dropped += [f"{test}: its anchor is dropped, it is gone" for test in sorted(old.anchors.keys() - anchors)]
-    fate = f"kept, since this was no full run ({partial})" if partial else "dropped, since gone"
+    dropped += [
+        f"{test}: its anchor is removed, as the test is gone" for test in sorted(old.anchors.keys() - anchors)
+    ]
+    fate = f"kept, since this was not a full run ({partial})" if partial else "dropped, since gone"
     others = f"; {counted(len(update.others), 'other')} {fate}" if update.others else ""
     pinned = "" if pin is None else f", {pin} as the anchor of max_total_drop"
     return Written(
@@ -110,7 +112,10 @@ def not_compared(
         why = ", which --rageval-require-baseline forbids (the default under CI=true)" if required else ""
         yield f"{path} lists what nothing in this run is compared with{why}:"
         yield from missing
-        yield "Is a test gone, or its max_drop? If that is meant, pytest --rageval-update-baseline takes it out."
+        yield (
+            "Was the test or its max_drop removed? If that is intended, pytest --rageval-update-baseline removes it "
+            "from the baseline."
+        )
 
 
 def update_cassette(
@@ -122,7 +127,7 @@ def update_cassette(
         path: of the cassette.
         lines: of the replies that were used, by key.
         drop_unused: whether a full run is to drop the other replies.
-        partial: why this was no full run, which drops nothing; empty after a full one.
+        partial: why this was not a full run, which drops nothing; empty after a full one.
         every_key: whether the keys of all unused replies are listed.
 
     Raises:
@@ -142,7 +147,7 @@ def update_cassette(
     notes = [f"cassette: {path} ({counted(len(used), 'reply')} used, {new} of them new{replaced}; {fate})"]
     if unused and partial:
         fate = "not dropped" if drop_unused else "kept"
-        notes.append(f"unused replies are {fate}: this was no full run ({partial})")
+        notes.append(f"unused replies are {fate}: this was not a full run ({partial})")
     elif unused:
         notes.append(_unused_note(unused, dropped=drop, every_key=every_key))
     return notes

@@ -67,7 +67,7 @@ def pearson(a: Sequence[float], b: Sequence[float], *, seed: int = 0) -> Estimat
     """Pearson's correlation of two raters' grades.
 
     Covariance over the product of the standard deviations. It shows whether grades rise together, not whether they
-    are the same: a judge who is one grade too mild throughout correlates fully. `seed` is that of the bootstrap.
+    are the same: a judge that is always one grade too mild has correlation 1. `seed` is that of the bootstrap.
 
     Returns:
         A number in [-1, 1], with the 95% BCa bootstrap interval over items, which has no width where the grades lie

@@ -14,8 +14,8 @@ HALVINGS = 60  # steps of a bisection on [-1, 1]: more than a float can tell apa
 def mid_p(lost: int, gained: int) -> float:
     """One-sided p-value of the mid-p McNemar test: were more questions lost than gained?
 
-    `P(X > lost) + P(X = lost) / 2` with X binomial of `lost + gained` fair coins: the exact McNemar p-value,
-    of which the probability of the observed table counts half. A number in (0, 1); 1 where nothing changed.
+    `P(X > lost) + P(X = lost) / 2` with X binomial of `lost + gained` fair coins: the exact McNemar p-value, in
+    which the probability of the observed table counts half. A number in (0, 1); 1 where nothing changed.
 
     The size of the exact test is far below its level where few questions changed. The size of the mid-p test at level
     0.05 is at most 5.02% for any number of questions if at most half of them change

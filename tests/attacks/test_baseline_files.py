@@ -52,8 +52,8 @@ def test_an_update_always_says_what_it_lowers(worse, quiet):
     )
 
 
-def test_an_update_that_lowers_nothing_is_quiet_with_q(project):
-    """Nobody has to read on."""
+def test_an_update_that_lowers_nothing_prints_nothing_with_q(project):
+    """There is nothing to read."""
     project.test(BOUND)
     for _ in range(2):
         project.run(UPDATE, "-q").stdout.no_fnmatch_line("*baseline*")
@@ -73,7 +73,7 @@ def test_an_update_is_refused_on_a_build_server(worse, monkeypatch, ci, where):
 
 
 @pytest.mark.parametrize("ci", ["", "false", "0"])
-def test_what_says_that_it_is_no_build_server_is_none(worse, monkeypatch, ci):
+def test_ci_set_to_false_is_not_a_build_server(worse, monkeypatch, ci):
     """Some shells set CI=false."""
     monkeypatch.setenv("CI", ci)
     worse.run(UPDATE).assert_outcomes(passed=1)
@@ -101,7 +101,7 @@ def test_a_path_behind_the_option_is_a_path(worse, arguments):
     worse.run(*arguments).assert_outcomes(passed=1)
 
 
-def test_another_word_behind_the_option_is_refused(worse):
+def test_another_value_after_the_option_is_refused(worse):
     """A slip, such as `=fource`, updates nothing."""
     result = worse.run(f"{UPDATE}=fource")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
@@ -155,7 +155,7 @@ def test_an_update_says_what_it_drops(project):
     result = project.run(UPDATE, "-q")
     result.stdout.fnmatch_lines(
         [
-            "  test_it.py::test_gate: dropped, it is gone",
+            "  test_it.py::test_gate: removed, as the test is gone",
             "  test_it.py::test_more hit@1: dropped, no threshold with max_drop bounds it",
         ]
     )
@@ -192,7 +192,7 @@ def test_a_baseline_that_was_named_has_to_be_there(good, how):
 
 
 def test_a_link_that_leads_nowhere_is_no_first_run(good):
-    """Attack: the file that a link leads to is gone."""
+    """Attack: the file that a link leads to was removed."""
     path = good.path / "rageval_baseline.json"
     path.unlink()
     path.symlink_to(good.path / "gone.json")
@@ -247,7 +247,7 @@ def test_a_test_that_the_baseline_does_not_know_is_an_error(good, body, told):
     assert "un pytest --rageval-update-baseline " in " ".join(result.outlines)
 
 
-def test_a_minimum_that_is_not_reached_is_told_beside_a_missing_entry(good):
+def test_a_violated_minimum_is_reported_together_with_a_missing_entry(good):
     """A bound that is passed is passed."""
     good.test(BOUND.replace("gate", "new").replace("max_drop", "min=0.9, max_drop"))
     result = good.run()
@@ -319,7 +319,7 @@ GONE = "*rageval_baseline.json lists what nothing in this run is compared with*"
     ],
 )
 @pytest.mark.parametrize("arguments", [(), ("-q",)])
-def test_a_gate_that_is_gone_is_listed(project, monkeypatch, body, told, arguments):
+def test_a_threshold_that_was_removed_is_listed(project, monkeypatch, body, told, arguments):
     """Attack: the test, its mark or its max_drop is taken away. On a build server a full run ends as an error."""
     more = BOUND.replace("gate", "more")
     project.test(BOUND + more)
@@ -347,7 +347,7 @@ def test_workers_tell_which_gates_there_were(project, monkeypatch):
     result.stdout.no_fnmatch_line("  test_it.py::test_gate*")
 
 
-def test_a_baseline_whose_gates_are_all_gone_is_listed(project, monkeypatch):
+def test_a_baseline_without_any_remaining_threshold_is_listed(project, monkeypatch):
     """Also in a run without marked tests."""
     project.test(BOUND)
     project.run(UPDATE)
@@ -378,7 +378,7 @@ SHARD = "def pytest_collection_modifyitems(items): del items[1:]\n"
     ],
 )
 def test_a_run_of_a_part_misses_nothing(project, monkeypatch, arguments, more):
-    """What was selected out, or skipped where pytest says so, is not gone."""
+    """What was selected out, or skipped where pytest says so, still exists."""
     in_class = "class" in more
     body = '@pytest.mark.rageval_threshold("recall@1", max_drop=0.02)\nclass TestAll:\n    def test_gate(self): pass\n'
     project.test(body if in_class else BOUND)
@@ -393,7 +393,7 @@ def test_a_run_of_a_part_misses_nothing(project, monkeypatch, arguments, more):
     result.stdout.no_fnmatch_line(GONE)
 
 
-def test_a_test_that_fails_before_it_compares_is_not_gone(project):
+def test_a_test_that_fails_before_it_compares_keeps_its_entry(project):
     """It is red already."""
     project.test("def test_own(rageval):\n    rageval.score('recall@1', max_drop=0.02)\n")
     project.run(UPDATE)

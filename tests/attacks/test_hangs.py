@@ -68,7 +68,7 @@ def test_one_patience_for_a_server_and_not_one_for_each_question(project, llm):
     assert len(llm.requests) <= 16
 
 
-def test_what_was_had_is_kept_and_the_next_run_asks_for_the_rest(project, llm):
+def test_received_replies_are_cached_and_the_next_run_requests_the_rest(project, llm):
     """Five of twelve replies came before the server stopped answering: they are not paid again."""
     _use(project, llm)
     project.evalset(12)
@@ -125,7 +125,7 @@ def test_the_users_own_requests_wait_no_longer(project, llm, call):
 
 
 @pytest.mark.parametrize("value", ["inf", "1e400", "-1", "nan", "9" * 300, "Fri, 31 Dec 9999 23:59:59 GMT"])
-def test_no_retry_after_holds_a_run_up(project, llm, value):
+def test_no_retry_after_delays_a_run_without_limit(project, llm, value):
     """Neither endless, nor huge, nor negative, nor no number."""
     _use(project, llm)
     project.evalset(4)
@@ -283,8 +283,8 @@ def test_a_patched_process_gets_an_error(project, library, patch):
         ("eventlet.patcher", "is_monkey_patched", "select"),
     ],
 )
-def test_a_patch_is_seen_by_what_the_library_says(monkeypatch, module, question, patched):
-    """Also where neither library is installed: these stand for them. One that patched nothing is let be."""
+def test_a_client_patched_by_a_library_is_recognised(monkeypatch, module, question, patched):
+    """Also where neither library is installed: these stand for them. One that patched nothing is accepted."""
     for name, refused in ((patched, True), ("time", False)):
         stand_in = SimpleNamespace(**{question: lambda asked, name=name: asked == name})
         monkeypatch.setitem(sys.modules, module, stand_in)

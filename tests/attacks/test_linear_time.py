@@ -361,7 +361,7 @@ def test_an_embedding_reads_a_beginning():
 
 
 def test_the_check_finds_what_is_quadratic():
-    """A pattern that looks at a run of spaces anew from each of them, as one did that is gone."""
+    """A pattern that looks at a run of spaces again from each of them, as an earlier one did."""
     import re
 
     pattern = re.compile(r"[^\S\n]*\[")

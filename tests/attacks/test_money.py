@@ -99,7 +99,7 @@ def test_a_server_that_reports_no_usage_does_not_open_the_purse(project, llm, us
     print(f"paid {len(llm.requests)} of 60")
 
 
-def test_a_budget_is_kept_at_a_server_that_drops_connections(project, llm):
+def test_a_budget_is_not_exceeded_at_a_server_that_drops_connections(project, llm):
     """It may have answered, and counted, what never arrived."""
     project.use(llm)
     project.evalset(60)
@@ -109,7 +109,7 @@ def test_a_budget_is_kept_at_a_server_that_drops_connections(project, llm):
     assert len(llm.requests) == 7
 
 
-def test_tokens_a_minute_are_kept_at_a_server_that_reports_none(project, llm):
+def test_tokens_per_minute_are_not_exceeded_at_a_server_that_reports_none(project, llm):
     """What a request was expected to use stays used."""
     project.use(llm)
     project.evalset(6)
@@ -127,7 +127,7 @@ def test_tokens_a_minute_are_kept_at_a_server_that_reports_none(project, llm):
     assert arrived[-1] - arrived[0] > 3
 
 
-def test_every_reply_is_kept_where_no_file_handle_is_left(project, llm):
+def test_every_reply_is_cached_without_a_free_file_handle(project, llm):
     """64 in flight, and 64 handles for all that a process opens."""
     project.use(llm)
     llm.latency_s, llm.together = 0.3, 40
@@ -142,7 +142,7 @@ def test_every_reply_is_kept_where_no_file_handle_is_left(project, llm):
     assert len(kept) == len(_asked(llm)) == len(llm.paid), output
 
 
-def test_every_reply_is_kept_where_the_budget_cannot_be_counted(project, llm):
+def test_every_reply_is_cached_if_the_budget_cannot_be_counted(project, llm):
     """The run ends as an error, and asks for nothing more; what was answered is found by the next."""
     project.use(llm)
     project.evalset(30)
@@ -173,7 +173,7 @@ def test_every_reply_is_kept_where_the_budget_cannot_be_counted(project, llm):
     assert len(llm.paid) == 30
 
 
-def test_a_full_disk_costs_the_calls_in_flight_and_no_more(project, llm):
+def test_on_a_full_disk_only_the_calls_in_flight_are_lost(project, llm):
     """After the first reply that cannot be kept nothing is asked."""
     project.use(llm)
     llm.latency_s = 0.05
@@ -277,7 +277,7 @@ def test_two_processes_with_different_clocks_pay_once(project, llm, monkeypatch)
 
 
 @pytest.mark.parametrize("shift", [86_400, -86_400])
-def test_a_clock_that_is_set_during_a_refresh_pays_once(project, llm, shift):
+def test_a_clock_change_during_a_refresh_leads_to_no_second_request(project, llm, shift):
     """What was asked again in this run is found, whatever time it is by now."""
     project.use(llm)
     again = ONE_REPLY_EACH.replace("test_gate", "test_again").replace("answer.em", "answer.f1")
@@ -330,7 +330,7 @@ def test_processes_that_were_stopped_together_pay_once(project, llm):
 
 
 @pytest.mark.parametrize("processes", [0, pytest.param(2, marks=pytest.mark.long)])
-def test_a_silent_reply_is_asked_for_once_a_run(project, llm, processes):
+def test_an_empty_reply_is_requested_once_per_run(project, llm, processes):
     """It is unscored, and not for good: the next run may have more luck."""
     project.use(llm)
     project.evalset(6)
@@ -350,8 +350,8 @@ def test_a_silent_reply_is_asked_for_once_a_run(project, llm, processes):
     assert len(llm.paid) == 8
 
 
-def test_a_silent_reply_on_a_cassette_is_a_recorded_one(project, llm):
-    """Read, it is unscored and nothing is asked; recorded anew, it is asked again."""
+def test_an_empty_reply_on_a_cassette_is_a_recorded_one(project, llm):
+    """Read, it is unscored and nothing is asked; recorded again, it is asked again."""
     project.use(llm)
     project.test(ONE_REPLY_EACH)
     llm.model = lambda prompt: "" if "item-3?" in prompt else clerk(prompt)

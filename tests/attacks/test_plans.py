@@ -64,7 +64,7 @@ TOUCHES = [
 
 
 @pytest.mark.parametrize("touch", TOUCHES)
-def test_a_plan_goes_on_behind_whatever_a_test_does_with_a_score(project, llm, touch):
+def test_a_plan_continues_after_whatever_a_test_does_with_a_score(project, llm, touch):
     """Attack: `ci95` or `n` of the first score raised, the test was "skipped", and 0 requests were planned."""
     plan, asked = _planned(project, llm, f"    score = rageval.score('answer.em@1')\n    {touch}\n")
     plan.assert_outcomes(skipped=1)
@@ -98,7 +98,7 @@ def test_a_planned_score_has_all_that_a_score_has(project, llm):
         "print(table)",
     ],
 )
-def test_a_plan_goes_on_behind_a_table_of_annotators(project, llm, touch):
+def test_a_plan_continues_after_a_table_of_annotators(project, llm, touch):
     """It has a correlation for each annotator and measure, none of which is known."""
     llm.model = lambda _: "c1x"
     body = (
@@ -123,7 +123,7 @@ STUCK = [
 
 
 @pytest.mark.parametrize(("touch", "told"), STUCK)
-def test_a_plan_says_where_it_could_not_go_on(project, llm, touch, told):
+def test_a_plan_says_where_it_stopped(project, llm, touch, told):
     """And is no success: what lies behind is not counted."""
     project.use(llm)
     deep = "import re\ndef deep(score):\n    assert False, 'deep'\n\n"
@@ -152,7 +152,7 @@ def test_a_test_that_skips_itself_before_it_asks_is_planned(project, llm):
     plan.stdout.no_fnmatch_line("*could not be planned*")
 
 
-def test_a_plan_goes_on_behind_an_answer_of_the_users_own_generator(project, llm):
+def test_a_plan_continues_after_an_answer_of_the_users_own_generator(project, llm):
     """It is not called in a plan, and its answer is not known."""
     conftest = (project.path / "conftest.py").read_text(encoding="utf-8")
     own = (
@@ -171,7 +171,7 @@ def test_a_plan_goes_on_behind_an_answer_of_the_users_own_generator(project, llm
     plan.stdout.fnmatch_lines(["* × calls of rageval_generator, your own function: *"])
 
 
-def test_a_plan_goes_on_behind_a_ranking_that_a_model_has_part_in(project, llm):
+def test_a_plan_continues_after_a_ranking_that_depends_on_a_model(project, llm):
     """What a written passage finds is not known: whatever is looked for may be in it."""
     conftest = (project.path / "conftest.py").read_text(encoding="utf-8")
     hyde = (

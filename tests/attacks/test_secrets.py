@@ -54,7 +54,7 @@ def test_threshold(rageval):
     pass
 
 
-def test_of_it_comes_another(rageval_llm):
+def test_another_exception_is_raised_from_it(rageval_llm):
     try:
         rageval_llm.complete("400")
     except Exception as error:
@@ -103,7 +103,7 @@ def test_several_at_once(rageval_llm):
     raise ExceptionGroup("several", errors)
 
 
-def test_while_it_is_handled_comes_another(rageval_llm):
+def test_another_exception_is_raised_while_it_is_handled(rageval_llm):
     try:
         rageval_llm.complete("400")
     except Exception:
@@ -252,7 +252,7 @@ def test_no_fault_of_a_server_shows_a_secret(project: Project) -> None:
 
 
 @pytest.mark.parametrize("where", ["command line", "ini file"])
-def test_a_base_url_with_a_password_may_stand_elsewhere(project: Project, where: str) -> None:
+def test_a_base_url_with_a_password_is_allowed_outside_the_command_line(project: Project, where: str) -> None:
     """Only where the user wrote it: in the ini file, and in what pytest itself says of the command line (--debug)."""
     with Echo() as server:
         url = server.url.replace("http://", f"http://{USER_INFO}") + QUERY
@@ -279,7 +279,7 @@ def test_tracebacks_end_at_the_users_line(project: Project) -> None:
     assert not re.findall(r".*(?:pytest_rageval|openai|httpx2|httpcore2)/\w+.*\.py:\d+: .*", printed)
 
 
-def test_no_command_shows_a_secret(
+def test_no_command_prints_a_secret(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],

@@ -149,7 +149,7 @@ def test_a_drop_counts_what_the_retriever_failed_at(hundred):
     )
 
 
-def test_a_score_without_bounds_says_what_is_not_in_it(hundred):
+def test_a_score_without_bounds_reports_what_it_leaves_out(hundred):
     """An assertion of the test's own compares the mean of what has a score: that is said, also with -q."""
     hundred.test("def test_own(rageval): assert rageval.score('recall@1') >= 0.93\n")
     hundred.lose(*range(10, 16))
@@ -234,7 +234,7 @@ JUDGED = (
 
 @pytest.mark.parametrize("said", ["yes", "no"])
 @pytest.mark.parametrize("quiet", [(), ("-q",)])
-def test_a_judge_that_says_the_same_of_everything_is_pointed_out(hundred, llm, said, quiet):
+def test_a_judge_with_constant_verdicts_is_reported(hundred, llm, said, quiet):
     """Attack: a judge that says yes to whatever it reads keeps every score where it is."""
     hundred.use(llm)
     hundred.test(JUDGED)
@@ -267,7 +267,7 @@ def test_a_judge_that_may_be_right_is_not(hundred, llm, good):
     result.stdout.no_fnmatch_line("*never anything else*")
 
 
-def test_a_judge_that_says_yes_where_all_rankings_moved_is_pointed_out(hundred, llm):
+def test_a_judge_that_only_says_yes_while_all_rankings_changed_is_reported(hundred, llm):
     """Then the rankings are alike again: all of them are bad."""
     hundred.use(llm)
     model = llm.model
@@ -366,7 +366,7 @@ IDLE = "warning: rageval_evalset('evals.jsonl') on {} does nothing: no test unde
 
 @pytest.mark.parametrize("arguments", [(), ("-q",), ("-k", "none"), ("test_it.py",), ("-n2",)])
 def test_an_eval_set_that_no_test_scores_is_warned_of(project, arguments):
-    """Attack: the threshold is gone, and the mark that remains looks like a gate."""
+    """Attack: the threshold was removed, and the mark that remains looks like a gate."""
     project.test("def test_gate(): pass\n")
     result = (project.run_process if "-n2" in arguments else project.run)(*arguments)
     result.stdout.fnmatch_lines([IDLE.format("test_it.py::test_gate")])
@@ -416,7 +416,7 @@ def test_a_threshold_that_failed_fails_the_test_whatever_it_caught(project, how,
     result = project.run("-W", "ignore")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
-        ["A threshold was not kept, and the test caught the failure, *", "recall@1*: 0.* is *"]
+        ["A threshold failed, and the test caught the failure, *", "recall@1*: 0.* is *"]
     )
 
 
@@ -424,7 +424,7 @@ def test_a_threshold_that_failed_fails_the_test_whatever_it_caught(project, how,
 @pytest.mark.parametrize(
     "call", ["rageval.score('recal@1', min=0.9)", "rageval.score('llm_reteval@1', min=0.9)"]
 )
-def test_a_threshold_that_could_not_be_held_fails_the_test_likewise(project, llm, how, call):
+def test_a_threshold_that_cannot_be_checked_fails_the_test(project, llm, how, call):
     """A mistyped score, a server that says no: nothing was held against anything."""
     project.use(llm)
     llm.model = lambda _: Fault(401)

@@ -218,7 +218,7 @@ SPOILED = [
 
 
 @pytest.mark.parametrize("change", SPOILED)
-def test_a_damaged_row_costs_its_own_reply(project, llm, change):
+def test_a_damaged_row_loses_only_its_own_reply(project, llm, change):
     """It is counted, said, and asked for again; all others are found."""
     project.use(llm)
     project.evalset(12)
@@ -239,7 +239,7 @@ def test_a_damaged_row_costs_its_own_reply(project, llm, change):
 @pytest.mark.parametrize(
     "outline", ["[", "[]", '{"parts": 7, "model": ["m"]}', "[" * 50_000], ids=lambda o: o[:8]
 )
-def test_a_damaged_outline_costs_nothing(project, llm, outline):
+def test_a_damaged_outline_leads_to_no_request(project, llm, outline):
     """It only explains cache misses: replies are found without it, and a missing one is reported."""
     project.use(llm)
     project.test(ONE_REPLY_EACH)

@@ -271,8 +271,8 @@ def test_nothing_that_a_cache_command_prints_is_obeyed(
         assert {use["model"] for use in json.loads(printed)["models"]} >= {f"m {HOSTILE}", WRAPPED}
 
 
-def test_nothing_that_is_said_of_a_cassette_is_obeyed(command: Command, tmp_path: Path) -> None:
-    """Of its lines, and of its name."""
+def test_messages_about_a_cassette_contain_no_escape_sequences(command: Command, tmp_path: Path) -> None:
+    """From its lines, or from its file name."""
     tape = tmp_path / f"tape {SCREEN.replace('/', '')}.jsonl"
     write_cassette(tape, _hostile_entries())
     lines = [json.dumps({"key": HOSTILE}), json.dumps({"key": "k", "text": [HOSTILE], "model": "m"}), HOSTILE]

@@ -69,7 +69,7 @@ def _asked(project):
 
 @pytest.mark.parametrize("kind", ["", "async "])
 @pytest.mark.parametrize("spec", ["answer.em@1", "answer.correct@1", "llm_reteval@1", "erag.p@1"])
-def test_a_generator_that_raises_once_costs_one_question(project, spec, kind):
+def test_a_generator_that_raises_once_leaves_one_question_unscored(project, spec, kind):
     """The other 39 have their score; the reason names exception, message, file and line."""
     _write(project, GENERATOR.format(kind=kind, body=RAISES))
     project.test(_gate(spec))
@@ -94,7 +94,7 @@ def test_a_generator_that_raises_once_costs_one_question(project, spec, kind):
         ("nuggets.coverage@1", "support"),
     ],
 )
-def test_a_judge_that_raises_once_costs_one_question(project, spec, method):
+def test_a_judge_that_raises_once_leaves_one_question_unscored(project, spec, method):
     """Whichever of its methods it is."""
     _write(project, JUDGE.format(body=RAISES))
     project.test(_gate(spec, 1.0 if method == "rate" else 0.0))
@@ -107,7 +107,7 @@ def test_a_judge_that_raises_once_costs_one_question(project, spec, method):
     assert score["unscored"] == 1
 
 
-def test_a_judge_that_grades_out_of_range_once_costs_one_question(project):
+def test_a_judge_that_grades_out_of_range_once_leaves_one_question_unscored(project):
     """An unusable result is as an exception."""
     _write(project, JUDGE.format(body="\n        if 'item-7?' in question: return 17\n        pass"))
     project.test(_gate("answer.correct@1", comparator="graded"))
@@ -169,7 +169,7 @@ def test_more_than_the_share_is_the_error(project, part):
 
 @pytest.mark.parametrize("kind", ["", "async "])
 def test_a_mistake_that_hits_every_question_shows_after_the_first_few(project, kind):
-    """The generator is called five times and not forty; all forty are told of."""
+    """The generator is called five times and not forty; the report counts all forty."""
     _write(project, GENERATOR.format(kind=kind, body="passages.text"))
     project.test(_gate("answer.em@1"))
     result = project.run()
@@ -184,7 +184,7 @@ def test_a_mistake_that_hits_every_question_shows_after_the_first_few(project, k
     assert len(_asked(project)) == FIRST
 
 
-def test_a_mistake_after_a_paid_reply_is_paid_for_a_few_times(project, llm):
+def test_a_mistake_after_a_reply_leads_to_few_further_requests(project, llm):
     """An async generator asks for all its replies at once, but not before it has shown that it works."""
     project.use(llm)
     _write(

@@ -7,7 +7,7 @@ bootstrap and Wilcoxon's signed-rank test.
 *Real* differences are those of pairs of BM25 variants (`tests/benchmarks/variants.py`) on which at least a twentieth
 of the questions differ: n of them are drawn, with weights `exp(θ·d)` that give the mean drop wanted. They are left
 out where the data is missing. *Synthetic* ones are of two retrievers that share 80% of the scores; the other scores
-are drawn anew, and a true drop sets some to 0.
+are drawn again, and a true drop sets some to 0.
 """
 
 import math

@@ -101,7 +101,7 @@ VALUES: list[Any] = [
 ]
 PLACE = re.compile(r"\b(line|record|topic) \d+")
 WHOLE = re.compile(
-    r"holds no examples|looks like no format|may be \w+ or|cannot be read|has no such split|has no column"
+    r"contains no examples|looks like no format|may be \w+ or|cannot be read|has no such split|has no column"
     r"|lacks \d+ (topics|queries) that|has \d+ files|is read as '\w+', which has no option"
     r"|the header has no columns|holds (judgements|answers) and no questions"
     r"|is one JSON object, with"

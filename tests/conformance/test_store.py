@@ -39,7 +39,7 @@ def _good(store: ReplyStore) -> dict[str, Reply]:
     return {entry.key: entry.reply for entry in found}
 
 
-def test_what_is_kept_is_found(stores: Open) -> None:
+def test_cached_entries_are_found(stores: Open) -> None:
     """By this process and by others, with its summary and its time."""
     one, other = stores(), stores()
     began = time.time()
@@ -58,7 +58,7 @@ def test_what_is_kept_is_found(stores: Open) -> None:
     assert [each.written for each in other.entries(["old"])] == [1e9]
 
 
-def test_a_reply_that_is_kept_stays(stores: Open) -> None:
+def test_a_cached_reply_is_not_replaced(stores: Open) -> None:
     """A process that was slower takes over what is kept, also within one call."""
     one, other = stores(), stores()
     one.keep([_entry("a", "first")])
@@ -174,7 +174,7 @@ def test_an_account(stores: Open) -> None:
 
 
 @pytest.mark.slow
-def test_any_reply_is_kept_as_it_is(stores: Open) -> None:
+def test_any_reply_is_cached_unchanged(stores: Open) -> None:
     """Whatever text it has."""
     store, other = stores(), stores()
 

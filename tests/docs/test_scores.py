@@ -150,7 +150,7 @@ def test_the_worked_examples_are_right(pytester):
 
 @pytest.mark.slow
 def test_the_worked_examples_with_embeddings_are_right(pytester):
-    """Likewise by the packaged encoder."""
+    """The same with the packaged encoder."""
     pytest.importorskip("sentence_transformers")
     dense = [
         {**family, "score": [score for score in family["score"] if SCORES[score["name"]].extra == "dense"]}

@@ -79,7 +79,7 @@ def test_twenty_updates_that_lose_a_point_each_are_caught(hundred):
             "recall@1: 0.800: drop 0.200 [[]*] from the anchor's 1.000 (pinned on",
             "  *, 19 updates ago), allowed 0.05: a drop of more than 0.05 is",
             "  significant (p = *); the git log of the baseline shows which",
-            "  updates lowered it: win back what they lost, or accept it as the new anchor by",
+            "  updates lowered it: fix what they lowered, or accept it as the new anchor with",
             "  --rageval-update-baseline --rageval-pin-baseline",
             "20 of 100 questions got worse since the anchor, 0 better:",
             "  recall@1 * ↓ 0.02 total ↓ 0.05 * fail",
@@ -214,7 +214,7 @@ def test_a_file_that_is_no_baseline_is_reported_once_by_an_update(hundred):
     assert len(told) == 1
 
 
-def test_an_anchor_without_its_test_is_dropped_by_a_full_run_alone_which_says_so(hundred):
+def test_only_a_full_run_removes_an_anchor_without_its_test(hundred):
     """As where a test was renamed in one place of the file."""
     path = hundred.path / "rageval_baseline.json"
     document = _file(hundred)
@@ -223,7 +223,7 @@ def test_an_anchor_without_its_test_is_dropped_by_a_full_run_alone_which_says_so
     hundred.run(UPDATE, "test_it.py::test_gate").assert_outcomes(passed=1)
     assert set(_file(hundred)["anchors"]) == {"test_it.py::test_old"}
     result = hundred.run(UPDATE, "-q")
-    result.stdout.fnmatch_lines(["  test_it.py::test_old: its anchor is dropped, it is gone"])
+    result.stdout.fnmatch_lines(["  test_it.py::test_old: its anchor is removed, as the test is gone"])
     assert "anchors" not in _file(hundred)
 
 

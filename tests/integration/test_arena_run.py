@@ -120,7 +120,7 @@ def test_each_answer_is_judged_once_in_one_order_or_in_both(arena, llm):
     assert asked == [4 + 4, 4, 0]
 
 
-def test_in_one_order_the_place_is_balanced_and_told(arena, llm):
+def test_in_one_order_positions_are_balanced_and_reported(arena, llm):
     """The system is first in two of four; a judge of the first place gives it these two."""
     llm.model = lambda prompt: "<rating>1</rating>" if "Answer 1:\n" in prompt else "It is long."
     arena.test("def test_own(rageval): assert rageval.score('arena.win@1') == 0.5\n")

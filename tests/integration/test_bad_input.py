@@ -48,7 +48,7 @@ def test_a_missing_retriever_shows_the_lines_to_write(project):
         ("recall", "'recall' has no cut-off*"),
         ("recall@0", "'recall@0': the cut-off k is 0, *"),
         ("recall@-1", "'recall@-1': the cut-off k is -1, *"),
-        ("recall at 5", "'recall at 5' is no score. *"),
+        ("recall at 5", "'recall at 5' is not a score. *"),
     ],
 )
 def test_a_score_that_is_none_is_named(project, spec, said):
@@ -60,7 +60,7 @@ def test_a_score_that_is_none_is_named(project, spec, said):
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("", "evals.jsonl holds no examples."),
+        ("", "evals.jsonl contains no examples."),
         ("{]\n", "evals.jsonl line 1 is not JSON: *"),
         ('{"id": "a"}\n', 'evals.jsonl line 1: "question" is missing. Found: id.'),
         ('\n{"id": "a", "question": 7}\n', 'evals.jsonl line 2: "question" is 7, expected text.'),
@@ -234,11 +234,11 @@ def test_a_judge_without_its_method_is_named(project, llm):
     project.test(GATE.format(spec="llm_reteval@1"))
     errors_with(
         project.run(),
-        "rageval_judge is object, which is no function, and lacks the method compare(question, references, *",
+        "rageval_judge is object, which is not a function, and lacks the method compare(question, references, *",
     )
 
 
-def test_a_grade_out_of_range_is_told_with_its_examples(project, llm):
+def test_a_grade_out_of_range_is_reported_with_its_examples(project, llm):
     """A judge that grades from 1 to 5 where a share is wanted is no judge who finds all perfect."""
     project.use(llm)
     source = (project.path / "conftest.py").read_text(encoding="utf-8")

@@ -34,7 +34,7 @@ def _scores(project, name, spec):
     ],
 )
 def test_a_partial_run_keeps_the_other_tests_entries(project, arguments, why):
-    """Also those of tests that are gone: who did not run cannot be told from them."""
+    """Also those of tests that no longer exist: tests that did not run cannot be told from them."""
     project.pytester.makeini("[pytest]\nmarkers = slow\n")
     project.test(ONE + f"@pytest.mark.slow\n{TWO}" + THREE)
     project.run(UPDATE)
@@ -48,10 +48,10 @@ def test_a_partial_run_keeps_the_other_tests_entries(project, arguments, why):
     ran = result.parseoutcomes()["passed"]
     assert (after["test_it.py::test_two"] == before["test_it.py::test_two"]) == (ran == 1)
     counts = "1 test written; 2 others" if ran == 1 else "2 tests written; 1 other"
-    result.stdout.fnmatch_lines([f"baseline: * ({counts} kept, since this was no full run ({why}))"])
+    result.stdout.fnmatch_lines([f"baseline: * ({counts} kept, since this was not a full run ({why}))"])
 
 
-def test_a_full_run_that_passes_drops_the_tests_that_are_gone(project):
+def test_a_full_run_that_passes_removes_tests_that_no_longer_exist(project):
     """And within a test the scores that it no longer bounds."""
     project.test(
         ONE + '@pytest.mark.rageval_threshold("mrr@2", max_drop=0.02)\n' + TWO.replace("mrr@2", "f1@2")
@@ -84,7 +84,7 @@ def test_a_run_that_left_something_out_is_no_full_run(project, skips):
     result = project.run(UPDATE, "--continue-on-collection-errors")
     assert set(_tests(project)) == {"test_it.py::test_one", "test_more.py::test_two"}
     result.stdout.fnmatch_lines(
-        ["baseline: * (1 test written; 1 other kept, since this was no full run (1 *))"]
+        ["baseline: * (1 test written; 1 other kept, since this was not a full run (1 *))"]
     )
 
 
@@ -108,10 +108,10 @@ def test_a_test_in_error_keeps_its_entry(project):
     result.assert_outcomes(passed=1, errors=1)
     assert _tests(project)["test_it.py::test_one"] == before["test_it.py::test_one"]
     assert _scores(project, "two", "mrr@2") == [1.0, 0.0, 1.0, 1.0]
-    result.stdout.fnmatch_lines(["* 1 other kept, since this was no full run (1 test in error))"])
+    result.stdout.fnmatch_lines(["* 1 other kept, since this was not a full run (1 test in error))"])
 
 
-def test_a_score_that_could_not_be_had_keeps_its_entry_beside_those_that_could(project, llm):
+def test_a_score_in_error_keeps_its_old_entry_in_the_baseline(project, llm):
     """Otherwise the next run would have nothing to compare it with, and pass."""
     project.use(llm)
     project.test('@pytest.mark.rageval_threshold("answer.em@1", max_drop=0.02)\n' + ONE)

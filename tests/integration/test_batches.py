@@ -233,7 +233,7 @@ def test_a_rating_that_cannot_be_read_is_repaired_in_the_next_stage(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("errors", ["live", "unscored"])
-def test_what_fails_in_a_batch_is_asked_live_or_unscored(
+def test_a_request_that_fails_in_a_batch_is_sent_live_or_left_unscored(
     suite: Project, server: BatchServer, errors: str
 ) -> None:
     """What depends on it follows in the next stage, or not at all."""
@@ -349,7 +349,7 @@ KILLED_AT = ("upload", "create", "retrieve", "content", "create", "content")
 @pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
-def test_a_run_that_is_killed_anywhere_goes_on(suite: Project, server: BatchServer) -> None:
+def test_a_run_killed_anywhere_can_be_continued(suite: Project, server: BatchServer) -> None:
     """With all its processes; no request is in two batches, and none is asked live."""
     _, expected = _scores(suite, "--rageval-cache-dir=live")
     server.live.clear()

@@ -77,7 +77,7 @@ def test_an_unknown_price_is_an_error_before_anything_is_asked(project, llm):
     result = project.run("--rageval-max-cost=1")
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(
-        ["No price is known of the model 'm1' at http://127.0.0.1:*, so --rageval-max-cost cannot be kept."]
+        ["No price is known for the model 'm1' at http://127.0.0.1:*, so --rageval-max-cost cannot be kept."]
     )
     (project.path / "prices.toml").write_text('["m1"]\ninput = 1\noutput = 1\n', encoding="utf-8")
     result = project.run("--rageval-max-cost=1", "--rageval-prices=prices.toml")

@@ -188,7 +188,7 @@ def test_the_option_corrects_all_scores_of_verdicts(judged: Project, llm: LLMSer
     assert len(llm.requests) <= most
 
 
-def test_labels_judged_in_another_way_correct_nothing(judged: Project) -> None:
+def test_labels_judged_with_other_settings_correct_nothing(judged: Project) -> None:
     """The marker's comparator is not the score's."""
     judged.test(SCORED.replace("min_kappa=0.2", "comparator='em'"))
     result = judged.run()

@@ -69,7 +69,7 @@ def test_a_retriever_of_plain_texts_is_matched_by_text(project):
     project.run().assert_outcomes(passed=1)
 
 
-def test_the_retriever_is_asked_anew_in_every_run_and_once_in_a_run(project):
+def test_the_retriever_is_called_once_in_every_run(project):
     """It is under test: nothing of it is cached on disk."""
     source = (project.path / "conftest.py").read_text(encoding="utf-8")
     project.pytester.makeconftest(

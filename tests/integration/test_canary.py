@@ -34,7 +34,7 @@ def _report(project):
 
 
 def test_a_changed_generator_is_an_error_and_no_worse_retriever(project, llm):
-    """Cached replies hide it; a canary asks anew, and a retriever that is worse too is not blamed."""
+    """Cached replies hide it; a canary asks again, and a retriever that is worse too is not blamed."""
     _baseline(project, llm)
     _forgetful(llm, range(1, 16))
     project.lose(20)
@@ -134,5 +134,5 @@ def test_a_test_names_the_models_that_its_own_scores_ask(project, llm):
 def test_a_canary_and_a_replay_do_not_go_together(project):
     result = project.run("--rageval-canary=5", "--rageval-replay")
     result.stderr.fnmatch_lines(
-        ["ERROR: --rageval-replay asks nothing and --rageval-canary asks anew: leave one out."]
+        ["ERROR: --rageval-replay sends no requests and --rageval-canary needs new replies: leave one out."]
     )

@@ -76,7 +76,7 @@ def remarks(project, code, spec="answer.correct@1", **ini):
     ],
     ids=["own", "thread", "named", "own judge", "hyde", "one of three judges"],
 )
-def test_it_is_said_once_with_the_number_of_requests(project, llm, code, ini, model):
+def test_waiting_is_reported_once_with_the_number_of_requests(project, llm, code, ini, model):
     """One per question; by the default model, in a thread of the retriever's, by name, and by our baselines."""
     project.use(llm)
     (found,) = (
@@ -105,7 +105,7 @@ def test_it_is_said_once_with_the_number_of_requests(project, llm, code, ini, mo
     ],
     ids=["another judge", "no model", "a measure", "rules", "the generator", "own judge"],
 )
-def test_it_is_not_said_otherwise(project, llm, code, spec, ini):
+def test_it_is_not_reported_otherwise(project, llm, code, spec, ini):
     """Where another model judges, where none does, and where only the generator is of the judge's model."""
     project.use(llm)
     assert not [remark for remark in remarks(project, code, spec, **ini) if "judges" in remark]
@@ -154,7 +154,7 @@ def rageval_retriever(request, asking):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("part", "times"), [("retriever", 1), ("generator", 0)])
-def test_behind_the_gateway_the_part_that_runs_asks(project, llm, part, times):
+def test_with_the_gateway_only_the_part_that_runs_sends_requests(project, llm, part, times):
     """Requests of the retriever alone are its own."""
     pytest.importorskip("uvicorn", reason="the extra gateway is not installed")
     pytest.importorskip("starlette", reason="the extra gateway is not installed")

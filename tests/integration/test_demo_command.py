@@ -41,7 +41,7 @@ def shipped() -> dict[str, bytes]:
 
 @pytest.mark.slow
 def test_it_shows_a_regression_and_its_reasons(tmp_path):
-    """Settings of the user's environment are not for the example; the folder is gone afterwards."""
+    """Settings of the user's environment are not for the example; the folder is removed afterwards."""
     hostile = {
         "PYTEST_ADDOPTS": "--no-such-option",
         "RAGEVAL_MODEL": "m",
@@ -66,7 +66,7 @@ def test_it_shows_a_regression_and_its_reasons(tmp_path):
 
 
 @pytest.mark.slow
-def test_kept_it_is_the_example_as_it_ships(tmp_path):
+def test_the_copy_of_the_example_equals_the_original(tmp_path):
     """The change is taken back, so that the reader can make it."""
     done = shown(["--keep", "there/demo"], cwd=tmp_path)
     assert done.returncode == 0, done.stderr

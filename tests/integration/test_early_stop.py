@@ -139,7 +139,7 @@ def test_two_workers_ask_the_same(gated, llm):
     assert sorted(llm.prompts) == asked
 
 
-def test_a_plan_counts_all_and_says_so(gated):
+def test_a_plan_counts_all_questions_and_says_so(gated):
     """A run may ask less."""
     change(gated, others=range(1, 151), wrong=range(1, 101))
     result = gated.run("--rageval-plan", STOP)
@@ -153,7 +153,7 @@ def test_replies_that_were_not_used_stay_recorded(gated):
     before = (gated.path / "replies.jsonl").read_text(encoding="utf-8")
     result = gated.run(STOP, *recorded, "--rageval-drop-unused")
     result.stdout.fnmatch_lines(
-        ["unused replies are not dropped: this was no full run (--rageval-early-stop)"]
+        ["unused replies are not dropped: this was not a full run (--rageval-early-stop)"]
     )
     assert (gated.path / "replies.jsonl").read_text(encoding="utf-8") == before
 
@@ -168,7 +168,7 @@ def test_a_budget_ends_it_as_an_error(gated, llm):
 
 
 def test_a_canary_asks_about_unchanged_questions(gated, llm):
-    """Other texts under the same ids look unchanged; asked anew they score otherwise, and there is no verdict."""
+    """Other texts under the same ids look unchanged; asked again they score otherwise, and there is no verdict."""
     change(gated, wrong=range(1, 151))
     fresh(gated).assert_outcomes(passed=1)
     assert llm.requests == []

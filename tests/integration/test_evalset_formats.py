@@ -92,7 +92,7 @@ def test_a_folder_with_topics_and_a_recorded_run(project):
     [
         ('"evals.jsonl", format="bier"', "There is no eval set format 'bier'. There are: native, table, *"),
         ('"evals.jsonl", split="test"', "evals.jsonl is read as 'native', which has no option 'split'."),
-        ('"evals.jsonl", sample=0', "sample=0 is no number of examples."),
+        ('"evals.jsonl", sample=0', "sample=0 is not a number of examples."),
         (
             '"evals.jsonl", sample=2, stratify="topics"',
             "stratify: no example of evals.jsonl has the tag topics.",
@@ -100,7 +100,7 @@ def test_a_folder_with_topics_and_a_recorded_run(project):
         ('"evals.jsonl", format="kilt"', 'evals.jsonl line 1: "input" is missing. Found: id, question, *'),
         ('"notes.md"', "notes.md looks like no format of eval sets."),
         ('".", format="beir"', "* has no queries.jsonl."),
-        ("iter([])", "rageval_evalset wants the path of an eval set, found list_iterator."),
+        ("iter([])", "rageval_evalset needs the path of an eval set, found list_iterator."),
     ],
 )
 def test_words_that_do_not_fit_are_named(project, marker, said):
@@ -130,7 +130,7 @@ def test_a_format_of_a_taken_name_is_an_error(project):
     result.stdout.fnmatch_lines(["*There is an eval set format 'beir' already. Choose another name.*"])
 
 
-def test_a_key_that_is_nearly_ours_is_told_once(project):
+def test_a_key_that_resembles_a_known_one_is_reported_once(project):
     """Whatever comes of the tests: with the wrong key there is often no score."""
     _write(
         project, "e.jsonl", '{"id": 1, "question": "Where?", "golds": [{"id": "doc-1"}], "author": "Ann"}\n'
@@ -147,7 +147,7 @@ def test_a_key_that_is_nearly_ours_is_told_once(project):
 
 @pytest.mark.parametrize("arguments", [(), ("-q",)])
 def test_a_file_beside_the_test_that_is_not_read_is_named(project, arguments):
-    """The one from the root directory is read first. The warning stands once, also with -q."""
+    """The one from the root directory is read first. The warning is printed once, also with -q."""
     marked = GATE.format(marker='"evals.jsonl"')
     _write(
         project, "service/test_it.py", "import pytest\n" + marked + marked.replace("test_gate", "test_again")

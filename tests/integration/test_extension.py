@@ -179,7 +179,7 @@ def test_another_package_writes_reports(project, monkeypatch):
         ),
     ],
 )
-def test_a_kind_that_nobody_writes_is_refused_before_the_run(project, monkeypatch, call, said):
+def test_an_unknown_kind_of_report_is_refused_before_the_run(project, monkeypatch, call, said):
     """With those that there are."""
     _install(project, monkeypatch, f"{REPORTS}    registry.{call}\n" if call else REPORTS)
     project.test("def test_own(rageval): assert rageval.examples")

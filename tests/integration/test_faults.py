@@ -128,7 +128,7 @@ def test_two_shells_share_what_they_ask(project, llm):
     assert len(llm.requests) == 20
 
 
-def test_a_worker_that_dies_holds_up_the_others_for_seconds(project, llm):
+def test_a_worker_that_dies_delays_the_others_for_seconds_only(project, llm):
     """Its leases run out; what it was asking for is asked again, and nothing else."""
     project.use(llm)
     llm.model = lambda _: Hang()
@@ -146,7 +146,7 @@ def test_a_worker_that_dies_holds_up_the_others_for_seconds(project, llm):
     assert len(llm.requests) == 8
 
 
-def test_a_killed_run_goes_on_where_it_was(project, llm):
+def test_a_killed_run_continues_where_it_stopped(project, llm):
     """Ten kills and more at random moments: what was kept is never asked for again."""
     project.use(llm)
     llm.latency_s = 0.05

@@ -239,7 +239,7 @@ def _imported() -> Iterator[None]:
         (HAYSTACK, "SuperComponent(pipeline=dense())", True),
     ],
 )
-def test_a_retriever_of_a_framework_goes_in_unmodified(project, framework, made, scored):
+def test_a_retriever_of_a_framework_works_unmodified(project, framework, made, scored):
     """It finds what it finds for k documents; ids, texts, metadata and scores are where the framework keeps them."""
     project.pytester.makeconftest(f"{CORPUS}{framework}\ndef make():\n    return {made}\n")
     project.test(f"scored = {scored}\n{TEST}")

@@ -173,7 +173,7 @@ def test_slices_are_compared_with_their_own_past(project):
 
 
 def test_a_value_that_cannot_be_had_hides_none_that_fails(project):
-    """A topic whose every question was edited has no past: an error. One that got worse is told all the same."""
+    """A topic whose every question was edited has no past: an error. One that got worse is reported all the same."""
     project.evalset(16)
     project.test(RECALL.replace("0.02", '0.02, by="topic"'))
     project.run(UPDATE)
@@ -193,7 +193,7 @@ def test_a_value_that_cannot_be_had_hides_none_that_fails(project):
 
 
 def test_another_eval_set_is_compared_on_the_common_examples(project):
-    """Questions that are new, gone or edited are left out, and counted."""
+    """Questions that are new, removed or edited are left out, and counted."""
     project.evalset(8)
     project.test(RECALL)
     project.run(UPDATE)
@@ -308,8 +308,8 @@ def test_what_is_no_part_of_the_comparison_may_change(project, llm, monkeypatch)
     assert (project.path / "rageval_baseline.json").read_text(encoding="utf-8") == text
 
 
-def test_a_minimum_that_is_not_reached_is_told_beside_a_stale_baseline(project, llm):
-    """Neither hides the other; of one threshold the bound that needs no baseline is told."""
+def test_a_violated_minimum_is_reported_together_with_a_stale_baseline(project, llm):
+    """Neither hides the other; of one threshold the bound that needs no baseline is reported."""
     project.use(llm)
     project.test(ASKING)
     project.run(UPDATE)
@@ -388,7 +388,7 @@ def test_an_update_and_a_plan_do_not_go_together(project):
     """A plan has no scores to write."""
     result = project.run(UPDATE, "--rageval-plan")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["ERROR: --rageval-plan asks nothing, so there are no scores for *"])
+    result.stderr.fnmatch_lines(["ERROR: --rageval-plan sends no requests, so there are no scores for *"])
 
 
 def test_the_json_report_has_the_comparison(project):
@@ -423,7 +423,7 @@ def test_the_json_report_has_the_comparison(project):
     ]
 
 
-def test_a_bound_beyond_the_scale_is_told_before_anything_is_asked(project, llm):
+def test_a_bound_beyond_the_scale_is_an_error_before_any_request(project, llm):
     """With every other slip of the test's markers."""
     project.use(llm)
     project.evalset(4)

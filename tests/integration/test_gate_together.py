@@ -200,5 +200,5 @@ def test_the_last_failed_are_judged_as_before(worse):
     assert _levels(worse, run, "--lf") == {"test_many[1]": 0.0125, "test_many[2]": 0.0125}
     result = run("--lf", UPDATE)
     result.stdout.fnmatch_lines(
-        ["baseline: * (2 tests written; 3 others kept, since this was no full run (*--lf*))"]
+        ["baseline: * (2 tests written; 3 others kept, since this was not a full run (*--lf*))"]
     )

@@ -293,7 +293,7 @@ def rageval_generator():
 @pytest.mark.parametrize(
     ("option", "words"),
     [
-        ("--rageval-replay", "*--rageval-replay asks nothing*"),
+        ("--rageval-replay", "*--rageval-replay sends no requests*"),
         ("--rageval-max-calls=0", "*max-calls=0 is reached*"),
     ],
 )
@@ -383,7 +383,7 @@ def _command(folder, *arguments, **env):
 
 
 @pytest.mark.slow
-def test_a_command_is_kept_and_replayed(tmp_path, upstream):
+def test_the_model_calls_of_a_command_are_cached_and_replayed(tmp_path, upstream):
     """Its exit status is the command's; the summary is on stderr."""
     record = ("--cassette=replies.jsonl", "--record")
     done = _command(tmp_path, *record, OPENAI_BASE_URL=upstream.url, OPENAI_API_KEY="sk-secret-of-the-user")

@@ -112,7 +112,7 @@ def test_what_is_generated_is_clean_and_loads(
 
 
 def test_prompts_of_a_file_write_and_check(generate: Generate, llm: LLMServer, tmp_path: Path) -> None:
-    """By name, as in tests; one that cannot be used is told before anything is asked or written."""
+    """By name, as in tests; one that cannot be used is reported before anything is asked or written."""
     path = tmp_path / "prompts.toml"
     own = "question = 'Write a question, bitte.\\nPassage:\\n{passage}'\nanswer = 'Frage: {question} {passages}'"
     path.write_text(own, encoding="utf-8")
@@ -133,7 +133,7 @@ def test_prompts_of_a_file_write_and_check(generate: Generate, llm: LLMServer, t
 
 
 def test_every_reply_is_paid_once(generate: Generate, llm: LLMServer, tmp_path: Path) -> None:
-    """The same command asks nothing anew, even of nobody; another seed draws other passages."""
+    """The same command sends no requests, even without a server; another seed draws other passages."""
     generate(3)
     first, paid = (tmp_path / "out.jsonl").read_bytes(), len(llm.paid)
     assert generate(3, "--force").status == 0
@@ -190,8 +190,8 @@ def _repeating(prompt: str) -> Said:
         (lambda prompt: "" if is_question(prompt) else author(prompt),
          "no question was written: the reply is empty"),
         (lambda prompt: Cut("") if is_question(prompt) else author(prompt),
-         "no question was written: the reply is empty: the token limit was reached before it said anything"),
-        (_unquoted, "the answer is no quote from the passage"),
+         "no question was written: the reply is empty: the token limit was reached before any text"),
+        (_unquoted, "the answer is not a quote from the passage"),
         (_leaking, "the question contains the answer"),
         (_pointing, "the question speaks of its passage"),
         (_wrong, "the generator has another answer from the passage"),
@@ -200,7 +200,7 @@ def _repeating(prompt: str) -> Said:
          "the self-check has no result"),
     ],
 )  # fmt: skip
-def test_what_does_not_hold_up_is_rejected(
+def test_a_question_that_fails_the_checks_is_rejected(
     generate: Generate, llm: LLMServer, tmp_path: Path, model: Callable[[str], Said], why: str
 ) -> None:
     """With the reason, counted and kept; all the passages that were drawn are tried."""
@@ -227,7 +227,7 @@ def test_the_same_question_is_asked_once(generate: Generate, llm: LLMServer) -> 
     assert "  7 × the same question as one before\n" in done.out
 
 
-def test_other_passages_stand_in(generate: Generate, llm: LLMServer) -> None:
+def test_other_passages_replace_those_of_rejected_questions(generate: Generate, llm: LLMServer) -> None:
     """For those whose questions are rejected."""
     llm.model = lambda prompt: _wrong(prompt) if re.search(r"item-[012]\d", prompt) else author(prompt)
     done = generate(6)
@@ -236,7 +236,7 @@ def test_other_passages_stand_in(generate: Generate, llm: LLMServer) -> None:
     assert " × the generator has another answer from the passage\n" in done.out
 
 
-def test_a_budget_ends_it_and_the_next_run_goes_on(
+def test_an_exhausted_budget_ends_the_run_and_the_next_run_continues(
     generate: Generate, llm: LLMServer, tmp_path: Path
 ) -> None:
     """What was paid is kept: no reply is asked for twice."""

@@ -38,7 +38,7 @@ def test_grades_are_scored_from_0_to_1(project, llm):
     # Four answers and a grade for each; the three ways to compare share them.
     assert len(llm.requests) == 8
     result = project.run("--rageval-replay", "--rageval-max-unscored=0.2")
-    result.stdout.fnmatch_lines(["  1 × the judge's reply is no grade from 1 to 5: 'good' (q4)"])
+    result.stdout.fnmatch_lines(["  1 × the judge's reply is not a grade from 1 to 5: 'good' (q4)"])
     assert len(llm.requests) == 8
 
 

@@ -15,7 +15,7 @@ from pytest_rageval.cli import main
 from tests.foreign_plugins import WITHOUT
 
 WRITTEN = {
-    "conftest.py", "test_retrieval.py", "evals/questions.jsonl", "pytest.ini", ".gitattributes",
+    "conftest.py", "test_retriever.py", "evals/questions.jsonl", "pytest.ini", ".gitattributes",
     ".github/workflows/rageval.yml",
 }  # fmt: skip
 
@@ -115,7 +115,7 @@ def test_an_own_retriever_and_eval_set_pass(retriever, project, run):
     )
     assert main(["init", "--retriever", retriever, "--evalset", "mine.jsonl"]) == 0
     assert "evals/questions.jsonl" not in files(project)
-    test = (project / "test_retrieval.py").read_text(encoding="utf-8")
+    test = (project / "test_retriever.py").read_text(encoding="utf-8")
     assert 'rageval_evalset("mine.jsonl")' in test
     assert 'rageval_threshold("recall@5", max_drop=0.02)' in test
     for arguments in ([], ["--rageval-update-baseline"], []):
@@ -148,7 +148,7 @@ def test_nothing_is_overwritten(project, capsys):
     """What exists is named, with what to add to it; the rest is written."""
     own = {
         "conftest.py": "# mine\n",
-        "test_retrieval.py": "# mine\n",
+        "test_retriever.py": "# mine\n",
         ".gitattributes": "*.png binary\n",
         "evals/questions.jsonl": '{"id": "mine", "question": "How?"}\n',
         "pyproject.toml": '[tool.pytest.ini_options]\naddopts = "-q"\n',
@@ -162,7 +162,7 @@ def test_nothing_is_overwritten(project, capsys):
     assert {name: found[name] for name in own} == own
     assert "pytest.ini" not in found
     # Our questions would only be in the way of the user's.
-    assert "kept evals/questions.jsonl: it has what is needed\n" in out
+    assert "unchanged evals/questions.jsonl: it has the lines already\n" in out
     for name in own.keys() - {"evals/questions.jsonl"}:
         assert f"kept {name}, which exists. Add to it (" in out
     assert '    pythonpath = ["."]\n' in out
@@ -179,7 +179,7 @@ def test_repeated_it_changes_nothing(project, capsys):
     assert main(["init"]) == 0
     assert files(project) == before
     out = capsys.readouterr().out
-    assert out.count(": it has what is needed\n") == len(WRITTEN)
+    assert out.count(": it has the lines already\n") == len(WRITTEN)
     assert "Add to it" not in out
     # Also where its own line installs something else.
     (project / "requirements.txt").write_text("", encoding="utf-8")
@@ -310,14 +310,14 @@ def test_a_file_name_stays_a_name_in_the_test(project):
     (project / name).write_text('{"id": "q1", "question": "How?", "gold": [{"id": "a"}]}\n', encoding="utf-8")
     (project / "app.py").write_text(SEARCH, encoding="utf-8")
     assert main(["init", "--retriever", "app:search", "--evalset", name]) == 0
-    source = ast.parse((project / "test_retrieval.py").read_text(encoding="utf-8"))
+    source = ast.parse((project / "test_retriever.py").read_text(encoding="utf-8"))
     assert name in {node.value for node in ast.walk(source) if isinstance(node, ast.Constant)}
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--retriever", "search"], "--retriever 'search' is no MODULE:NAME."),
+        (["--retriever", "search"], "--retriever 'search' is not of the form MODULE:NAME."),
         (["--retriever", "a.b:c; import os"], "support_bot.search:search"),
         (["--evalset", "mine.jsonl"], "--evalset mine.jsonl needs --retriever"),
         (
@@ -347,7 +347,7 @@ def test_an_eval_set_with_answers_alone_gets_a_score_that_needs_no_gold(project)
     )
     (project / "app.py").write_text(SEARCH, encoding="utf-8")
     assert main(["init", "--retriever", "app:search", "--evalset", "mine.jsonl"]) == 0
-    assert 'rageval_threshold("contains.hit@5", ' in (project / "test_retrieval.py").read_text(
+    assert 'rageval_threshold("contains.hit@5", ' in (project / "test_retriever.py").read_text(
         encoding="utf-8"
     )
 

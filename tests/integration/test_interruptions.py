@@ -22,7 +22,7 @@ def rageval_retriever():
 
 
 @pytest.mark.parametrize("body", ["pytest.skip('not today')", "pytest.fail('too slow')"])
-def test_what_an_interrupted_test_asked_for_is_not_asked_in_the_next(project, body):
+def test_requests_of_an_interrupted_test_are_not_sent_in_the_next(project, body):
     """As with a skip in the retriever, or a timeout plugin: the next test is its own."""
     project.pytester.makeconftest(CONFTEST.format(body=body))
     project.evalset(10)
@@ -117,7 +117,7 @@ def test_what_is_out_of_bounds_is_not_hidden_by_what_could_not_be_had(project, m
     result.stdout.fnmatch_lines(["*but no model is named.", "recall@1: 0.750 is below the minimum 0.9"])
 
 
-def test_nothing_is_paid_that_cannot_be_kept(project, llm):
+def test_no_request_is_sent_if_its_reply_cannot_be_cached(project, llm):
     """The cache is opened before the first request, even where nothing is looked up."""
     project.use(llm)
     (project.path / "taken").write_text("a file", encoding="utf-8")

@@ -126,7 +126,7 @@ def test_votes_that_differ(judge: Callable[..., Done], llm: LLMServer) -> None:
     assert report["reworded"] is report["places"] is None
 
 
-def test_what_cannot_be_read_is_told(judge: Callable[..., Done], llm: LLMServer) -> None:
+def test_unreadable_replies_are_reported(judge: Callable[..., Done], llm: LLMServer) -> None:
     """And is in no verdict that changed."""
     llm.model = lambda prompt: "perhaps" if "thing 7" in prompt else fickle(prompt)
     done = judge("--swap")
@@ -224,7 +224,7 @@ def test_injections(judge: Callable[..., Done], llm: LLMServer, votes: int) -> N
     assert any(line.startswith("other words  ") for line in lines)
 
 
-def test_nothing_is_said_of_injections_unasked(judge: Callable[..., Done], llm: LLMServer) -> None:
+def test_injections_are_reported_only_on_request(judge: Callable[..., Done], llm: LLMServer) -> None:
     """Nor asked."""
     llm.model = fickle
     report = json.loads(judge("--json").out)
@@ -254,9 +254,9 @@ def test_pairs(judge: Callable[..., Done], llm: LLMServer, monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--votes", "2"], "'2' is no odd number of votes"),
-        (["--votes", "many"], "'many' is no odd number"),
-        (["--base-url", "llm.example"], "'llm.example' is no URL"),
+        (["--votes", "2"], "'2' is not an odd number of votes"),
+        (["--votes", "many"], "'many' is not an odd number"),
+        (["--base-url", "llm.example"], "'llm.example' is not a URL"),
         (["--model", "embedded"], "too small to judge"),
     ],
 )
@@ -267,7 +267,7 @@ def test_what_is_not_allowed(judge: Callable[..., Done], arguments: list[str], s
     assert said in done.err
 
 
-def test_replay_asks_nothing(judge: Callable[..., Done], llm: LLMServer) -> None:
+def test_replay_sends_no_requests(judge: Callable[..., Done], llm: LLMServer) -> None:
     """What is missing is an error."""
     done = judge("--replay")
     assert done.status == 2

@@ -86,7 +86,7 @@ def test_a_server_that_knows_no_schema_is_asked_without(project, llm, refusal):
     result.stdout.fnmatch_lines(["4 × m1 refuses response_format: asked without"])
 
 
-def test_an_unreadable_reply_is_repaired_once_and_kept(project, llm):
+def test_a_reply_that_cannot_be_parsed_is_repaired_once_and_cached(project, llm):
     """One that stays unreadable is unscored with what was said; a second run asks nothing."""
 
     def mumble(prompt):
@@ -110,7 +110,7 @@ def test_an_unreadable_reply_is_repaired_once_and_kept(project, llm):
     result = project.run("--rageval-refresh")
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(
-        ["  4 × the judge's reply is no rating when asked again either (*): 'Four!' (*"]
+        ["  4 × the judge's reply is not a rating in the second attempt either (*): 'Four!' (*"]
     )
 
 

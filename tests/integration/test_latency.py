@@ -123,7 +123,7 @@ def test_bounds(): pass
 
 
 @pytest.mark.parametrize("kind", ["sync", "async"])
-def test_percentiles_of_the_time_are_held_to_their_bounds(timed, kind):
+def test_percentiles_of_the_time_are_compared_with_their_bounds(timed, kind):
     """The 12th and the 23rd of 24 times; the report has their statistic and the median's interval."""
     project = timed(3, kind)
     project.test(BOUNDS)
@@ -269,7 +269,7 @@ def test_a_ratio_is_of_times(timed):
     result = project.run()
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(
-        ["*recall@3: max_ratio compares the times of two retrievers, and this score is no time."]
+        ["*recall@3: max_ratio compares the times of two retrievers, and this score is not a time."]
     )
 
 

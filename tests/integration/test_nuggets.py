@@ -35,7 +35,7 @@ def _labels(llm: LLMServer) -> list[str]:
 
 
 def test_passages_are_labelled_once(project, llm):
-    """The plan counts a request for each passage; a run asks them, and another k or order asks nothing anew."""
+    """The plan counts a request for each passage; a run asks them, and another k or order sends no further requests."""
     llm.model = _labeller
     project.use(llm)
     project.evalset(4, nuggets=NUGGETS)
@@ -162,7 +162,7 @@ def test_several_judges_do_not_propose(propose: Propose, llm: LLMServer, tmp_pat
     assert not (tmp_path / "out.jsonl").exists()
 
 
-def test_what_was_paid_is_not_asked_again_and_no_file_is_lost(
+def test_paid_replies_are_not_requested_again_and_no_file_is_lost(
     propose: Propose, llm: LLMServer, tmp_path: Path
 ) -> None:
     """The file that is read is never written to, and another one only by force."""
@@ -184,11 +184,11 @@ def test_an_example_without_nuggets_is_counted(propose: Propose, llm: LLMServer,
     assert done.status == 1
     assert "2 examples without nuggets:\n" in done.out
     assert "  1 × neither reference answers nor gold passages with text\n" in done.out
-    assert "  1 × the judge's reply is no list of nuggets: 'Sorry.'\n" in done.out
+    assert "  1 × the judge's reply is not a list of nuggets: 'Sorry.'\n" in done.out
     assert [bool(example.nuggets) for example in load(tmp_path / "out.jsonl")] == [True, False, True, False]
 
 
-def test_a_budget_keeps_what_it_paid_for(propose: Propose, tmp_path: Path) -> None:
+def test_replies_paid_before_the_budget_ended_are_cached(propose: Propose, tmp_path: Path) -> None:
     """The nuggets of the first example are written."""
     done = propose(RECORDS, "--max-calls", "1")
     assert done.status == 1

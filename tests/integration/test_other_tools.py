@@ -169,7 +169,7 @@ def test_annotations_can_be_turned_off(github):
 
 
 def test_annotations_are_for_github_alone(github, monkeypatch):
-    """Or for whoever asks for them."""
+    """Or for a run that requests them."""
     monkeypatch.delenv("GITHUB_ACTIONS")
     assert commands(github.run_process()) == []
     assert len(commands(github.run_process("--rageval-annotations"))) == 4
@@ -275,7 +275,7 @@ def test_events_say_what_the_baseline_says_and_under_which_fingerprint(project, 
     assert summary["rageval.baseline.drop"] == 0.25
 
 
-def test_a_collector_that_is_not_there_costs_nothing_but_a_message(project, monkeypatch):
+def test_a_collector_that_cannot_be_reached_is_only_a_message(project, monkeypatch):
     """The build stays green, and the files of the run are written."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -295,7 +295,7 @@ def test_a_collector_that_is_not_there_costs_nothing_but_a_message(project, monk
             (project.path / name).unlink()
 
 
-def test_an_address_that_is_no_url_is_said(project):
+def test_an_address_that_is_not_a_url_is_an_error(project):
     """With one that can be used."""
     project.test("def test_own(rageval): assert rageval.score('mrr@2') > 0\n")
     result = project.run("--rageval-report=otlp:localhost:4318")

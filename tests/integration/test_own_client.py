@@ -98,7 +98,7 @@ def test_a_role_may_have_a_client_and_the_other_a_server(own, llm):
     assert len(llm.requests) == 4
 
 
-def test_your_own_code_asks_it(own):
+def test_your_own_code_can_call_the_model(own):
     """Through `rageval_llm`."""
     own.client()
     own.ini(rageval_model="m1")

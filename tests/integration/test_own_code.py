@@ -88,7 +88,7 @@ def test_what_does_not_belong_to_a_request_is_refused(project, llm):
 
 
 def test_a_cached_function_is_called_once_for_a_version(project):
-    """In this run, in the next, and anew for a new version."""
+    """In this run, in the next, and again for a new version."""
     project.test(GATE)
     for version, calls in (("1", 4), ("1", 0), ("2", 4)):
         _with(project, CACHED.replace("VERSION", version))
@@ -112,12 +112,14 @@ def test_eight_workers_call_a_cached_function_once(project):
     assert len((project.path / "calls").read_text(encoding="utf-8").splitlines()) == 4
 
 
-def test_a_function_without_a_version_is_kept_within_the_run_and_the_report_says_so(project):
+def test_without_a_version_results_are_cached_for_the_run_and_the_report_says_so(project):
     """With the way to keep it."""
     _with(project, PLAIN)
     project.test(GATE)
     project.run().stdout.fnmatch_lines(
-        ["4 × answers of rageval_generator, your own function, are kept within this run only *cached keeps*"]
+        [
+            "4 × answers of rageval_generator, your own function, are cached within this run only *cached keeps*"
+        ]
     )
 
 
@@ -198,4 +200,4 @@ def test_a_plan_needs_no_workers(project, llm):
     project.test(GATE)
     result = project.run_process("--rageval-plan", "-n2")
     assert result.ret != 0
-    result.stderr.fnmatch_lines(["*--rageval-plan asks nothing and needs no workers: add -n0."])
+    result.stderr.fnmatch_lines(["*--rageval-plan sends no requests and needs no workers: add -n0."])

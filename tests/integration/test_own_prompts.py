@@ -65,7 +65,7 @@ OWN_PARTS = (
 @pytest.mark.parametrize("own", ["", OWN_PARTS], ids=["our parts", "own parts"])
 @pytest.mark.parametrize("fixture", [True, False])
 def test_a_prompt_that_cannot_be_used_is_an_error(project, llm, fixture, own):
-    """Told where it stands, without a traceback, and before anything is asked; also where no part sends it."""
+    """Reported with its place, without a traceback, and before anything is asked; also where no part sends it."""
     project.use(llm)
     conftest = (project.path / "conftest.py").read_text(encoding="utf-8")
     wrong = FIXTURE.replace(" {passages}", "") if fixture else ""

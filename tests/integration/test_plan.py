@@ -89,7 +89,7 @@ def test_a_plan_counts_what_is_cached(project, llm):
     assert not llm.requests
 
 
-def test_an_unknown_price_and_length_are_said(project, llm):
+def test_an_unknown_price_and_length_are_reported(project, llm):
     """And not guessed."""
     project.use(llm)
     project.test(GATE)
@@ -135,7 +135,7 @@ def test_a_plan_still_says_what_cannot_be_planned(project, llm):
     plan.stdout.fnmatch_lines(["There is no eval set 'evals.jsonl'.*"])
 
 
-def test_a_plan_goes_on_behind_assertions(project, llm):
+def test_a_plan_continues_after_assertions(project, llm):
     """Each score of a test is planned, whatever the test makes of the one before."""
     project.use(llm)
     project.test(

@@ -77,7 +77,7 @@ def test_a_prompt_that_is_too_long_is_unscored_with_its_length(project, llm):
         (Cut("", "stop"), "the generator's reply is empty"),
         (
             Cut("", "length"),
-            "the generator's reply is empty: the token limit was reached before it said anything",
+            "the generator's reply is empty: the token limit was reached before any text",
         ),
         (Cut("", "content_filter"), "the generator's reply is empty: a content filter withheld it"),
         (
@@ -96,7 +96,7 @@ def test_a_reply_without_text_is_unscored_with_its_reason(project, llm, said, re
     assert len(llm.requests) == (4 if said.finish_reason != "stop" or said.refusal else 8)
 
 
-def test_a_cut_reply_is_kept_and_counted(project, llm):
+def test_a_truncated_reply_is_cached_and_counted(project, llm):
     """Live and cached alike."""
     project.use(llm)
     llm.model = lambda prompt: Cut(clerk(prompt))

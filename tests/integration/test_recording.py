@@ -24,7 +24,7 @@ def _lines(project):
     ]
 
 
-def test_a_full_run_says_what_it_did_not_use_and_drops_it_when_told(project, llm):
+def test_a_full_run_reports_unused_replies_and_removes_them_with_an_option(project, llm):
     """By model, with the way to drop it."""
     project.use(llm)
     project.test(TWO)
@@ -43,7 +43,7 @@ def test_a_full_run_says_what_it_did_not_use_and_drops_it_when_told(project, llm
     assert {line["request"]["model"] for line in _lines(project)} == {"m2"}
 
 
-def test_replies_that_take_the_place_of_others_are_told(project, llm):
+def test_replaced_replies_are_reported(project, llm):
     """A colleague's recording, or an edit, would be lost unseen."""
     project.use(llm)
     project.test(TWO)
@@ -56,7 +56,7 @@ def test_replies_that_take_the_place_of_others_are_told(project, llm):
     result.stdout.fnmatch_lines(
         [
             "cassette: *tape.jsonl (8 replies used, 0 of them new, 3 in place of other replies; *",
-            "3 × the cassette has another reply than the cache, whose reply counts *",
+            "3 × the cassette and the cache have different replies; the one in the cache is used *",
         ]
     )
     project.run(*RECORD).stdout.no_fnmatch_line("*other repl*")
@@ -80,7 +80,7 @@ def test_a_partial_run_drops_nothing(project, llm, arguments, why):
     project.test(TWO.replace("answer.em@2", "answer.em@3"))
     run = project.run_process if "-n2" in arguments else project.run
     result = run(*RECORD, "--rageval-drop-unused", *arguments)
-    result.stdout.fnmatch_lines([f"unused replies are not dropped: this was no full run ({why})"])
+    result.stdout.fnmatch_lines([f"unused replies are not dropped: this was not a full run ({why})"])
     assert len(_lines(project)) >= 8
 
 
@@ -100,7 +100,7 @@ def test_a_failed_test_makes_a_run_partial(project, llm):
     project.test(TWO)
     project.run(*RECORD)
     project.test("def test_own(rageval):\n    assert False\n    rageval.score('answer.em@1')\n")
-    project.run(*RECORD, "--rageval-drop-unused").stdout.fnmatch_lines(["*no full run (1 test failed)"])
+    project.run(*RECORD, "--rageval-drop-unused").stdout.fnmatch_lines(["*not a full run (1 test failed)"])
     assert len(_lines(project)) == 8
 
 
@@ -120,9 +120,9 @@ def test_a_test_in_error_or_skipped_makes_a_run_partial(project, llm):
     project.test(TWO)
     project.run(*RECORD)
     project.test(TWO.replace("def test_two(): pass", "@pytest.mark.skip\ndef test_two(): pass"))
-    project.run(*RECORD, "--rageval-drop-unused").stdout.fnmatch_lines(["*no full run (1 test skipped)"])
+    project.run(*RECORD, "--rageval-drop-unused").stdout.fnmatch_lines(["*not a full run (1 test skipped)"])
     project.test(TWO.replace("answer.em@2", "answer.nothing@2"))
-    project.run(*RECORD, "--rageval-drop-unused").stdout.fnmatch_lines(["*no full run (1 test in error)"])
+    project.run(*RECORD, "--rageval-drop-unused").stdout.fnmatch_lines(["*not a full run (1 test in error)"])
     assert len(_lines(project)) == 8
 
 

@@ -68,7 +68,7 @@ def _more(project, source):
     path.write_text(path.read_text(encoding="utf-8") + source, encoding="utf-8")
 
 
-def test_the_spread_of_the_runs_is_told_beside_the_interval(project, llm):
+def test_the_spread_of_the_runs_is_shown_with_the_interval(project, llm):
     """In table and report; a threshold that is closer than the spread is pointed out, also with -q."""
     llm.model = Waverer("c1x", "wrong", "c1x", "wrong")
     project.use(llm)
@@ -206,7 +206,7 @@ def _kept(project):
     return tests["test_it.py::test_gate"]["scores"]["answer.em@1"]
 
 
-def test_the_means_of_all_runs_are_compared_and_kept(project, llm):
+def test_the_means_of_all_runs_are_compared_and_written(project, llm):
     """A first run at .80 and four at 1.00 against a baseline of 1.00: the mean dropped by 0.04, not by 0.20."""
     project.use(llm)
     project.evalset(20)

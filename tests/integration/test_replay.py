@@ -40,7 +40,7 @@ def test_a_missing_reply_names_the_passage_that_changed(project, llm):
     project.lose(2)
     project.run("--rageval-replay").stdout.fnmatch_lines(
         [
-            "A reply of m1 is in neither the cache nor a cassette, and --rageval-replay asks nothing.",
+            "A reply of m1 is in neither the cache nor a cassette, and --rageval-replay sends no requests.",
             "The nearest recorded request differs in: passage 1 (other text).",
             "Run once without --rageval-replay to ask for it *",
             "It affects 1 example: q2.",
@@ -76,7 +76,7 @@ def test_a_missing_reply_names_the_question_and_the_parameter_that_changed(proje
     )
 
 
-def test_different_misses_are_told_apart(project, llm):
+def test_different_misses_have_different_messages(project, llm):
     """Each with its examples."""
     _record(project, llm)
     project.lose(2)

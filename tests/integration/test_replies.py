@@ -12,7 +12,7 @@ GATE = '@pytest.mark.rageval_threshold("llm_reteval@1", min=0.9)\ndef test_gate(
 
 
 def test_every_reply_is_paid_once(project, llm):
-    """The second run asks nothing; a changed model asks anew."""
+    """The second run asks nothing; a changed model asks again."""
     project.use(llm)
     project.test(GATE)
     project.run().assert_outcomes(passed=1)
@@ -97,7 +97,7 @@ def test_a_cassette_that_is_missing_or_broken_is_an_error(project, llm):
     )
     (project.path / "tape.jsonl").write_text("<<<<<<< HEAD\n", encoding="utf-8")
     project.run("--rageval-cassette=tape.jsonl").stdout.fnmatch_lines(
-        ["*tape.jsonl line 1 is no recorded reply: *"]
+        ["*tape.jsonl line 1 is not a recorded reply: *"]
     )
     assert not llm.requests
 

@@ -91,7 +91,7 @@ def test_the_json_report_is_of_schema_1(project, llm):
     assert own["scores"][0]["verdict"] is None
 
 
-def test_a_report_that_cannot_be_written_is_said_and_ends_the_run_as_an_error(project):
+def test_a_report_that_cannot_be_written_ends_the_run_as_an_error(project):
     """The verdicts of the tests stand; the last report would be taken for this run's."""
     project.test("def test_own(rageval): assert rageval.score('mrr@2') > 0\n")
     (project.path / "taken").write_text("a file", encoding="utf-8")
@@ -103,7 +103,7 @@ def test_a_report_that_cannot_be_written_is_said_and_ends_the_run_as_an_error(pr
 
 
 def test_a_run_without_scores_prints_no_table(project):
-    """Other tests are none of ours."""
+    """Other tests have no scores."""
     project.pytester.makepyfile("def test_plain(): pass")
     project.run().stdout.no_fnmatch_line("*= rageval =*")
 
@@ -115,7 +115,7 @@ def test_quiet_runs_print_no_table(project):
 
 
 def test_duplicates_are_counted_once_and_reported(project):
-    """A document that comes twice stands at its best rank."""
+    """A repeated document has its best rank."""
     source = (project.path / "conftest.py").read_text(encoding="utf-8")
     project.pytester.makeconftest(source.replace("ranked[:k]]", "[ranked[0], ranked[0], ranked[1]][:k]]"))
     project.test("def test_own(rageval): assert rageval.score('precision@2') == 0.5\n")
@@ -378,7 +378,7 @@ def ends(project) -> dict[str, str]:
     return {test["nodeid"].partition("::")[2]: test["outcome"] for test in document["tests"]}
 
 
-def test_each_test_of_ours_is_told_of_however_it_ended(project):
+def test_each_test_with_scores_is_reported_however_it_ended(project):
     """Also those that came to no score; what is expected or left out is neither passed nor failed."""
     project.test(ENDS)
     result = project.run("--rageval-report=out.json", "--rageval-report=out.md")
@@ -422,7 +422,7 @@ def test_a_module_that_cannot_be_imported_is_no_green_report(project):
 
 
 def test_a_worker_that_dies_is_no_green_report(project, llm):
-    """Its test is told of; the others ran."""
+    """Its test is reported; the others ran."""
     project.use(llm)
     project.test("import os\ndef test_dies(rageval): os._exit(3)\n" + GATE)
     project.run_process("-n", "1", "--rageval-report=out.md", "-k", "dies or gate")
@@ -442,7 +442,7 @@ def test_a_run_without_results_writes_no_report(project):
 
 
 def test_a_run_that_stops_at_the_first_failure_says_so(project, llm):
-    """Who reads of one threshold must know that there was more to come."""
+    """A reader of one threshold must know that there was more to come."""
     project.use(llm)
     project.lose(1, 2, 3)
     project.test(GATE + "def test_after(rageval): rageval.score('mrr@2')\n")

@@ -340,7 +340,7 @@ def test_a_failure_that_is_expected_is_expected_in_the_merge(project: Project) -
 
 
 @pytest.mark.slow
-def test_what_all_shards_say_is_said_once(project: Project) -> None:
+def test_a_note_of_all_shards_is_printed_once(project: Project) -> None:
     """An error of the test, which no shard has alone."""
     project.test("@pytest.mark.rageval_threshold('recal@1', min=0.1)\ndef test_gate(): pass\n")
     project.run("--rageval-report=whole.json")

@@ -140,7 +140,7 @@ def _impatient(monkeypatch):
 
 
 @pytest.mark.usefixtures("_impatient")
-def test_a_server_that_goes_away_loses_nothing(project, llm, redis):
+def test_a_server_that_stops_loses_no_reply(project, llm, redis):
     """Replies are kept in the folder, with one remark, and sent when the server is back."""
     project.use(llm)
     project.evalset(8)

@@ -56,7 +56,7 @@ def _writer(prompt: str) -> str:
     return f"all about {asked} here" if prompt.endswith(("Passage:", "\n1.")) else clerk(prompt)
 
 
-def test_embeddings_are_kept_in_the_cache_folder(project, llm):
+def test_embeddings_are_cached_in_the_cache_folder(project, llm):
     """That of the option; a second run encodes nothing."""
     project.use(llm)
     _use(project, "dense")

@@ -115,7 +115,7 @@ def test_a_drop_comes_with_the_command_that_accepts_it(project: Project) -> None
     project.run().assert_outcomes(passed=1)
 
 
-def test_a_drop_that_an_update_would_keep_out_says_what_comes_first(project: Project) -> None:
+def test_a_drop_that_an_update_refuses_says_what_to_change_first(project: Project) -> None:
     """An update keeps the old baseline of a score that is out of its other bounds."""
     _worse(project, BOTH)
     project.run().stdout.fnmatch_lines(
@@ -151,7 +151,7 @@ def test_an_update_that_lowers_a_score_says_so_with_q(project: Project) -> None:
     result.stdout.fnmatch_lines(["  test_it.py::test_gate recall@1: 1.000 → 0.417, 7 of 12 worse, 0 better"])
 
 
-def test_a_significant_gain_comes_with_the_command_that_locks_it_in(project: Project) -> None:
+def test_a_significant_gain_is_reported_with_the_update_command(project: Project) -> None:
     """A gain that may be chance comes without one."""
     _worse(project, DROP)
     project.run(UPDATE).assert_outcomes(passed=1)

@@ -101,7 +101,7 @@ THIRD = GATE.replace("test_gate", "test_third").replace("@1", "@2")
     [(FIRST + SECOND, (), 16), (FIRST + SECOND + THIRD, ("-n2",), 32)],
     ids=["0", "2"],
 )
-def test_an_interrupted_run_ends_with_the_table_so_far_and_what_was_paid(
+def test_an_interrupted_run_prints_the_table_so_far_and_the_cost(
     slow: Project, llm: LLMServer, tests: str, workers: tuple[str, ...], replies: int
 ) -> None:
     """Also for the tests that were interrupted, one here or in each worker. Ctrl-C reaches all processes."""

@@ -10,7 +10,7 @@ pytest.importorskip("pytest_timeout")
 
 HEADER = (
     "rageval: timeout = 60 s counts the evaluation too, which is the setup of the first test that needs a score: a run "
-    "without kept replies may exceed it. Set timeout_func_only = true."
+    "without cached replies may exceed it. Set timeout_func_only = true."
 )
 MARKED = (
     '@pytest.mark.timeout({})\n@pytest.mark.rageval_threshold("recall@1", min=0.5)\ndef test_gate(): pass\n'

@@ -118,8 +118,8 @@ def test_a_parametrized_retriever_multiplies_the_test(project):
     result.stdout.fnmatch_lines(["*test_gate?good? PASSED*", "*test_gate?empty? FAILED*"])
 
 
-def test_a_threshold_that_comes_too_late_is_no_pass(project):
-    """Added by a fixture, when the scores of a test are known already, it would be held by nobody."""
+def test_a_threshold_added_too_late_is_an_error(project):
+    """Added by a fixture, when the scores of a test are known already, it would not be checked."""
     project.test(
         "@pytest.fixture(autouse=True)\n"
         "def late(request):\n"
@@ -131,7 +131,7 @@ def test_a_threshold_that_comes_too_late_is_no_pass(project):
     result.stdout.fnmatch_lines(["rageval_threshold does nothing here: *", "Mark the test in its file, *"])
 
 
-def test_a_threshold_of_another_plugin_is_held(project):
+def test_a_threshold_of_another_plugin_is_checked(project):
     """Added when collection ends."""
     project.test("def test_gate(): pass\n")
     with (project.path / "conftest.py").open("a", encoding="utf-8") as conftest:

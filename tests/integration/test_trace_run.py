@@ -65,7 +65,7 @@ def test_production_is_the_baseline_of_the_retriever_to_come(project):
     project.run_process().assert_outcomes(failed=1)
 
 
-def test_an_export_as_the_eval_set_is_an_error_with_the_way_out(project):
+def test_an_export_as_the_eval_set_is_an_error_with_a_remedy(project):
     """In the test's own words."""
     (project.path / "evals.jsonl").write_text(lines([{"id": "a", "input": {"q": "When?"}, "output": {}}]))
     project.test(GATE.format(bounds="min=0.1"))

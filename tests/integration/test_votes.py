@@ -15,7 +15,7 @@ GATE = (
 
 
 class Waverer:
-    """Answers as the clerk; votes on item-1 as it is told, on all others yes."""
+    """Answers as the clerk; votes on item-1 as the argument says, on all others yes."""
 
     def __init__(self, *votes: str) -> None:
         self.votes = votes
@@ -43,7 +43,7 @@ class Waverer:
         (("yes", "well", "no"), "flip rate 0.0% (0 of 3 verdicts), minority 0.0% (0 of 9 votes)", None),
     ],
 )
-def test_the_majority_counts_and_the_flip_rate_is_told(project, llm, votes, line, value):
+def test_the_majority_counts_and_the_flip_rate_is_reported(project, llm, votes, line, value):
     """Beside each score that rests on the verdicts, though they were asked for once; a tie is unscored."""
     llm.model = Waverer(*votes)
     project.use(llm)
@@ -70,7 +70,7 @@ def test_the_majority_counts_and_the_flip_rate_is_told(project, llm, votes, line
 
 
 @pytest.mark.slow
-def test_each_vote_is_kept(project, llm):
+def test_each_vote_is_cached(project, llm):
     """Five votes ask for the two that three had not; one vote is drawn without chance, and is another request."""
     llm.model = Waverer("yes", "no", "yes", "no", "no")
     project.use(llm)

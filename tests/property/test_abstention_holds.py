@@ -48,6 +48,6 @@ def test_the_forms_together_find_what_each_finds(text: str) -> None:
 
 @pytest.mark.slow
 @given(st.one_of(*map(st.from_regex, abstention._FORMS)))
-def test_a_text_that_begins_with_a_form_is_found_likewise(text: str) -> None:
+def test_a_text_that_begins_with_a_form_is_found_too(text: str) -> None:
     """With its case, its spaces and what follows."""
     assert abstains(text) == _one_by_one(text)

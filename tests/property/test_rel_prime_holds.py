@@ -47,7 +47,7 @@ def test_no_share_is_above_1(query) -> None:
 
 @given(query=queries())
 def test_precision_is_the_same_over_rel_and_rel_prime(query) -> None:
-    """Counted anew over both: what is cited of Rel was in the prompt."""
+    """Counted again over both: what is cited of Rel was in the prompt."""
     positions = {position for position in query["cited"] if 1 <= position <= len(query["prompt"])}
     out = {query["prompt"][position - 1] for position in positions}
     size = len(out) + len(set(query["cited"]) - positions)

@@ -183,7 +183,7 @@ def test_one_key_is_one_request(one: Request, other: Request) -> None:
 
 @QUICK
 @given(secret=st.text(st.characters(codec="ascii", categories=["L", "N"]), min_size=12), text=TEXTS)
-def test_a_key_knows_no_secret(secret: str, text: str) -> None:
+def test_a_request_key_contains_no_secret(secret: str, text: str) -> None:
     """Servers that differ in a key or a password are one name; what else is in a query is in it as a hash."""
     assume(secret not in f"httpsllm.example:8080/v1{text}")
     messages = ({"role": "user", "content": text},)

@@ -96,4 +96,4 @@ def test_any_records_are_read_or_refused(records: list[Any]) -> None:
     try:
         from_records(((each.place, each.record()) for each in traces.questions), name="spans.jsonl")
     except InputError as error:
-        assert re.search("is already that of|holds no examples", str(error))  # noqa: PT017 - likewise
+        assert re.search("is already that of|contains no examples", str(error))  # noqa: PT017 - likewise

@@ -118,7 +118,7 @@ def test_published_ratings_fit_the_published_results_of_the_reference(column: st
 
 
 def test_columns_b_and_c_are_of_the_same_systems() -> None:
-    """Twice as many questions, drawn anew: the shares that both imply differ by sampling error and rounding alone."""
+    """Twice as many questions, drawn again: the shares that both imply differ by sampling error and rounding alone."""
     (b, _), (c, _) = map(_shares, COLUMNS)
     assert b == pytest.approx(c, abs=0.02)
 

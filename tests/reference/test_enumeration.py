@@ -75,7 +75,7 @@ def test_max_t_equals_every_pattern(kind: str) -> None:
         assert found.p_values == pytest.approx(_max_t(columns.tolist()), abs=1e-12)
 
 
-def test_clusters_equal_every_pattern_of_theirs() -> None:
+def test_cluster_sign_flips_equal_an_enumeration_of_all_patterns() -> None:
     """50 random cases of up to nine clusters: the signs of whole clusters."""
     rng = np.random.default_rng(4)
     for _ in range(CASES // 4):

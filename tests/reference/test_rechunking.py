@@ -118,7 +118,7 @@ def _brute(documents: list[Document], gold: Gold) -> list[int]:
         ("paragraph", 480, 460, 0),
     ],
 )
-def test_every_chunk_holds_as_much_of_the_gold_as_its_characters_say(
+def test_the_share_of_gold_in_a_chunk_follows_from_its_characters(
     corpus: Corpus, kind: str, size: int, pairs: int, unlike: int
 ) -> None:
     """Each gold passage against each chunk of its file: by span the same share; by text the same verdict.

@@ -85,7 +85,7 @@ def test_in_a_folder_of_the_users_others_may_read_what_they_may(tmp_path: Path, 
     assert set(modes.values()) == {"0o660"}
 
 
-def test_an_embeddings_file_that_is_begun_anew_is_private_too(tmp_path: Path) -> None:
+def test_a_replaced_embeddings_file_is_private_too(tmp_path: Path) -> None:
     """As it was before."""
     folder = tmp_path / "cache"
     with contextlib.closing(EmbeddingStore(folder)) as store:

@@ -19,7 +19,7 @@ def _resolve(
     return resolve(flags or {}, ini or {}, environ, invoked_in=HERE, root=ROOT)
 
 
-def test_nothing_said_is_the_default() -> None:
+def test_without_options_the_defaults_hold() -> None:
     """Without options, the defaults hold; cache and baseline are under the root directory."""
     assert _resolve() == Settings(cache_dir=ROOT / ".rageval_cache", baseline=ROOT / "rageval_baseline.json")
 
@@ -169,7 +169,7 @@ def test_a_base_url_without_secrets_is_quoted() -> None:
         ("countrycode=at", "countrycode=at"),
     ],
 )
-def test_the_name_of_a_server_knows_no_secret_of_its_query(query: str, told: str) -> None:
+def test_the_name_of_a_server_contains_no_secret_of_its_query(query: str, told: str) -> None:
     """A changed key must not make every request another one; a deployment does, by its hash."""
     named = public_url(f"http://x/v1?{query}")
     assert named == public_url(f"http://x/v1?{told}")
@@ -304,7 +304,7 @@ SMOKE = "[embedded models: smoke-test quality]"
             {"api_key": "k"},
             False,
             None,
-            "no model is named (--rageval-model), ranking measures alone can be scored",
+            "no model is named (--rageval-model), only ranking measures can be scored",
         ),
     ],
 )

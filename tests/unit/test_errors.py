@@ -22,7 +22,7 @@ def _raised(depth: int) -> str:
     return ""
 
 
-def test_the_users_error_is_told_with_its_type_and_text() -> None:
+def test_the_users_error_is_reported_with_its_type_and_text() -> None:
     """What was being done comes first, then the type and the text of what was raised."""
     assert _raised(0).startswith("rageval_retriever raised for 'q': ValueError: no index\n")
 

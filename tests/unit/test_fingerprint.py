@@ -41,7 +41,7 @@ def test_what_json_cannot_express_is_refused() -> None:
 
 
 def test_a_lone_surrogate_has_a_digest() -> None:
-    """Texts that are no valid Unicode are still told apart."""
+    """Texts that are no valid Unicode are still distinguished."""
     assert digest("\ud800") != digest("\ud801")
 
 

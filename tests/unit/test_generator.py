@@ -51,7 +51,7 @@ class _Kept:
         return None if None in found else [Reply(text or "") for text in found]
 
 
-def test_answers_at_hand_are_those_of_single_calls() -> None:
+def test_cached_answers_equal_those_of_single_calls() -> None:
     """Of the same request, without its reasoning; none where one is missing, or where one is empty."""
     kept, asked = _Kept(_0=" a\n", _1="<think>b?</think> b", _2=""), _Gateway()
     kept_generator, asking = LLMGenerator(kept, SERVER, "m"), LLMGenerator(asked, SERVER, "m")
@@ -62,7 +62,7 @@ def test_answers_at_hand_are_those_of_single_calls() -> None:
     assert kept.requests[0] == (asked.requests[0], range(2))
 
 
-def test_an_unsampled_model_has_one_answer_at_hand() -> None:
+def test_a_model_at_temperature_0_has_one_cached_answer() -> None:
     """All of its draws are the first."""
     kept = _Kept(_0="a")
     generator = EmbeddedGenerator(kept, SERVER, "m")
@@ -70,7 +70,7 @@ def test_an_unsampled_model_has_one_answer_at_hand() -> None:
     assert generator.at(0.5).at_hand("generate", "Which?", PASSAGES, (3, 4)) is None
 
 
-def test_code_of_the_users_has_nothing_at_hand(loop: PrivateLoop) -> None:
+def test_the_users_own_code_has_no_cached_replies(loop: PrivateLoop) -> None:
     """It is called."""
     assert adapt_generator(_sync, loop).at_hand("generate", "Which?", PASSAGES, [0]) is None
 
@@ -105,8 +105,8 @@ def test_a_sync_function_is_called_in_the_tests_thread(loop: PrivateLoop) -> Non
     assert _generate(loop, lambda _q, _p: str(threading.get_ident())) == str(threading.get_ident())
 
 
-def test_one_of_ours_is_taken_as_it_is(loop: PrivateLoop) -> None:
-    """It asks by the gateway, and is called by nobody else."""
+def test_a_generator_of_the_package_is_used_unchanged(loop: PrivateLoop) -> None:
+    """It uses the gateway, and nothing else calls it."""
     ours = LLMGenerator(_Gateway(), SERVER, "m")
     assert adapt_generator(ours, loop) is ours
 
@@ -139,7 +139,7 @@ async def _fail_async(question: str, passages: Sequence[Document]) -> str:
 
 
 @pytest.mark.parametrize("generator", [_fail, _fail_async])
-def test_what_the_function_raises_is_told_with_the_question(
+def test_an_exception_of_the_function_is_reported_with_the_question(
     loop: PrivateLoop, generator: Callable[..., Any]
 ) -> None:
     """The user's exception is the cause, and the line in the user's code is shown."""
@@ -267,12 +267,12 @@ def test_an_objects_methods_are_called_as_a_function_is(
     assert _cite(loop, generator) == cited
 
 
-def test_a_function_with_a_sample_is_told_it(loop: PrivateLoop) -> None:
+def test_a_function_with_a_parameter_sample_receives_it(loop: PrivateLoop) -> None:
     """So that repeated draws can differ where the user keeps replies."""
     assert _generate(loop, lambda _q, _p, sample: f"draw {sample}", sample=2) == "draw 2"
 
 
-def test_what_a_method_raises_or_returns_is_told_as_of_a_function(loop: PrivateLoop) -> None:
+def test_exceptions_and_results_of_a_method_are_reported_as_of_a_function(loop: PrivateLoop) -> None:
     """An error of the user's code, of `cite` too."""
 
     class Broken:

@@ -143,7 +143,7 @@ def test_an_eval_set_is_its_examples() -> None:
     assert (len(evalset), tuple(evalset)) == (2, examples)
 
 
-def test_a_document_that_comes_twice_stands_at_its_best_rank() -> None:
+def test_a_repeated_document_has_its_best_rank() -> None:
     """The others are dropped and counted, before the ranking is cut."""
     ranking = Ranking.of("q", [A, A, B, Document("other text", "a"), Document("c"), Document("c")], 3)
     assert ranking.documents == (A, B, Document("c"))
@@ -202,7 +202,7 @@ def test_a_document_without_an_id_is_found_by_its_text() -> None:
     assert Document("alpha") in Ranking.of("q", [A, B])
 
 
-def test_kept_documents_are_as_they_were_when_they_were_kept() -> None:
+def test_cached_documents_do_not_change_later() -> None:
     """A retriever may go on to change the metadata that it returned, or return documents of its own class."""
 
     class Own(Document):

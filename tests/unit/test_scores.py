@@ -149,7 +149,7 @@ def test_one_more_than_the_allowed_share_is_too_many() -> None:
         _score(None, None, *[1.0] * 18, max_unscored=0.05)
 
 
-def test_a_slice_is_held_to_the_same_share() -> None:
+def test_a_slice_has_the_same_largest_share_of_unscored_examples() -> None:
     """A slice may be unscored too often though the whole is not."""
     outcomes = [_outcome(1, None, "no gold passages", topic="a"), *(_outcome(n, 1.0) for n in range(2, 21))]
     score = Score("recall@5", outcomes, max_unscored=0.05)

@@ -53,7 +53,7 @@ def test_another_form_is_refused_with_examples(text: object) -> None:
     """The error shows what was written and how a score is written."""
     with pytest.raises(InputError) as caught:
         Spec.parse(text)
-    assert str(caught.value).startswith(f"{text!r} is no score.")
+    assert str(caught.value).startswith(f"{text!r} is not a score.")
     assert "such as recall@5" in str(caught.value)
 
 

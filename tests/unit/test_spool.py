@@ -68,7 +68,7 @@ def test_most_of_a_large_spool_is_in_a_file_without_a_name(tmp_path: Path, monke
 
 
 @pytest.mark.parametrize("room", [0, 1, 17, 1000, 5000])
-def test_a_full_disk_keeps_the_rest_in_memory(monkeypatch, room: int) -> None:
+def test_on_a_full_disk_further_replies_stay_in_memory(monkeypatch, room: int) -> None:
     """Also where a part of a record was written."""
 
     class Disk:
@@ -114,7 +114,7 @@ def test_no_temporary_folder_keeps_all_in_memory(monkeypatch) -> None:
     assert [*listed(texts, spool)] == texts
 
 
-def test_a_kept_list_is_read_as_a_list() -> None:
+def test_a_cached_list_is_read_as_a_list() -> None:
     """By reports, by `json`, and by the reports of plugins; a copy is a plain list."""
     plain = [{"id": f"q{n}", "score": n / 3} for n in range(5)]
     kept = listed(plain, Spool())
@@ -144,7 +144,7 @@ def test_a_kept_list_is_read_as_a_list() -> None:
         kept.sort(key=str)
 
 
-def test_a_kept_tuple_is_equal_to_the_tuple() -> None:
+def test_a_cached_tuple_equals_the_tuple() -> None:
     """As documents of rankings are compared."""
     kept = Kept(Spool(), ["a", "b"], 2)
     assert kept == ("a", "b")

@@ -203,7 +203,7 @@ def test_a_sync_callable_that_exits_is_an_error(loop: PrivateLoop) -> None:
 
 
 @pytest.mark.parametrize("error", [Unscored("no score"), InputError("no model")])
-def test_errors_of_ours_go_through_as_they_are(loop: PrivateLoop, error: Exception) -> None:
+def test_errors_of_the_package_are_not_wrapped(loop: PrivateLoop, error: Exception) -> None:
     """The callable may ask models with rageval_llm: the next call is a call."""
 
     def fails(_: str) -> str:

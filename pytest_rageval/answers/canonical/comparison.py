@@ -104,7 +104,7 @@ def states(prediction: str, reference: str, *, question: str = "") -> bool:
     its content words, as phrases in order, neither denied nor as one of several choices. More information is allowed.
     Of three or more content words two thirds suffice. Words of the question need not be repeated; a question for a
     person accepts the family name alone, one that begins with "when" the year of a date, one with "where" the town of
-    a building. An initialism of the question says nothing, nor does a name that says whose relative someone is.
+    a building. An initialism from the question is not evidence, nor is a name that says whose relative someone is.
 
     Case, spaces, accents and the spelling of numbers never matter. A blank prediction states nothing. A reference of
     signs only ("?!") is compared unchanged, and so is one that is long (`is_long`); of a prediction the first 4,000

@@ -318,7 +318,7 @@ def _year_range(pieces: Sequence[Lexeme], first: Date, end: int) -> tuple[tuple[
 def read_clock_time(pieces: Sequence[Lexeme], at: int) -> tuple[ClockTime, int] | None:
     """Read the time that starts at a lexeme, with the index after it.
 
-    A bare number is no time; "half past nine", "9 am", "9.30 am", "9 o'clock", "09:30" and "noon" are.
+    A bare number is not a time; "half past nine", "9 am", "9.30 am", "9 o'clock", "09:30" and "noon" are.
 
     >>> from pytest_rageval.answers.canonical.words import lexemes
     >>> read_clock_time(lexemes("2 p.m."), 0)[0] == read_clock_time(lexemes("14:00"), 0)[0]
@@ -390,7 +390,7 @@ def _time(hour: int, minute: int, half: str, *, leading_zero: bool = False) -> C
     if half:
         hours = {hour % _NOON + (_NOON if half == "p" else 0)}
     else:
-        # "9:30" may be said of the evening as well.
+        # "9:30" may also mean the evening.
         either = 0 < hour <= _NOON and not leading_zero
         hours = {hour % _MIDNIGHT, hour % _NOON + _NOON} if either else {hour % _MIDNIGHT}
     return ClockTime(frozenset(each * _HOUR + minute for each in hours))

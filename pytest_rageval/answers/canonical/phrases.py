@@ -28,7 +28,7 @@ _MOST_INVERTED = 4
 _JOINING_MARKS = frozenset("-'\".")
 _FILLERS = ARTICLES | PARTICLES | PREPOSITIONS | _JOINING_MARKS
 
-# The last word of an office or a body is no family name, in either number.
+# The last word of an office or a body is not a family name, in singular or plural.
 _NO_FAMILY = frozenset(map(stem, ROLES)) | {"jr", "sr", "junior", "senior", "esq"}
 _SUFFIXES = listed("jr sr junior senior esq inc ltd llc plc corp corporation company gmbh fc afc")
 _RELATIONS = listed(
@@ -55,7 +55,7 @@ _SHORT_NAMES = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Phrase:
-    """Content words that stand side by side in a reference.
+    """Content words that are side by side in a reference.
 
     `cut_left` and `cut_right` say that words which the question gives away were taken off at that side; `negated`
     that the reference denies the phrase; `article` that it has an article and so is no bare name. `companions` are
@@ -102,7 +102,7 @@ def _is_relation(tokens: Sequence[Token], at: int, known: frozenset[str]) -> boo
 def _candidates(tokens: Sequence[Token], phrase: Phrase, question: Question) -> Iterator[Span]:
     """Every place where a prediction states a phrase, best form first.
 
-    The words stand in the order of the reference, next to each other but for articles, particles and one further
+    The words are in the order of the reference, next to each other but for articles, particles and one further
     word; or turned round about a preposition; or written together, apart or as an initialism; or as a shorter form of
     the name (see `_name_variants`).
     """

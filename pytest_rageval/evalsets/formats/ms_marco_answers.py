@@ -23,7 +23,7 @@ def read(path: Path, *, topics: str | None = None) -> Records:
     """
     if topics is None:
         raise InputError(
-            f"{path.name} holds answers and no questions.\n"
+            f"{path.name} contains answers and no questions.\n"
             'Say where these are, topics="queries.tsv" (id, tab, question); or topics="ids": each question is its id.'
         )
     questions = questions_of(path, topics)

@@ -64,7 +64,7 @@ def read(
     if not (isinstance(quote, str) and len(quote) <= 1):
         raise InputError(f'quote={quote!r} is not one character, nor "".')
     if not (separator is None or (isinstance(separator, str) and separator)):
-        raise InputError(f"separator={separator!r} is no text.")
+        raise InputError(f"separator={separator!r} is not a text.")
     renamed = {} if fields is None else checked_fields(fields)
     header, found = rows(path, delimiter or delimiter_of(path), quote)
     # A column named as a native field is that field, unless the map uses the name or the column.
@@ -149,7 +149,7 @@ def listed(cell: str, place: str) -> Any:
 
 
 def _python_texts(cell: str) -> list[str] | None:
-    """The texts of a printed Python list; None if it is no such list, such as one without commas."""
+    """The texts of a printed Python list; None if it is not such a list, for instance without commas."""
     if not (cell.startswith("[") and cell.endswith("]")):
         return None
     at, texts = 1, []
@@ -191,7 +191,7 @@ def _cells(path: Path, delimiter: str, quote: str) -> Iterator[tuple[str, list[s
             row = next(reader, None)
         except csv.Error as error:
             raise InputError(
-                f"{place} and what follows is no table: {error}.\n"
+                f"{place} and the lines after it are not a table: {error}.\n"
                 'Is a quote not closed, or a line cut? Where quotes are text like any other, say quote="".'
             ) from None
         if row is None:

@@ -117,7 +117,7 @@ def _files(path: Path, topics: str | None, qrels: str | None) -> tuple[Path | No
         return path, _option_file(path, qrels, "qrels") if qrels else None
     if topics is None:
         raise InputError(
-            f"{path.name} holds judgements and no questions.\n"
+            f"{path.name} contains judgements and no questions.\n"
             'Say where the topics are, topics="topics.txt"; or topics="ids": each question is its id.'
         )
     return (None if topics == IDS else _option_file(path, topics, "topics")), path
@@ -138,7 +138,7 @@ def _only_file(folder: Path, kind: str) -> Path:
 def _option_file(path: Path, name: object, option: str) -> Path:
     """The file that an option names, relative to the folder of the eval set."""
     if not isinstance(name, str | Path):
-        raise InputError(f"{option}={name!r} is no path.")
+        raise InputError(f"{option}={name!r} is not a path.")
     file = (path if path.is_dir() else path.parent) / name
     if not file.is_file():
         raise InputError(f"{option}={str(name)!r}: there is no file {file}.")
@@ -167,7 +167,7 @@ def read_qrels(path: Path) -> dict[str, dict[str, int]]:
             if len(whole) < len(numbers):
                 found = next(document for document in numbers if document not in whole)
                 raise InputError(f"{place}: the grade of {found[:80]} is {numbers[found]}, no integer.")
-            # The order of keys is no content, and that of the gold passages is.
+            # The order of keys does not matter, and that of the gold passages does.
             judged[topic] = {document: max(int(numbers[document]), 0) for document in sorted(numbers)}
         return judged
     for number, line in lines(path):
@@ -177,7 +177,7 @@ def read_qrels(path: Path) -> dict[str, dict[str, int]]:
         place = f"{path.name} line {number}"
         if len(cells) not in (BEIR_CELLS, TREC_CELLS) or not _is_grade(cells[-1]):
             raise InputError(
-                f"{place} is no judgement: {line.strip()[:60]!r}.\n"
+                f"{place} is not a judgement: {line.strip()[:60]!r}.\n"
                 "Write topic, iteration, document and grade, an integer; or query-id, corpus-id, score."
             )
         question, document, grade = cells[0], cells[-2], int(cells[-1])
@@ -201,7 +201,7 @@ def numbers_by_topic(path: Path) -> Iterator[tuple[str, str, dict[str, float]]]:
         if not isinstance(documents, dict) or not all(
             type(each) in (int, float) for each in documents.values()
         ):
-            raise InputError(f'{place} is no object of numbers.\nWrite {{"{topic[:80]}": {{"d1": 1}}}}.')
+            raise InputError(f'{place} is not an object of numbers.\nWrite {{"{topic[:80]}": {{"d1": 1}}}}.')
         yield place, topic, documents
 
 
@@ -226,7 +226,7 @@ def read_topics(path: Path) -> Iterator[Topic]:
             identifier, tab, question = line.strip().partition("\t")
             if not tab:
                 raise InputError(
-                    f"{path.name} line {number} is no topic: {line.strip()[:60]!r}.\n"
+                    f"{path.name} line {number} is not a topic: {line.strip()[:60]!r}.\n"
                     "Write an id, a tab, the question."
                 )
             yield f"{path.name} line {number}", identifier.strip(), {"title": question.strip()}

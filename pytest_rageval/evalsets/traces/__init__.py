@@ -55,7 +55,7 @@ class Recorded:
     of_evalset: bool = False
 
     def record(self, *, answer_is_reference: bool = False) -> dict[str, Any]:
-        """Return the question as a record of an eval set. What was retrieved is no gold."""
+        """Return the question as a record of an eval set. Retrieved passages are not gold passages."""
         reference = self.reference or (self.answer if answer_is_reference else None)
         steps = [{"query": each.query, "documents": _plain(each.documents)} for each in self.steps]
         fields = {

@@ -98,7 +98,7 @@ def _parts(record: Any, place: str) -> Iterator[Part]:
     read = next((read for recognises, read in READERS if recognises(record)), None)
     if read is None:
         found = ", ".join(str(name)[:40] for name in list(record)[:12]) or "nothing"
-        raise InputError(f"{place} is no trace, span or data set item. Found: {found}.\n{ALLOWED}")
+        raise InputError(f"{place} is not a trace, span or data set item. Found: {found}.\n{ALLOWED}")
     yield from read(record, place)
 
 

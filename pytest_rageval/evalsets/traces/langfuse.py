@@ -69,5 +69,5 @@ def read_observation(record: Mapping[str, Any], place: str) -> Iterator[Part]:
 
 
 def read_download(record: Mapping[str, Any], place: str) -> Iterator[Part]:
-    """Yield the parts of a trace as the page of one downloads it: its observations stand beside it."""
+    """Yield the parts of a trace as the page of one downloads it: its observations are next to it."""
     return read_trace({**record["trace"], "observations": record["observations"]}, place)

@@ -202,7 +202,7 @@ def nested(flat: Mapping[str, Any], levels: int = LEVELS) -> dict[str, Any]:
 
 
 def at_path(value: Any, *names: str) -> Any:
-    """Return what stands at a path of keys; None where nothing does."""
+    """Return the value at a path of keys; None where nothing does."""
     for name in names:
         value = value.get(name) if isinstance(value, Mapping) else None
     return value

@@ -95,7 +95,7 @@ Send = Callable[["AsyncOpenAI"], Awaitable[Any]] | None
 
 
 class Endpoint(Protocol):
-    """What a client knows of its server."""
+    """What a client knows about its server."""
 
     @property
     def base_url(self) -> str:
@@ -310,7 +310,7 @@ class Client:
         return RetryableError(f"no connection: {detail}", "dropped" if name in SENT else "unreached")
 
     def _by_response(self, request: Request, response: "httpx2.Response", credentials: Credentials) -> Any:
-        """Return our error for an answer with a status that is no success."""
+        """Return the package's error for an answer with an error status."""
         status = response.status_code
         if 300 <= status < 400:  # noqa: PLR2004 - as HTTP numbers redirects
             return ServerError(self._moved(response))
@@ -435,7 +435,7 @@ class Client:
 
 def _parsed(body: bytes) -> Any:
     """Parse a body; ValueError says why it is not JSON."""
-    reasons = {UnicodeDecodeError: "it is not UTF-8", json.JSONDecodeError: "it is no JSON"}
+    reasons = {UnicodeDecodeError: "it is not UTF-8", json.JSONDecodeError: "it is not JSON"}
     try:
         return json.loads(body)
     except ValueError as error:
@@ -444,7 +444,7 @@ def _parsed(body: bytes) -> Any:
 
 
 def refusal_in(body: object) -> Mapping[str, Any] | None:
-    """Return an error's body; None where it is no object or nested too deeply."""
+    """Return an error's body; None if it is not an object or nested too deeply."""
     if isinstance(body, list) and len(body) == 1 and isinstance(body[0], Mapping):
         # Google's servers put the object in a list.
         body = body[0].get("error", body[0])

@@ -26,7 +26,7 @@ def arguments(messages: Sequence[Message], parameters: Mapping[str, Any]) -> dic
 def record(completion: Any) -> dict[str, Any]:
     """Return the fields of a `Reply` from a parsed completion; ValueError says why there is none."""
     if not isinstance(completion, Mapping):
-        raise ValueError("it is no object")  # noqa: TRY004 - the text is at fault, not an argument's type
+        raise ValueError("it is not an object")  # noqa: TRY004 - the text is at fault, not an argument's type
     choices = completion.get("choices")
     if not isinstance(choices, list) or not choices:
         raise ValueError("it has no choices")
@@ -81,7 +81,7 @@ def _text(content: object) -> str:
     if not isinstance(content, list):
         return field({"content": content}, "content", str)
     if not all(isinstance(part, Mapping) for part in content):
-        raise ValueError("a part of its content is no object")
+        raise ValueError("a part of its content is not an object")
     return "".join(field(part, "text", str) for part in content if part.get("type") not in REASONING)
 
 

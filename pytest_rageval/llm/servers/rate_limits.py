@@ -162,8 +162,8 @@ class Limiter:
 class Patience:
     """A stopwatch for one server: it runs while requests wait and none of them succeeds.
 
-    It starts at the sending of the first attempt that fails, and a success resets it. While no request
-    waits it stands still. After so many seconds it calls `give_up`.
+    It starts at the sending of the first attempt that fails, and a success resets it. It is stopped while no
+    request waits. After so many seconds it calls `give_up`.
     """
 
     def __init__(self, seconds: float, give_up: Callable[[], None]) -> None:

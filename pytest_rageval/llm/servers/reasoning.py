@@ -30,7 +30,7 @@ _BARE_FINAL: Final = "assistantfinal"
 def without_reasoning(text: str) -> str:
     r"""Return a model's answer, where its server leaves the reasoning before it in the text.
 
-    Reasoning stands at the beginning in tags such as `<think>`, in any case and perhaps with attributes, or in the
+    Reasoning is at the beginning, in tags such as `<think>`, in any case and perhaps with attributes, or in the
     channels of gpt-oss's harmony format. Where a prompt template has opened the tag, the text only closes it. A tag
     that is never closed leaves nothing: there is no answer.
 
@@ -74,7 +74,7 @@ def _final_message(text: str) -> str | None:
         ended = _ENDED.search(text, head.end())
         if head[1].lower() == "final":
             return text[head.end() : ended.start() if ended else None]
-        # Some servers remove the head of the final message alone.
+        # Some servers remove only the header of the final message.
         return text[ended.end() :] if ended and ended[0] == "<|end|>" else ""
     if _BARE_ANALYSIS.match(text):
         return text.rpartition(_BARE_FINAL)[2] if _BARE_FINAL in text else ""

@@ -45,7 +45,7 @@ def record(response: Any) -> dict[str, Any]:
         ValueError: it is none; the text says why.
     """
     if not isinstance(response, Mapping):
-        raise ValueError("it is no object")  # noqa: TRY004 - the text is at fault, not an argument's type
+        raise ValueError("it is not an object")  # noqa: TRY004 - the text is at fault, not an argument's type
     status, failure = response.get("status"), response.get("error")
     if status == "failed" or (failure and status != "completed"):
         raise ReportedError(str(failure.get("message") if isinstance(failure, Mapping) else failure))

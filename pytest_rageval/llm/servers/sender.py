@@ -85,7 +85,7 @@ class Sender:
         if self._silent_since is not None:
             return Wait(url, "no answer yet", requests, time.monotonic() - self._silent_since)
         paused_s = self.limiter.paused_s
-        reason = "its limit is used up, it wants to be asked later"
+        reason = "its rate limit is used up"
         return Wait(url, reason, requests, paused_s) if paused_s else None
 
     async def _send(self, request: Request, purchase: MakePurchase, keep: Keep) -> Reply:
@@ -186,7 +186,7 @@ class Sender:
             raise broken.with_traceback(None)
 
     def _raise_if_final(self, model: str, failures: Sequence[RetryableError], seconds: float) -> None:
-        """Raise the error for good when a request has failed too often or too long."""
+        """Raise the final error when a request has failed too often or too long."""
         last = failures[-1]
         if self._given_up is not None:
             raise self._given_up from last

@@ -164,7 +164,7 @@ class RemoteServer:
         return Client(self, timeout_s=timeout_s)
 
     async def address(self) -> str:
-        """Return the URL without credentials, once there is a key; an error where none can be had."""
+        """Return the URL without credentials, once there is a key; an error if there is none."""
         if self.key_command:
             await self._renew(None)
         elif self._needs_key and self.credentials == Credentials():

@@ -62,7 +62,7 @@ class OwnFunction(NamedTuple):
 def own_functions(client: object) -> dict[Role, OwnFunction]:
     """Return the functions in the value of the fixture `rageval_client`, by the role of the model that they ask.
 
-    It is one function for both, or a mapping with a function for "generator", "judge" or each; None stands for none.
+    It is one function for both, or a mapping with a function for "generator", "judge" or each; None means no function.
 
     Raises:
         CallableError: it is a mapping with other names.

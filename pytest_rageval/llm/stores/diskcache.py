@@ -1,8 +1,8 @@
 """A store in a folder of diskcache, for teams that share a `Cache` or a `FanoutCache`.
 
 diskcache unpickles what it finds (CVE-2025-69872). `_text_disk` does not: it stores text in SQLite and refuses
-everything else. Claims are entries that end by themselves; whether their owner lives shows in the time that it sets
-again every second, which is compared with no clock.
+everything else. Claims are entries that end by themselves; an owner is alive if it changes its time stamp every
+second; the stamp is not compared with a clock.
 """
 
 import contextlib

@@ -200,7 +200,7 @@ class RedisStore:
             late = self.get_many(own, run=run, only_run=only_run)
             self.release(list(late))
         except StoreError:
-            # Nobody hears of them: they must end.
+            # No caller receives them, so they must end.
             self._forget(own)
             raise
         return claimed(keys, found | late, own)
@@ -321,7 +321,7 @@ class RedisStore:
 
     def _all_keys(self) -> list[str]:
         prefix = self._reply("").encode()
-        # Anew where the server went away: a cursor is of one life of it.
+        # From the start if the connection was lost: a cursor is valid in one server process.
         found = self._call(lambda: list(self._client.scan_iter(match=prefix + b"*", count=CHUNK)))
         return [key[len(prefix) :].decode(errors="backslashreplace") for key in found]
 

@@ -14,7 +14,7 @@ from pytest_rageval.llm.stores.sqlite_leases import Leases
 
 __all__ = ["RESTORED", "SqliteStore", "spend"]
 
-RESTORED: Final = "removal of the cache folder during the run; it was made again with all that was kept in it"
+RESTORED: Final = "the cache folder was removed during the run; it was created again with all entries"
 KEPT_S: Final = 7 * 86400.0  # how long the spending of a run is kept
 
 

@@ -261,7 +261,7 @@ class Database:
             raise self.unusable(f"{type(error).__name__}: {error}") from error
 
     def unusable(self, why: str, remedy: str = "", kind: type[StoreError] = StoreError) -> StoreError:
-        """Return the error for an unusable cache; `remedy` stands beside naming another folder."""
+        """Return the error for an unusable cache; `remedy` is added to the advice to name another folder."""
         saving = (
             f"save what can be read with `rageval cache export FILE --cache-dir '{self.directory}'`, and delete the "
             f"files {FILE}* (what is in no cassette is then asked for again)"
@@ -335,7 +335,7 @@ class Database:
             self._check(connection)
             if write:
                 _prepare(connection)
-            # Some network drives have no such log; then who reads waits for who writes.
+            # Some network drives have no such log; then readers wait for writers.
             self._never_waits = connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
         except BaseException:
             connection.close()

@@ -47,7 +47,7 @@ FORM: Final[Mapping[str, Any]] = {
     **dict.fromkeys(("settings", "usage", "recorded"), Mapping),
     "calibration": str | None,
 }
-"""What a report says of its shard."""
+"""What a report says about its shard."""
 
 DOCUMENT: Final = {
     "settings": Mapping,
@@ -81,8 +81,8 @@ class Shard:
         found = self.document.get("shard")
         if not isinstance(found, Mapping):
             raise InputError(
-                f"{self.path} is no report of a shard.\nWrite one with: pytest --rageval-shard I/N --rageval-report "
-                "FILE.json; for a job with all questions of its tests, --rageval-shard 1/1."
+                f"{self.path} is not the report of a shard.\nWrite one with: pytest --rageval-shard I/N "
+                "--rageval-report FILE.json; for a job with all questions of its tests, --rageval-shard 1/1."
             )
         format_ = found.get("format")
         if format_ != FORMAT:
@@ -94,7 +94,7 @@ class Shard:
         missing += [name for name, kind in DOCUMENT.items() if not isinstance(self.document.get(name), kind)]
         if missing or not 1 <= found["index"] <= found["of"]:
             raise InputError(
-                f"{self.path} is no whole report of a shard: {', '.join(missing) or 'index'} cannot be read.\n"
+                f"{self.path} is not a complete report of a shard: {', '.join(missing) or 'index'} cannot be read.\n"
                 "Write it again, and change nothing in it."
             )
 
@@ -190,7 +190,7 @@ class MergedRun:
         self.not_run = sorted(self._union("collected") - self._union("ran"))
         if self.not_run and not partial:
             raise InputError(
-                f"{counted(len(self.not_run), 'test')} ran in none of the shards: {_named(self.not_run)}.\n"
+                f"{counted(len(self.not_run), 'test')} ran in no shard: {_named(self.not_run)}.\n"
                 "A report is missing; or they were left out on purpose: then add --partial."
             )
 
@@ -293,7 +293,7 @@ class MergedRun:
         readers = [Reader(part["table"]) for _, part in parts]
         self._check_alike(joined.nodeid, first, about, others)
         joined.about = about
-        # One in which the test failed does not know whether passing would be a failure.
+        # A shard in which the test failed does not know whether passing would be a failure.
         expected = [part["xfail"] for _, part in parts if "xfail" in part]
         joined.expected = max(expected, key=lambda each: bool(each["strict"]), default={})
         joined.calls = [{**call, "keywords": readers[0].value(call["keywords"])} for call in about["calls"]]
@@ -478,7 +478,7 @@ class RuledTest(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MergedComponents(Components):
-    """Stands for the user's components, which a merge does not have: `named` are those that are the user's own."""
+    """Replaces the user's components, which a merge does not have: `named` are those that are the user's own."""
 
     named: tuple[str, ...] = ()
 
@@ -651,4 +651,4 @@ def _try(work: Callable[[], object]) -> None:
 
 
 async def _not_evaluated(*_: Any) -> list[Outcome]:
-    raise InputError("A merge asks nothing.")
+    raise InputError("A merge sends no requests.")

@@ -28,7 +28,7 @@ from pytest_rageval.stats.intervals import UNIT
 __all__ = ["FORMAT", "JUDGING", "ShardRecord", "shard_entry"]
 
 FORMAT: Final = 1
-"""Of the parts of a shard's report that a merge alone reads."""
+"""The parts of a shard's report that only a merge reads."""
 
 JUDGING: Final = (
     "comparator", "match_share", "judge_votes", "both_orders", "max_unscored", "require_baseline", "family",

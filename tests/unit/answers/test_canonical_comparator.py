@@ -26,7 +26,7 @@ def test_canonical_comparison_wants_one_of_the_references(
 LONG = "It is far, and further than anybody thought. " * 100
 
 
-def test_nothing_is_said_of_a_reference_too_long_for_the_rules(loop: PrivateLoop) -> None:
+def test_a_reference_too_long_for_the_rules_has_no_verdict(loop: PrivateLoop) -> None:
     """Unless another reference is stated, or it is the same text."""
     compare = CanonicalComparator().compare
     with pytest.raises(Unscored, match="a reference is longer than 300 words"):

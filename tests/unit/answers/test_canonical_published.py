@@ -17,7 +17,7 @@ FOUNDERS = "Who founded it?"
         ("It stands for PDF.", "Portable Document Format (PDF)"),
     ],
 )
-def test_an_initialism_of_the_question_says_nothing(prediction: str, reference: str) -> None:
+def test_an_initialism_from_the_question_is_ignored(prediction: str, reference: str) -> None:
     """Many words have it."""
     assert not states(prediction, reference, question=PDF)
 

@@ -23,7 +23,7 @@ _MOSCOW = "\u041c\u043e\u0441\u043a\u0432\u0430"
         ("\u0939\u093f\u0928\u094d\u0926\u0940", "\u0939\u093f\u0928\u094d\u0926\u0941", False),
     ],
 )
-def test_letters_of_every_script_are_kept(prediction: str, reference: str, *, expected: bool) -> None:
+def test_letters_of_every_script_stay(prediction: str, reference: str, *, expected: bool) -> None:
     """No script is emptied; without spaces, characters are found side by side."""
     assert states(prediction, reference) is expected
 
@@ -43,7 +43,7 @@ def test_letters_of_every_script_are_kept(prediction: str, reference: str, *, ex
         ("they", "The Who", False),
     ],
 )
-def test_texts_without_content_are_compared_as_they_stand(
+def test_texts_without_content_words_are_compared_literally(
     prediction: str, reference: str, *, expected: bool
 ) -> None:
     """Blank predictions state nothing; signs and function words must be the same."""

@@ -182,27 +182,27 @@ def test_it_is_known_whether_values_lie_between(text: str, graded: bool) -> None
         (None, "nothing is named"),
         (5, "nothing is named"),
         ("jugde", "there is no 'jugde'. Did you mean judge?"),
-        ("judge or", "'judge or' is no NAME or NAME>=NUMBER"),
-        ("judge and and em", "'and em' is no NAME"),
-        ("f1>0.5", "'f1>0.5' is no NAME or NAME>=NUMBER; the sign is >=, as in f1>=0.5"),
+        ("judge or", "'judge or' is not of the form NAME or NAME>=NUMBER"),
+        ("judge and and em", "'and em' is not of the form NAME"),
+        ("f1>0.5", "'f1>0.5' is not of the form NAME or NAME>=NUMBER; the sign is >=, as in f1>=0.5"),
         ("judge or f1 => .5", "as in f1>=.5"),
-        ("judge OR em", "'judge OR em' is no NAME or NAME>=NUMBER; write or in lower case"),
+        ("judge OR em", "'judge OR em' is not of the form NAME or NAME>=NUMBER; write or in lower case"),
         ("JUDGE", "there is no 'JUDGE'. Did you mean judge?"),
         ("rougel", "Did you mean rougeL?"),
         ("f1>=2", "the threshold of f1 is 2, and must be above 0 and at most 1"),
         ("f1>=0", "the threshold of f1 is 0"),
-        ("f1>=-1", "is no NAME"),
+        ("f1>=-1", "is not of the form NAME"),
         ("(judge or em) and f1", "there are no brackets; and binds tighter than or"),
-        ("judge, em", "is no NAME"),
+        ("judge, em", "is not of the form NAME"),
     ],
 )
-def test_what_is_no_expression_is_said(text: object, why: str) -> None:
+def test_a_text_that_is_not_an_expression_is_reported(text: object, why: str) -> None:
     """With what is allowed, and an example."""
     with pytest.raises(InputError) as caught:
         _parsed(text)
     assert f"comparator={text!r}: " in str(caught.value)
     assert why in str(caught.value)
-    assert str(caught.value).endswith('Write "judge", "canonical", "f1>=0.5" or "judge or em", say.')
+    assert str(caught.value).endswith('Examples: "judge", "canonical", "f1>=0.5", "judge or em".')
 
 
 def test_a_message_names_the_word_that_was_typed() -> None:

@@ -136,7 +136,7 @@ def test_two_verdicts_are_none(reply: str) -> None:
 )
 def test_two_grades_are_none(reply: str) -> None:
     """Nobody can say which is meant; and a bare number at the end may be anything."""
-    with pytest.raises(Unscored, match="the judge's reply is no grade from 1 to 5"):
+    with pytest.raises(Unscored, match="the judge's reply is not a grade from 1 to 5"):
         parse_grade(reply)
 
 
@@ -244,7 +244,7 @@ def test_a_grade_from_one_to_five_is_mapped_to_the_unit_interval(reply: str, val
 )
 def test_any_other_reply_is_no_grade(reply: str) -> None:
     """A grade is never looked for in the middle; a list, a range and another scale are none."""
-    with pytest.raises(Unscored, match=f"the judge's reply is no grade from 1 to 5: '{re.escape(reply)}'"):
+    with pytest.raises(Unscored, match=f"the judge's reply is not a grade from 1 to 5: '{re.escape(reply)}'"):
         parse_grade(reply)
 
 
@@ -475,7 +475,7 @@ def test_a_preference_is_asked_for_with_both_answers_in_order() -> None:
     "said", ["<think>Yes? The year differs.</think>\n\nno", "Yes? No.\n</think>\nNo.", " <Think>\n</Think>no"]
 )
 def test_reasoning_is_no_verdict(said: str) -> None:
-    """What stands before the verdict is taken off; the request is the same."""
+    """The text before the verdict is removed; the request is the same."""
     gateway = _Gateway(said)
     judge = LLMJudge(gateway, RemoteServer("http://here/v1"), "j", 16)
     assert asyncio.run(judge.compare("How far?", ["5 km"], "5")) == 0.0
@@ -491,7 +491,7 @@ def test_reasoning_without_a_verdict_is_unscored() -> None:
 
 @pytest.mark.parametrize("method", ["compare", "grade"])
 def test_votes_are_samples_of_one_prompt(method: str) -> None:
-    """Told apart by the number of the sample alone, so each has its own place in the cache; drawn at 0.5."""
+    """Distinguished by the number of the sample alone, so each has its own place in the cache; drawn at 0.5."""
     gateway = _Gateway("yes" if method == "compare" else "5")
     judge = LLMJudge(gateway, RemoteServer("http://here/v1"), "j", poll=Poll(3))
     assert asyncio.run(getattr(judge, method)("How far?", ["5 km"], "five km")) == 1.0
@@ -524,7 +524,7 @@ def test_the_reasons_of_a_preference_are_those_of_a_vote_for_it(
     assert asyncio.run(judge.prefer("How far?", "6 km", "5 km")) == preference
 
 
-def test_models_that_judge_together_are_asked_as_each_alone_would_be() -> None:
+def test_several_judges_get_the_requests_of_a_single_one() -> None:
     """Their requests have the keys of single judges, so that their replies are shared; the identity names all."""
     gateway, alone = _Gateway("<rating>2</rating>"), []
     for model in "abc":
@@ -548,7 +548,7 @@ def test_passages_are_voted_on_too() -> None:
 
 
 def test_a_single_vote_has_the_key_that_it_has_had_since_prompts_of_version_2() -> None:
-    """Recorded replies are found by it; a changed key asks everything anew, as only another prompt may."""
+    """Recorded replies are found by it; a changed key asks everything again, as only another prompt may."""
     gateway = _Gateway()
     asyncio.run(LLMJudge(gateway, RemoteServer("http://here/v1"), "j", 16).compare("How far?", ["5 km"], "5"))
     assert gateway.requests[0].key == "b803dc486a270bde4380239ede547ab38af7478d9453d15c90ed14679ba3a446"

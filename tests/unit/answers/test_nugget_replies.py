@@ -163,7 +163,7 @@ def test_proposed_nuggets_are_read(reply: str) -> None:
 @pytest.mark.parametrize("reply", ["", "[]", "a, b", '["a"]', '{"text": "a", "vital": true}'])
 def test_a_reply_without_nuggets(reply: str) -> None:
     """Proposes none."""
-    with pytest.raises(Unscored, match="the judge's reply is no list of nuggets"):
+    with pytest.raises(Unscored, match="the judge's reply is not a list of nuggets"):
         parse_nuggets(reply)
 
 

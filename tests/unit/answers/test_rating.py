@@ -43,28 +43,28 @@ def test_a_reply_that_is_a_json_object_is_a_rating(reply: str) -> None:
 @pytest.mark.parametrize(
     ("reply", "why"),
     [
-        ("4", "it is no JSON object"),
-        ("Grade: 4", "it is no JSON object"),
-        (f"Here it is: {said(4)}", "it is no JSON object"),
-        (f"{said(4)} {said(5)}", "it is no JSON object"),
-        (said(4)[:-3], "it is no JSON object"),
-        ("[" * 100_000, "it is no JSON object"),
-        (f"```json\n{said(4)}\n```\n```json\n{said(5)}\n```", "it is no JSON object"),
-        ('{"grade": 4, "grade": 5, "explanation": "Good."}', "it is no JSON object"),
-        (f"[{said(4)}]", "it is no JSON object"),
+        ("4", "it is not a JSON object"),
+        ("Grade: 4", "it is not a JSON object"),
+        (f"Here it is: {said(4)}", "it is not a JSON object"),
+        (f"{said(4)} {said(5)}", "it is not a JSON object"),
+        (said(4)[:-3], "it is not a JSON object"),
+        ("[" * 100_000, "it is not a JSON object"),
+        (f"```json\n{said(4)}\n```\n```json\n{said(5)}\n```", "it is not a JSON object"),
+        ('{"grade": 4, "grade": 5, "explanation": "Good."}', "it is not a JSON object"),
+        (f"[{said(4)}]", "it is not a JSON object"),
         (said(0), '"grade" is 0, and not a whole number from 1 to 5'),
         (said(6), '"grade" is 6, and not a whole number from 1 to 5'),
         (said(4.5), '"grade" is 4.5, and not a whole number from 1 to 5'),
         (said("4"), '"grade" is "4", and not a whole number from 1 to 5'),
         (said(grade=True), '"grade" is true, and not a whole number from 1 to 5'),
         ('{"explanation": "Good."}', '"grade" is null, and not a whole number from 1 to 5'),
-        (said(4, " "), '"explanation" is no text'),
-        (said(4, ["Good."]), '"explanation" is no text'),
-        ('{"grade": 4}', '"explanation" is no text'),
+        (said(4, " "), '"explanation" is not a text'),
+        (said(4, ["Good."]), '"explanation" is not a text'),
+        ('{"grade": 4}', '"explanation" is not a text'),
     ],
 )
-def test_any_other_reply_is_none(reply: str, why: str) -> None:
-    """A grade is never looked for in a text; the reason is what the model is told."""
+def test_any_other_reply_is_not_a_verdict(reply: str, why: str) -> None:
+    """A grade is never looked for in a text; the reason is what the second request tells the model."""
     with pytest.raises(ValueError) as caught:  # noqa: PT011 - the whole text is compared
         parse_rating(reply)
     assert str(caught.value) == why
@@ -109,7 +109,7 @@ def test_a_reply_that_is_none_is_repaired_once() -> None:
     assert second.messages == (
         *first.messages,
         {"role": "assistant", "content": "4, say"},
-        {"role": "user", "content": repair_prompt("it is no JSON object")},
+        {"role": "user", "content": repair_prompt("it is not a JSON object")},
     )
     assert second.parameters == first.parameters
     assert second.key != first.key
@@ -128,7 +128,8 @@ def test_after_one_repair_there_is_no_rating() -> None:
     with pytest.raises(Unscored) as caught:
         _rate(gateway)
     assert str(caught.value) == (
-        'the judge\'s reply is no rating when asked again either ("grade" is 9, and not a whole number from 1 to 5): '
+        'the judge\'s reply is not a rating in the second attempt either ("grade" is 9, and not a whole number '
+        "from 1 to 5): "
         '\'{"explanation": "So it is.", "grade": 9}\''
     )
     assert len(gateway.requests) == 2
@@ -213,7 +214,7 @@ def test_anything_else_that_it_returns_is_an_error(loop: PrivateLoop, returned: 
     assert "Return a grade from 1 to 5, or (grade, explanation), or None" in str(caught.value)
 
 
-def test_what_rate_raises_is_told_with_the_question(loop: PrivateLoop) -> None:
+def test_an_exception_of_rate_is_reported_with_the_question(loop: PrivateLoop) -> None:
     """And not with the criterion, which comes first."""
 
     def rate(*_: object) -> float:
@@ -224,14 +225,14 @@ def test_what_rate_raises_is_told_with_the_question(loop: PrivateLoop) -> None:
         loop.run(judge.rate("correctness", "How far?", ["five"], ["5 km"]))
 
 
-def test_none_is_no_rating(loop: PrivateLoop) -> None:
+def test_none_means_no_rating(loop: PrivateLoop) -> None:
     """The example is unscored."""
     judge = adapt_judge(SimpleNamespace(compare=print, rate=lambda *_: None), loop)
     with pytest.raises(Unscored, match="the judge gave no rating"):
         loop.run(judge.rate("correctness", "How far?", ["five"], ["5 km"]))
 
 
-def test_a_judge_that_does_not_rate_is_told_which_method_it_lacks(loop: PrivateLoop) -> None:
+def test_a_judge_without_rate_is_an_error_that_names_the_method(loop: PrivateLoop) -> None:
     """With its arguments, and with what it returns."""
     judge = adapt_judge(SimpleNamespace(compare=print), loop)
     with pytest.raises(CallableError) as caught:

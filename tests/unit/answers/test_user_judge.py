@@ -46,7 +46,7 @@ def test_question_references_and_prediction_are_handed_over(loop: PrivateLoop) -
     assert seen == ["How far?", ["5 km", "5000 m"], "five kilometres", threading.get_ident()]
 
 
-def test_none_is_no_verdict(loop: PrivateLoop) -> None:
+def test_none_means_no_verdict(loop: PrivateLoop) -> None:
     """The example is unscored, not scored 0."""
     with pytest.raises(Unscored, match="the judge gave no verdict"):
         _compare(loop, lambda *_: None)
@@ -83,7 +83,7 @@ def test_any_other_verdict_on_a_context_is_an_error(loop: PrivateLoop, returned:
     assert "(one of these, explanation), or None" in str(caught.value)
 
 
-def test_what_the_judge_raises_is_told_with_the_question(loop: PrivateLoop) -> None:
+def test_an_exception_of_the_judge_is_reported_with_the_question(loop: PrivateLoop) -> None:
     """The user's exception is the cause."""
 
     def judge(*_: object) -> bool:
@@ -144,7 +144,7 @@ def test_other_arguments_are_an_error_that_shows_them(loop: PrivateLoop, judge: 
     assert str(caught.value).splitlines()[1] == last
 
 
-def test_what_a_function_raises_is_told_with_the_fixture(loop: PrivateLoop) -> None:
+def test_an_exception_of_a_function_is_reported_with_the_fixture(loop: PrivateLoop) -> None:
     """It has no name of a method."""
 
     def judge(_question: str, _references: list[str], _prediction: str) -> bool:
@@ -175,7 +175,7 @@ def test_a_judge_that_grades_is_a_comparator(loop: PrivateLoop) -> None:
 
 
 @pytest.mark.parametrize("returned", [2, 3, 4, 5, -0.25, 1.01])
-def test_a_grade_out_of_range_is_told_with_the_method_and_the_range(
+def test_a_grade_out_of_range_is_reported_with_the_method_and_the_range(
     loop: PrivateLoop, returned: float
 ) -> None:
     """Nothing is clipped: grades from 1 to 5 are told how they become shares."""
@@ -189,7 +189,7 @@ def test_a_grade_out_of_range_is_told_with_the_method_and_the_range(
     )
 
 
-def test_a_judge_that_does_not_grade_is_told_which_method_it_lacks(loop: PrivateLoop) -> None:
+def test_a_judge_without_grade_is_an_error_that_names_the_method(loop: PrivateLoop) -> None:
     """With its arguments, and with what it returns."""
     judge = adapt_judge(SimpleNamespace(compare=print), loop)
     with pytest.raises(CallableError) as caught:
@@ -201,8 +201,8 @@ def test_a_judge_that_does_not_grade_is_told_which_method_it_lacks(loop: Private
     )
 
 
-def test_one_of_ours_stays_what_it_is(loop: PrivateLoop) -> None:
-    """It says itself what its verdicts depend on, and how a repeated run asks it anew."""
+def test_a_judge_of_the_package_is_used_unchanged(loop: PrivateLoop) -> None:
+    """It says itself what its verdicts depend on, and how a repeated run asks it again."""
     judge = LLMJudge(gateway=None, server=RemoteServer("http://here/v1"), model="j")
     assert adapt_judge(judge, loop) is judge
     assert adapt_judge(judge, loop).identity("compare")[""] == "j at http://here/v1"
@@ -251,7 +251,7 @@ def test_what_is_no_preference_is_an_error(loop: PrivateLoop, returned: object) 
     )
 
 
-def test_a_judge_that_does_not_prefer_is_told_which_method_it_lacks(loop: PrivateLoop) -> None:
+def test_a_judge_without_prefer_is_an_error_that_names_the_method(loop: PrivateLoop) -> None:
     """With its arguments, and with what it returns."""
     with pytest.raises(CallableError) as caught:
         _prefer(loop, None)

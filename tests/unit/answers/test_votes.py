@@ -76,7 +76,7 @@ def test_preferences_without_a_majority_are_a_tie(votes, verdict: float, tally: 
     ("votes", "why"),
     [
         ([1.0, LOST, 0.0], "the judge's votes are tied: 1 yes, 1 no"),
-        ([LOST, LOST, LOST], f"none of 3 votes could be had: {LOST}"),
+        ([LOST, LOST, LOST], f"none of 3 votes could be obtained: {LOST}"),
         ([LOST], str(LOST)),
     ],
 )

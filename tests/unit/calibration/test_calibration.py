@@ -267,20 +267,20 @@ def test_what_cannot_be_measured_is_an_error() -> None:
 @pytest.mark.parametrize(
     ("args", "words", "said"),
     [
-        ((), {}, "wants the path of one labels file"),
+        ((), {}, "needs the path of one labels file"),
         ((3,), {}, r"found \(3,\)"),
         (
             ("l.jsonl",),
             {"min": 0.5},
             "no keyword 'min'. Allowed: min_kappa, min_accuracy, min_pearson, comp",
         ),
-        (("l.jsonl",), {"min_kappa": "high"}, "min_kappa='high' is no number from -1 to 1"),
-        (("l.jsonl",), {"min_kappa": True}, "min_kappa=True is no number"),
-        (("l.jsonl",), {"min_accuracy": 60}, "min_accuracy=60 is no number"),
-        (("l.jsonl",), {"comparator": 3}, "comparator=3 is no text"),
+        (("l.jsonl",), {"min_kappa": "high"}, "min_kappa='high' is not a number from -1 to 1"),
+        (("l.jsonl",), {"min_kappa": True}, "min_kappa=True is not a number"),
+        (("l.jsonl",), {"min_accuracy": 60}, "min_accuracy=60 is not a number"),
+        (("l.jsonl",), {"comparator": 3}, "comparator=3 is not a text"),
     ],
 )
-def test_a_marker_that_says_nothing_usable(args: tuple[Any, ...], words: dict[str, Any], said: str) -> None:
+def test_an_unusable_marker_is_an_error(args: tuple[Any, ...], words: dict[str, Any], said: str) -> None:
     """What was found, and what there is."""
     with pytest.raises(InputError, match=said):
         Bounds.parse(args, words)

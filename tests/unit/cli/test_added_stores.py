@@ -39,7 +39,7 @@ def test_nothing_is_imported_for_a_built_in_store(folder: Path) -> None:
         assert registry_for(place).stores == STORES
 
 
-def test_the_conftest_of_the_folder_is_asked(folder: Path) -> None:
+def test_the_conftest_of_the_folder_is_loaded(folder: Path) -> None:
     _write(folder, "registry.add_store('team', print)")
     assert stores_for(TEAM)["team"] is print
     assert registry_for(TEAM).stores["team"] is print

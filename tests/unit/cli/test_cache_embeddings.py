@@ -117,10 +117,10 @@ def test_verify_finds_and_deletes_damaged_ones(
 
 
 @pytest.mark.parametrize("how", ["no database", "other columns"])
-def test_a_file_that_cannot_be_used_is_told(
+def test_a_file_that_cannot_be_used_is_reported(
     rageval: Run, cache: CacheFolder, embeddings: Callable[[str], None], tmp_path: Path, how: str
 ) -> None:
-    """The replies are told, pruned and checked all the same."""
+    """The replies are reported, pruned and checked all the same."""
     if how == "no database":
         (tmp_path / FILE).write_bytes(b"x" * 5000)
     else:

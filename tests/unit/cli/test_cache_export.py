@@ -62,7 +62,7 @@ def test_damaged_entries_are_left_out_and_named(rageval: Run, cache: CacheFolder
     assert (done.status, done.out) == (1, "x.jsonl: 2 replies written, 2 damaged entries left out\n")
     assert f"left out: {key(0)}: the checksum is not that of the contents\n" in done.err
     assert f"left out: {key(1)}: text is not UTF-8\n" in done.err
-    assert f"only in part: {key(2)}: outline is no JSON object\n" in done.err
+    assert f"only in part: {key(2)}: outline is not a JSON object\n" in done.err
     assert read_cassette(tmp_path / "x.jsonl").keys() == {key(2), key(3)}
 
 
@@ -91,7 +91,7 @@ def test_a_damaged_file_is_read_until_sqlite_fails(
     )
     assert "SQLite's integrity_check" in done.err
     assert done.err.endswith(
-        "Delete replies.sqlite* in that folder, and bring the replies back with `rageval cache import x.jsonl`.\n"
+        "Delete replies.sqlite* in that folder, and restore the replies with `rageval cache import x.jsonl`.\n"
     )
     for file in cache.directory.glob("replies.sqlite*"):
         file.unlink()

@@ -36,7 +36,7 @@ def test_five_thousand_replies_go_there_and_back(rageval: Run, tmp_path: Path) -
 
 
 def test_what_is_there_stays(rageval: Run, cache: CacheFolder, tmp_path: Path) -> None:
-    """The same and other texts are told apart."""
+    """The same and other texts are distinguished."""
     write_cassette(tmp_path / "x.jsonl", [entry(0), entry(1, text="other"), entry(7)])
     done = rageval("import", "x.jsonl")
     assert (
@@ -75,16 +75,19 @@ def test_of_two_files_the_first_counts(rageval: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "found"),
     [
-        ("<<<<<<< HEAD", "x.jsonl line 2 is no recorded reply: Expecting value"),
+        ("<<<<<<< HEAD", "x.jsonl line 2 is not a recorded reply: Expecting value"),
         (
             json.dumps(json.loads(entry(1).reply.dumps(key="k")) | {"tokens_in": 2**63}),
-            "line 2 is no recorded reply: 'tokens_in'",
+            "line 2 is not a recorded reply: 'tokens_in'",
         ),
-        (entry(1).reply.dumps(key="k").replace('"k"', '"\\ud83d"'), "line 2 is no recorded reply: the key"),
-        ("[" * 100_000, "line 2 is no recorded reply: it is nested too deeply"),
+        (
+            entry(1).reply.dumps(key="k").replace('"k"', '"\\ud83d"'),
+            "line 2 is not a recorded reply: the key",
+        ),
+        ("[" * 100_000, "line 2 is not a recorded reply: it is nested too deeply"),
     ],
 )
-def test_a_bad_line_keeps_everything_out(rageval: Run, tmp_path: Path, line: str, found: str) -> None:
+def test_a_bad_line_prevents_the_whole_import(rageval: Run, tmp_path: Path, line: str, found: str) -> None:
     """Nothing is imported by halves, and no folder is made."""
     write_cassette(tmp_path / "x.jsonl", [entry(0)])
     text = (tmp_path / "x.jsonl").read_text(encoding="utf-8")
@@ -106,7 +109,7 @@ def test_a_missing_file_is_an_error(rageval: Run, tmp_path: Path) -> None:
 
 
 def test_a_damaged_cache_is_not_written(rageval: Run, cache: CacheFolder, tmp_path: Path) -> None:
-    """The way out is told."""
+    """The message says what to do."""
     write_cassette(tmp_path / "x.jsonl", [entry(0)])
     cache.file.write_bytes(cache.file.read_bytes()[:8192])
     done = rageval("import", "x.jsonl")

@@ -15,7 +15,7 @@ from tests.unit.cli.folders import CacheFolder, Done, entry, key
 Run = Callable[..., Done]
 
 
-def test_it_tells_what_is_kept(rageval: Run, cache: CacheFolder) -> None:
+def test_it_reports_what_is_cached(rageval: Run, cache: CacheFolder) -> None:
     """By model as asked for; by the server's name where that is not known."""
     size = cache.file.stat().st_size
     done = rageval("info")
@@ -120,7 +120,7 @@ def test_a_later_schema_is_left_alone(rageval: Run, cache: CacheFolder) -> None:
 
 
 def test_the_folder_may_be_named_after_the_command(rageval: Run, cache: CacheFolder, tmp_path: Path) -> None:
-    """And overrules what stands before."""
+    """And overrides the option before it."""
     shutil.move(cache.directory, tmp_path / "elsewhere")
     assert rageval("info").status == 2
     assert rageval("info", "--cache-dir", tmp_path / "elsewhere").status == 0

@@ -56,7 +56,7 @@ def test_age_is_in_days(rageval: Run, cache: CacheFolder, days: str, left: set[i
 
 
 @pytest.mark.usefixtures("cache")
-def test_what_goes_is_told_by_model(rageval: Run) -> None:
+def test_deleted_replies_are_counted_by_model(rageval: Run) -> None:
     """As `info` tells what is there."""
     assert "m at http://host/v1        1         10           2    1\n" in rageval("prune", "--cut").out
 
@@ -111,12 +111,12 @@ def test_days_are_a_number(rageval: Run, cache: CacheFolder, days: str) -> None:
     """What is allowed is said."""
     done = rageval("prune", f"--older-than={days}")
     assert done.status == 2
-    assert "is no number of days, expected 0 or more, such as 30 or 0.5" in done.err
+    assert "is not a number of days, expected 0 or more, such as 30 or 0.5" in done.err
     assert len(_left(cache)) == 4
 
 
 @pytest.mark.usefixtures("cache")
-def test_a_model_that_is_not_there_is_told(rageval: Run) -> None:
+def test_a_missing_model_is_reported(rageval: Run) -> None:
     """It is no error: it may have been pruned before."""
     done = rageval("prune", "--model", "gone")
     assert (done.status, done.out) == (0, "cache: 0 of 4 replies deleted\n")
@@ -172,5 +172,5 @@ def test_a_bad_cassette_is_not_rewritten(rageval: Run, tmp_path: Path) -> None:
     (tmp_path / "x.jsonl").write_text("<<<<<<< HEAD\n", encoding="utf-8")
     done = rageval("prune", "--cassette", "x.jsonl", "--cut")
     assert done.status == 2
-    assert "x.jsonl line 1 is no recorded reply" in done.err
+    assert "x.jsonl line 1 is not a recorded reply" in done.err
     assert (tmp_path / "x.jsonl").read_text(encoding="utf-8") == "<<<<<<< HEAD\n"

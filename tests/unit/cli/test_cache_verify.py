@@ -72,16 +72,16 @@ def test_a_damaged_entry_is_named_and_deleted(
     ("change", "why"),
     [
         ("outline = x'80'", "outline is blob, expected text"),
-        ("outline = '[]'", "outline is no JSON object"),
+        ("outline = '[]'", "outline is not a JSON object"),
         (
             "outline = '{', written = 9e999",
-            "written is inf, expected seconds since 1970; outline is no JSON object",
+            "written is inf, expected seconds since 1970; outline is not a JSON object",
         ),
         ("written = -1", "written is -1.0, expected seconds since 1970"),
         ("written = 'today'", "written is text, expected real"),
     ],
 )
-def test_a_whole_reply_survives_what_is_said_of_it(
+def test_a_valid_reply_survives_a_damaged_outline_or_date(
     rageval: Run, cache: CacheFolder, change: str, why: str
 ) -> None:
     """It was paid for: the outline or the date is given up instead."""
@@ -130,7 +130,7 @@ def test_many_damaged_entries_among_many_are_all_found(rageval: Run, cache: Cach
     assert {kept.key for kept in cache.entries()} == {key(n) for n in range(2000)} - bad
 
 
-def test_leases_are_told(rageval: Run, cache: CacheFolder) -> None:
+def test_leases_are_reported(rageval: Run, cache: CacheFolder) -> None:
     """They are no damage; whose they are, only time shows."""
     cache.sql("INSERT INTO leases VALUES ('a', 'x', 1), ('b', 'x', 1), ('c', 'y', 1e300)")
     done = rageval("verify")
@@ -145,7 +145,7 @@ def test_leases_are_told(rageval: Run, cache: CacheFolder) -> None:
 def test_a_file_that_was_cut_off_is_damaged(
     rageval: Run, cache: CacheFolder, length: int, more: list[str]
 ) -> None:
-    """Deleting entries would not mend it, so none is; the way out is told."""
+    """Deleting entries would not mend it, so none is deleted; the message says what to do."""
     cache.file.write_bytes(cache.file.read_bytes()[:length])
     done = rageval("verify", *more)
     assert done.status == 1
@@ -209,9 +209,15 @@ def test_all_bad_lines_are_listed(rageval: Run, tmp_path: Path) -> None:
     (tmp_path / "x.jsonl").write_bytes(b"\r\n".join(lines))
     done = rageval("verify", "x.jsonl")
     assert done.status == 1
-    starts = ["line 1 is no recorded reply: Expecting value", "line 4 is no recorded reply: it is not UTF-8"]
-    starts += ["line 5 is no recorded reply: ", "line 6 is no recorded reply: 'tokens_in' is 1844674407"]
-    starts += ["line 7 is no recorded reply: 'text' is None, expected str"]
+    starts = [
+        "line 1 is not a recorded reply: Expecting value",
+        "line 4 is not a recorded reply: it is not UTF-8",
+    ]
+    starts += [
+        "line 5 is not a recorded reply: ",
+        "line 6 is not a recorded reply: 'tokens_in' is 1844674407",
+    ]
+    starts += ["line 7 is not a recorded reply: 'text' is None, expected str"]
     found = [line for line in done.out.splitlines() if "damaged: " in line]
     assert all(
         line.startswith(f"x.jsonl: damaged: {start}") for line, start in zip(found, starts, strict=True)
@@ -253,7 +259,7 @@ def test_a_damaged_compressed_cassette_is_named(rageval: Run, tmp_path: Path, ho
 
 
 def test_a_missing_cassette_is_an_error(rageval: Run) -> None:
-    """A folder in its place is likewise none."""
+    """A folder in its place is not one either."""
     for name in ("none.jsonl", "."):
         done = rageval("verify", name)
         assert (done.status, done.out) == (2, "")
@@ -265,4 +271,4 @@ def test_cassettes_are_not_repaired(rageval: Run, tmp_path: Path) -> None:
     write_cassette(tmp_path / "x.jsonl", [entry(0)])
     done = rageval("verify", "--repair", "x.jsonl")
     assert done.status == 2
-    assert "--repair is for the cache alone" in done.err
+    assert "--repair works on the cache only" in done.err

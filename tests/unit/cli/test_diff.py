@@ -467,7 +467,7 @@ def test_a_system_of_one_report_is_compared_with_one_of_another(
         (["a.json", "p.json", "--html", "no/d.html"], "The page no/d.html cannot be written: No such file"),
     ],
 )
-def test_what_cannot_be_compared_or_written_is_said(
+def test_values_that_cannot_be_compared_or_written_are_reported(
     arguments: list[str],
     said: str,
     tmp_path: Path,

@@ -180,14 +180,14 @@ def test_what_nothing_answers_stays(anchor: Anchor, tmp_path: Path) -> None:
     assert read(tmp_path / "out.jsonl")[0] == asked(id="a")
 
 
-def test_a_common_word_does_not_hide_in_what_is_kept_of_it(anchor: Anchor, tmp_path: Path) -> None:
+def test_a_word_with_more_places_than_are_stored_is_ambiguous(anchor: Anchor, tmp_path: Path) -> None:
     """Of ten places eight are kept, all within another alias; the ninth is elsewhere."""
     text = "so " * 9
     lines(tmp_path / "c.jsonl", [{"id": "a", "text": text}, {"id": "b", "text": "so"}])
     assert anchor([asked(answers=[text.strip(), "so"])]).status == 1
 
 
-def test_a_folder_that_is_missing_is_told_before_the_work(anchor: Anchor, tmp_path: Path) -> None:
+def test_a_missing_folder_is_an_error_before_the_run(anchor: Anchor, tmp_path: Path) -> None:
     """Of a command whose replies are paid for, too."""
     done = anchor([asked(answers=["Tulsa"])], "--unanchored", str(tmp_path / "none" / "rest.jsonl"))
     assert done.status == 2
@@ -220,7 +220,7 @@ def test_what_is_read_is_not_replaced(anchor: Anchor, tmp_path: Path, flag: str,
     done = anchor(records, "--force", flag, f"./{name}")
     assert (done.status, done.err) == (
         2,
-        f"{name} is read and would be lost, nothing was written.\nName another file.\n",
+        f"{name} is the input and would be overwritten. Nothing was written.\nName another file.\n",
     )
     assert (read(tmp_path / "e.jsonl"), read(tmp_path / "c.jsonl")) == (records, CORPUS)
 

@@ -63,7 +63,7 @@ def test_a_good_set_is_clean(check: Check) -> None:
 
 
 def test_findings_are_grouped_and_named(check: Check) -> None:
-    """Errors first; with the lines they stand in, and only the first few."""
+    """Errors first; with the lines they are in, and only the first few."""
     done = check([other(f"q{n}", question=f"Is it{'?' * n}") for n in range(1, 9)])
     assert done.status == 1
     assert done.out.splitlines()[:3] == [
@@ -73,7 +73,7 @@ def test_findings_are_grouped_and_named(check: Check) -> None:
     ]
     done = check([other(f"q{n}", question=f"{n}", answers=["Rome"]) for n in range(1, 9)])
     assert done.status == 0
-    assert "note: no gold passage holds the answer: 8\n" in done.out
+    assert "note: no gold passage contains the answer: 8\n" in done.out
     assert '  q5 (e.jsonl line 5): "Rome"\n  and 3 more (all with --json)\n' in done.out
 
 
@@ -82,8 +82,10 @@ def test_an_answer_that_is_yes_or_no_need_not_be_in_the_gold(check: Check) -> No
     done = check(
         [other("q1", question="Is it there?", answers=["Yes."]), other("q2", question="Or?", answers=["no"])]
     )
-    assert "holds the answer" not in done.out
-    assert "holds the answer" in check([other("q1", question="Is it there?", answers=["yes", "there"])]).out
+    assert "contains the answer" not in done.out
+    assert (
+        "contains the answer" in check([other("q1", question="Is it there?", answers=["yes", "there"])]).out
+    )
 
 
 @pytest.mark.parametrize(
@@ -309,7 +311,7 @@ def test_options_of_the_format(tmp_path: Path, capsys: pytest.CaptureFixture[str
         (("q", "1 0 d 1\n"), [], "At the command line, topics=… is --option topics=VALUE."),
         (("e.txt", "?"), [], "At the command line, format=… is --format NAME."),
         (("t.csv", "n\n"), ["--option", "sep= "], "has no option sep.\nIt has: separator, delimiter, quote."),
-        (("t.csv", "n\n"), ["--option", "separator"], "--option separator is no NAME=VALUE."),
+        (("t.csv", "n\n"), ["--option", "separator"], "--option separator is not of the form NAME=VALUE."),
         (("t.csv", "n\n"), ["--option", "fields=x"], "Write --field OURS=THEIRS."),
         (("t.csv", "n\n"), ["--option", "quote=", "--option", "quote='"], "--option quote is there twice."),
         (("t.csv", "n\n"), ["--field", "id=n", "--field", "id=m"], "--field id is there twice."),
@@ -359,8 +361,8 @@ def test_anchor_takes_options_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--field", "question"], "is no OURS=THEIRS"),
-        (["--field", "colour=x"], "no field of an example"),
+        (["--field", "question"], "is not of the form OURS=THEIRS"),
+        (["--field", "colour=x"], "not a field of an example"),
         (["--format", "best"], "There is no eval set format 'best'"),
         (["--corpus", "nowhere"], "The corpus nowhere cannot be read"),
     ],

@@ -35,7 +35,7 @@ def test_an_eval_set_is_written_that_can_be_read(run: Run) -> None:
         0,
         (
             "evalset.jsonl: 1 question of 1 trace\n"
-            "1 answer kept under answer_given, as no reference (--answers-are-references makes them references)\n"
+            "1 answer written as answer_given, not as a reference answer (--answers-are-references changes this)\n"
             "None has gold passages yet: add them, and check with `rageval evalset check`.\n"
         ),
     )
@@ -106,7 +106,7 @@ def test_two_questions_with_one_id_are_named(run: Run) -> None:
     assert 'spans.jsonl line 2: the id "1" is already that of spans.jsonl line 1' in done.err
 
 
-def test_what_cannot_be_written_in_utf8_is_kept(run: Run) -> None:
+def test_texts_that_utf8_cannot_encode_are_stored(run: Run) -> None:
     """Half of a surrogate pair, which JSON can hold."""
     (Path("spans.jsonl")).unlink(missing_ok=True)
     run(phoenix(question="Where \ud800?"))

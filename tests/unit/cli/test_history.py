@@ -196,7 +196,7 @@ def test_what_has_no_scores_has_no_badge(tmp_path: Path, capsys: Capture) -> Non
     for path, said in (
         (empty, "has no scores"),
         (broken, "has no scores"),
-        (other, "is no JSON report"),
+        (other, "is not a JSON report"),
         (tmp_path / "missing", "No such file"),
     ):
         assert main(["badge", str(path), "--output", str(tmp_path / "b.json")]) == 2

@@ -169,7 +169,7 @@ def test_a_reader_may_go_away(cache: CacheFolder) -> None:
         (PermissionError(13, "no", "there"), 2, "PermissionError: [Errno 13] no: 'there'\n"),
     ],
 )
-def test_no_traceback_for_what_is_no_fault_of_ours(
+def test_ctrl_c_and_system_errors_print_no_traceback(
     rageval: Callable[..., Done],
     monkeypatch: pytest.MonkeyPatch,
     error: BaseException,

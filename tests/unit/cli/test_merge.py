@@ -70,7 +70,7 @@ def test_what_cannot_be_used_ends_with_2(
     assert why in capsys.readouterr().err
 
 
-def test_a_drop_is_accepted_and_a_gain_kept_by_a_merge(
+def test_a_merge_accepts_a_drop_and_records_a_gain(
     shards: Callable[..., list[str]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The command is printed whole, and does it; in the report for the pull request, too."""

@@ -95,7 +95,7 @@ def test_the_full_stop_of_a_quote_is_part_of_its_place() -> None:
         assert text[start:end] == f"One* two three four five six seven eight{ending}"
 
 
-def test_a_quote_cut_within_a_word_is_held_and_not_found() -> None:
+def test_a_quote_cut_within_a_word_is_not_found() -> None:
     """`holds` is for passages that were cut anywhere."""
     text = Quotable("Dogs ride along for two crowns.")
     assert text.holds("gs ride  along f")

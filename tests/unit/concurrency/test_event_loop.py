@@ -201,7 +201,7 @@ def test_the_tick_is_called_by_the_clock_and_not_by_the_call(loops: Loops) -> No
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_a_closed_loop_starts_anew(loops: Loops, threads: int) -> None:
+def test_a_closed_loop_is_replaced_by_a_new_one(loops: Loops, threads: int) -> None:
     """After `close`, the next `run` works as the first did."""
     loop = loops(threads=threads)
     loop.run(loop.call(lambda: None))

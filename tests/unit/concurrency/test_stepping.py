@@ -38,7 +38,7 @@ def test_sync_functions_need_no_loop(loop: PrivateLoop, at_once: int | None) -> 
     assert threading.active_count() == threads
 
 
-def test_the_tick_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_clock_tick_continues_between_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     """Between calls."""
     monkeypatch.setattr("pytest_rageval.concurrency.event_loop.TICK_S", 0.0)
     ticks: list[int] = []
@@ -47,9 +47,7 @@ def test_the_tick_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("at_once", [None, 4])
-def test_a_function_that_returns_a_coroutine_goes_on_in_the_loop(
-    loop: PrivateLoop, at_once: int | None
-) -> None:
+def test_a_coroutine_returned_by_a_function_runs_in_the_loop(loop: PrivateLoop, at_once: int | None) -> None:
     """All of them together, as many as may be; each was called once, in this thread."""
     calls: list[tuple[int, int]] = []
     running, most = 0, 0

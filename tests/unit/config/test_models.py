@@ -237,8 +237,8 @@ def test_no_secret_is_in_what_the_settings_show(resolved) -> None:
             r"\[tool.rageval\] has the unknown key 'model'.*\n.*rageval_NAME in \[tool.pytest",
         ),
         ("[tool.rageval.models.juge]", r"unknown key 'juge'. Did you mean judge\?"),
-        ("[tool.rageval]\nmodels = 1", r"\[tool.rageval.models\] is no table"),
-        ("[tool.rageval.models]\njudge = 'j'", r"\[tool.rageval.models.judge\] is no table"),
+        ("[tool.rageval]\nmodels = 1", r"\[tool.rageval.models\] is not a table"),
+        ("[tool.rageval.models]\njudge = 'j'", r"\[tool.rageval.models.judge\] is not a table"),
         (
             f"{JUDGE}modle = 'm'",
             r"unknown key 'modle'. Did you mean model\?\nAllowed: model, base_url, api_key_env",
@@ -282,7 +282,7 @@ def test_a_key_in_the_table_is_refused(resolved) -> None:
     assert "planted" not in str(caught.value)
 
 
-def test_a_file_that_says_nothing_of_us_is_not_read(resolved) -> None:
+def test_a_file_that_does_not_mention_the_package_is_not_read(resolved) -> None:
     """It is pytest's to say what is wrong with it."""
     assert resolved("[tool.other\n").generator.model is None
     assert resolved('[tool.pytest.ini_options]\nx = "rageval"\n').generator.model is None

@@ -56,7 +56,7 @@ def test_texts_differ_by_every_character(tmp_path) -> None:
     assert len(model.asked[0]) == 6
 
 
-def test_what_was_encoded_before_a_failure_is_kept(tmp_path, monkeypatch) -> None:
+def test_embeddings_computed_before_a_failure_are_cached(tmp_path, monkeypatch) -> None:
     """Chunk by chunk."""
     monkeypatch.setattr("pytest_rageval.embeddings.encoder.CHUNK", 2)
 
@@ -75,7 +75,7 @@ def test_what_was_encoded_before_a_failure_is_kept(tmp_path, monkeypatch) -> Non
     assert model.asked == [["eeeee"]]
 
 
-def test_a_file_that_is_damaged_costs_an_encoding(tmp_path) -> None:
+def test_a_damaged_file_leads_to_one_more_encoding(tmp_path) -> None:
     """While it is in use, too; then it is kept again."""
     model = Counting()
     kept = CachedEncoder(model, tmp_path)
@@ -128,7 +128,7 @@ class Apart(Counting):
         return [np.array([len(text), 3.0], np.float32) for text in texts]
 
 
-def test_questions_passages_and_sentences_are_kept_apart(tmp_path) -> None:
+def test_questions_passages_and_sentences_are_delimited(tmp_path) -> None:
     """The same text in the same file, written and read again; of an encoder that makes no difference, once."""
     for encoder in (CachedEncoder(Apart(), tmp_path), CachedEncoder(Apart(), tmp_path)):
         found = [ask(["a"])[0].tolist() for ask in (encoder.sentences, encoder.queries, encoder.passages)]

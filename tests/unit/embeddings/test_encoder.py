@@ -33,7 +33,7 @@ def test_a_text_is_encoded_once() -> None:
     assert encoder.asked == [["a", "bb"], ["ccc"]]
 
 
-def test_the_least_recently_used_goes_first() -> None:
+def test_the_least_recently_used_is_evicted_first() -> None:
     """A vector here has 4 bytes, and two of them fit; one call may still need more."""
     encoder = _Counting(cache_bytes=8)
     encoder.sentences(["a", "b"])

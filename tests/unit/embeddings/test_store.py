@@ -20,7 +20,7 @@ def _kept(directory: Path, key: str = "a") -> list[float] | None:
     return None if found is None else found.tolist()
 
 
-def test_what_is_kept_is_found_bit_by_bit(tmp_path) -> None:
+def test_cached_vectors_are_found_bit_for_bit(tmp_path) -> None:
     """By another opening of the file; keys without a vector are not in the result."""
     EmbeddingStore(tmp_path).put_many({"a": VECTOR, "b": -VECTOR})
     found = EmbeddingStore(tmp_path).get_many(["b", "a", "c"])
@@ -35,7 +35,7 @@ def test_the_folder_is_made_and_kept_from_git(tmp_path) -> None:
     assert (tmp_path / "new" / "cache" / ".gitignore").read_text() == "*\n"
 
 
-def test_a_file_that_is_no_database_is_begun_anew(tmp_path) -> None:
+def test_a_file_that_is_not_a_database_is_replaced_by_an_empty_one(tmp_path) -> None:
     """It holds nothing, and what comes is kept; its journal goes with it."""
     (tmp_path / EMBEDDINGS_FILE).write_bytes(b"restored by a cache that was cut off" * 1000)
     (tmp_path / f"{EMBEDDINGS_FILE}-journal").write_bytes(b"of the old file")
@@ -75,7 +75,7 @@ def test_a_vector_that_has_changed_is_not_there(tmp_path) -> None:
     assert EmbeddingStore(tmp_path).get_many(["a", "c"]) == {}
 
 
-def test_a_folder_that_cannot_be_made_keeps_nothing(tmp_path) -> None:
+def test_without_a_usable_folder_nothing_is_cached(tmp_path) -> None:
     """Nothing is found, nothing raised."""
     (tmp_path / "file").write_text("in the way")
     store = EmbeddingStore(tmp_path / "file" / "cache")

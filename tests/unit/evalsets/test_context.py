@@ -40,7 +40,7 @@ def test_context_is_read_by_name() -> None:
     assert example.extra == {"other": 1}
 
 
-def test_other_data_of_these_names_is_kept_as_such() -> None:
+def test_other_data_under_these_names_is_preserved() -> None:
     """Older eval sets may have it, and nothing reads it."""
     example = _example({**OTHER_FORMS, "filters": {}})
     assert (example.history, example.filters, example.metadata) == ((), {}, {})

@@ -46,7 +46,7 @@ def test_a_passage(tmp_path: Path, record: dict[str, Any], document: Document) -
         ({"id": "p", "text": ""}, '"text"'),
         ({"id": "p", "text": "a", "source": "a.md", "start": "3"}, '"start" is'),
         ({"id": "p", "text": "a", "source": "a.md", "start": 3, "end": 3}, '"end" is 3'),
-        ({"_id": "p", "text": ["a"]}, "no text"),
+        ({"_id": "p", "text": ["a"]}, "not a text"),
         ([], "an object"),
     ],
 )

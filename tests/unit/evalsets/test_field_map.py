@@ -35,13 +35,13 @@ def _table(folder: Path, content: str, **words: Any) -> tuple[Example, ...]:
         ({"question": "query", "reference": "query"}, {"question": "Where?", "reference": "Where?"}),
     ],
 )
-def test_fields_of_theirs_become_ours(fields: dict[str, str], made: dict[str, Any]) -> None:
+def test_fields_of_the_file_are_mapped_to_native_fields(fields: dict[str, str], made: dict[str, Any]) -> None:
     """Single values become the one answer or passage; what is not named stays."""
     record = {"query": "Where?", "doc": 7, "score": 8.0, "meta": {"kind": "made", "a.b": 1}}
     assert _one(record, **fields).items() >= made.items()
 
 
-def test_a_field_that_was_taken_is_gone() -> None:
+def test_a_field_that_was_read_is_removed() -> None:
     """It is not kept twice."""
     assert _one({"query": "Where?", "n": 1}, question="query", id="n") == {"question": "Where?", "id": 1}
 
@@ -58,9 +58,9 @@ def test_parts_of_several_passages_are_lists_of_one_length() -> None:
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        (["question"], r"fields=\['question'\] is no map of names"),
-        ({"question": 3}, r"fields=\{'question': 3\} is no map of names"),
-        ({"query": "question"}, "fields names 'query', which is no field of an example"),
+        (["question"], r"fields=\['question'\] is not a map of names"),
+        ({"question": 3}, r"fields=\{'question': 3\} is not a map of names"),
+        ({"query": "question"}, "fields names 'query', which is not a field of an example"),
         ({"gold.docid": "x"}, "fields names 'gold.docid'"),
         ({"tags.": "x"}, "fields names 'tags.'"),
         ({"gold": "query", "gold.id": "query"}, r"gold and gold\.id both say which the gold passages are"),
@@ -78,7 +78,7 @@ def test_gold_passages_that_are_there_are_not_overwritten() -> None:
     assert _one({"gold": "d1", "n": 2}, gold__id="gold", gold__grade="n")["gold"] == [
         {"id": "d1", "grade": 2}
     ]
-    with pytest.raises(InputError, match=r"^record 1: it has gold passages already, besides gold\.id"):
+    with pytest.raises(InputError, match=r"^record 1: it has gold passages already, as well as gold\.id"):
         _one({"gold": [{"id": "d1"}], "doc": "d2"}, gold__id="doc")
 
 
@@ -137,8 +137,8 @@ def test_rows_may_be_numbered(tmp_path: Path) -> None:
         ("id,id\n", {}, "t.csv line 1: the header has id more than once."),
         ("id,\n", {}, "t.csv line 1: the header has a column without a name."),
         ("", {}, "t.csv: the header has no columns."),
-        ("id,question\n", {}, "t.csv holds no examples."),
-        ('id,question\n1,"a\n', {}, "t.csv line 2 and what follows is no table: unexpected end of data."),
+        ("id,question\n", {}, "t.csv contains no examples."),
+        ('id,question\n1,"a\n', {}, "t.csv line 2 and the lines after it are not a table: unexpected end of data."),
         ('id,question,answers\n1,a,"[\'x\' \'y\']"\n', {}, "t.csv line 2: the cell \"['x' 'y']\" is not JSON"),
         ("id,question\n1,\n", {}, 't.csv line 2: "question" is null, expected text'),
         ("id,question,gold.id,gold.grade\n1,a,d,high\n", {}, 't.csv line 2: "gold"[0] "grade" is the text \'high\''),
@@ -150,7 +150,7 @@ def test_rows_may_be_numbered(tmp_path: Path) -> None:
         ("n,q\n1,a\n", {"fields": {"id": "#"}}, "t.csv has no column question. Found: n, q."),
         ("n,q\n", {"delimiter": ";;"}, "delimiter=';;' is not one character."),
         ("n,q\n", {"quote": "''"}, "quote=\"''\" is not one character, nor \"\"."),
-        ("n,q\n", {"separator": ""}, "separator='' is no text."),
+        ("n,q\n", {"separator": ""}, "separator='' is not a text."),
     ],
 )  # fmt: skip
 def test_a_table_that_does_not_fit_is_named_with_its_line(
@@ -194,7 +194,7 @@ def test_a_cell_that_begins_as_a_list_says_how_one_is_written(tmp_path: Path) ->
         ("", None),
     ],
 )
-def test_only_near_misses_are_told(key: str, meant: str | None) -> None:
+def test_only_near_misses_are_reported(key: str, meant: str | None) -> None:
     """With what was meant, and the examples that have it; other keys are the user's own."""
     evalset = EvalSet(
         "s", (Example("1", "Q?", extra={key: 1}), Example("2", "Q?"), Example("3", "Q?", extra={key: 0}))

@@ -123,7 +123,7 @@ def test_answers_that_differ_in_anything_read_are_other_items(tmp_path: Path) ->
             "line 2: the number of labels is 1, and in labels.jsonl line 1 it is 2.\nWrite one label for each",
         ),
         ([PAIR | {"second": " so"}], 'line 1: "first" and "second" are the same answer'),
-        ([], "labels.jsonl holds no labels"),
+        ([], "labels.jsonl contains no labels"),
     ],
 )
 def test_what_cannot_be_used_is_named(tmp_path: Path, records: list[Any], said: str) -> None:
@@ -137,7 +137,7 @@ def many(count: int) -> list[dict[str, Any]]:
     return [PAIR | {"question": f"Why {n}?"} for n in range(count)]
 
 
-def test_a_few_items_that_cannot_be_used_are_left_out_and_told(tmp_path: Path) -> None:
+def test_a_few_unusable_items_are_left_out_and_reported(tmp_path: Path) -> None:
     """11 of 280: equal answers, an item and an id that came before, a label that is none."""
     bad = [PAIR | {"question": f"Same {n}?", "second": "so"} for n in range(8)]
     bad += [PAIR | {"question": "Why 0?"}, PAIR | {"question": "Who?", "id": "line 1"}, PAIR | {"human": 7}]

@@ -92,10 +92,10 @@ def test_every_script_is_read(tmp_path: Path) -> None:
         ("{'id': 'b', 'question': 'Q'}", "is not JSON"),
         ('{"id": "b", "question": ', "is not JSON"),
         ('{"id": "b", "question": "Q"} {"id": "c"}', "is not JSON"),
-        ('{"id": "b", "question": "Q", "tags": {"x": NaN}}', "NaN is no number that a computer holds"),
+        ('{"id": "b", "question": "Q", "tags": {"x": NaN}}', "NaN is not a finite number"),
         (
             '{"id": "b", "question": "Q", "tags": {"x": -Infinity}}',
-            "-Infinity is no number that a computer holds",
+            "-Infinity is not a finite number",
         ),
         ("[" * 100_000, "is not JSON"),
         ('"just text"', "an example is an object"),
@@ -142,7 +142,7 @@ def test_another_encoding_is_named_with_its_line(tmp_path: Path) -> None:
 def test_an_empty_file_shows_what_to_write(tmp_path: Path, content: str) -> None:
     """No examples at all is an error with the form of one."""
     message = _error(tmp_path, content)
-    assert message.startswith("support.jsonl holds no examples.\n")
+    assert message.startswith("support.jsonl contains no examples.\n")
     assert '{"id": "q1", "question"' in message
 
 

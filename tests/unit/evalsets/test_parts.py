@@ -49,7 +49,7 @@ def test_a_sample_without_examples_is_an_error() -> None:
     assert {len(part_of(_evalset(1), shard=(index, 4))) for index in range(1, 5)} == {0, 1}
 
 
-def test_a_part_says_what_it_is_of() -> None:
+def test_a_part_names_its_sample_its_shard_and_the_size_of_the_whole() -> None:
     """For reports."""
     part = part_of(_evalset(100), sample=0.5, shard=(2, 4))
     assert part.part is not None

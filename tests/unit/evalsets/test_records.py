@@ -174,7 +174,7 @@ def test_the_id_1_is_the_id_one_as_text() -> None:
 
 def test_a_set_without_records_is_an_error() -> None:
     """Nothing to score is an error that names the set."""
-    with pytest.raises(InputError, match=r"^records holds no examples\."):
+    with pytest.raises(InputError, match=r"^records contains no examples\."):
         from_records([], name="records")
 
 

@@ -168,25 +168,28 @@ def test_ids_that_only_seem_to_come_twice_are_no_error(monkeypatch: pytest.Monke
 
 def test_no_records_make_no_sample() -> None:
     """As they make no set."""
-    with pytest.raises(InputError, match=r"^set holds no examples\."):
+    with pytest.raises(InputError, match=r"^set contains no examples\."):
         _draw([], 10)
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ({"sample": 0}, "sample=0 is no number of examples."),
-        ({"sample": "200"}, "sample='200' is no number of examples."),
-        ({"sample": True}, "sample=True is no number of examples."),
-        ({"sample": 5, "seed": "a"}, "seed='a' is no integer."),
-        ({"sample": 5, "stratify": 3}, "stratify=3 is no name of a tag, nor a list of such."),
-        ({"sample": 5, "stratify": [1]}, r"stratify=\[1\] is no name of a tag, nor a list of such."),
+        ({"sample": 0}, "sample=0 is not a number of examples."),
+        ({"sample": "200"}, "sample='200' is not a number of examples."),
+        ({"sample": True}, "sample=True is not a number of examples."),
+        ({"sample": 5, "seed": "a"}, "seed='a' is not an integer."),
+        ({"sample": 5, "stratify": 3}, "stratify=3 is neither the name of a tag nor a list of such names."),
+        (
+            {"sample": 5, "stratify": [1]},
+            r"stratify=\[1\] is neither the name of a tag nor a list of such names.",
+        ),
         ({"seed": 1}, "seed says how a sample is drawn, and none is."),
         ({"stratify": "topic"}, "stratify says how a sample is drawn, and none is."),
         ({"seed": 1, "stratify": "topic"}, "seed and stratify say how a sample is drawn, and none is."),
         ({"sample": 1, "stratify": "t"}, "stratify: no example of records has the tag t."),
         ({"sample": 1, "stratify": ["u", "t"]}, "stratify: no example of records has one of the tags t, u."),
-        ({"format": 3}, "format=3 is no name."),
+        ({"format": 3}, "format=3 is not a name."),
     ],
 )
 def test_words_that_make_no_sense_are_refused(words: dict[str, Any], said: str) -> None:
@@ -197,7 +200,7 @@ def test_words_that_make_no_sense_are_refused(words: dict[str, Any], said: str) 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("stratify", ["topic", False])
-def test_only_the_sample_is_held(stratify: object) -> None:
+def test_only_the_sample_is_in_memory(stratify: object) -> None:
     """20,000 records of 500 characters pass through three quarters of a MiB, of which 160 kB are of their ids."""
 
     def endless() -> Iterator[tuple[str, dict[str, Any]]]:

@@ -413,11 +413,11 @@ def test_a_request_that_another_service_began_is_read(tmp_path: Path) -> None:
     [
         (
             '{"a": 1, "b": 2}\n',
-            r"spans\.jsonl line 1 is no trace, span or data set item\. Found: a, b\.\nAllowed",
+            r"spans\.jsonl line 1 is not a trace, span or data set item\. Found: a, b\.\nAllowed",
         ),
         ("[1]", r"spans\.jsonl record 1: a record is an object, found 1"),
         (lines(phoenix()) + "{\n", r"spans\.jsonl line 4 is not JSON"),
-        ('{"data": [{"x": 1}]}\n', r"spans\.jsonl line 1, record 1 is no trace"),
+        ('{"data": [{"x": 1}]}\n', r"spans\.jsonl line 1, record 1 is not a trace"),
         ("id,question\n1\n", r"spans\.jsonl line 1 is not JSON"),
     ],
 )
@@ -465,14 +465,14 @@ def way_out(said: str) -> str:
 
 
 @pytest.mark.parametrize("name", EXPORTS)
-def test_an_export_given_as_an_eval_set_is_named_with_the_way_out(name: str, tmp_path: Path) -> None:
+def test_an_export_given_as_an_eval_set_is_an_error_with_a_remedy(name: str, tmp_path: Path) -> None:
     """Whatever its shape."""
     with pytest.raises(InputError, match=way_out("")):
         load(write_export(tmp_path, name))
 
 
 @pytest.mark.parametrize("item", DATA_SETS.values(), ids=DATA_SETS)
-def test_a_data_set_given_as_an_eval_set_is_named_with_the_way_out(
+def test_a_data_set_given_as_an_eval_set_is_an_error_with_a_remedy(
     item: dict[str, Any], tmp_path: Path
 ) -> None:
     """From a file, where Phoenix's and KILT's keys are the same, and in Python."""
@@ -484,7 +484,7 @@ def test_a_data_set_given_as_an_eval_set_is_named_with_the_way_out(
 
 
 @pytest.mark.parametrize("columns", ["id,input,expectedOutput", "id,inputs,outputs"])
-def test_a_table_given_as_an_eval_set_is_named_with_the_way_out(columns: str, tmp_path: Path) -> None:
+def test_a_table_given_as_an_eval_set_is_an_error_with_a_remedy(columns: str, tmp_path: Path) -> None:
     """By its columns."""
     (tmp_path / "items.csv").write_text(f"{columns}\n1,a,b\n", encoding="utf-8")
     with pytest.raises(InputError, match=way_out(r"items\.csv has no column question")):

@@ -178,7 +178,7 @@ def test_fanoutqa(tmp_path: Path) -> None:
 
 
 def test_squad_gold_is_a_span_of_the_article(tmp_path: Path) -> None:
-    """The paragraph, where it stands in the article's text, and that text itself."""
+    """The paragraph, where it is in the article's text, and that text itself."""
     first, second = _examples("squad", "dev-v1.1.json", tmp_path)
     texts = dict(articles(tmp_path / "dev-v1.1.json"))
     (gold,) = first.gold
@@ -236,7 +236,7 @@ def test_trec_topics_and_judgements(tmp_path: Path) -> None:
     [
         ({"question": "narr"}, r"topics\.txt line 12: topic 302 has no <narr>\. Found: title, desc\."),
         ({"topics": "other.txt"}, r"topics='other\.txt': there is no file"),
-        ({"topics": 3}, r"topics=3 is no path"),
+        ({"topics": 3}, r"topics=3 is not a path"),
     ],
 )
 def test_trec_options_that_make_no_sense(words: dict[str, Any], said: str, tmp_path: Path) -> None:
@@ -248,7 +248,7 @@ def test_trec_options_that_make_no_sense(words: dict[str, Any], said: str, tmp_p
 def test_qrels_alone_ask_for_their_topics(tmp_path: Path) -> None:
     """That ids stand for questions must be said, since a search engine would be asked for them."""
     said = _error(tmp_path / "qrels.test", b"301 0 d 1\n")
-    assert said.startswith("qrels.test holds judgements and no questions.\n")
+    assert said.startswith("qrels.test contains judgements and no questions.\n")
     assert 'topics="ids"' in said
 
 
@@ -257,11 +257,11 @@ def test_qrels_alone_ask_for_their_topics(tmp_path: Path) -> None:
     [
         ("a.qrels", b"1 0 d 1\n1 0 d\n", "a.qrels line 2"),
         ("a.qrels", b"1 0 d 1\n1 0 d 2\n", "a.qrels line 2: d is judged twice for 1."),
-        ("a.qrels", b"1 0 d 1\n1 0 e x\n", "a.qrels line 2 is no judgement: '1 0 e x'."),
+        ("a.qrels", b"1 0 d 1\n1 0 e x\n", "a.qrels line 2 is not a judgement: '1 0 e x'."),
         ("t.txt", b"<top>\n<num> 1\n<title> a\n", "t.txt line 1: a <top> is not closed"),
         ("t.txt", b"<top>\n<title> a\n</top>\n", "t.txt line 1: the topic has no <num>."),
         ("t.txt", b"<top><num> 1 <title> a</top>\n", "t.txt line 1: the <num> of the topic is '1 <title> a'."),
-        ("t.tsv", b"q1\twho?\nq2 who?\n", "t.tsv line 2 is no topic: 'q2 who?'."),
+        ("t.tsv", b"q1\twho?\nq2 who?\n", "t.tsv line 2 is not a topic: 'q2 who?'."),
         ("k.jsonl", b'{"id": 1, "input": "a", "output": {}}', 'k.jsonl line 1: "output" is an object, expected a list'),
         ("k.jsonl", b'{"id": 1, "input": 7, "output": []}', 'k.jsonl line 1: "input" is 7, expected text'),
         (
@@ -269,7 +269,7 @@ def test_qrels_alone_ask_for_their_topics(tmp_path: Path) -> None:
             jsonl({"query_id": 1, "query": "a", "passages": [{**PASSAGES[0], "passage_text": 5}]}),
             'm.jsonl line 1: "passages"[0] "passage_text" is 5, expected text',
         ),
-        ("m.jsonl", jsonl({"query_id": 1, "answers": []}), "m.jsonl holds answers and no questions."),
+        ("m.jsonl", jsonl({"query_id": 1, "answers": []}), "m.jsonl contains answers and no questions."),
         (
             "s.json",
             b'{"data": [{"title": "T", "paragraphs": [{"context": "c", "qas": [{"question": "q"}]}]}]}',
@@ -417,7 +417,7 @@ def test_judgements_as_json(tmp_path: Path) -> None:
     """Numbers by document by topic, as ranx saves them; alone, they ask for their topics."""
     path = tmp_path / "qrels.json"
     path.write_text('{"q_1": {"d_1": 5, "d_2": -1}, "q_2": {"d_3": 1.0}}', encoding="utf-8")
-    with pytest.raises(InputError, match=r"qrels\.json holds judgements and no questions"):
+    with pytest.raises(InputError, match=r"qrels\.json contains judgements and no questions"):
         load(path)
     first, second = load(path, topics="ids").examples
     assert (first.question, first.gold) == ("q_1", (Gold("d_1", grade=5), Gold("d_2", grade=0)))
@@ -427,8 +427,8 @@ def test_judgements_as_json(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("written", "said"),
     [
-        ('{"q": {"d": 1}, "p": {"e": "x"}}', "qrels.json topic p is no object of numbers"),
-        ('{"q": {"d": 1}, "p": 3}', "qrels.json topic p is no object of numbers"),
+        ('{"q": {"d": 1}, "p": {"e": "x"}}', "qrels.json topic p is not an object of numbers"),
+        ('{"q": {"d": 1}, "p": 3}', "qrels.json topic p is not an object of numbers"),
         ('{"q": {"d": 1}, "q": {"e": 1}}', "qrels.json topic q comes twice"),
         ('{"q": {"d": 1.5}}', r"qrels.json topic q: the grade of d is 1\.5, no integer"),
         ('{"q": {"d": 1}', "qrels.json line 1 is not JSON as expected"),

@@ -26,7 +26,7 @@ def test_a_worked_example(world, example) -> None:
     }
 
 
-def test_the_reference_stands_in_for_missing_answers(world, example) -> None:
+def test_the_reference_replaces_missing_answers(world, example) -> None:
     """The long form is compared where there are no short ones, and only there."""
     world.rankings = {"one": ["Reno"], "two": ["Reno"]}
     outcomes = world.evaluate(

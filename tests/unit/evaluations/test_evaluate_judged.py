@@ -63,9 +63,7 @@ def test_of_an_answer_set_all_answers_are_the_reference(world, example) -> None:
     ("spec", "reason"),
     [("judged.correctness@2", "no reference answers"), ("judged.context_quality@2", "no gold passages")],
 )
-def test_without_what_it_is_held_against_an_example_costs_nothing(
-    world, example, spec: str, reason: str
-) -> None:
+def test_an_example_without_a_reference_leads_to_no_request(world, example, spec: str, reason: str) -> None:
     """It is unscored, and nobody is asked."""
     (outcome,) = world.evaluate(spec, example("one"))
     assert (outcome.value, outcome.unscored) == (None, reason)

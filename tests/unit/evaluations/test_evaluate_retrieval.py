@@ -50,7 +50,7 @@ def test_steps_that_cannot_be_compared_leave_the_question_unscored(
     assert bare.unscored == "no gold passages"
 
 
-def test_a_cost_that_nobody_names_is_no_score(world, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cost_without_a_name_is_not_a_score(world, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is not 0."""
     [outcome] = world.evaluate("retrieval.cost", EXAMPLE)
     assert outcome.unscored == "the retriever does not say what it cost"

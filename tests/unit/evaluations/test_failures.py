@@ -57,7 +57,7 @@ def test_no_examples_are_no_failure() -> None:
     check_failures([], 0.0)
 
 
-def test_errors_for_different_reasons_are_told_apart() -> None:
+def test_errors_for_different_reasons_have_different_messages() -> None:
     """Three in full, and how many more there were."""
     failed = {f"e{n}": CallableError(f"error {n}") for n in range(5)} | {"e9": CallableError("error 0")}
     assert str(error_of_all(failed)) == (
@@ -92,7 +92,7 @@ def test_an_outcome_with_its_error_travels() -> None:
         "rel.coverage@1",
     ],
 )
-def test_every_score_leaves_the_question_unscored_and_goes_on(world, monkeypatch, spec: str) -> None:
+def test_every_score_leaves_the_question_unscored_and_continues(world, monkeypatch, spec: str) -> None:
     """The reason names the exception, not the question, so that equal ones are counted as one."""
     world.rankings = {"good": ["code 7"]}
     world.cited = {"code 7": "code 7 [1]"}

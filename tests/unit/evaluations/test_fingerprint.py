@@ -90,7 +90,7 @@ def test_a_score_depends_on_what_it_asks(spec: str, words: dict[str, str], names
     assert _found(spec, **words).keys() == ALWAYS | names
 
 
-def test_every_built_in_score_says_what_it_asks() -> None:
+def test_every_built_in_score_declares_its_requests() -> None:
     """One that nobody has told of would depend on everything."""
     for name in SCORES:
         if name.removeprefix("answer.") in EMBEDDED and find_spec(PACKAGE) is None:

@@ -78,7 +78,7 @@ def test_labelled_pairs_go_to_the_judge_of_the_run(world: World) -> None:
     ]
 
 
-def test_a_judge_that_cannot_prefer_is_told_so() -> None:
+def test_a_judge_without_prefer_is_an_error() -> None:
     """The method is named, and what it returns."""
 
     class Liker:

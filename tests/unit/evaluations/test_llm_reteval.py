@@ -70,7 +70,7 @@ def test_a_grade_of_three_is_a_yes_to_triage(world, example, comparator: str, va
     assert world.asked_of("compare") == 0
 
 
-def test_graded_verdicts_are_kept(world, example) -> None:
+def test_graded_verdicts_are_cached(world, example) -> None:
     """A comparator with a finer scale gives a finer score."""
     world.rankings = {"q": ["partly"]}
     world.verdicts = {"partly": 0.25}
@@ -155,7 +155,7 @@ def test_the_evidence_shows_the_answers_with_gold(world, example) -> None:
 
 
 def test_an_example_given_up_early_does_not_stall_a_later_score(loop) -> None:
-    """What an unscored example had begun to ask is answered, or asked anew, when another score needs it."""
+    """What an unscored example had begun to ask is answered, or asked again, when another score needs it."""
     given_up = threading.Event()
 
     def search(_question: str, _k: int) -> list[str]:
@@ -180,7 +180,7 @@ def test_an_example_given_up_early_does_not_stall_a_later_score(loop) -> None:
     assert loop.run(run.answer("q", 5)) == "Reno"
 
 
-def test_the_ranking_measures_stand_beside_it_and_cost_nothing(world, example):
+def test_the_ranking_measures_are_computed_without_further_requests(world, example):
     """Each is the score of that name, of the same examples; what is unscored has none."""
     world.rankings = {"q": ["x", "a"], "r": ["b"], "none": ["x"]}
     examples = [example("q", "a", "c", answers=("a",)), example("r", "b", answers=("b",)), example("none")]

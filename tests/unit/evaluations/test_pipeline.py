@@ -26,7 +26,7 @@ def test_the_same_piece_is_computed_once(world, example) -> None:
     assert [world.asked_of(part) for part in ("retrieve", "generate", "compare")] == [1, 4, 1]
 
 
-def test_kept_answers_from_the_gold_passages_are_read_at_once(world, example) -> None:
+def test_cached_answers_from_the_gold_passages_are_read_in_one_look_up(world, example) -> None:
     """In the samples of the draw and of the repeat, which are those of single calls."""
     asked: list[list[int]] = []
 
@@ -50,7 +50,7 @@ def test_kept_answers_from_the_gold_passages_are_read_at_once(world, example) ->
     assert not world.asked
 
 
-def test_pieces_are_told_apart_by_all_that_matters(world) -> None:
+def test_keys_differ_by_everything_that_matters(world) -> None:
     """Another k, another question and another sample are other pieces."""
     world.rankings = {"q": ["a", "b"], "r": ["a", "b"]}
     run = world.run
@@ -63,7 +63,7 @@ def test_pieces_are_told_apart_by_all_that_matters(world) -> None:
 
 
 @pytest.mark.parametrize("spec", ["answer.correct@1", "llm_reteval@1", "erag.p@2", "relevance.p@2"])
-def test_votes_are_those_behind_each_example_and_score(world, example, spec: str) -> None:
+def test_votes_are_listed_for_each_example_and_score(world, example, spec: str) -> None:
     """Also where another score had asked before; an example's own, and none of another example."""
 
     async def split(question: str, *_: object) -> float:

@@ -46,7 +46,7 @@ def test_an_unusable_verdict_names_comparator_and_question(loop: PrivateLoop, ve
     assert str(caught.value).startswith(f"comparator 'house' returned {verdict!r} for 'one?'.")
 
 
-def test_what_a_comparator_raises_is_told(loop: PrivateLoop) -> None:
+def test_an_exception_of_a_comparator_is_reported(loop: PrivateLoop) -> None:
     """With the line that raised."""
     with pytest.raises(CallableError, match=r"comparator 'house' raised for 'one\?': ZeroDivisionError: "):
         _comparing(loop, lambda *_: 1 / 0)
@@ -61,7 +61,7 @@ def test_an_unusable_value_names_the_measure(given: Any) -> None:
 
 
 @pytest.mark.parametrize("error", [ZeroDivisionError("x"), SystemExit("x")])
-def test_what_a_measure_raises_is_told(error: BaseException) -> None:
+def test_an_exception_of_a_measure_is_reported(error: BaseException) -> None:
     """It is the plugin's error, of whatever kind."""
 
     def measure(_prediction: str, _references: Sequence[str]) -> float:
@@ -129,7 +129,7 @@ def test_a_score_is_async(loop: PrivateLoop) -> None:
 
 
 @pytest.mark.parametrize("error", [KeyError("x"), Unscored("x")])
-def test_what_a_score_raises_is_told(loop: PrivateLoop, error: Exception) -> None:
+def test_an_exception_of_a_score_is_reported(loop: PrivateLoop, error: Exception) -> None:
     """Of all examples at once, for which there is no single reason."""
 
     async def evaluate(*_: object) -> None:
@@ -139,7 +139,7 @@ def test_what_a_score_raises_is_told(loop: PrivateLoop, error: Exception) -> Non
         _scoring(loop, evaluate)
 
 
-def test_an_error_of_ours_goes_through_a_score(loop: PrivateLoop) -> None:
+def test_an_error_of_the_package_is_not_wrapped_by_a_score(loop: PrivateLoop) -> None:
     """What the run found is told in its own words."""
 
     async def evaluate(*_: object) -> None:

@@ -156,7 +156,7 @@ def test_what_an_added_score_says_of_itself_is_looked_at(words: dict[str, Any], 
     assert str(caught.value).startswith(f"add_score('house'): {told}")
 
 
-def test_of_every_built_in_score_it_is_known_what_it_asks() -> None:
+def test_the_requests_of_every_built_in_score_are_known() -> None:
     """Else it would seem to know every word, and every change would make its baseline stale."""
     assert all(score.asks is not None for score in SCORES.values())
 
@@ -169,7 +169,7 @@ class _Comparator:
 @pytest.mark.parametrize(
     "name", ["house-rules", "and", "OR", "not", "2nd", "f1>=0.5", "a b", "größer", "", None]
 )
-def test_a_name_that_no_expression_can_hold_is_refused(name: object) -> None:
+def test_a_name_that_an_expression_cannot_contain_is_refused(name: object) -> None:
     """As a comparator and as an answer measure, at once and not when somebody writes it."""
     for add, thing in (("add_comparator", _Comparator()), ("add_answer_measure", lambda _p, _r: 1.0)):
         with pytest.raises(InputError, match="cannot be used in an expression"):

@@ -28,7 +28,7 @@ def test_one_unscored_example_does_not_stop_the_others(loop) -> None:
     assert [o.evidence.answer for o in outcomes] == ["0", None, "2"]
 
 
-def test_errors_are_told_in_the_order_of_the_examples(loop) -> None:
+def test_errors_are_reported_in_the_order_of_the_examples(loop) -> None:
     """Whichever fails first."""
     examples = [Example(f"e{n}", "q") for n in range(4)]
 

@@ -21,7 +21,7 @@ def test_the_first_k_passages_are_judged_together(world, example):
     assert (world.asked_of("sufficient"), world.asked_of("generate")) == (3, 0)
 
 
-def test_the_reasons_are_kept_with_the_verdict(world, example):
+def test_the_reasons_are_stored_with_the_verdict(world, example):
     """As the explanation of the score."""
     world.rankings["q"] = ["part one"]
     asked = example("q")
@@ -31,7 +31,7 @@ def test_the_reasons_are_kept_with_the_verdict(world, example):
     assert nothing.evidence.explanation == "Nothing was retrieved."
 
 
-def test_an_empty_ranking_is_insufficient_and_nobody_is_asked(world, example):
+def test_an_empty_ranking_is_insufficient_without_a_request(world, example):
     """Nothing allows no answer."""
     assert world.evaluate("sufficient@5", example("q"))[0].value == 0.0
     assert not world.asked_of("sufficient")

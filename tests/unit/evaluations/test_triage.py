@@ -19,7 +19,7 @@ def _one(world: Any, example: Example) -> tuple[float | None, float | None, str 
     return outcome.value, outcome.evidence.recall, outcome.case, outcome.lost_by
 
 
-def test_a_another_passage_held_the_answer(world, example) -> None:
+def test_a_the_answer_was_in_another_passage(world, example) -> None:
     """Gold is not retrieved; "Reno" is said all the same, and is right."""
     world.rankings = {"q": ["Visit Reno"]}
     world.answers = {"Visit Reno": "Reno", GOLD: "Reno"}
@@ -72,7 +72,7 @@ def test_d_the_answers_with_gold_are_wrong(world, example) -> None:
     assert _one(world, example("q", GOLD, answers=("Reno",))) == (0.0, 1.0, "D", "judge")
 
 
-def test_d_both_are_wrong_in_the_same_way(world, example) -> None:
+def test_d_both_answers_are_wrong_in_the_same_way(world, example) -> None:
     """Gold is not retrieved; "Ely" is said with it and without, and is wrong."""
     world.rankings = {"q": ["Visit Ely"]}
     world.answers = {"Visit Ely": "Ely", GOLD: "Ely"}
@@ -102,7 +102,7 @@ def test_d_an_answer_set_of_which_gold_gave_nothing(world, example) -> None:
     assert _one(world, example("q", GOLD, answer_set=wanted)) == (0.0, 1.0, "D", "judge")
 
 
-def test_f_both_are_right_and_the_comparison_said_no(world, example) -> None:
+def test_f_both_are_right_and_the_comparison_is_negative(world, example) -> None:
     """Both say what the reference says, and the comparator does not see that they say the same."""
     world.rankings = {"q": [GOLD, "Visit Reno"]}
     world.answers = {f"{GOLD}|Visit Reno": "In Reno", GOLD: "Reno, of course"}
@@ -118,7 +118,7 @@ def test_f_each_of_two_references_is_in_both(world, example) -> None:
     assert _one(world, example("q", GOLD, answers=("Reno", "Nevada"))) == (0.0, 1.0, "F", "judge")
 
 
-def test_f_both_are_wrong_or_right_apart_and_the_comparison_said_yes(world, example) -> None:
+def test_f_the_answers_differ_and_the_comparison_is_positive(world, example) -> None:
     """Gold is not retrieved, "Ely" is wrong, "Reno" with gold is right, and they were called the same."""
     world.rankings = {"q": ["Visit Ely"]}
     world.answers = {"Visit Ely": "Ely", GOLD: "Reno"}

@@ -50,7 +50,7 @@ def test_what_was_written_is_read(path: Path) -> None:
     assert [entry.name for entry in path.parent.iterdir()] == [path.name]
 
 
-def test_the_number_of_runs_is_kept_where_there_are_several(path: Path) -> None:
+def test_the_number_of_runs_is_written_if_there_are_several(path: Path) -> None:
     """So that a baseline of single runs has the same bytes as before."""
     examples = tuple(example(name) for name in ("q1", "q2"))
     first, again = ([Outcome(each, value) for each in examples] for value in (1.0, 0.5))
@@ -71,7 +71,7 @@ def test_no_file_is_an_empty_baseline(path: Path) -> None:
 
 
 def test_the_order_of_tests_scores_and_examples_changes_no_byte(path: Path) -> None:
-    """Workers end tests in any order, and an eval set may be sorted anew."""
+    """Workers end tests in any order, and an eval set may be sorted differently."""
     Baseline(TESTS).write(path)
     first = path.read_bytes()
     turned = {
@@ -131,7 +131,7 @@ def test_a_changed_question_is_a_changed_line(path: Path) -> None:
     ]
 
 
-def test_what_is_kept_of_an_example_recognises_it() -> None:
+def test_an_entry_stores_score_document_names_and_the_beginning_of_the_answer() -> None:
     """The score, the documents' names, and the beginning of the answer on one line."""
     unnamed = Ranking("q", (Document("a text\nwithout an id"), Document("b", "kb-2")))
     outcomes = [
@@ -313,7 +313,7 @@ def test_a_newer_form_asks_for_a_newer_package(path: Path) -> None:
     )
 
 
-def test_what_cannot_be_read_or_written_is_said(tmp_path: Path) -> None:
+def test_unreadable_or_unwritable_files_are_reported(tmp_path: Path) -> None:
     """A folder in its place, a file in place of its folder, bytes that are no text."""
     folder = tmp_path / "folder"
     folder.mkdir()
@@ -410,7 +410,7 @@ def test_a_score_is_found_where_it_is_on_its_scale(path: Path) -> None:
         ("test_a.py::test_one", [], " has no recall@5 of test_a.py::test_one; it has mrr@5 by em.\n"),
     ],
 )
-def test_what_is_missing_is_said_with_what_it_may_have_been(
+def test_a_missing_name_is_reported_with_a_suggestion(
     path: Path, nodeid: str, present: list[str], told: str
 ) -> None:
     """A test that is there under its old name was not renamed."""

@@ -37,7 +37,7 @@ def test_the_questions_of_both_are_compared(
     assert found == ([] if moved is None else [Moved("t", "recall@5", *moved)])
 
 
-def test_the_largest_drop_comes_first() -> None:
+def test_the_largest_drop_is_first() -> None:
     """Of all tests that are in both, and their scores that are."""
     drops = {"t1": 0.9, "t2": 0.1, "t3": 0.5}
     before = {name: _entry({"a": 1.0}) for name in drops} | {"gone": _entry({"a": 1.0})}
@@ -80,7 +80,7 @@ def test_a_score_out_of_its_bounds_is_not_lowered(after: Values, failed: list[st
     assert found["questions"] == entry["questions"]
 
 
-def test_what_is_held_back_of_another_question_is_left_out() -> None:
+def test_a_score_held_back_for_another_question_is_left_out() -> None:
     """An entry has one question per example: what was scored on the old wording says nothing of the new one."""
     before, entry = _entry({"a": 1.0, "b": 1.0}), _entry({"a": 0.0, "b": 0.0})
     entry["questions"] = entry["questions"] | {"b": "another"}
@@ -89,7 +89,7 @@ def test_what_is_held_back_of_another_question_is_left_out() -> None:
 
 
 @pytest.mark.parametrize(("complete", "written"), [(True, {"ran"}), (False, {"ran", "gone"})])
-def test_a_full_run_drops_tests_that_are_gone(written: set[str], *, complete: bool) -> None:
+def test_a_full_run_removes_tests_that_no_longer_exist(written: set[str], *, complete: bool) -> None:
     before = {name: _entry({"a": 1.0}) for name in ("ran", "gone")}
     entries = {"ran": _entry({"a": 0.5})}
     update = update_of(before, entries, unfinished=(), failed={}, complete=complete)
@@ -100,7 +100,7 @@ def test_a_full_run_drops_tests_that_are_gone(written: set[str], *, complete: bo
 
 
 @pytest.mark.parametrize(("unfinished", "dropped"), [((), [("t", "mrr@5")]), (["t"], [])])
-def test_an_unfinished_test_keeps_the_scores_that_it_did_not_get_to(
+def test_an_unfinished_test_keeps_the_entries_of_scores_it_did_not_reach(
     unfinished: list[str], dropped: list[tuple[str, str]]
 ) -> None:
     before, entry = _entry({"a": 1.0}), _entry({"a": 1.0})
@@ -110,7 +110,7 @@ def test_an_unfinished_test_keeps_the_scores_that_it_did_not_get_to(
     assert ("mrr@5" in update.tests["t"]["scores"]) == bool(unfinished)
 
 
-def test_an_update_names_what_it_holds_back() -> None:
+def test_an_update_names_the_scores_that_it_does_not_lower() -> None:
     before, entries = {"t": _entry({"a": 1.0})}, {"t": _entry({"a": 0.0})}
     update = update_of(before, entries, unfinished=(), failed={"t": ["recall@5"]}, complete=True)
     assert (update.held_back, update.moved) == ([("t", "recall@5")], [])

@@ -65,13 +65,13 @@ def test_a_score_of_another_branch_is_not_compared_under_this_ones_fingerprint()
 
 
 def test_new_tags_make_no_other_question() -> None:
-    """So slices may be drawn anew; each compares with what its examples scored."""
+    """So slices may change; each compares with what its examples scored."""
     now = score_of({"a": 0.0, "b": 1.0}, tags={"a": {"topic": "new"}})
     comparison = compare(now.where(topic="new"), {}, before_of({"a": 1.0, "b": 1.0}))
     assert (comparison.drops, comparison.left_out) == ([1.0], 0)
 
 
-def test_what_a_slice_leaves_out_is_not_counted_as_gone() -> None:
+def test_examples_outside_of_a_slice_do_not_count_as_removed() -> None:
     """But what is new in it is."""
     tags = {name: {"topic": "t"} for name in ("a", "new")}
     now = score_of({"a": 1.0, "b": 1.0, "new": 1.0}, tags=tags).where(topic="t")

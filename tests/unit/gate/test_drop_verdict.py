@@ -95,7 +95,7 @@ def test_a_gain_passes() -> None:
     )
 
 
-def test_a_drop_that_is_allowed_passes_though_it_is_no_noise() -> None:
+def test_an_allowed_drop_passes_even_if_it_is_significant() -> None:
     """How much matters is the user's to say; a drop of just as much is allowed."""
     verdict = _verdict(ALL, numbered(14, 6), max_drop=0.3)
     assert verdict == Verdict(
@@ -103,7 +103,7 @@ def test_a_drop_that_is_allowed_passes_though_it_is_no_noise() -> None:
     )
 
 
-def test_a_drop_is_told_apart_from_what_is_allowed() -> None:
+def test_a_drop_larger_than_allowed_has_enough_digits_to_show_it() -> None:
     """In as many digits as that takes: "0.020 is more than 0.02" would puzzle."""
     now = dict.fromkeys(ALL, 1.0 - 0.0204)
     verdict = _verdict(ALL, now, max_drop=0.02)
@@ -113,8 +113,8 @@ def test_a_drop_is_told_apart_from_what_is_allowed() -> None:
     )
 
 
-def test_a_p_value_is_told_apart_from_its_level() -> None:
-    """Likewise: 0.0078125 is above 0.00776, and "0.0078 > 0.0078" would puzzle."""
+def test_a_p_value_has_enough_digits_to_differ_from_its_level() -> None:
+    """For example, 0.0078125 is above 0.00776, and "0.0078 > 0.0078" would puzzle."""
     reason = _verdict(ALL, numbered(14, 6), max_drop=0.02, alpha=0.00776).reason
     assert "(p = 0.00781 > 0.00776)" in reason
 
@@ -221,7 +221,7 @@ def test_without_a_baseline_it_passes_with_a_warning() -> None:
     assert verdict == Verdict("pass", told, (told,))
 
 
-def test_a_bound_that_is_passed_is_told_before_a_drop() -> None:
+def test_a_violated_bound_is_reported_before_a_drop() -> None:
     """Both are, where both fail."""
     drop = _test(ALL, numbered(5, 15), max_drop=0.02)
     verdict = drop_verdict(score_of(numbered(5, 15)), Threshold("recall@5", min=0.5, max_drop=0.02), drop)
@@ -337,7 +337,7 @@ def test_no_drop_below_the_scale_is_promised_to_be_seen() -> None:
     assert "5 examples are too few to show any drop at 80% power" in verdict.reason
 
 
-def test_a_score_below_zero_of_which_nobody_says_the_scale_can_drop_further() -> None:
+def test_a_negative_score_of_unknown_scale_can_drop_further() -> None:
     """As a log-likelihood, which another plugin added: what was seen of it is its scale."""
     before = {f"q{n}": -3.0 - n % 7 for n in range(50)}
     now = before | {f"q{n}": before[f"q{n}"] - 1 for n in range(3)}
@@ -439,7 +439,7 @@ def test_the_scale_is_at_least_as_wide_as_the_scores() -> None:
     assert warning.startswith("a drop among 2 of 40 examples would not be seen")
 
 
-def test_a_failure_is_not_said_twice() -> None:
+def test_a_failure_is_reported_only_once() -> None:
     """A drop that is seen needs no word on one that is not."""
     now = numbered(14, 6) | {"new": 1.0}
     verdict = _verdict(ALL, now, max_drop=0.02)

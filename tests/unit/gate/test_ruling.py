@@ -204,7 +204,7 @@ def test_a_stale_baseline_is_an_error_and_hides_no_failure() -> None:
     assert "generator: m1 in the baseline, m2 now" in ruling.verdict.warnings[0]
 
 
-def test_the_drop_stands_beside_the_verdict() -> None:
+def test_the_drop_is_shown_with_the_verdict() -> None:
     """For reports: the examples then and now, the level, the p-value."""
     memory = BaselineLookup({}, before_of(ALL))
     ruling = rule_on(score_of(numbered(14, 6)), Threshold("recall@5", max_drop=0.02), memory, alpha=0.025)
@@ -217,7 +217,7 @@ def test_the_drop_stands_beside_the_verdict() -> None:
 
 
 def test_a_value_of_which_the_baseline_has_no_question_has_none_yet() -> None:
-    """A new topic passes with a warning, until the baseline is written anew; the others are compared."""
+    """A new topic passes with a warning, until the baseline is written again; the others are compared."""
     tags = {name: {"topic": "old"} for name in ALL} | {"new": {"topic": "new"}}
     score = score_of({**ALL, "new": 1.0}, tags=tags)
     ruling = _by(score, BaselineLookup({}, before_of(ALL)), max_drop=0.02)

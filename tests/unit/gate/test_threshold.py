@@ -155,7 +155,7 @@ def test_a_score_without_bounds_may_be_asked_for() -> None:
         ({"relevant": "judge@9", "order": "random"}, "erag.p@5 relevant by judge@9 in random order"),
     ],
 )
-def test_a_baseline_knows_a_score_by_the_way_it_is_computed(words: dict[str, Any], name: str) -> None:
+def test_a_baseline_identifies_a_score_by_how_it_is_computed(words: dict[str, Any], name: str) -> None:
     """Bounds and slices have no part in it: they may change, and the baseline stays."""
     assert Threshold("erag.p@5", **words).name == name
 
@@ -210,7 +210,7 @@ GRADES = (1.0, 5.0)
         ({"max_drop": 2.1, "strict": True}, GRADES, "max_drop=2.1 allows the mean to lose more than half"),
     ],
 )
-def test_a_bound_beyond_the_scale_could_be_neither_passed_nor_kept(
+def test_a_bound_beyond_the_scale_is_refused(
     words: dict[str, Any], scale: tuple[float, float], told: str
 ) -> None:
     """A gate that is always open, or never, is a slip of the pen."""
@@ -304,5 +304,5 @@ def test_a_ratio_alone_is_a_bound_and_needs_no_baseline() -> None:
     assert threshold.bounds
     assert not threshold.compares
     threshold.check_scale((0.0, float("inf")), is_cost=True, is_time=True)
-    with pytest.raises(InputError, match="this score is no time"):
+    with pytest.raises(InputError, match="this score is not a time"):
         threshold.check_scale((0.0, float("inf")), is_cost=True)

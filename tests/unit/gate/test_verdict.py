@@ -75,7 +75,7 @@ def test_the_reason_says_which_questions_and_why() -> None:
     )
 
 
-def test_a_maximum_holds_likewise() -> None:
+def test_a_maximum_fails_as_a_minimum_does() -> None:
     """By the highest value of the scale."""
     score = score_of(numbered(5, 90) | {f"q{95 + n}": None for n in range(5)}, cause="retriever")
     verdict = verdict_on(score, Threshold("recall@5", max=0.08))

@@ -77,7 +77,7 @@ def test_a_conversation_is_sent_as_it_is(server: ScriptedServer, model: LLM) -> 
 
 
 def test_a_reply_is_paid_once(server: ScriptedServer, make: Callable[..., LLM]) -> None:
-    """In this run and the next, however the question is written; samples are told apart."""
+    """In this run and the next, however the question is written; samples are distinguished."""
     for model in (make(), make()):
         model.complete("Why?", temperature=0, seed=1)
         model.complete([{"content": "Why?", "role": "user"}], seed=1, temperature=0)
@@ -97,7 +97,7 @@ def test_from_many_threads(server: ScriptedServer, model: LLM) -> None:
     assert len(server.requests) == 20
 
 
-def test_first_asks_of_many_threads_share_a_loop() -> None:
+def test_first_requests_of_many_threads_share_a_loop() -> None:
     """The loop starts with the first of them, once, and all that is open is used from it alone."""
 
     async def where() -> int:
@@ -152,7 +152,7 @@ def test_sync_in_async_code_is_an_error(server: ScriptedServer, model: LLM) -> N
     assert server.requests == []
 
 
-def test_one_who_goes_does_not_harm_another(server: ScriptedServer, model: LLM) -> None:
+def test_a_cancelled_waiter_affects_no_other(server: ScriptedServer, model: LLM) -> None:
     """Two async tests' tasks that asked for the same."""
 
     async def main() -> Reply:
@@ -188,7 +188,7 @@ def test_what_belongs_to_the_client_is_no_crash(server: ScriptedServer, model: L
 @pytest.mark.parametrize("messages", [[], [{}], [{"content": "Why?"}], ["Why?"], [None], [[]], None, 5])
 def test_what_is_no_conversation_is_refused(server: ScriptedServer, model: LLM, messages: Any) -> None:
     """The message shows one."""
-    with pytest.raises(InputError, match=r"(?s)no conversation\.\nWrite a text, or"):
+    with pytest.raises(InputError, match=r"(?s)not a list of messages\.\nWrite a text, or"):
         model.complete(messages)
     assert server.requests == []
 
@@ -222,7 +222,9 @@ def test_the_key_is_sent_and_written_nowhere(server: ScriptedServer, model: LLM,
         assert b"sk-secret-key-of-mine" not in file.read_bytes()
 
 
-def test_functions_are_kept_beside_replies(server: ScriptedServer, make: Callable[..., LLM]) -> None:
+def test_results_of_functions_are_cached_with_replies(
+    server: ScriptedServer, make: Callable[..., LLM]
+) -> None:
     """A function that asks the model is computed once, and then neither it nor the model is asked."""
     calls = []
 

@@ -144,7 +144,7 @@ def test_a_request_in_flight_is_not_submitted_again(runs: Runs, server: BatchSer
     assert (submission.missing, len(submission.waited_for), len(submission.made)) == (2, 2, 1)
 
 
-def test_a_batch_that_the_client_was_not_told_of_is_found(runs: Runs, server: BatchServer) -> None:
+def test_a_batch_whose_creation_was_not_confirmed_is_found(runs: Runs, server: BatchServer) -> None:
     """The answer to its making is lost: it is looked for by its name before another one is made."""
     server.lost = 1
     [batch] = runs.submit(_request("one")).made
@@ -175,7 +175,7 @@ def test_a_process_that_dies_makes_no_second_batch(
     assert len(server.batches) == 1
 
 
-def test_a_lost_folder_costs_no_second_batch(runs: Runs, server: BatchServer, tmp_path: Path) -> None:
+def test_a_lost_folder_leads_to_no_second_batch(runs: Runs, server: BatchServer, tmp_path: Path) -> None:
     """The name of a batch depends on its requests alone, so that the server's list has it."""
     runs.submit(_request("one"), _request("two"))
     runs.folder = tmp_path / "another machine"
@@ -186,7 +186,7 @@ def test_a_lost_folder_costs_no_second_batch(runs: Runs, server: BatchServer, tm
 
 
 def test_an_old_batch_is_not_taken_for_a_lost_one(runs: Runs, server: BatchServer, tmp_path: Path) -> None:
-    """Whoever removes the cache asks anew."""
+    """Without the cache, the requests are sent again."""
     server.age_s = 3 * 86400
     runs.submit(_request("one"))
     runs.folder = tmp_path / "another machine"
@@ -285,7 +285,7 @@ def test_a_failure_is_forgotten_after_a_day(
     assert len(runs.submit(_request("one")).made) == 1
 
 
-def test_what_expires_is_asked_in_a_second_batch_and_no_third(runs: Runs, server: BatchServer) -> None:
+def test_an_expired_request_is_sent_in_a_second_batch_and_no_third(runs: Runs, server: BatchServer) -> None:
     """The replies that came are kept."""
     server.expire = lambda body, _: body["messages"][0]["content"] == "two"
     one, two = _request("one"), _request("two")
@@ -379,7 +379,7 @@ def test_a_line_without_an_answer_is_a_failure(runs: Runs, server: BatchServer, 
     assert (batch.replies, len(batch.failures)) == (1, 1)
 
 
-def test_what_is_kept_is_counted_once_where_a_process_dies_while_it_collects(
+def test_cached_replies_count_once_if_a_process_dies_while_collecting(
     runs: Runs, server: BatchServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The next one collects the batch again."""
@@ -437,7 +437,7 @@ def test_a_batch_is_counted_at_its_own_price(runs: Runs, tmp_path: Path) -> None
     assert len(runs.submit(_request("four"), _request("five"), **{**how, "run": "another"}).made) == 1
 
 
-def test_a_server_that_reports_no_tokens_costs_the_most(
+def test_a_reply_without_token_counts_costs_the_most_possible(
     runs: Runs, server: BatchServer, tmp_path: Path
 ) -> None:
     """Where the cost is limited."""
@@ -480,7 +480,7 @@ def test_a_damaged_note_is_an_error_that_names_it(runs: Runs, tmp_path: Path) ->
 
 @pytest.mark.skipif(os.name == "nt", reason="pipes of POSIX")
 @pytest.mark.parametrize("suffix", ["json", "lines"])
-def test_a_pipe_in_place_of_a_note_holds_nothing_up(runs: Runs, tmp_path: Path, suffix: str) -> None:
+def test_a_pipe_in_place_of_a_batch_record_does_not_block(runs: Runs, tmp_path: Path, suffix: str) -> None:
     """It is an error."""
     runs.submit(_request("one"))
     [file] = (tmp_path / "cache" / "batches").glob(f"*.{suffix}")
@@ -524,7 +524,7 @@ def test_two_processes_submit_one_batch(runs: Runs, server: BatchServer) -> None
     assert len(server.uploads) == 1
 
 
-def test_an_empty_reply_is_kept_and_a_failure(runs: Runs, server: BatchServer) -> None:
+def test_an_empty_reply_is_cached_and_counts_as_a_failure(runs: Runs, server: BatchServer) -> None:
     """It was paid; another batch would be empty again."""
     server.model = lambda _: ""
     runs.submit(_request("one"))

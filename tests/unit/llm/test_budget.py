@@ -321,7 +321,7 @@ def test_a_call_that_cannot_be_counted_stays_set_aside_until_it_can(
     assert _spent(database) == pytest.approx(Spent(calls=2, cost=2 * COST))
 
 
-def test_nobody_waits_for_a_process_that_is_known_to_be_dead(databases: Open, clock: Clock) -> None:
+def test_no_process_waits_for_one_that_is_known_to_be_dead(databases: Open, clock: Clock) -> None:
     """No longer than it may take to count a call after its reply; while one may be alive, for as long as calls last."""
     one, other = databases(), databases()
     asking = [True]
@@ -367,9 +367,7 @@ def test_who_waits_gets_what_a_failed_call_gives_back(database: Database) -> Non
 
 
 @pytest.mark.parametrize("reply", [REPLY, None], ids=["replied", "billed"])
-def test_who_waits_in_vain_hears_it_when_the_last_call_is_settled(
-    database: Database, reply: Reply | None
-) -> None:
+def test_waiters_get_an_error_when_the_last_call_has_ended(database: Database, reply: Reply | None) -> None:
     """And does not wait for ever."""
     budget = _budget(max_calls=1)
 
@@ -480,7 +478,7 @@ def test_what_another_process_set_aside_is_not_spent(databases: Open, clock: Clo
     _run(calls())
 
 
-def test_whoever_settles_a_call_is_alive(databases: Open, clock: Clock) -> None:
+def test_a_process_that_settles_a_call_counts_as_alive(databases: Open, clock: Clock) -> None:
     """Patience is counted from the last change, not from when the wait began."""
     one, other = databases(), databases()
     budget = _budget(max_calls=2)
@@ -504,7 +502,7 @@ def test_whoever_settles_a_call_is_alive(databases: Open, clock: Clock) -> None:
     _run(calls())
 
 
-def test_a_dead_process_holds_up_others_only_so_long(
+def test_a_dead_process_blocks_others_for_a_limited_time(
     databases: Open, start: Start, tmp_path: Path, clock: Clock
 ) -> None:
     """What it left open is lost to the run; all else goes on at once, and it is waited for once."""
@@ -524,7 +522,7 @@ def test_a_dead_process_holds_up_others_only_so_long(
 def test_an_unknown_price_is_an_error(database: Database) -> None:
     """Where money is limited; the message shows how to name one."""
     unknown = Request("http://u/v1", "mystery", ASKED.messages, ASKED.parameters)
-    with pytest.raises(BudgetError, match=r"(?s)No price is known of .*'mystery'.*\[\"mystery\"\]\ninput ="):
+    with pytest.raises(BudgetError, match=r"(?s)No price is known for .*'mystery'.*\[\"mystery\"\]\ninput ="):
         _run(_buy(_budget(max_cost=1.0), database, unknown))
     assert _spent(database) == Spent()
     _run(_buy(_budget(max_calls=2), database, unknown))

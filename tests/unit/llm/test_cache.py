@@ -75,7 +75,7 @@ def test_a_thousand_keys_are_one_select(caches: Caches) -> None:
     assert found[0] == {str(number): Reply(str(number)) for number in range(500)}
 
 
-def test_what_is_kept_in_one_turn_is_one_transaction(caches: Caches) -> None:
+def test_entries_cached_in_one_turn_are_one_transaction(caches: Caches) -> None:
     """A hundred replies that arrive together do not wait for the disk a hundred times."""
     cache = caches()
     said = _statements(cache, lambda: _keep(cache, *(Entry(str(n), Reply("x")) for n in range(100))))
@@ -249,7 +249,7 @@ def test_all_who_ask_together_hear_the_error(
     assert [type(error) for error in errors] == [StoreError, StoreError]
 
 
-def test_recorded_replies_are_found_after_kept_ones(caches: Caches, cassette: Path) -> None:
+def test_recorded_replies_are_looked_up_after_cached_ones(caches: Caches, cassette: Path) -> None:
     """What the folder has, counts more."""
     cache = caches(cassette)
     _keep(cache, Entry("a", Reply("kept a")))
@@ -267,7 +267,7 @@ def test_an_unusable_folder_does_no_harm_where_all_is_recorded(
         cache.find(["a", "c"])
 
 
-def test_a_damaged_entry_is_a_miss_that_is_told(caches: Caches, tmp_path: Path, cassette: Path) -> None:
+def test_a_damaged_entry_is_a_miss_and_is_reported(caches: Caches, tmp_path: Path, cassette: Path) -> None:
     """Once for each; what is kept in its place is found."""
     cache = caches(cassette)
     _keep(cache, Entry("a", Reply("kept a")), Entry("c", Reply("kept c")))
@@ -283,7 +283,7 @@ def test_a_damaged_entry_is_a_miss_that_is_told(caches: Caches, tmp_path: Path, 
     assert cache.remarks == {DAMAGED: 2}
 
 
-def test_a_silent_reply_counts_in_its_own_run(caches: Caches) -> None:
+def test_an_empty_reply_counts_only_in_its_own_run(caches: Caches) -> None:
     """In every process of it; another run asks again, and so is what an earlier version has kept."""
     silent = Reply(" \n", "m")
     one, other, next_run = caches(run="1"), caches(run="1"), caches(run="2")
@@ -304,9 +304,7 @@ def test_a_silent_reply_counts_in_its_own_run(caches: Caches) -> None:
     assert one.find(["k"]) == next_run.find(["k"]) == {"k": Reply("at last")}
 
 
-def test_a_silent_reply_on_a_cassette_counts_unless_it_is_being_recorded(
-    caches: Caches, tmp_path: Path
-) -> None:
+def test_an_empty_reply_on_a_cassette_counts_unless_recording(caches: Caches, tmp_path: Path) -> None:
     """Whoever committed it has seen it; whoever records wants to know better."""
     file = tmp_path / "replies.jsonl"
     write_cassette(file, [Entry("k", Reply(""))])
@@ -380,7 +378,7 @@ def test_a_late_reply_does_not_replace_one_that_may_be_in_use(
     assert quick.find(["k"]) == {"k": Reply("first")}
 
 
-def test_a_claim_that_is_not_waited_for_holds_up_nobody(
+def test_a_claim_that_nobody_waits_for_blocks_no_other(
     caches: Caches, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who is cancelled while claiming will not ask; its living process must not keep the others waiting."""
@@ -425,7 +423,7 @@ def test_another_process_that_writes_stalls_no_request_in_flight(caches: Caches,
 
 
 @pytest.mark.parametrize("options", [{}, {"run": "1"}, {"run": "1", "refresh": True}])
-def test_at_hand_is_what_a_look_up_finds(
+def test_replies_at_hand_are_those_that_a_look_up_finds(
     caches: Caches, tmp_path: Path, cassette: Path, options: dict[str, Any]
 ) -> None:
     """Kept ones, recorded ones, damaged ones, and those of this run alone."""
@@ -443,7 +441,7 @@ def test_at_hand_is_what_a_look_up_finds(
     assert at_once.remarks == looked_up.remarks == {DAMAGED: 1}
 
 
-def test_at_hand_another_process_that_writes_holds_up_nothing(caches: Caches, tmp_path: Path) -> None:
+def test_another_process_that_writes_does_not_block_a_look_up(caches: Caches, tmp_path: Path) -> None:
     """In the thread that asks: the store's own thread waits for the other process, and then nothing is at hand."""
     cache = caches()
     _keep(cache, Entry("k", Reply("x")))
@@ -463,7 +461,7 @@ def test_at_hand_another_process_that_writes_holds_up_nothing(caches: Caches, tm
     other.close()
 
 
-def test_at_hand_is_nothing_where_readers_wait(caches: Caches, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_reply_is_at_hand_while_readers_wait(caches: Caches, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a drive without SQLite's log of writes, a reader waits for a writer."""
     monkeypatch.setattr(sqlite_file, "_switch_to_wal", lambda _: None)
     cache = caches()
@@ -472,7 +470,9 @@ def test_at_hand_is_nothing_where_readers_wait(caches: Caches, monkeypatch: pyte
     assert cache.find(["k"]) == {"k": Reply("x")}
 
 
-def test_at_hand_an_unusable_folder_is_no_error(caches: Caches, tmp_path: Path, cassette: Path) -> None:
+def test_replies_at_hand_in_an_unusable_folder_are_no_error(
+    caches: Caches, tmp_path: Path, cassette: Path
+) -> None:
     """The look-up that follows finds what is recorded, or raises."""
     (tmp_path / "file").touch()
     cache = caches(cassette, folder=tmp_path / "file" / "cache")
@@ -482,7 +482,7 @@ def test_at_hand_an_unusable_folder_is_no_error(caches: Caches, tmp_path: Path, 
         cache.find(["c"])
 
 
-def test_at_hand_what_was_kept_outlives_its_folder(caches: Caches, tmp_path: Path) -> None:
+def test_cached_replies_outlive_their_folder_in_a_run(caches: Caches, tmp_path: Path) -> None:
     """It is in the open file, and the next reply that is kept makes the folder again."""
     cache = caches()
     _keep(cache, Entry("k", Reply("x")))
@@ -492,7 +492,7 @@ def test_at_hand_what_was_kept_outlives_its_folder(caches: Caches, tmp_path: Pat
     assert caches().at_hand(["k", "l"]) == {"k": Reply("x"), "l": Reply("y")}
 
 
-def test_a_reply_that_nobody_waits_for_is_kept(caches: Caches, tmp_path: Path) -> None:
+def test_a_reply_that_nobody_waits_for_is_cached(caches: Caches, tmp_path: Path) -> None:
     """Its run was interrupted while the store was busy with others: it was paid for."""
     cache = caches()
     cache.find(["k"])

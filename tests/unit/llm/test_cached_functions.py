@@ -100,7 +100,7 @@ def test_a_cached_function_looks_like_the_function(world: World) -> None:
     assert asyncio.iscoroutinefunction(world.session().cached(world.slow_too, version="1"))
 
 
-def test_another_version_is_computed_anew(world: World) -> None:
+def test_another_version_is_computed_again(world: World) -> None:
     """And the former is still there."""
     functions = world.session()
     for version in ("1", "2", "1"):
@@ -125,7 +125,7 @@ def test_a_version_is_a_text(world: World, version: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["slow", "slow_too"])
-def test_without_a_version_results_are_kept_within_the_run(world: World, name: str) -> None:
+def test_without_a_version_results_are_cached_within_the_run(world: World, name: str) -> None:
     """And the report says so."""
     session = world.session()
     cached = session.cached(getattr(world, name))
@@ -137,12 +137,12 @@ def test_without_a_version_results_are_kept_within_the_run(world: World, name: s
     assert results[0] == results[1]
     assert len(world.calls) == 1
     (remark,) = session._gateway.usage.remarks
-    assert remark.endswith("are kept within this run only: no version")
+    assert remark.endswith("are cached within this run only: no version")
     session.cached(world.slow)("a")
     assert len(world.calls) == 2
 
 
-def test_what_fails_is_not_kept_within_the_run_either(world: World) -> None:
+def test_a_failed_call_is_not_cached_within_the_run_either(world: World) -> None:
     """Nor is what was cancelled."""
     calls: list[int] = []
 
@@ -273,7 +273,7 @@ def test_two_functions_may_wait_for_each_other_with_the_same_arguments(world: Wo
         assert [job.result(60) for job in jobs] == ["A", "A!"] * 4
 
 
-def test_what_can_be_read_only_once_is_not_kept_within_the_run(world: World) -> None:
+def test_an_iterator_is_not_cached_within_the_run(world: World) -> None:
     """Neither a generator nor an async one: the second reader would find nothing."""
 
     def lines() -> Iterator[str]:
@@ -295,7 +295,7 @@ def test_only_what_can_be_called_is_cached(world: World, version: str | None) ->
 
 
 def test_two_functions_of_one_name_and_version_are_refused(world: World) -> None:
-    """Made anew by a parametrized fixture, say, with something else inside."""
+    """Made again by a parametrized fixture, say, with something else inside."""
 
     def made(inside: str) -> Callable[[str], str]:
         def function(text: str) -> str:
@@ -350,7 +350,7 @@ class Command:
         ("half \ud83d", "half \ud83e"),
     ],
 )
-def test_other_arguments_are_computed_anew(world: World, one: Any, other: Any) -> None:
+def test_other_arguments_are_computed_again(world: World, one: Any, other: Any) -> None:
     """And the same ones are not, in whatever object they come."""
     functions = world.session()
     for argument in (one, other, one, other):
@@ -485,7 +485,7 @@ def test_a_tuple_comes_back_as_a_list_at_once(world: World) -> None:
 
 
 @pytest.mark.parametrize("error", [LookupError("lost"), Unscored("no"), KeyboardInterrupt(), StopIteration()])
-def test_an_exception_is_not_kept(world: World, error: BaseException) -> None:
+def test_an_exception_is_not_cached(world: World, error: BaseException) -> None:
     """It goes through as it is, and the next call is a call."""
     functions, calls = world.session(), []
 
@@ -501,7 +501,7 @@ def test_an_exception_is_not_kept(world: World, error: BaseException) -> None:
     assert _call(functions, fails, "a") == "now"
 
 
-def test_an_async_exception_is_not_kept(world: World) -> None:
+def test_an_async_exception_is_not_cached(world: World) -> None:
     """Nor a cancellation."""
     functions, calls = world.session(), []
 
@@ -573,7 +573,7 @@ def test_processes_that_ask_for_the_same_compute_it_once(world: World) -> None:
 
 
 def test_one_that_fails_lets_the_next_thread_compute(world: World) -> None:
-    """Nobody waits for ever for a result that does not come."""
+    """No caller waits for ever for a result that does not come."""
 
     def fails(_: str) -> str:
         world.calls.append(1)
@@ -638,9 +638,7 @@ def test_a_sync_function_in_the_thread_that_serves_the_loop(world: World) -> Non
 
 @pytest.mark.parametrize(("mode", "error"), [("replay", MissingReplyError), ("plan", Unscored)])
 @pytest.mark.parametrize("name", ["slow", "slow_too"])
-def test_nothing_is_computed_where_nothing_may_be_asked(
-    world: World, name: str, mode: str, error: type[Exception]
-) -> None:
+def test_in_replay_no_function_is_called(world: World, name: str, mode: str, error: type[Exception]) -> None:
     """What is kept is found, and the rest is an error, every time."""
     _call(world.session(), getattr(world, name), "a")
     functions = world.session(mode=mode)
@@ -652,7 +650,7 @@ def test_nothing_is_computed_where_nothing_may_be_asked(
 
 
 def test_results_are_recorded_and_read_from_a_cassette(world: World, tmp_path: Path) -> None:
-    """With the cache folder gone."""
+    """With the cache folder removed."""
     cassette = tmp_path / "c.jsonl"
     functions = world.session(record=True, cassette=cassette)
     for text in "aab":
@@ -665,7 +663,7 @@ def test_results_are_recorded_and_read_from_a_cassette(world: World, tmp_path: P
     assert len(world.calls) == 2
 
 
-def test_what_is_kept_says_of_which_function_it_is(world: World) -> None:
+def test_a_cached_result_names_its_function(world: World) -> None:
     """By name, version and arguments as hashes: a secret among them is not in the file."""
     functions = world.session(record=True)
     _call(functions, world.slow, "a secret")
@@ -678,7 +676,7 @@ def test_what_is_kept_says_of_which_function_it_is(world: World) -> None:
 
 
 @pytest.mark.parametrize("turns", [1, 5, 20])
-def test_a_call_cancelled_at_any_moment_holds_up_nobody(
+def test_a_call_cancelled_at_any_moment_blocks_no_other(
     world: World, turns: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither the next call of this session nor that of another."""
@@ -722,7 +720,7 @@ def test_a_call_cancelled_before_it_knows_that_it_may_compute(world: World) -> N
 
 
 def test_a_call_cancelled_before_its_result_is_kept(world: World) -> None:
-    """The run's event loop was busy: the result is kept, or computed again, but nobody waits for ever."""
+    """The run's event loop was busy: the result is kept, or computed again, but no caller waits for ever."""
     functions, computed = world.session(), []
 
     async def function() -> str:
@@ -745,7 +743,7 @@ def test_a_call_cancelled_before_its_result_is_kept(world: World) -> None:
     assert asyncio.run(main()) == "x"
 
 
-def test_an_interrupted_wait_holds_up_nobody(world: World) -> None:
+def test_an_interrupted_wait_blocks_no_other(world: World) -> None:
     """A timeout plugin's signal ends the waiting of one test; the next may call the same."""
     if threading.current_thread() is not threading.main_thread():
         pytest.skip("signals come to the main thread")

@@ -77,7 +77,7 @@ def test_the_order_of_recording_does_not_matter(file: Path) -> None:
     assert file.read_bytes() == first
 
 
-def test_a_compressed_cassette_holds_no_time_and_no_name(tmp_path: Path) -> None:
+def test_a_compressed_cassette_contains_no_time_and_no_file_name(tmp_path: Path) -> None:
     """So its bytes are those of its content."""
     for name in ("one.jsonl.gz", "other.gz"):
         write_cassette(tmp_path / name, ENTRIES)
@@ -233,7 +233,7 @@ def test_a_bad_line_is_named(plain: Path, line: str, found: str) -> None:
     plain.write_text(f"{good}\n{line}\n", encoding="utf-8")
     with pytest.raises(StoreError) as caught:
         read_cassette(plain)
-    assert str(caught.value).startswith(f"{plain} line 5 is no recorded reply: {found}")
+    assert str(caught.value).startswith(f"{plain} line 5 is not a recorded reply: {found}")
     assert "Take the line out" in str(caught.value)
 
 
@@ -241,7 +241,7 @@ def test_a_line_that_is_nested_without_end_is_named(plain: Path) -> None:
     """Not Python's own complaint about recursion."""
     plain.parent.mkdir()
     plain.write_text("[" * 100_000, encoding="utf-8")
-    with pytest.raises(StoreError, match="line 1 is no recorded reply"):
+    with pytest.raises(StoreError, match="line 1 is not a recorded reply"):
         read_cassette(plain)
 
 
@@ -277,7 +277,7 @@ def test_a_failed_writing_leaves_nothing_behind(file: Path) -> None:
     assert [path.name for path in file.parent.iterdir()] == [file.name]
 
 
-def test_a_reply_that_utf_8_cannot_hold_does_not_end_the_run(file: Path) -> None:
+def test_a_reply_that_utf_8_cannot_encode_does_not_end_the_run(file: Path) -> None:
     """Half a surrogate pair is written so that it can be read again, or refused as a StoreError."""
     entry = Entry("k", Reply("\ud83d"))
     try:
@@ -288,7 +288,7 @@ def test_a_reply_that_utf_8_cannot_hold_does_not_end_the_run(file: Path) -> None
         assert read_cassette(file).keys() == {"k"}
 
 
-def test_a_prompt_that_utf_8_cannot_hold_is_recorded(file: Path) -> None:
+def test_a_prompt_that_utf_8_cannot_encode_is_recorded(file: Path) -> None:
     """With --rageval-record-prompts a question of the user's is in the outline, as it came."""
     request = Request("u", "m", ({"role": "user", "content": "cut \ud83d"},), {"stop": ["\ud83d"]})
     write_cassette(file, [Entry("k", Reply("fine"), request_summary(request, prompts=True)), *ENTRIES])

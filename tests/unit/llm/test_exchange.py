@@ -205,13 +205,13 @@ def test_an_event_that_is_none_ends_a_stream(data: str) -> None:
         (EMBEDDINGS, {"data": []}),
     ],
 )
-def test_what_is_no_whole_answer_is_not_kept(path: str, answer: Any) -> None:
+def test_an_incomplete_answer_is_not_cached(path: str, answer: Any) -> None:
     """It is asked for again."""
     with pytest.raises((ValueError, ReportedError), match=r".+"):
         record_of(path, answer)
 
 
-def test_an_answer_that_no_cassette_could_hold_is_an_error() -> None:
+def test_an_answer_too_long_for_a_cassette_is_an_error() -> None:
     """Rather than one that a replay cannot read; in base64, a thousand embeddings are 8 MB."""
     assert record_of(EMBEDDINGS, {"data": ["x" * (9 * 2**20)]})
     for text in ("x" * (15 * 2**20), '"' * (5 * 2**20)):

@@ -175,7 +175,7 @@ def _filled(made: Gateway, *replies: tuple[Request, Reply]) -> None:
     _run(made, keep())
 
 
-def test_at_hand_the_samples_of_a_request_are_one_look_up(gateway: Through) -> None:
+def test_the_samples_of_a_request_are_one_look_up(gateway: Through) -> None:
     """One statement; their number and what is remarked about them is that of single requests."""
     samples = [(_request("a", sample=n), Reply(f"a{n}", "v", "length")) for n in range(3)]
     _filled(gateway(), *samples)
@@ -192,7 +192,7 @@ def test_at_hand_the_samples_of_a_request_are_one_look_up(gateway: Through) -> N
     assert at_once.served == asked.served == {("m", "u"): {"v"}}
 
 
-def test_at_hand_a_reply_counts_once_in_a_run(gateway: Through, tmp_path: Path) -> None:
+def test_a_cached_reply_counts_once_in_a_run(gateway: Through, tmp_path: Path) -> None:
     """As it does for those who ask at the same time; the next run counts it again."""
     _filled(gateway(), (_request("a"), Reply("x")))
     run = 1
@@ -206,7 +206,7 @@ def test_at_hand_a_reply_counts_once_in_a_run(gateway: Through, tmp_path: Path) 
     made.cache.close()
 
 
-def test_at_hand_one_missing_sample_counts_nothing(gateway: Through) -> None:
+def test_with_one_missing_sample_no_reply_is_at_hand(gateway: Through) -> None:
     """It is asked for with the others, which then count."""
     _filled(gateway(), (_request("a"), Reply("x")))
     made = gateway()
@@ -222,7 +222,7 @@ def test_at_hand_one_missing_sample_counts_nothing(gateway: Through) -> None:
     assert (made.usage.requests, made.usage.cached, made.usage.live) == (2, 1, 1)
 
 
-def test_at_hand_nothing_is_that_is_on_its_way(gateway: Through) -> None:
+def test_a_reply_in_flight_is_not_at_hand(gateway: Through) -> None:
     """Whoever asks meanwhile shares the request that is in flight, also in the moment after its reply was kept."""
     made = gateway()
 
@@ -240,7 +240,7 @@ def test_at_hand_nothing_is_that_is_on_its_way(gateway: Through) -> None:
     assert made.usage.requests == 1
 
 
-def test_at_hand_replies_are_recorded(gateway: Through) -> None:
+def test_replies_at_hand_are_recorded(gateway: Through) -> None:
     """Each sample with a summary of its own."""
     samples = [(_request("a", sample=n), Reply(f"a{n}")) for n in range(2)]
     _filled(gateway(), *samples)
@@ -326,7 +326,7 @@ def test_a_model_that_cannot_answer_is_asked_no_more(gateway: Through) -> None:
     assert made.usage.failed == 101
 
 
-def test_kept_replies_are_found_although_the_model_is_broken(gateway: Through) -> None:
+def test_cached_replies_are_found_with_a_broken_model(gateway: Through) -> None:
     """They need no model."""
     made = gateway()
 
@@ -342,7 +342,7 @@ def test_kept_replies_are_found_although_the_model_is_broken(gateway: Through) -
     assert kept.text == "fine"
 
 
-def test_one_who_goes_does_not_take_the_reply_away(gateway: Through) -> None:
+def test_a_cancelled_waiter_does_not_lose_the_reply(gateway: Through) -> None:
     """The other one still gets it, and it is kept even if all go."""
     made = gateway()
 
@@ -363,7 +363,7 @@ def test_one_who_goes_does_not_take_the_reply_away(gateway: Through) -> None:
     assert len(server.requests) == 2
 
 
-def test_one_who_goes_before_the_look_up_does_no_harm(gateway: Through) -> None:
+def test_a_waiter_cancelled_before_the_look_up_affects_no_other(gateway: Through) -> None:
     """In the very turn in which it asked."""
     made = gateway()
 
@@ -378,7 +378,7 @@ def test_one_who_goes_before_the_look_up_does_no_harm(gateway: Through) -> None:
     assert len(server.requests) == 1
 
 
-def test_what_cannot_be_kept_is_paid_no_more(gateway: Through, tmp_path: Path) -> None:
+def test_after_a_failed_write_no_request_is_sent(gateway: Through, tmp_path: Path) -> None:
     """The reply that could not be kept was the last; in flight were some more at most."""
     made = gateway(pace=replace(PACE, concurrency=2))
 
@@ -403,7 +403,9 @@ def test_what_cannot_be_kept_is_paid_no_more(gateway: Through, tmp_path: Path) -
 
 
 @pytest.mark.slow
-def test_what_another_has_taken_over_is_not_asked(gateway: Through, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_taken_over_by_another_is_not_sent(
+    gateway: Through, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """This process was stopped between its claim and its turn: it waits for the other's reply."""
     # As if it had been stopped: it renews nothing, and counts as dead at once.
     monkeypatch.setattr(sqlite_leases.Leases, "_start_renewing", lambda _: None)
@@ -427,7 +429,7 @@ def test_what_another_has_taken_over_is_not_asked(gateway: Through, monkeypatch:
     assert len(server.requests) == 2
 
 
-def test_nothing_is_paid_where_nothing_could_be_kept(gateway: Through, tmp_path: Path) -> None:
+def test_no_request_is_sent_without_a_usable_cache(gateway: Through, tmp_path: Path) -> None:
     """It shows before the first request."""
     (tmp_path / "file").touch()
     made = gateway(cache_dir=tmp_path / "file" / "cache")
@@ -463,7 +465,7 @@ def test_two_processes_pay_for_each_reply_once(gateway: Through) -> None:
     assert one.usage.cached + other.usage.cached == 100
 
 
-def test_a_budget_ends_in_errors_and_what_was_paid_is_kept(gateway: Through) -> None:
+def test_an_exhausted_budget_is_an_error_and_paid_replies_are_cached(gateway: Through) -> None:
     """A later run with a higher limit goes on from there."""
     requests = [_request(number) for number in range(20)]
     with ScriptedServer(_echo) as server:
@@ -507,7 +509,7 @@ def test_a_cassette_is_enough(gateway: Through, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", ["live", "replay", "plan"])
-def test_another_reply_in_the_cassette_is_told(gateway: Through, tmp_path: Path, mode: Any) -> None:
+def test_another_reply_in_the_cassette_is_reported(gateway: Through, tmp_path: Path, mode: Any) -> None:
     """The cache's counts here, and the cassette's where there is no cache, as in CI."""
     cassette = tmp_path / "c.jsonl"
     with ScriptedServer() as server:
@@ -518,7 +520,9 @@ def test_another_reply_in_the_cassette_is_told(gateway: Through, tmp_path: Path,
         assert _asked(made, _at(server), _request("a"), _request("b")) == kept
     ((remark, count),) = made.usage.remarks.items()
     assert count == 1
-    assert remark.startswith("the cassette has another reply than the cache, whose reply counts")
+    assert remark.startswith(
+        "the cassette and the cache have different replies; the one in the cache is used"
+    )
 
 
 def test_a_replay_asks_nothing(gateway: Through) -> None:
@@ -534,7 +538,7 @@ def test_a_replay_asks_nothing(gateway: Through) -> None:
     assert made.usage == Usage(requests=3, cached=1, failed=2)
 
 
-def test_a_plan_asks_nothing_and_keeps_nothing(gateway: Through) -> None:
+def test_a_plan_sends_no_requests_and_writes_nothing(gateway: Through) -> None:
     """It counts what is missing, and what is kept."""
     with ScriptedServer() as server:
         _asked(gateway(), _at(server), _request("a"))
@@ -640,7 +644,7 @@ def test_messages_may_be_any_mappings(gateway: Through, *, kept: bool) -> None:
 
 
 def test_a_look_up_that_breaks_is_an_error_and_no_standstill(gateway: Through, tmp_path: Path) -> None:
-    """Whatever it is that broke: those who wait hear of it."""
+    """Whatever it is that broke: the waiting callers get the error."""
     cassette = tmp_path / "c.jsonl"
     cassette.write_text("[" * 100_000, encoding="utf-8")
     made = gateway(cassette=cassette)
@@ -648,12 +652,12 @@ def test_a_look_up_that_breaks_is_an_error_and_no_standstill(gateway: Through, t
     async def main() -> Reply:
         return await asyncio.wait_for(made.ask(RemoteServer("http://127.0.0.1:9/v1"), _request("a")), 30)
 
-    with pytest.raises(Exception, match=r"(?i)recursion|no recorded reply") as caught:
+    with pytest.raises(Exception, match=r"(?i)recursion|not a recorded reply") as caught:
         _run(made, main())
     assert not isinstance(caught.value, TimeoutError)
 
 
-def test_a_door_closed_with_requests_in_flight_leaves_nothing(
+def test_a_gateway_closed_with_requests_in_flight_leaves_nothing_open(
     gateway: Through, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """As after Ctrl-C: no lease that others wait for, no open file, no complaint of asyncio's."""
@@ -695,7 +699,8 @@ def test_a_cassette_is_found_at_another_address(gateway: Through, tmp_path: Path
     assert reply.text == "recorded"
     assert (through.usage.cached, through.usage.live, through.usage.failed) == (1, 0, 0)
     assert through.usage.sorted_remarks == {
-        f"recorded at {HERE}, used for {THERE}: the model's name, m, is the same (--rageval-refresh asks anew)": 1
+        f"recorded at {HERE}, used for {THERE}: the model's name, m, is the same "
+        "(--rageval-refresh sends the requests again)": 1
     }
 
 
@@ -710,7 +715,7 @@ def test_the_reply_of_just_this_address_counts(gateway: Through, tmp_path: Path)
 
 
 def test_the_other_server_of_the_run_is_no_other_address(gateway: Through, tmp_path: Path) -> None:
-    """The user has told them apart: a reply of one is none of the other."""
+    """The user named both: a reply of one is not used for the other."""
     tape, asked = _tape(tmp_path, here="recorded"), _request("x", base_url=THERE)
     through = gateway(cassette=tape, mode="replay", servers=frozenset({HERE, THERE}))
     (reply,) = _asked(through, RemoteServer(THERE), asked)

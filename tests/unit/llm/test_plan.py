@@ -91,7 +91,7 @@ def test_a_mark_that_is_not_ours_is_a_text(plan: PlanSource) -> None:
         ("m", {"max_completion_tokens": 9}, {"unbounded": 0, "unpriced": 0, "tokens_out": 9}),
     ],
 )
-def test_what_cannot_be_told_is_counted(
+def test_requests_of_unknown_cost_are_counted(
     plan: PlanSource, model: str, parameters: dict[str, Any], expected: dict[str, int]
 ) -> None:
     """Replies of any length, and models without a price, where the length matters for it."""

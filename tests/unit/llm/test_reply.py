@@ -106,7 +106,7 @@ def test_further_fields_do_not_matter() -> None:
         ("I think it is Tulsa", "I think it is Tulsa"),
     ],
 )
-def test_the_answer_is_what_stands_behind_the_reasoning(text: str, answer: str) -> None:
+def test_the_answer_is_the_text_after_the_reasoning(text: str, answer: str) -> None:
     """At the beginning, in tags; what is quoted, or stands within an answer, is part of it."""
     assert without_reasoning(text) == Reply(text).answer == answer
     assert Reply.of(json.loads(Reply(text).dumps())).text == text
@@ -137,7 +137,7 @@ def test_taking_reasoning_off_takes_time_in_proportion_to_the_length(part: str) 
         (Reply(""), ""),
         (Reply("<think>a"), ": it holds reasoning and no answer"),
         (Reply("<think>a", finish_reason="length"), ": the token limit was reached while it was reasoning"),
-        (Reply("", finish_reason="length"), ": the token limit was reached before it said anything"),
+        (Reply("", finish_reason="length"), ": the token limit was reached before any text"),
         (
             Reply("", finish_reason="length", apart=True),
             ": the token limit was reached while it was reasoning",

@@ -63,7 +63,7 @@ def test_the_nearest_recorded_request_says_what_changed(cache: Cache, asked: Req
     assert "Run once without --rageval-replay" in said
 
 
-def test_a_request_like_none_says_so(cache: Cache) -> None:
+def test_a_request_without_a_similar_recorded_one_says_so(cache: Cache) -> None:
     """There is nothing to compare it with."""
     stranger = replace(RECORDED, parts={"question": "Where?"})
     assert "No request like it is recorded." in _missing(ReplaySource(cache), stranger)

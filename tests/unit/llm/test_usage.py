@@ -125,7 +125,7 @@ def test_a_model_may_be_free(write: Callable[[str], Path]) -> None:
     ],
 )
 @pytest.mark.parametrize("table", ["m", f'"{PROXY}".m'])
-def test_a_price_that_is_none_is_named(
+def test_an_invalid_price_is_an_error_that_names_it(
     table: str, line: str, found: str, write: Callable[[str], Path]
 ) -> None:
     """The error has the file, the model, what was found and what is allowed."""

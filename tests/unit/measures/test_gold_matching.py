@@ -85,7 +85,7 @@ def test_ids_are_matched_alike_beside_passages_without_one() -> None:
 
 
 def test_one_default_for_the_option_and_the_measures() -> None:
-    """They stand on different floors."""
+    """They are in different layers."""
     assert Settings.match_share == SHARE
 
 
@@ -111,7 +111,7 @@ def test_a_passage_is_found_where_enough_of_it_is_there(
     assert _match([_cut(*chunk) for chunk in chunks], _gold(100, 200), share=share).labels == labels
 
 
-def test_a_chunk_that_holds_several_passages_stands_for_as_many() -> None:
+def test_a_chunk_with_several_gold_passages_counts_for_each() -> None:
     """What comes after it moves down; the higher grade stands first."""
     gold = (_gold(0, 10), _gold(20, 30, grade=3), _gold(900, 910), _gold(5, 8, grade=0))
     match = _match([_cut(500, 600), _cut(0, 100), _cut(100, 200), _cut(900, 990)], *gold)
@@ -174,7 +174,7 @@ def test_passages_found_by_overlap_are_counted_by_the_weakest_evidence_needed() 
         ([], [_gold(0, 9)], False),
     ],
 )
-def test_a_passage_that_no_document_can_be_compared_with_is_told(
+def test_a_passage_that_cannot_be_matched_is_reported(
     documents: list[Document], gold: list[Gold], *, incomparable: bool
 ) -> None:
     """It is not the same as one that was not retrieved; of an empty ranking nothing is known to be missing."""

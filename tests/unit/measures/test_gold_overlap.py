@@ -147,7 +147,7 @@ def test_one_path_may_be_the_end_of_the_other(a: str, b: str, *, same: bool) -> 
         ("none.md", set()),
     ],
 )
-def test_the_whole_path_goes_before_its_end(source: str, files: set[str]) -> None:
+def test_a_match_of_the_whole_path_precedes_a_match_of_its_end(source: str, files: set[str]) -> None:
     """An end counts where no file has just this path; then all that have it are given."""
     among = ["index.md", "guide/index.md", "guide\\setup.md", "faq/setup.md", "index.md"]
     assert files_named(source, among) == files

@@ -31,7 +31,7 @@ def test_a_worked_example() -> None:
     assert (found.parametric, found.hallucinated) == (1, 1)
 
 
-def test_retriever_and_generator_are_told_apart() -> None:
+def test_retriever_and_generator_are_distinguished() -> None:
     """The same recall over Rel: one was shown everything and used half, one was shown half and used it."""
     wanted = {"a", "b", "c", "d"}
     sets = {"relevant": set(), "prompt": [], "cited": [], "wanted": wanted, "listed": {"a", "b"}}

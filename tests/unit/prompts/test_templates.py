@@ -46,7 +46,7 @@ def _bare(prompt: str) -> str:
 
 
 @pytest.mark.parametrize("prompt", READ)
-def test_the_question_stands_before_and_after_the_passages(prompt) -> None:
+def test_the_question_is_before_and_after_the_passages(prompt) -> None:
     """A model that reads once then knows what to look for, and what was asked when it has read."""
     before, after = prompt(QUESTION, PASSAGES).split("The code is c7.")
     assert before.count(QUESTION) == after.count(QUESTION) == 1
@@ -61,7 +61,7 @@ def test_passages_are_one_a_line_best_first(prompt) -> None:
 
 
 @pytest.mark.parametrize("prompt", READ)
-def test_no_passages_are_said_to_be_none(prompt) -> None:
+def test_a_prompt_says_that_there_are_no_passages(prompt) -> None:
     """An empty ranking still makes a complete prompt."""
     assert "\n(none)\n" in prompt(QUESTION, [])
     assert "\n(none)\n" not in prompt(QUESTION, PASSAGES)

@@ -109,7 +109,7 @@ def test_what_replies_depend_on_names_the_prompt_in_force() -> None:
         ),
     ],
 )
-def test_what_cannot_be_used_is_told_with_what_can(given: object, said: str) -> None:
+def test_an_unusable_value_is_reported_with_the_allowed_ones(given: object, said: str) -> None:
     """Names with those there are, placeholders with those that are wanted."""
     with pytest.raises(InputError) as caught:
         prompts_of(given, "here")
@@ -126,7 +126,7 @@ def test_worked_examples_may_be_left_out() -> None:
 
 
 def test_a_file_of_prompts(tmp_path: Path) -> None:
-    """As TOML; what stands in it is checked, and errors name the file."""
+    """As TOML; its content is checked, and errors name the file."""
     path = tmp_path / "prompts.toml"
     path.write_text('answer = """\nFrage: {question}\n{passages}"""\n', encoding="utf-8")
     assert read_templates(path) == {"answer": "Frage: {question}\n{passages}"}

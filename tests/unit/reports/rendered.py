@@ -65,7 +65,7 @@ class Rendered(HTMLParser):
             self.unclosed.append(tag)
 
     def handle_data(self, data: str) -> None:
-        """Note a text in what it stands in."""
+        """Add a text to the element that contains it."""
         if "code" in self._open:
             self.code[-1] += data
         elif not CODE & set(self._open):

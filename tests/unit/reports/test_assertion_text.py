@@ -28,7 +28,7 @@ def test_a_comparison_is_explained_from_both_sides(
     assert lost in lines
 
 
-def test_the_limit_is_kept(score: Score) -> None:
+def test_the_number_of_questions_is_limited(score: Score) -> None:
     """As many questions as were asked for."""
     lines = explain(">=", score, 0.75, limit=1) or []
     assert "  and 2 more (-vv shows them): q5, q1" in lines

@@ -18,7 +18,7 @@ def _below(score: Score) -> list[str]:
     return table_lines(tests)[3:]
 
 
-def test_figures_beside_a_score_are_means_of_those_who_have_them() -> None:
+def test_figures_of_a_score_are_means_over_the_examples_that_have_them() -> None:
     """An unscored example has none."""
     evidence = [Evidence(beside={"recall@2": value}) for value in (1.0, 0.5)]
     outcomes = [Outcome(Example(str(n), "?"), 1.0, None, each) for n, each in enumerate(evidence)]
@@ -30,7 +30,7 @@ def test_figures_beside_a_score_are_means_of_those_who_have_them() -> None:
     assert _below(score)[1:] == ["    answer.correct@2: beside it recall@2 0.750"]
 
 
-def test_a_score_without_such_figures_says_nothing() -> None:
+def test_a_score_without_such_figures_prints_nothing() -> None:
     """No key, no line."""
     score = Score("recall@2", [Outcome(Example("q", "?"), 1.0)])
     assert not {"beside", "pooled"} & score_entry(score, None, None).keys()

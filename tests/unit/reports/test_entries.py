@@ -30,7 +30,7 @@ DESIGNED = {
 BOUND = Threshold("llm_reteval@2", min=0.75)
 
 
-def test_an_entry_says_everything_about_a_score(score: Score) -> None:
+def test_an_entry_has_everything_about_a_score(score: Score) -> None:
     """The keys of the report's schema, with the numbers of the score."""
     entry = score_entry(score, BOUND, verdict_on(score, BOUND))
     assert entry.keys() >= DESIGNED
@@ -152,7 +152,7 @@ def test_labels_of_passages_are_in_the_entry_where_there_are_any() -> None:
     assert [example.get("labels") for example in entry["examples"]] == [[1.0, 0.0], None]
 
 
-def test_a_random_order_is_told(score: Score) -> None:
+def test_a_random_order_is_reported(score: Score) -> None:
     """The order by rank is not: it is that in force."""
     assert score_entry(score, Threshold("rel.answer@5", order="random"), None)["order"] == "random"
     assert "order" not in score_entry(score, Threshold("rel.answer@5", order="rank"), None)

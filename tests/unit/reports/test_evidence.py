@@ -47,7 +47,7 @@ def _questions(*scores: Score) -> list[Any]:
 
 
 def test_a_question_has_its_answers_and_all_that_was_retrieved() -> None:
-    """At the largest cut-off, also where another score stops earlier; gold of grade 0 is none."""
+    """At the largest cut-off, also where another score stops earlier; gold of grade 0 does not count."""
     long = _ranking(ALPHA, BETA, GAMMA, missing=2, seconds=0.25)
     [question] = _questions(_score(_ranking(ALPHA, BETA)), _score(long, spec="recall@5"))
     assert question == {

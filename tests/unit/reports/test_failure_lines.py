@@ -74,7 +74,7 @@ def test_the_times_of_a_fast_retriever_differ_in_the_list() -> None:
     assert listed == ["  q6  0.006  Why?", "  q4  0.004  Why?"]
 
 
-def test_what_is_not_defined_is_told_beside_what_is_unscored() -> None:
+def test_undefined_examples_are_reported_with_unscored_ones() -> None:
     """Each with its reasons."""
     outcomes = [
         Outcome(Example("q1", "Why?"), 0.0),

@@ -158,7 +158,7 @@ GOOD = json.dumps(line(0))
     ("damaged", "said"),
     [
         (GOOD[:70], "is not JSON"),
-        ("[]", "it is no object"),
+        ("[]", "it is not an object"),
         ("{}", "no schema number"),
         ("\udcff", "is not UTF-8"),
         ("[" * 100_000, "nests too deeply"),
@@ -167,13 +167,13 @@ GOOD = json.dumps(line(0))
         (GOOD.replace('"schema": 1', '"schema": true'), "no schema number"),
         (GOOD.replace("2026-11-01T", "yesterday "), "time is 'yesterday"),
         (GOOD.replace('"mean": 0.9', '"mean": "0.9"'), "mean is '0.9', and must be a number or null"),
-        (GOOD.replace('"mean": 0.9', '"mean": NaN'), "NaN is no number"),
+        (GOOD.replace('"mean": 0.9', '"mean": NaN'), "NaN is not a number"),
         (GOOD.replace('"mean": 0.9', f'"mean": 1{"0" * 400}'), "must be a number or null"),
-        (GOOD.replace('"ci95": [', '"ci95": [1, '), "ci95 is no pair"),
+        (GOOD.replace('"ci95": [', '"ci95": [1, '), "ci95 is not a pair"),
         (GOOD.replace('"n": 91', '"n": []'), "n is []"),
         (GOOD.replace('"change 0"', "7"), "title is 7, and must be a text"),
-        (json.dumps(line(0) | {"tests": []}), "tests is no object"),
-        (json.dumps(line(0) | {"tests": {"t": 3}}), "t is no object"),
+        (json.dumps(line(0) | {"tests": []}), "tests is not an object"),
+        (json.dumps(line(0) | {"tests": {"t": 3}}), "t is not an object"),
     ],
 )
 def test_a_damaged_line_is_named(tmp_path: Path, damaged: str, said: str) -> None:

@@ -134,7 +134,7 @@ def test_the_policy_allows_this_style_and_this_script_alone() -> None:
     assert not re.search(r"url\(|@import", style)
 
 
-def test_each_question_is_there_once_with_its_scores_beside_each_other() -> None:
+def test_each_question_has_one_row_with_all_its_scores() -> None:
     """Also those that got better, the worst first."""
     page = Page(html_report(whole_document()))
     assert page.texts("summary")[-3:] == [
@@ -289,7 +289,7 @@ def test_without_script_everything_is_there_but_the_filters() -> None:
     ]
 
 
-def test_what_does_not_fit_is_left_out_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_text_that_does_not_fit_is_left_out_and_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     """The worst questions are shown in full, then passages are left out, then questions."""
     document = whole_document()
     whole = len(html_report(document))

@@ -201,7 +201,7 @@ def test_a_question_without_a_score_says_why() -> None:
     assert "\n  - `no answer: timeout`\n" in text
 
 
-def test_a_question_that_several_scores_lost_comes_first_and_once() -> None:
+def test_a_question_that_is_worse_in_several_scores_is_listed_first_and_once() -> None:
     """Of two tests as well; then its score has the name of its test."""
     first = _test("test_a", _lost(_question("one"), _question("both")), outcome="failed", message="-")
     second = _test("test_b", _lost(_question("both"), _question("two")), outcome="failed", message="-")
@@ -254,7 +254,7 @@ def test_a_drop_comes_with_the_command_that_accepts_it() -> None:
     )
 
 
-def test_a_gain_comes_with_the_command_that_locks_it_in() -> None:
+def test_a_gain_is_reported_with_the_command_that_updates_the_baseline() -> None:
     """Where it is significant."""
     gained = _ruled([1.0] * 9, 0.0, max_drop=0.1)
     assert (
@@ -294,7 +294,7 @@ def test_a_reason_has_the_mark_of_its_score() -> None:
     assert marks == ["❌", "✅", "❗"]
 
 
-def test_why_a_test_failed_is_said_by_its_scores_or_by_pytest() -> None:
+def test_the_reason_of_a_failure_is_printed_by_the_scores_or_by_pytest() -> None:
     """By the scores whatever pytest was asked to show; pytest tells what no score does. It is folded."""
     text = _report(
         _test("test_bad", _ruled([0.0] * 14, 1.0, max_drop=0.02), outcome="failed", message="as with -q"),
@@ -340,15 +340,13 @@ def test_why_a_test_failed_is_said_by_its_scores_or_by_pytest() -> None:
         ),
     ],
 )
-def test_the_headline_counts_thresholds_and_what_failed_beside_them(
-    tests: list[dict[str, Any]], said: str
-) -> None:
+def test_the_headline_counts_thresholds_and_other_failures(tests: list[dict[str, Any]], said: str) -> None:
     """A test may fail by an assertion of its own, or before there was a score; it may be expected to, or not run."""
     assert _report(*tests).splitlines()[0] == f"### rageval: {said}"
 
 
 def test_a_run_that_was_stopped_says_so_at_once() -> None:
-    """Who reads "1 of 1 passed" must know that there was more to come."""
+    """A reader of "1 of 1 passed" must know that there was more to come."""
     document = report_document(
         [], settings=SETTINGS, llm=LLM, package="0.1.0", started="2026-01-01", duration_s=1.0, stopped=True
     )
@@ -543,7 +541,7 @@ def test_where_nothing_was_scored_there_is_no_table() -> None:
     assert not rendered(_report()).tables
 
 
-def test_the_run_the_models_and_the_replies_stand_below() -> None:
+def test_run_models_and_replies_are_shown_below() -> None:
     """In a small line; what is not known of the run is left out."""
     assert _report().splitlines()[-1] == (
         "<sub>`generator m_1, judge m2, compared by judge or em` · `4 replies: 4 cached, 0 live` · "

@@ -95,7 +95,7 @@ def test_rows_are_combinations_and_columns_have_words_and_slices() -> None:
     ]
 
 
-def test_unscored_examples_are_told_and_not_paired() -> None:
+def test_unscored_examples_are_reported_and_not_paired() -> None:
     """Rows with as many others, and rows with fewer."""
     tests = [
         _test({"retriever": "bm25", "judge": "j"}, _entry("recall@3", [None, 0, 0, 1])),
@@ -112,7 +112,7 @@ def test_unscored_examples_are_told_and_not_paired() -> None:
 
 
 def test_a_column_of_fewer_questions_says_so() -> None:
-    """Its means stand beside those over other questions."""
+    """Its means are shown next to those over other questions."""
     tests = [
         _test({"retriever": name}, _entry("hit@3", [1, 1, 0]), _entry("rel.citation@3", [1, None, 0]))
         for name in ("bm25", "dense")

@@ -131,14 +131,16 @@ def _refused() -> str:
         return f"http://127.0.0.1:{free.getsockname()[1]}"
 
 
-def test_a_collector_that_is_not_there_is_said() -> None:
+def test_a_collector_that_cannot_be_reached_is_reported() -> None:
     """With its address, the reason, and how many events are missing."""
     url = _refused()
     with pytest.raises(ConnectionError, match=rf"{url}/v1/logs: .*refused.*; 0 of 3 events were taken"):
         send_events(questions(2), url)
 
 
-def test_a_silent_collector_holds_nothing_up(collector: Collector, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_collector_that_does_not_answer_delays_nothing(
+    collector: Collector, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A request has a limit."""
     monkeypatch.setattr(otlp, "REQUEST_S", 0.1)
     collector.hang.clear()

@@ -38,7 +38,7 @@ def test_a_name_that_no_value_has_is_an_error() -> None:
 
 @pytest.mark.parametrize("name", SOURCES)
 def test_templates_have_nothing_that_the_policy_forbids(name: str) -> None:
-    """No style or event attributes, nothing that ends the element they stand in, no markup made of text."""
+    """No style or event attributes, nothing that ends the element they are in, no markup made of text."""
     text = files(page).joinpath(name).read_text(encoding="utf-8")
     if name.endswith(".html"):
         assert not re.search(r"<[^>]*\s(style|on\w+)=", text)

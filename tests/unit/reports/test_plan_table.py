@@ -35,7 +35,7 @@ def test_the_whole_table() -> None:
         "           5       5        0          0           0         0",
         "in total",
         "     ≤ 1,225     205  ≤ 1,020  ≤ 124,356    ≤ 16,020  ≤ 0.0123",
-        "1 other test asks nothing.",
+        "1 other test sends no requests.",
         DEPENDENT,
         ESTIMATE,
     ]
@@ -70,14 +70,14 @@ def test_a_plan_without_live_requests_has_no_notes() -> None:
         ),
     ],
 )
-def test_what_cannot_be_told_is_said(usage: Usage, cells: str, note: str) -> None:
+def test_unknown_costs_are_reported(usage: Usage, cells: str, note: str) -> None:
     """In the row, in the total, and in a line that says what to do."""
     lines = plan_lines([("t", usage)])
     assert sum(" ".join(line.split()).endswith(" ".join(cells.split())) for line in lines) == 2
     assert any(note in line for line in lines)
 
 
-def test_what_a_reader_should_know_is_told_with_its_count() -> None:
+def test_notes_for_the_reader_have_counts() -> None:
     """Added up over tests, the most frequent first."""
     planned = [
         ("t", Usage(remarks=Counter({"seldom": 1, "often": 2}))),

@@ -86,7 +86,7 @@ def _matched(gold: Gold, *ids: str | None) -> list[Outcome]:
     ]
 
 
-def test_ids_of_another_kind_are_told() -> None:
+def test_ids_of_another_kind_are_reported() -> None:
     """Every score is 0 then, now and in the baseline; nothing else would say why."""
     counts = anomalies_entry(_matched(Gold(id="faq.md"), *TEN, None))
     assert counts == {"foreign_ids": 10}

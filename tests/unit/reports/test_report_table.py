@@ -82,7 +82,7 @@ def test_the_whole_table() -> None:
     ]
 
 
-def test_oddities_are_told_once_for_the_scores_that_share_them() -> None:
+def test_oddities_are_reported_once_for_the_scores_that_share_them() -> None:
     """Scores at one cut-off read the same rankings."""
     entries = [
         _entry(spec=spec, oddities=oddities)
@@ -101,7 +101,7 @@ def test_oddities_are_told_once_for_the_scores_that_share_them() -> None:
     ]
 
 
-def test_what_was_counted_beside_a_score_stands_below_it() -> None:
+def test_counts_that_belong_to_a_score_are_below_it() -> None:
     """In a line, where anything was; the order of the prompt belongs to the score's name."""
     counts = {"parametric_answers": 3, "hallucinated_citations": 0}
     entries = [
@@ -123,7 +123,7 @@ def test_what_was_counted_beside_a_score_stands_below_it() -> None:
         ([None], None),
     ],
 )
-def test_why_examples_have_no_score_stands_below_it(
+def test_the_reasons_for_unscored_examples_are_below_the_score(
     what: str, reasons: list[str | None], told: str | None
 ) -> None:
     """Also where the test passes: the reasons, most frequent first."""
@@ -133,7 +133,7 @@ def test_why_examples_have_no_score_stands_below_it(
     assert lines[3:] == ([f"    rel.x@5: {count} {what}: {told}"] if told else [])
 
 
-def test_how_often_votes_flip_stands_below_a_score() -> None:
+def test_the_flip_rate_of_votes_is_below_a_score() -> None:
     """One of four verdicts, one of eleven votes; those that were not read only where there are any."""
     tally = {"verdicts": 4, "split": 1, "votes": 11, "minority": 1, "unread": 1}
     voted = _entry(judge_votes=tally | {"flip_rate": 0.25, "minority_rate": 1 / 11})
@@ -159,7 +159,7 @@ def test_how_often_votes_flip_stands_below_a_score() -> None:
     ],
 )
 def test_what_was_asked_of_models(changes: dict[str, int], line: str) -> None:
-    """Tokens and their cost are those of live replies, failures are told where there are any."""
+    """Tokens and their cost are those of live replies, failures are reported where there are any."""
     assert usage_lines(usage_entry(replace(USAGE, **changes))) == [line]
 
 

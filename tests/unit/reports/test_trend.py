@@ -129,7 +129,7 @@ def test_a_verdict_that_is_not_known_is_like_none() -> None:
     assert list(Chart(line(1, scores), line(2, scores)).lines) == ["b", "a"]
 
 
-def test_a_change_of_the_eval_set_is_said() -> None:
+def test_a_change_of_the_eval_set_is_reported() -> None:
     """The line goes on, and compares other questions."""
     changed = line(2)
     changed["tests"][NODEID]["evalset"] = "e2"

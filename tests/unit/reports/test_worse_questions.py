@@ -1,4 +1,4 @@
-"""What got worse against the baseline, and how thresholds with slices are told."""
+"""What got worse against the baseline, and how thresholds with slices are reported."""
 
 import json
 from typing import Any
@@ -64,7 +64,7 @@ LONG = "so many words " * 40
         ),
     ],
 )
-def test_then_and_now_stand_below_each_other_where_they_differ(
+def test_differing_old_and_new_values_are_shown_below_each_other(
     then: dict[str, Any], lines: list[str]
 ) -> None:
     """Once where they do not, or nobody knows what was."""
@@ -77,7 +77,7 @@ def test_then_and_now_stand_below_each_other_where_they_differ(
     ]
 
 
-def test_a_long_answer_is_held_against_what_was_kept_of_it() -> None:
+def test_a_long_answer_is_compared_with_its_stored_beginning() -> None:
     """Its beginning: an answer that goes on as before is no other one."""
     outcome = _outcome("q1", 0.0, "kb-2", answer=LONG)
     kept = " ".join(LONG.split())[:LONGEST]
@@ -182,7 +182,7 @@ def test_the_values_that_fail_are_named_between_the_reason_and_the_score() -> No
     ]
 
 
-def test_the_entry_of_slices_is_that_of_the_worst_with_all_beside_it() -> None:
+def test_the_entry_of_slices_is_that_of_the_worst_and_lists_all() -> None:
     """Worst first, with means, intervals, baselines and reasons; the table names the others in a line."""
     ruling = _ruled({"a": [0.0] * 8, "b": [1.0] * 8, "c": [0.0, 1.0]}, max_drop=0.02)
     entry = json.loads(json.dumps(ruling_entry(ruling)))
@@ -204,7 +204,7 @@ def test_the_entry_of_slices_is_that_of_the_worst_with_all_beside_it() -> None:
     ]
 
 
-def test_doubt_about_a_slice_is_told_though_another_is_worse() -> None:
+def test_an_inconclusive_slice_is_reported_even_if_another_is_worse() -> None:
     """A warning is for the reader of a run that passes: each value has its own, the worst first."""
     values = {"a": [1.0] * 8, "b": [0.0, 1.0, 1.0, 1.0], "c": [0.0, 1.0]}
     entry = json.loads(json.dumps(ruling_entry(_ruled(values, max_drop=0.02))))
@@ -231,7 +231,7 @@ def test_doubt_about_a_slice_is_told_though_another_is_worse() -> None:
         ),
     ],
 )
-def test_the_baseline_stands_below_the_score(values: list[float], text: str) -> None:
+def test_the_baseline_is_shown_below_the_score(values: list[float], text: str) -> None:
     """Its mean, how far the score moved, whether that may be noise, how many got worse, and which got better."""
     outcomes = [_outcome(f"q{n}", value) for n, value in enumerate(values)]
     score = Score("answer.em@1", outcomes)
@@ -241,7 +241,7 @@ def test_the_baseline_stands_below_the_score(values: list[float], text: str) -> 
     assert lines[3:] == [f"    answer.em@1: {text}"]
 
 
-def test_a_strict_threshold_is_told_in_the_entry() -> None:
+def test_a_strict_threshold_is_marked_in_the_entry() -> None:
     """It turns the meaning of p around, and has no detectable drop."""
     outcome = _outcome("q1", 1.0)
     threshold = Threshold("answer.em@5", max_drop=0.5, strict=True, alpha=0.1)

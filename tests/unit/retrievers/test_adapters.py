@@ -65,7 +65,7 @@ class _Search:
         (MagicMock(return_value=["mocked"]), "mocked"),
     ],
 )
-def test_a_callable_is_told_k_as_its_signature_asks(
+def test_a_callable_receives_k_as_its_signature_requires(
     loop: PrivateLoop, function: Callable[..., Any], expected: str
 ) -> None:
     """By place or by name, or not at all; what is callable is called, whatever methods it has."""
@@ -156,7 +156,7 @@ class _Field(_LangChain):
         (SimpleNamespace(invoke=lambda query, k: [f"{query} {k}"]), "q 30"),
     ],
 )
-def test_what_can_be_invoked_is_told_k_where_it_has_a_place_for_it(
+def test_an_object_with_invoke_receives_k_if_it_accepts_it(
     loop: PrivateLoop, retriever: object, expected: str
 ) -> None:
     """A parameter, `search_kwargs`, a field of a copy, or none."""
@@ -176,7 +176,7 @@ def test_what_can_be_invoked_is_told_k_where_it_has_a_place_for_it(
     ],
 )
 @pytest.mark.parametrize("k", [3, 10])
-def test_a_number_of_its_own_is_kept_where_it_is_enough(
+def test_a_retrievers_own_k_is_used_if_it_is_large_enough(
     loop: PrivateLoop, retriever: object, expected: str, k: int
 ) -> None:
     """A retriever is asked as it ships, and the first k of what it returns count."""
@@ -205,7 +205,7 @@ class _Similar(_LlamaIndex):
         (SimpleNamespace(retrieve=lambda query, top_k: [f"{query} {top_k}"]), "q 3"),
     ],
 )
-def test_what_can_retrieve_is_told_k_by_its_setting(
+def test_an_object_with_retrieve_receives_k_by_its_setting(
     loop: PrivateLoop, retriever: object, expected: str
 ) -> None:
     """Or by its own signature, or not at all."""
@@ -276,7 +276,7 @@ def test_what_cannot_be_run_by_a_text_alone_is_refused(
 @pytest.mark.parametrize(
     ("outputs", "said"), [({"replies": [], "meta": {}}, "but: replies, meta."), ([], "but: list.")]
 )
-def test_a_run_without_documents_is_told(loop: PrivateLoop, outputs: object, said: str) -> None:
+def test_a_run_without_documents_is_reported(loop: PrivateLoop, outputs: object, said: str) -> None:
     """What it gave instead."""
     with pytest.raises(CallableError, match=rf'whose run gave no "documents", {said}'):
         _ask(loop, SimpleNamespace(run=lambda query: outputs and query and outputs))
@@ -342,7 +342,7 @@ def test_a_pipeline_that_is_not_clear_is_refused(
 
 
 def test_a_pipeline_with_two_outputs_of_documents_is_refused(loop: PrivateLoop) -> None:
-    """Nobody knows which of them is meant."""
+    """It is ambiguous which one is meant."""
     two = _Pipeline({"a": _open("query")}, {"a": _open("documents"), "b": _open("documents")})
     with pytest.raises(CallableError, match=r"has 2 open outputs .*: a\.documents, b\.documents\."):
         adapt_retriever(two, loop)

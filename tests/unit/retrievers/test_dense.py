@@ -122,7 +122,7 @@ def test_vectors_of_which_the_product_is_no_cosine_are_refused(
 
 
 def test_fewer_vectors_than_texts_are_refused() -> None:
-    """Nobody knows whose is missing."""
+    """It is unknown which one is missing."""
 
     class Forgetful(Planar):
         def sentences(self, texts: Sequence[str]) -> list[Vectors]:
@@ -139,7 +139,7 @@ def test_what_is_no_encoder_is_refused(encoder: object) -> None:
         DenseRetriever(CORPUS, encoder=encoder)  # type: ignore[arg-type]
 
 
-def test_questions_and_passages_are_encoded_each_in_their_way() -> None:
+def test_questions_and_passages_are_encoded_differently() -> None:
     """Where the encoder tells them apart."""
     search = DenseRetriever(CORPUS, encoder=Turned())
     assert [document.id for document in search("0", 2)] == ["northeast", "north"]

@@ -143,7 +143,7 @@ def test_a_large_retriever_is_not_sent_with_each_chunk(loop: PrivateLoop, pool: 
 @pytest.mark.parametrize(
     ("retriever", "executor", "message"),
     [
-        (executed.where, object(), "rageval_executor is object, which is no concurrent.futures.Executor"),
+        (executed.where, object(), "rageval_executor is object, which is not a concurrent.futures.Executor"),
         (executed.asynchronous, Here(), "rageval_retriever is async"),
     ],
 )

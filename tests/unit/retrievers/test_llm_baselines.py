@@ -226,7 +226,7 @@ def test_no_query_in_the_lines_is_unscored(llm: LLMServer, ask: Callable[..., LL
 
 
 @pytest.mark.parametrize("technique", TECHNIQUES)
-def test_a_plan_goes_on_with_documents_that_are_not_known_yet(
+def test_a_plan_continues_with_documents_that_are_not_known_yet(
     llm: LLMServer, ask: Callable[..., LLM], search: Recorded, technique: Callable[..., object]
 ) -> None:
     """As many as a run gives, each marked: what is asked about them depends on the reply."""
@@ -241,7 +241,7 @@ def test_a_plan_goes_on_with_documents_that_are_not_known_yet(
 
 
 @pytest.mark.parametrize("technique", TECHNIQUES)
-def test_a_plan_with_the_reply_at_hand_is_no_guess(
+def test_a_plan_with_cached_replies_counts_exactly(
     llm: LLMServer, ask: Callable[..., LLM], search: Recorded, technique: Callable[..., object]
 ) -> None:
     """It finds what the run found."""
@@ -307,7 +307,7 @@ def test_what_cannot_be_searched_with_is_refused(technique: Callable[..., object
         technique(search, None)
 
 
-def test_a_search_that_gives_no_list_is_told(llm: LLMServer, ask: Callable[..., LLM]) -> None:
+def test_a_search_that_returns_no_list_is_an_error(llm: LLMServer, ask: Callable[..., LLM]) -> None:
     """What came back, and what should."""
     llm.model = lambda _: "20"
     with pytest.raises(InputError, match="given as a list, found NoneType"):

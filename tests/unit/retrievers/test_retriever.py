@@ -177,7 +177,7 @@ def _fail_while_read(query: str, k: int) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("retriever", [_fail, _fail_async, _fail_while_read])
-def test_what_the_retriever_raises_is_told_with_the_query(
+def test_an_exception_of_the_retriever_is_reported_with_the_query(
     loop: PrivateLoop, retriever: Callable[..., Any]
 ) -> None:
     """The user's exception is the cause, and the line in the user's code is shown."""

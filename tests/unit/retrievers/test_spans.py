@@ -78,7 +78,7 @@ def test_what_is_not_a_whole_span_is_none(item: Any) -> None:
     assert document_from(item).span is None
 
 
-def test_a_document_of_ours_keeps_its_own() -> None:
-    """It is not read anew."""
+def test_a_document_of_the_package_is_not_converted() -> None:
+    """It is not read again."""
     document = Document(TEXT, span=SPAN)
     assert document_from(document) is document

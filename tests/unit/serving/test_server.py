@@ -161,7 +161,7 @@ def test_a_live_stream_is_passed_through_as_it_comes(serve, upstream):
 
 
 def test_a_stream_that_breaks_off_is_an_error_and_is_not_kept(serve, upstream):
-    """The client sees the error in its stream; the next request asks anew."""
+    """The client sees the error in its stream; the next request asks again."""
     served = serve(max_calls=2)
     upstream.breaks = 5
     with pytest.raises(openai.APIError, match="the stream ended early"):
@@ -252,7 +252,7 @@ def test_a_client_that_goes_away_does_not_lose_the_reply(serve, upstream):
 
 
 @pytest.mark.slow
-def test_responses_are_kept_and_streamed(serve, upstream):
+def test_responses_are_cached_and_streamed(serve, upstream):
     """Live and kept, the events give the same text."""
     served = serve()
 
@@ -268,7 +268,7 @@ def test_responses_are_kept_and_streamed(serve, upstream):
     assert (served.session.usage.tokens_in, served.session.usage.tokens_out) == (7, 3)
 
 
-def test_embeddings_are_kept_and_counted(serve, upstream):
+def test_embeddings_are_cached_and_counted(serve, upstream):
     """Their tokens are those of the input; a remark would be wrong that they have none of their own."""
     served = serve(tpm=100_000)
     for _ in range(2):
@@ -279,7 +279,7 @@ def test_embeddings_are_kept_and_counted(serve, upstream):
     assert not served.session.usage.remarks
 
 
-def test_models_come_from_the_server_or_else_from_what_is_kept(serve):
+def test_models_are_listed_by_the_server_or_from_the_cache(serve):
     """A client that looks for its model finds it in CI, too."""
     live = serve()
     assert [each.id for each in live.client.models.list()] == ["m1"]
@@ -290,7 +290,7 @@ def test_models_come_from_the_server_or_else_from_what_is_kept(serve):
     assert [each.id for each in gone.client.models.list()] == ["kept"]
 
 
-def test_an_unknown_path_is_passed_on_and_said(serve, upstream):
+def test_an_unknown_path_is_passed_on_and_reported(serve, upstream):
     """With its query, its body and its status, and without the caller's key."""
     served = serve()
     found = served.client.post("/images/generations?a=b", cast_to=object, body={"model": "m1"})
@@ -299,11 +299,11 @@ def test_an_unknown_path_is_passed_on_and_said(serve, upstream):
         served.client.delete("/files/x", cast_to=object)
     assert all(headers["authorization"] == f"Bearer {KEY}" for headers in upstream.headers)
     remarks = served.session.usage.remarks
-    assert remarks["POST /images/generations is passed on to the server, and not kept"] == 1
+    assert remarks["POST /images/generations is passed on to the server, and not cached"] == 1
     assert served.session.usage.live == 2
     with pytest.raises(openai.APIStatusError, match=r"max-calls=0 is reached"):
         serve(max_calls=0).client.post("/images/generations", cast_to=object, body={"model": "m1"})
-    with pytest.raises(openai.NotFoundError, match=r"asks nothing"):
+    with pytest.raises(openai.NotFoundError, match=r"sends no requests"):
         serve(replay=True).client.post("/images/generations", cast_to=object, body={"model": "m1"})
 
 
@@ -403,7 +403,7 @@ def test_only_who_has_the_token_is_answered(serve, upstream):
 
 
 def test_only_loopback_is_bound(serve):
-    """Nobody in the network reaches it."""
+    """Other machines cannot connect."""
     server = serve().server
     assert server._socket.getsockname()[0] == "127.0.0.1"
     others = {each[4][0] for each in socket.getaddrinfo(socket.gethostname(), None, socket.AF_INET)} - {
@@ -427,7 +427,7 @@ def test_replies_are_sent_without_delay(serve):
 @pytest.mark.parametrize(
     ("options", "status", "code", "words"),
     [
-        ({"replay": True}, 404, "rageval_missing_reply", "--rageval-replay asks nothing"),
+        ({"replay": True}, 404, "rageval_missing_reply", "--rageval-replay sends no requests"),
         ({"max_calls": 0}, 402, "rageval_budget", "--rageval-max-calls=0 is reached"),
         (
             {"base_url": BaseURL.parse("http://127.0.0.1:9/v1"), "retries": 0},

@@ -102,7 +102,7 @@ def test_draws_of_the_default_are_the_first_of_more(score: Run) -> None:
     assert "gold draws" not in score.fingerprint
 
 
-def test_repeats_draw_anew(score: Run, llm: LLMServer) -> None:
+def test_repeats_draw_new_samples(score: Run, llm: LLMServer) -> None:
     """Two repeats of two draws are four answers, and the judge is asked again in the second repeat alone."""
     llm.model = lambda prompt: "no" if "to check" in prompt else "another"
     assert len(score("answer.correct@1", draws=2, repeat=2)[1]) == 4

@@ -182,7 +182,7 @@ def test_a_clear_drop_is_red_after_few_questions(good: Settings) -> None:
     assert accept.startswith("accept this drop: pytest --rageval-update-baseline ")
 
 
-def test_changes_that_lose_nothing_are_green_before_all_are_asked(good: Settings) -> None:
+def test_changes_without_a_loss_pass_before_all_questions_are_evaluated(good: Settings) -> None:
     run = _run(good, Rag(changed=range(100)))
     assert run.entry["verdict"] == "pass"
     assert len(run.rag.asked) == run.entry["early_stop"]["asked"] < 100
@@ -280,7 +280,7 @@ def test_questions_without_an_answer_are_no_verdict(good: Settings) -> None:
     assert "100 of 200 examples have no score" in run.problems[0]
 
 
-def test_new_questions_are_asked_only_where_all_are(good: Settings) -> None:
+def test_new_questions_are_evaluated_only_if_all_are(good: Settings) -> None:
     """They cannot be compared: a verdict that is clear without them warns, as in a full run."""
     more = EvalSet(
         "evals", (*EVALSET.examples, *(Example(f"n{i}", f"new {900 + i}", ("right",)) for i in range(9)))

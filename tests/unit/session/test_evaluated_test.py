@@ -125,7 +125,7 @@ def test_a_score_that_a_test_asks_for(session: Session, tmp_path: Path) -> None:
     assert test.violations() == []
 
 
-def test_a_bound_of_a_call_is_raised_and_kept(session: Session, tmp_path: Path) -> None:
+def test_a_failed_bound_of_a_call_raises_and_is_recorded(session: Session, tmp_path: Path) -> None:
     test = evaluated(session, tmp_path, lost=[1])
     for _ in range(2):
         with pytest.raises(OutOfBoundsError) as caught:
@@ -160,7 +160,7 @@ def test_the_closest_eval_set_counts(session: Session, tmp_path: Path) -> None:
     assert len(evaluated(session, tmp_path, closest).evalset) == 3
 
 
-def test_an_update_keeps_what_max_drop_bounds(settings: Settings, tmp_path: Path) -> None:
+def test_an_update_writes_only_scores_with_max_drop(settings: Settings, tmp_path: Path) -> None:
     results = _update(
         settings, tmp_path, threshold(min=0.99, max_drop=0.02), threshold("mrr@1", min=0.1), lost=[1]
     )

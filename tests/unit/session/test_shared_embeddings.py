@@ -55,7 +55,7 @@ def test_what_is_no_vector_counts_as_missing(tmp_path: Path, text: str) -> None:
     shared.close()
 
 
-def test_a_store_that_cannot_be_used_costs_only_time() -> None:
+def test_an_unusable_store_costs_only_time() -> None:
     """It is tried once; a package that is missing is an error."""
     tried = []
 

@@ -62,12 +62,12 @@ def test_an_eval_set_is_read_once(session: Session, tmp_path: Path) -> None:
     assert session.sources.evalset("evals.jsonl", bases=[tmp_path / "other", tmp_path]) is evalset
     with pytest.raises(InputError, match="sample would do nothing"):
         session.sources.evalset(evalset, bases=[tmp_path], keywords={"sample": 1})
-    with pytest.raises(InputError, match="wants the path of an eval set, found int"):
+    with pytest.raises(InputError, match="needs the path of an eval set, found int"):
         session.sources.evalset(3, bases=[tmp_path])
 
 
 @pytest.mark.parametrize(("bound", "status"), [(0.85, "pass"), (0.95, "fail")])
-def test_a_judge_is_held_against_human_labels(
+def test_a_judge_is_compared_with_human_labels(
     session: Session, tmp_path: Path, bound: float, status: str
 ) -> None:
     mark = Mark("rageval_calibration", (_labels(tmp_path, wrong=2),), {"min_accuracy": bound})

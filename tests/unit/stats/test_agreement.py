@@ -31,7 +31,7 @@ def test_kappa_of_wins_ties_and_losses() -> None:
 
 
 @pytest.mark.parametrize("n", [4, 20, 200])
-def test_full_agreement_keeps_a_width(n: int) -> None:
+def test_full_agreement_has_an_interval_of_positive_width(n: int) -> None:
     """A few items without a disagreement do not prove that there are none."""
     labels = [0, 1] * (n // 2)
     kappa = cohen_kappa(labels, labels)

@@ -61,7 +61,7 @@ def test_several_may_be_best() -> None:
 
 
 @pytest.mark.slow
-def test_many_systems_can_still_be_told_apart() -> None:
+def test_many_systems_can_still_differ_significantly() -> None:
     """The smallest p-value of draws is far below the corrected level."""
     rng = random.Random(3)
     best = _system(*(0.6 + rng.random() for _ in range(40)))
@@ -71,7 +71,7 @@ def test_many_systems_can_still_be_told_apart() -> None:
     )
 
 
-def test_equal_systems_are_seldom_told_apart() -> None:
+def test_equal_systems_seldom_differ_significantly() -> None:
     """In at most one set of five in twenty, but for the error of 400 simulated ones."""
     rng = random.Random(7)
     told = 0

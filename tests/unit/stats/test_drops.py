@@ -75,7 +75,7 @@ def test_slices_have_their_own_questions() -> None:
     assert 0.025 <= tests.level <= 0.027
 
 
-def test_clusters_are_flipped_whole() -> None:
+def test_the_signs_of_a_cluster_are_flipped_together() -> None:
     """Eight questions of four documents that all lost are four coins."""
     values, clusters = [1.0] * 8, [0, 0, 1, 1, 2, 2, 3, 3]
     tests = joint_drop_test([Drops(values)], alpha=0.05, clusters=clusters)
@@ -95,7 +95,7 @@ def test_a_drop_beyond_what_is_allowed_is_another_claim() -> None:
     assert _one([0.0] * 200 + [1.0] * 3, beyond=0.02).p_value > 0.05
 
 
-def test_lopsided_differences_are_asked_twice() -> None:
+def test_asymmetric_differences_need_a_second_test() -> None:
     """Many small losses and no gain: less significant if there may be rare gains that were not seen."""
     values = [0.02, 0.03] * 10 + [0.0] * 40
     alone = sign_flips(np.array(values)[:, None], alpha=0.05).p_values[0]
@@ -136,7 +136,7 @@ def test_interval_and_p_value_say_the_same(n: int, beyond: float) -> None:
             assert -1 <= score.low <= score.drop <= score.high <= 1
 
 
-def test_where_nothing_can_be_compared_nothing_is_said() -> None:
+def test_without_pairs_there_is_no_comparison() -> None:
     """No score of a question, or no question."""
     for values in ([NAN, NAN], []):
         assert _one(values) == DropResult(None, 1.0, -1.0, 1.0, needs_symmetry=False)

@@ -52,7 +52,7 @@ def test_equal_scores_are_no_certainty(value: float, scale: tuple[float, float])
     assert share == pytest.approx(wilson(0, 20)[1])
 
 
-def test_beyond_a_scale_that_nobody_told_equal_scores_stay_what_they_are() -> None:
+def test_equal_scores_of_an_unknown_scale_stay_unchanged() -> None:
     """There are no ends for the others to be at."""
     assert mean_interval([40.0] * 9) == (40.0, 40.0)
 

@@ -64,7 +64,7 @@ def test_without_change_few_losses_are_detected() -> None:
     assert 5 / 200 < found < 12 / 200
 
 
-def test_the_size_of_losses_is_what_was_seen_or_is_said() -> None:
+def test_the_size_of_losses_is_estimated_or_given() -> None:
     """Large losses vary more, so that only larger drops are detected."""
     small = [0.1, -0.1, 0.0, 0.0] * 50
     assert detectable_drop(small, alpha=0.05) < detectable_drop(small, alpha=0.05, loss=1.0)

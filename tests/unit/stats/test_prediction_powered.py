@@ -37,14 +37,14 @@ def test_a_judge_without_errors_has_its_own_mean(labels: list[float]) -> None:
     assert found.value == pytest.approx((sum(labels) + 700) / (len(labels) + 1000), abs=1e-12)
 
 
-def test_a_judge_who_says_the_opposite_is_of_no_use() -> None:
+def test_a_judge_that_contradicts_the_labels_corrects_nothing() -> None:
     """λ is 0, and the mean that of the labels."""
     found = prediction_powered_mean(HUMAN, [1 - score for score in HUMAN], REST)
     assert found is not None
     assert found.value == pytest.approx(25 / 40, abs=1e-12)
 
 
-def test_a_judge_who_says_one_thing_leaves_the_labels_alone() -> None:
+def test_a_judge_with_constant_verdicts_gives_the_interval_of_the_labels() -> None:
     """Its verdicts cancel; the interval is close to Wilson's."""
     found = prediction_powered_mean(HUMAN, [1.0] * 40, [1.0] * 1000)
     assert found is not None
@@ -68,7 +68,7 @@ def test_a_good_judge_narrows_the_interval() -> None:
     assert found.high - found.low < 0.8 * (high - low)
 
 
-def test_agreement_by_luck_keeps_a_width() -> None:
+def test_chance_agreement_has_an_interval_of_positive_width() -> None:
     """Ten labels with which the judge agrees do not prove that it never errs."""
     found = prediction_powered_mean([1.0] * 10, [1.0] * 10, [1.0] * 1000)
     assert found is not None

@@ -62,7 +62,7 @@ def test_equal_retrievers_rarely_differ(level: float) -> None:
     assert alarms / runs < 0.08
 
 
-def test_a_ratio_of_three_is_found_in_noise() -> None:
+def test_a_ratio_of_three_is_detected_despite_noise() -> None:
     """Paired times, whose questions differ more than the retrievers do."""
     draw = random.Random(3)
     size = [draw.lognormvariate(0, 1) for _ in range(60)]

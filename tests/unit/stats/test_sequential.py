@@ -183,7 +183,7 @@ def _runs(runs: int, drop: float, *, noise: float = 0.3, seed: int = 0) -> dict[
 
 
 @pytest.mark.slow
-def test_the_type_one_error_is_kept() -> None:
+def test_the_type_one_error_rate_is_at_most_alpha() -> None:
     """Over 2,000 runs where nothing got worse: at most alpha in all, and alpha/2 of stops."""
     found = _runs(2000, 0.0)
     assert found["red"] <= 0.05

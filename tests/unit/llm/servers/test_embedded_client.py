@@ -56,7 +56,7 @@ def _common(a: str, b: str) -> int:
 
 
 @pytest.mark.parametrize("contexts", [1, 2, 3])
-def test_what_a_context_has_kept_is_what_one_context_would_have_kept(contexts: int) -> None:
+def test_several_contexts_cache_what_one_context_would(contexts: int) -> None:
     """Of each prompt, the beginning that it has in common with the one sent before."""
     requests = [_request(question) for question in QUESTIONS * 3]
     texts = [str(request.messages[0]["content"]) for request in requests]
@@ -87,7 +87,7 @@ def test_prompts_without_common_examples_stay_in_one_context() -> None:
     assert second == []
 
 
-def test_after_a_failure_a_context_is_evaluated_anew() -> None:
+def test_after_a_failure_a_context_is_evaluated_again() -> None:
     """What it has kept is not known then."""
     failing = ScriptedServer(Answer(500, {}), "fine")
     with failing:

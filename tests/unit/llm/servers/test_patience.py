@@ -82,7 +82,7 @@ def test_a_server_that_refuses_for_ever_is_waited_for_once(
     assert asked.limiter.in_flight == 0
 
 
-def test_who_comes_later_is_told_at_once(clock: Clock) -> None:
+def test_a_later_test_does_not_wait_for_a_server_that_was_given_up(clock: Clock) -> None:
     """A later test of the run does not wait for the same server again."""
     asked = _sender(_failing())
     clock.run(_outcomes(asked, 4))
@@ -93,7 +93,7 @@ def test_who_comes_later_is_told_at_once(clock: Clock) -> None:
 
 
 def test_one_success_sets_the_stopwatch_back(clock: Clock) -> None:
-    """A server that answers one request every 200 s is slow, and not gone."""
+    """A server that answers one request every 200 s is slow, and still running."""
     times: list[float] = []
 
     async def seldom() -> Reply:
@@ -136,7 +136,7 @@ def test_a_request_that_is_refused_for_ever_is_unscored_where_others_succeed(clo
 
 
 @pytest.mark.parametrize("why", ["throttled", "slow", "unreached", "failed"])
-def test_whatever_it_is_that_fails(clock: Clock, why: Any) -> None:
+def test_patience_ends_whatever_kind_of_failure(clock: Clock, why: Any) -> None:
     """A server that hangs is asked less and less at once, so that a thousand questions would take hours."""
     asked = _sender(_failing(why, delay_s=60.0), retries=1000)
     asked._reached = True
@@ -147,7 +147,7 @@ def test_whatever_it_is_that_fails(clock: Clock, why: Any) -> None:
     assert PATIENCE_S <= clock.now - began <= PATIENCE_S + 61
 
 
-def test_a_reply_on_its_way_is_not_thrown_away(clock: Clock) -> None:
+def test_a_reply_in_flight_is_not_discarded(clock: Clock) -> None:
     """It was paid; and it shows that the server works: the next request is sent."""
     answers = iter([PATIENCE_S + 50, 0.1, 0.1])
 
@@ -208,7 +208,7 @@ def test_requests_one_at_a_time_share_the_patience(clock: Clock) -> None:
     assert clock.now - began <= PATIENCE_S + 61
 
 
-def test_it_can_be_said_what_is_waited_for(clock: Clock) -> None:
+def test_a_waiting_request_has_a_reason(clock: Clock) -> None:
     """From the first failure to the next success, and only while somebody waits."""
 
     async def main() -> None:
@@ -232,7 +232,7 @@ def test_it_can_be_said_what_is_waited_for(clock: Clock) -> None:
     )
 
 
-def test_it_is_said_of_a_server_that_says_nothing(clock: Clock) -> None:
+def test_a_server_without_an_answer_is_reported(clock: Clock) -> None:
     """Before the first request has timed out, and of the last one too."""
 
     async def main() -> None:
@@ -254,7 +254,7 @@ def test_it_is_said_of_a_server_that_says_nothing(clock: Clock) -> None:
     clock.run(main())
 
 
-def test_it_is_said_of_a_server_that_wants_to_be_asked_later(clock: Clock) -> None:
+def test_an_exhausted_rate_limit_is_reported(clock: Clock) -> None:
     """Whose every reply says that its limit is used up."""
 
     class _Exhausted(_Client):
@@ -265,9 +265,7 @@ def test_it_is_said_of_a_server_that_wants_to_be_asked_later(clock: Clock) -> No
     async def main() -> None:
         tasks = [asyncio.create_task(asked.send(ASKED)) for _ in range(2)]
         await asyncio.sleep(30)
-        assert str(asked.wait) == (
-            "waiting for http://it/v1 (1 request, 30 s): its limit is used up, it wants to be asked later"
-        )
+        assert str(asked.wait) == ("waiting for http://it/v1 (1 request, 30 s): its rate limit is used up")
         assert await asyncio.gather(*tasks) == [REPLY] * 2
 
     asked = Sender(_Exhausted(_failing()), Limiter(1), 60.0, 4, PATIENCE_S)
@@ -278,7 +276,7 @@ def _wait(url: str = "u", *, seconds: float, patience_s: float = PATIENCE_S) -> 
     return Wait(url, "busy", 3, seconds, patience_s)
 
 
-def test_a_line_is_said_once_until_the_server_answers_again() -> None:
+def test_a_waiting_line_is_printed_once_until_the_server_answers_again() -> None:
     """Within 30 seconds, and not for a moment's trouble; of a short patience after a third."""
     lines: list[str] = []
     announce = Announcer(lines.append)

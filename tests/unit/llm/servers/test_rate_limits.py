@@ -73,7 +73,7 @@ def test_no_more_than_the_limit_are_in_flight(run: Run) -> None:
     run(main())
 
 
-def test_who_was_refused_goes_first(run: Run) -> None:
+def test_a_refused_request_is_sent_first(run: Run) -> None:
     """Before those who wait already: it has waited longest."""
 
     async def main() -> None:
@@ -303,7 +303,7 @@ def test_a_waiter_cancelled_in_the_moment_it_is_admitted_gives_the_slot_on(run: 
     run(main())
 
 
-def test_a_cancelled_waiter_does_not_hold_up_those_behind_a_pause(run: Run) -> None:
+def test_a_cancelled_waiter_does_not_delay_others_after_a_pause(run: Run) -> None:
     """The clock that wakes them goes on."""
 
     async def main() -> None:

@@ -134,7 +134,7 @@ def test_answers_of_all_kinds(body: dict[str, Any], reply: Reply) -> None:
         (response(status="queued"), r"the server's reply was not understood \(its status is queued\)"),
         ({"object": "response"}, r"the server's reply was not understood \(it has no output\)"),
         ({"choices": []}, r"the server's reply was not understood \(it has no output\)"),
-        ([], r"the server's reply was not understood \(it is no object\)"),
+        ([], r"the server's reply was not understood \(it is not an object\)"),
     ],
 )
 def test_an_answer_that_is_none_is_unscored(body: Any, reason: str) -> None:

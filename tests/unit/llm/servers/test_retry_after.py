@@ -88,7 +88,7 @@ def test_an_exhausted_limit_says_when_it_is_filled_up(reset: str, seconds: float
     assert retry_after(headers) == seconds
 
 
-def test_a_limit_that_is_not_exhausted_makes_nobody_wait() -> None:
+def test_a_limit_that_is_not_exhausted_delays_no_request() -> None:
     """However long until its reset; and one whose rest is not told is not exhausted."""
     assert until_reset({f"{REMAINING}requests": "1", f"{RESET}requests": "1m"}) is None
     assert until_reset({f"{RESET}requests": "1m"}) is None

@@ -141,7 +141,7 @@ def test_reasoning_apart_is_not_in_the_text(message: dict[str, Any]) -> None:
     assert (reply.text, reply.apart, reply.reasoned) == ("fine", True, True)
 
 
-def test_tool_calls_are_kept_as_json() -> None:
+def test_tool_calls_are_stored_as_json() -> None:
     """As the server wrote them."""
     import json
 
@@ -190,7 +190,7 @@ def test_what_does_not_pass_is_given_up(status: int) -> None:
 @pytest.mark.parametrize(
     ("header", "seconds"), [({"retry-after": "0.3"}, 0.3), ({"retry-after-ms": "250"}, 0.25)]
 )
-def test_a_server_that_says_when_is_asked_then(header: dict[str, str], seconds: float) -> None:
+def test_a_retry_after_sets_the_time_of_the_next_request(header: dict[str, str], seconds: float) -> None:
     """Nothing is sent before, and being told so is no failed attempt."""
     told = Answer(429, error("slow down"), header)
     with ScriptedServer(told, told, "fine") as server:
@@ -201,7 +201,7 @@ def test_a_server_that_says_when_is_asked_then(header: dict[str, str], seconds: 
 
 
 @pytest.mark.slow
-def test_a_server_that_says_at_once_is_not_stormed() -> None:
+def test_a_retry_after_of_zero_does_not_lead_to_a_burst() -> None:
     """`Retry-After: 0` for half a second is a handful of attempts, and not hundreds."""
     times: list[float] = []
 
@@ -233,7 +233,7 @@ def test_all_wait_when_the_limit_is_used_up() -> None:
     assert times[1] - times[0] >= 0.3
 
 
-def test_the_others_go_on_when_one_is_refused() -> None:
+def test_the_others_continue_when_one_is_refused() -> None:
     """A refusal that says nothing of a limit is that of one request, which comes last."""
     asked: list[str] = []
 
@@ -454,7 +454,7 @@ def test_a_parameter_that_cannot_be_sent_harms_no_other_request() -> None:
         assert asyncio.run(main()) == REPLY
 
 
-def test_a_refusal_of_the_request_itself_stands() -> None:
+def test_a_refusal_of_the_request_itself_is_final() -> None:
     """It is not asked again."""
     reason, requests = _failure(Unscored, Answer(400, error("Your request was flagged.")))
     assert requests == 1
@@ -526,7 +526,7 @@ def test_a_server_that_is_not_there() -> None:
         _send(server, retries=2)
 
 
-def test_a_server_that_goes_away_is_no_error_of_all() -> None:
+def test_a_server_that_stops_fails_only_its_own_requests() -> None:
     """It has answered before: only this request has failed."""
 
     async def main() -> None:
@@ -681,7 +681,7 @@ def test_a_cancelled_call_is_billed() -> None:
     assert [purchase.billed for purchase in bought.purchases] == [True]
 
 
-def test_a_reply_is_kept_first_and_counted_after() -> None:
+def test_a_reply_is_cached_before_it_is_counted() -> None:
     """Nothing else is sent in its place before it is kept."""
     bought = _Bought()
     slots: list[int] = []
@@ -719,7 +719,7 @@ def test_a_body_that_is_not_utf_8_is_no_reply() -> None:
     ],
     ids=["message", "parameter"],
 )
-def test_a_prompt_that_utf_8_cannot_hold_is_no_crash(request_: Request) -> None:
+def test_a_prompt_that_utf_8_cannot_encode_does_not_crash(request_: Request) -> None:
     """An eval set may hold half a surrogate pair: it is sent as U+FFFD, or this example is unscored."""
     with ScriptedServer() as server:
         try:

@@ -76,7 +76,7 @@ def test_while_the_store_answers_there_is_no_folder(make: Make, tmp_path: Path) 
     assert not (tmp_path / "one").exists()
 
 
-def test_what_is_kept_meanwhile_comes_to_the_store(make: Make) -> None:
+def test_replies_cached_meanwhile_are_written_to_the_store(make: Make) -> None:
     """With the run that asked, as soon as it is back; one remark is enough."""
     store, server = make()
     store.claim(["a", "b"])
@@ -98,7 +98,7 @@ def test_what_is_kept_meanwhile_comes_to_the_store(make: Make) -> None:
     ]
 
 
-def test_what_an_earlier_run_has_left_comes_to_the_store(make: Make) -> None:
+def test_replies_of_an_earlier_run_are_written_to_the_store(make: Make) -> None:
     """It ended before the store was back."""
     store, server = make()
     server.away = True
@@ -122,7 +122,7 @@ def test_the_last_replies_are_brought_at_the_end(make: Make) -> None:
     assert other.get_many(["a"]) == {"a": Reply("x")}
 
 
-def test_spending_is_counted_later_and_limits_hold(make: Make) -> None:
+def test_spending_is_counted_later_and_limits_are_not_exceeded(make: Make) -> None:
     """What was paid is counted when the store is back; where there is a limit, nothing more is paid until then."""
     store, server = make()
     assert store.spend("r", Spending(open_calls=1), max_calls=2) is None

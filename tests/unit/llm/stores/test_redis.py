@@ -61,7 +61,7 @@ def test_credentials_that_the_server_refuses(server: RedisServer, login: str, wh
     assert caught.value.__cause__ is None
 
 
-def test_a_user_without_rights_is_told_which(server: RedisServer) -> None:
+def test_a_user_without_rights_is_an_error_that_names_them(server: RedisServer) -> None:
     """They are enough for all that a store does."""
     login = quote(PASSWORD, safe="")
     store = _store(server, f"few:{login}@")

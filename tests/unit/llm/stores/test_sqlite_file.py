@@ -69,7 +69,7 @@ def test_a_folder_of_the_users_stays_visible_to_git(databases: Open, tmp_path: P
 
 
 def test_the_folders_own_gitignore_is_left_as_it_is(databases: Open, tmp_path: Path) -> None:
-    """Opened again, nothing in the folder is written anew."""
+    """Opened again, nothing in the folder is written again."""
     databases()
     ignore = tmp_path / "cache" / ".gitignore"
     ignore.write_text("!kept\n", encoding="utf-8")
@@ -229,7 +229,7 @@ def _file_replaced(folder: Path) -> None:
     "harm", [_folder_removed, _file_removed, _log_removed, _index_removed, _folder_moved, _file_replaced]
 )
 @pytest.mark.parametrize("use", ["read", "write", "close"])
-def test_a_file_that_is_gone_is_made_again_with_all_that_was_in_it(
+def test_a_deleted_file_is_created_again_with_all_its_entries(
     databases: Open, tmp_path: Path, harm: Callable[[Path], None], use: str
 ) -> None:
     """By whoever uses it next, and once; damaged entries stay as they are."""
@@ -258,7 +258,7 @@ def test_a_file_that_is_gone_is_made_again_with_all_that_was_in_it(
 
 
 @pytest.mark.parametrize("harm", [_folder_removed, _file_removed])
-def test_who_comes_later_brings_back_no_lease_that_was_released(
+def test_a_late_renewal_does_not_restore_a_released_lease(
     databases: Open, tmp_path: Path, harm: Callable[[Path], None]
 ) -> None:
     """It would never be released again, and hold up everybody."""
@@ -434,7 +434,7 @@ def test_a_read_only_folder_is_read(start: Start, databases: Open, tmp_path: Pat
 
 
 @pytest.mark.skipif(not _readonly_mounts(), reason="no folder can be mounted read-only here")
-def test_a_read_only_folder_is_read_whole_after_a_kill(start: Start, tmp_path: Path) -> None:
+def test_a_read_only_cache_is_complete_after_a_killed_run(start: Start, tmp_path: Path) -> None:
     """What the killed process had committed may still be in the log beside the file."""
     code = f"""{PUT}
 database = Database(Path(sys.argv[1]))

@@ -92,7 +92,7 @@ def _look(owner: Leases, clock: Clock, seconds: float) -> None:
 
 
 def test_a_key_has_one_owner(owner: Owner) -> None:
-    """Who comes second gets what is left."""
+    """The second process gets what is left."""
     one, other = owner(), owner()
     assert _claim(one, "a", "b") == {"a", "b"}
     assert _claim(other, "b", "c") == {"c"}
@@ -157,7 +157,7 @@ def test_a_lease_is_renewed_while_its_owner_is_busy(owner: Owner) -> None:
 
 
 @pytest.mark.usefixtures("often")
-def test_renewing_goes_on_after_an_error(owner: Owner, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_renewing_continues_after_an_error(owner: Owner, monkeypatch: pytest.MonkeyPatch) -> None:
     """No file handle was left for a while, or the disk was full."""
     failures = []
 
@@ -195,7 +195,7 @@ def test_a_lease_of_a_dead_owner_runs_out(owner: Owner, clock: Clock) -> None:
 
 @pytest.mark.usefixtures("dead")
 @pytest.mark.parametrize("left", [-1e300, -1.0, 0.0, 1.0, 1e18, 1e300, 1763790000.0 + 86_400])
-def test_a_lease_holds_for_as_long_whatever_was_written(owner: Owner, clock: Clock, left: float) -> None:
+def test_a_lease_lasts_equally_long_whatever_was_written(owner: Owner, clock: Clock, left: float) -> None:
     """By a clock a day ahead, before the machine was started again, by an earlier version: it is compared with none."""
     one = owner()
     one._database.execute("INSERT INTO leases VALUES ('a', 'killed', ?)", (left,))
@@ -208,7 +208,7 @@ def test_a_lease_holds_for_as_long_whatever_was_written(owner: Owner, clock: Clo
 
 @pytest.mark.usefixtures("dead")
 @pytest.mark.parametrize("kind", ["NULL", "x'ff'", "CAST(x'ff' AS TEXT)", "'[]'", "7"])
-def test_whatever_stands_in_the_table_holds_no_longer(owner: Owner, clock: Clock, kind: str) -> None:
+def test_invalid_values_in_the_lease_table_expire(owner: Owner, clock: Clock, kind: str) -> None:
     """Somebody has written there what is no owner and no mark."""
     one = owner()
     value = "''" if kind == "NULL" else kind
@@ -221,7 +221,7 @@ def test_whatever_stands_in_the_table_holds_no_longer(owner: Owner, clock: Clock
 
 @pytest.mark.usefixtures("dead")
 @pytest.mark.parametrize("shift", [86_400.0, 20.0, -20.0, -86_400.0])
-def test_an_owner_with_another_clock_is_alive(
+def test_a_lease_owner_with_a_different_clock_counts_as_alive(
     owner: Owner, clock: Clock, monkeypatch: pytest.MonkeyPatch, shift: float
 ) -> None:
     """It goes on marking its leases, and that is all that is looked at."""
@@ -235,7 +235,7 @@ def test_an_owner_with_another_clock_is_alive(
 
 
 @pytest.mark.usefixtures("dead")
-def test_who_was_stopped_itself_does_not_take_the_others_for_dead(owner: Owner, clock: Clock) -> None:
+def test_a_process_that_was_paused_does_not_count_others_as_dead(owner: Owner, clock: Clock) -> None:
     """All processes of a machine that was suspended wake up together."""
     other, one = owner(), owner()
     _claim(other, "a")
@@ -294,7 +294,7 @@ def test_who_claims_nothing_starts_no_thread(owner: Owner) -> None:
 
 
 def test_closing_on_an_unusable_file_is_no_error(owner: Owner) -> None:
-    """The run has been told by then, and its report must still come; leases run out by themselves."""
+    """The run has reported it, and its report must still be written; leases run out by themselves."""
     one = owner()
     _claim(one, "a")
     one._database.execute("ALTER TABLE leases RENAME TO gone")

@@ -103,7 +103,7 @@ def test_replies_of_other_runs_do_not_count_where_all_is_asked_again(store: Stor
 
 
 @pytest.mark.parametrize("text", ["", " ", "\n", " \r\n\t "])
-def test_a_silent_reply_counts_in_its_run(store: Store, text: str) -> None:
+def test_an_empty_reply_counts_in_its_run(store: Store, text: str) -> None:
     """Not one that refuses, calls a tool, or was cut."""
     _put(store, Entry("k", Reply(text)), run="1")
     _put(
@@ -117,7 +117,7 @@ def test_a_silent_reply_counts_in_its_run(store: Store, text: str) -> None:
     assert set(store.get_many(["k", "no", "cut", "calls"], run="2")) == {"no", "cut", "calls"}
 
 
-def test_everything_kept_is_listed_by_key(store: Store) -> None:
+def test_all_cached_entries_are_listed_by_key(store: Store) -> None:
     """With its outline and when it was kept."""
     before = time.time()
     _put(store, Entry("b", REPLY, OUTLINE, 5.0), Entry("a", Reply("")), Entry("c", REPLY))
@@ -128,7 +128,7 @@ def test_everything_kept_is_listed_by_key(store: Store) -> None:
     assert third.key == "c"
 
 
-def test_what_is_deleted_is_gone(store: Store) -> None:
+def test_deleted_entries_are_not_found_again(store: Store) -> None:
     """A key that is not there does not matter."""
     _put(store, *(Entry(key, REPLY) for key in "abc"))
     with store._database.transaction():

@@ -191,7 +191,7 @@ def test_another_generator_in_one_shard_is_an_error(
 
 
 def test_a_report_of_a_whole_run_is_refused() -> None:
-    with pytest.raises(InputError, match=r"whole.json is no report of a shard"):
+    with pytest.raises(InputError, match=r"whole.json is not the report of a shard"):
         Shard("whole.json", {"schema": 1, "tests": []})
     with pytest.raises(InputError, match="has the format 99 of shards"):
         Shard("later.json", {"schema": 1, "tests": [], "shard": {"format": 99}})
@@ -204,7 +204,7 @@ def test_a_report_that_was_cut_is_refused(four: Callable[..., list[Shard]]) -> N
         about = {name: value for name, value in shard.about.items() if name != key}
         if key == "calibration":
             about[key] = 3
-        with pytest.raises(InputError, match=rf"1-4.json is no whole report of a shard: {key}"):
+        with pytest.raises(InputError, match=rf"1-4.json is not a complete report of a shard: {key}"):
             Shard("1-4.json", {**shard.document, "shard": about})
     for index in (0, 5, -1):
         with pytest.raises(InputError, match="index"):
@@ -262,7 +262,7 @@ def test_tests_that_ran_in_no_job_are_an_error(settings: Settings, tmp_path: Pat
     other = "test_it.py::test_other"
     whole = replace(settings, shard=(1, 1))
     shard = shard_of(whole, tmp_path, [EVALS, DROP], components(), collected=[NODEID, other])
-    with pytest.raises(InputError, match=f"1 test ran in none of the shards: {other}"):
+    with pytest.raises(InputError, match=f"1 test ran in no shard: {other}"):
         MergedRun([shard])
     run = MergedRun([shard], partial=True)
     assert run.left_out == ["1 test deselected"]
@@ -371,7 +371,9 @@ def test_scores_of_used_passages_are_those_of_the_whole_set(settings: Settings, 
     assert not {"order", "common"} & covered.keys()
 
 
-def test_a_judge_that_says_one_thing_is_noted_after_the_merge(settings: Settings, tmp_path: Path) -> None:
+def test_a_judge_with_constant_verdicts_is_reported_after_the_merge(
+    settings: Settings, tmp_path: Path
+) -> None:
     """By the verdicts of all shards, where one alone has too few."""
     answers = evalset_of(40, answers=("a",))
     marks = [Mark("rageval_evalset", (answers,)), threshold("answer.correct@1", min=0.0)]
