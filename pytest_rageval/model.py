@@ -185,11 +185,13 @@ class Example:
 
     def digest_in(self, context: AbstractSet[str]) -> str:
         """Return the digest that also covers these parts of the context, if the example has them."""
-        plain = _plain(self)
-        fields = [plain[name] for name in ("question", "answers", "answer_set", "gold", "reference")]
-        fields += [{"nuggets": plain["nuggets"]}] if self.nuggets else []
-        given = {name: plain["extra"][name] for name in CONTEXT if name in context and getattr(self, name)}
-        return digest([*fields, given] if given else fields)[:12]
+        # A tuple is a list in JSON.
+        fields: list[Any] = [self.question, self.answers, self.answer_set, [*map(_plain_gold, self.gold)]]
+        fields += [self.reference, *([{"nuggets": self.nuggets}] if self.nuggets else [])]
+        if given := [name for name in CONTEXT if name in context and getattr(self, name)]:
+            plain = _plain(self)["extra"]
+            fields.append({name: plain[name] for name in given})
+        return digest(fields)[:12]
 
 
 class PartOfSet(tuple[Example, ...]):  # noqa: SLOT001 - a tuple has no slots for names

@@ -39,7 +39,8 @@ SIMILAR: Final = 0.8  # similarity of two node ids from which on one may be the 
 CANDIDATES: Final = 3  # number of tests that an error names as the missing one, renamed
 DIGITS: Final = 300  # an integer with more digits is read as infinite
 ROUNDING: Final = 1e-9  # rounding may take a score this far beyond its scale
-PART: Final = 1 << 20  # number of characters that are read at once
+PART: Final = 1 << 23  # number of characters that are read at once: the text may be copied for each
+NUMBERS: Final = frozenset({int, float})
 LARGEST: Final = 1e100  # sums and squares of larger scores overflow
 
 REMEDY: Final = (
@@ -292,7 +293,7 @@ def _score(score: Score, fingerprint: Mapping[str, Any], spool: Spool | None) ->
 def _examples(outcomes: Iterable[Outcome], mark: str, spool: Spool | None) -> Mapping[str, BaselineExample]:
     if spool is None:
         return {each.example.id: _example(each, mark) for each in outcomes}
-    kept = {each.example.id: KeptExample.put(spool, _example(each, mark)) for each in outcomes}
+    kept = {each.example.id: KeptExample.put(spool, dict(_example(each, mark))) for each in outcomes}
     return cast("Mapping[str, BaselineExample]", KeptExamples(spool, kept) if kept else kept)
 
 
@@ -423,13 +424,13 @@ def _object(value: Any, problem: str) -> Mapping[str, Any]:
 
 def _problem(kept: Any) -> str:
     """What is wrong with an example's entry; empty if it is valid."""
-    if isinstance(kept, KeptExample):
-        return ""
     if not isinstance(kept, dict):
+        if isinstance(kept, KeptExample):
+            return ""
         return f"is {kept!r:.40}, which is not an object"
     score, ranking = kept.get("score"), kept.get("ranking", [])
-    is_number = isinstance(score, int | float) and not isinstance(score, bool)
-    if score is not None and not (is_number and abs(score) <= LARGEST):
+    # By its type, as a boolean is an `int`.
+    if score is not None and not (type(score) in NUMBERS and abs(score) <= LARGEST):
         return f"has the score {score!r:.40}; that is a number, or null where there is none"
     if not isinstance(ranking, list) or not {str}.issuperset(map(type, ranking)):
         return f"has the ranking {ranking!r:.40}, which is not a list of texts"

@@ -66,11 +66,10 @@ class KeptExample(Mapping[str, Any]):
         self._spool, self._score, self._under, self._place = spool, score, under, place
 
     @classmethod
-    def put(cls, spool: Spool, example: Mapping[str, Any]) -> Self:
-        """Keep an example, which is JSON."""
-        rest = dict(example)
-        score, under = rest.pop("score"), rest.pop("under", None)
-        return cls(spool, score, under, spool.put(rest, plain=True) if rest else None)
+    def put(cls, spool: Spool, example: dict[str, Any]) -> Self:
+        """Keep an example, which is JSON and is emptied of its score and mark."""
+        score, under = example.pop("score"), example.pop("under", None)
+        return cls(spool, score, under, spool.put(example, plain=True) if example else None)
 
     def __getitem__(self, key: str) -> Any:
         if key == "score":
@@ -80,8 +79,12 @@ class KeptExample(Mapping[str, Any]):
         return self._rest[key]
 
     def get(self, key: str, default: Any = None) -> Any:
-        """As of a dict; the score of each of 100,000 examples is read."""
-        return self._score if key == "score" else super().get(key, default)
+        """As of a dict; the score and the mark of each of 100,000 examples are read."""
+        if key == "score":
+            return self._score
+        if key == "under" and self._under is not None:
+            return self._under
+        return self._rest.get(key, default)
 
     def __iter__(self) -> Iterator[str]:
         yield "score"
@@ -124,15 +127,15 @@ class KeptExamples(Mapping[str, KeptExample]):
     ) -> None:
         shared: dict[str, int] = {} if alike is None else alike.index
         self.index = shared if [*shared] == [*examples] else _numbered(examples)
-        columns = [each.columns for each in examples.values()]
-        scores = [score for score, _, _ in columns]
+        scores, self._under, places = map(
+            list, zip(*[each.columns for each in examples.values()], strict=True)
+        )
         exact = {float, NoneType}.issuperset(map(type, scores))
         # An integer in the file is written as it was read, not as a float.
         self._scores = array("d", [nan if each is None else each for each in scores]) if exact else scores
-        self._under = [under for _, under, _ in columns]
         if len(set(self._under)) == 1:
             del self._under[1:]
-        self._places = array("q", [NOWHERE if place is None else place for _, _, place in columns])
+        self._places = array("q", [NOWHERE if place is None else place for place in places])
         self._spool = spool
 
     def __getitem__(self, key: str) -> KeptExample:
@@ -144,6 +147,13 @@ class KeptExamples(Mapping[str, KeptExample]):
             self._under[row if len(self._under) > 1 else 0],
             None if place == NOWHERE else place,
         )
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """As of a dict, without the error of a missing key."""
+        return self[key] if key in self.index else default
+
+    def __contains__(self, key: object) -> bool:
+        return key in self.index
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.index)

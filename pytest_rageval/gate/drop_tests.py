@@ -77,7 +77,7 @@ def _jointly(parts: Sequence[Compared], cluster: str | None, levels: Sequence[fl
     results = []
     for i, (part, alpha) in enumerate(zip(parts, levels, strict=True)):
         found = joints[alpha].scores[i]
-        own = [cluster_of[name] for name in part.comparison.drop_of]
+        own = [cluster_of[each.id] for each in part.comparison.examples]
         effect = _design_effect(part.comparison.drops, own, unknown=float(cluster is not None))
         detectable, needed = _power(part, joints[alpha].level, 1.0 if cluster is None else effect)
         results.append(
@@ -177,7 +177,9 @@ def question_clusters(examples: Iterable[Example], by: str) -> list[Hashable]:
     for place, example in enumerate(examples):
         root.append(place)
         for value in _cluster_values(example, by):
-            root[top(place)] = top(first.setdefault(value, place))
+            other = first.setdefault(value, place)
+            if other != place:
+                root[top(place)] = top(other)
     if not first:
         what = f"gold passage with a {by.removeprefix('gold.')}" if by in GOLD else f"tag {by!r}"
         raise InputError(

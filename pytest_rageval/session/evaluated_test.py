@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
+from pytest_rageval.concurrency.garbage_collection import fewer_collections
 from pytest_rageval.errors import InputError, Planned, RagevalError, ReplyPending, StaleBaselineError
 from pytest_rageval.evaluations.pipeline import Asked, ScoreRequest
 from pytest_rageval.evaluations.scoring import ScoreDef
@@ -134,7 +135,9 @@ class EvaluatedTest:
     def evaluate_markers(self) -> list[str]:
         """Evaluate the test's calibrations and thresholds; return why scores or their verdicts are missing."""
         try:
-            return self._evaluate_markers()
+            # Like an evaluation, a comparison with the baseline keeps its objects.
+            with fewer_collections():
+                return self._evaluate_markers()
         except RagevalError as error:
             return [str(error)]
 
