@@ -118,6 +118,20 @@ def test_a_parametrized_retriever_multiplies_the_test(project):
     result.stdout.fnmatch_lines(["*test_gate?good? PASSED*", "*test_gate?empty? FAILED*"])
 
 
+def test_a_threshold_of_one_class_leaves_a_class_alone_that_shares_the_test(project):
+    """Both inherit one function; the class without a mark does not get the fixture."""
+    project.test(
+        "class Shared:\n"
+        "    def test_gate(self, request): assert ('rageval' in request.fixturenames) == self.marked\n\n"
+        '@pytest.mark.rageval_threshold("recall@1", min=0.9)\n'
+        "class TestMarked(Shared): marked = True\n\n"
+        "class TestPlain(Shared): marked = False\n\n"
+        '@pytest.mark.rageval_threshold("recall@1", min=0.9)\n'
+        "class TestMarkedToo(Shared): marked = True\n"
+    )
+    project.run().assert_outcomes(passed=3)
+
+
 def test_a_threshold_that_comes_too_late_is_no_pass(project):
     """Added by a fixture, when the scores of a test are known already, it would be held by nobody."""
     project.test(
