@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 __all__ = [
     "GATEWAY",
     "GATEWAY_RUNS",
+    "RECEIVED",
     "GatePlugin",
     "PlanningPlugin",
     "checked_prompts",
@@ -58,6 +59,9 @@ GATEWAY: "pytest.StashKey[GatewayServer]" = pytest.StashKey()
 
 GATEWAY_RUNS: "pytest.StashKey[ExitStack]" = pytest.StashKey()
 """Closing it stops that gateway, and restores the environment."""
+
+RECEIVED: "pytest.StashKey[bool]" = pytest.StashKey()
+"""Set on a test that received the fixture `rageval`, by its arguments or by its name."""
 
 OURS: Final = frozenset({"rageval", "rageval_gateway", "rageval_llm"})
 """Fixtures through which tests ask models."""
@@ -219,6 +223,7 @@ class GatePlugin:
             limit=self._limit,
         )
         self._tests[item.nodeid] = test
+        item.stash[RECEIVED] = True
         finished = self._progress.clear if self._progress else lambda: None
         try:
             problems = test.evaluate_markers()
@@ -279,7 +284,8 @@ class GatePlugin:
             self._usage_before[item.nodeid] = self._session.usage
         names = getattr(item, "fixturenames", None)
         if names is not None and "rageval" not in names and any(map(item.get_closest_marker, EVALUATED)):
-            names.append("rageval")
+            # A list of its own: parametrized tests share one.
+            item.fixturenames = [*names, "rageval"]  # type: ignore[attr-defined]
 
     def check(self, item: pytest.Item) -> None:
         """Fail a test whose markers' scores are out of bounds."""
@@ -369,7 +375,7 @@ class GatePlugin:
     def _results(self, item: pytest.Item) -> dict[str, Any] | None:
         """A test's entry for the report, with what it asked of models; None for a test that is not ours."""
         # A marked test without a score, because its retriever failed for instance, is reported too.
-        ours = "rageval" in getattr(item, "fixturenames", ())
+        ours = "rageval" in getattr(item, "fixturenames", ()) or RECEIVED in item.stash
         if not ours and self._session is None:
             return None
         from pytest_rageval.llm.usage import Usage  # noqa: PLC0415 - see session

@@ -8,7 +8,8 @@ environment, starts with all of it.
 import inspect
 import os
 import shutil
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -90,11 +91,8 @@ class Standby:
         As a mark, and before the item is made: then pytest knows the fixture's own fixtures, and a
         parametrized retriever multiplies the test.
         """
-        if inspect.isfunction(obj) and collector.funcnamefilter(name):
-            marks = (*getattr(obj, "pytestmark", ()), *collector.iter_markers())
-            if any(mark.name in EVALUATED for mark in marks):
-                pytest.mark.usefixtures("rageval")(obj)
-        made = yield
+        with _with_fixture(obj) if _is_evaluated(collector, name, obj) else nullcontext():
+            made = yield
         for item in made if isinstance(made, list) else [made]:
             if isinstance(item, pytest.Item) and is_ours(item):
                 self.start()
@@ -114,6 +112,28 @@ class Standby:
         """Compare the scores of a test with its thresholds, before its own statements."""
         if self._gate is not None or any(mark.name in EVALUATED for mark in item.iter_markers()):
             self.start().check(item)
+
+
+def _is_evaluated(collector: pytest.Module | pytest.Class, name: str, obj: object) -> bool:
+    """Whether it is a test function that is evaluated at setup."""
+    if not (inspect.isfunction(obj) and collector.funcnamefilter(name)):
+        return False
+    marks = (*getattr(obj, "pytestmark", ()), *collector.iter_markers())
+    return any(mark.name in EVALUATED for mark in marks)
+
+
+@contextmanager
+def _with_fixture(function: object) -> Iterator[None]:
+    """Mark a test function with the fixture `rageval` while its items are made.
+
+    The items keep the mark. The function does not: another class that inherits it may have no thresholds.
+    """
+    decorator = pytest.mark.usefixtures("rageval")
+    decorator(function)
+    try:
+        yield
+    finally:
+        vars(function)["pytestmark"].remove(decorator.mark)
 
 
 def is_named(config: pytest.Config) -> bool:

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Final
 import pytest
 
 from pytest_rageval.plugin.markers import EVALUATED
+from pytest_rageval.plugin.runner import RECEIVED
 from pytest_rageval.plugin.terminal import print_lines
 
 __all__ = ["UnscoredPlugin"]
@@ -20,32 +21,41 @@ class UnscoredPlugin:
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
-        self._unscored: dict[str, None] = {}
+        self._idle: list[tuple[str, list[pytest.Item]]] = []
+        self._of_workers: list[list[str]] = []
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Find the eval sets that no test scores, before any test is deselected."""
         # Where a test is named on the command line, other tests of its module are not collected.
         if not any("::" in argument for argument in self._config.args):
-            self._unscored = dict.fromkeys(_unscored(items))
+            self._idle = list(_idle(items))
 
     def pytest_sessionfinish(self) -> None:
         """Send an xdist worker's warnings to the controller."""
         if hasattr(self._config, "workerinput"):
-            self._config.workeroutput["rageval_unscored"] = list(self._unscored)  # type: ignore[attr-defined]
+            self._config.workeroutput["rageval_unscored"] = self._unscored  # type: ignore[attr-defined]
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
-        """Take over a worker's warnings: every worker collects all tests."""
-        self._unscored |= dict.fromkeys(getattr(node, "workeroutput", {}).get("rageval_unscored", ()))
+        """Note a worker's warnings: every worker collects all tests, and runs some."""
+        sent = getattr(node, "workeroutput", {}).get("rageval_unscored")
+        self._of_workers += [] if sent is None else [sent]
+
+    @property
+    def _unscored(self) -> list[str]:
+        """The warnings, now that the tests have ended: one may have asked for the fixture by its name."""
+        here = [text for text, tests in self._idle if not any(RECEIVED in test.stash for test in tests)]
+        found = self._of_workers or [here]
+        return [text for text in dict.fromkeys(found[0]) if all(text in each for each in found)]
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Warn of eval sets that no test scores, also with -q."""
         print_lines(terminalreporter, [f"warning: {problem}" for problem in self._unscored], yellow=True)
 
 
-def _unscored(items: list[pytest.Item]) -> Iterator[str]:
-    """A warning for each eval-set marker without a test that scores it."""
+def _idle(items: list[pytest.Item]) -> Iterator[tuple[str, list[pytest.Item]]]:
+    """A warning for each eval-set marker without a test that scores it, as far as is known before they run."""
     tests_of: dict[int, tuple[pytest.Mark, list[pytest.Item]]] = {}
     for item in items:
         if hasattr(item, "fixturenames"):
@@ -56,10 +66,11 @@ def _unscored(items: list[pytest.Item]) -> Iterator[str]:
             first = tests[0].nodeid
             where = first if len(tests) == 1 else f"{len(tests)} tests, the first of them {first},"
             path = f"{mark.args[0]!r:.60}" if mark.args else ""
-            yield (
+            text = (
                 f"{EVALSET}({path}) on {where} does nothing: no test under it has a threshold (rageval_threshold), a "
                 "calibration (rageval_calibration) or the fixture rageval"
             )
+            yield text, tests
 
 
 def _scores(item: pytest.Item) -> bool:

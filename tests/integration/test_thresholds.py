@@ -1,5 +1,7 @@
 """The markers are the test: thresholds on scores of an eval set."""
 
+import json
+
 import pytest
 
 GATE = """
@@ -116,6 +118,51 @@ def test_a_parametrized_retriever_multiplies_the_test(project):
     result = project.run("-v")
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(["*test_gate?good? PASSED*", "*test_gate?empty? FAILED*"])
+
+
+def test_a_threshold_of_one_class_leaves_a_class_alone_that_shares_the_test(project):
+    """Both inherit one function; the class without a mark does not get the fixture."""
+    project.test(
+        "class Shared:\n"
+        "    def test_gate(self, request): assert ('rageval' in request.fixturenames) == self.marked\n\n"
+        '@pytest.mark.rageval_threshold("recall@1", min=0.9)\n'
+        "class TestMarked(Shared): marked = True\n\n"
+        "class TestPlain(Shared): marked = False\n\n"
+        '@pytest.mark.rageval_threshold("recall@1", min=0.9)\n'
+        "class TestMarkedToo(Shared): marked = True\n"
+    )
+    project.run().assert_outcomes(passed=3)
+
+
+BY_NAME = """
+def test_gate(request):
+    rageval = request.getfixturevalue("rageval")
+    rageval.score("recall@1", min={})
+"""
+
+
+@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+def test_a_fixture_that_is_asked_for_by_name_is_reported(project, workers):
+    """The score is in the report, and the eval set is known to be in use once the test has run."""
+    project.test(BY_NAME.format(0.5) + "def test_other(): pass\n")
+    result = project.run_process("--rageval-report=out.json", workers)
+    result.assert_outcomes(passed=2)
+    result.stdout.no_fnmatch_line("*does nothing*")
+    [test] = json.loads((project.path / "out.json").read_text(encoding="utf-8"))["tests"]
+    assert [each["spec"] for each in test["scores"]] == ["recall@1"]
+    project.test(BY_NAME.format(0.5))
+    project.lose(1, 2, 3)
+    project.run().assert_outcomes(failed=1)
+
+
+def test_a_late_threshold_of_one_parameter_is_not_of_the_others(project):
+    """Pytest shares the names of the fixtures among them."""
+    project.test(
+        '@pytest.mark.parametrize("gated", [\n'
+        '    pytest.param(True, marks=pytest.mark.rageval_threshold("recall@1", min=0.5)), False])\n'
+        'def test_gate(gated, request): assert ("rageval" in request.node.fixturenames) == gated\n'
+    )
+    project.run().assert_outcomes(passed=2)
 
 
 def test_a_threshold_added_too_late_is_an_error(project):

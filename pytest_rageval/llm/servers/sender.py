@@ -22,6 +22,7 @@ __all__ = ["Sender", "UnsupportedParams"]
 
 FIRST_DELAY_S: Final = 0.5
 LONGEST_DELAY_S: Final = 8.0
+JITTER: Final = 0.1  # of the server's own waiting time, at most
 PROMPT_RETRIES: Final = 8  # after the server's own waiting time; then it is not believed
 SLOW: Final = 0.5  # the share of the timeout after which a reply counts as slow
 
@@ -122,8 +123,10 @@ class Sender:
                     self._patience.failed(slot.began, failure.reason)
                     delay = _delay(failures)
                     if failure.kind == "throttled" or failure.wait_s is not None:
-                        # Before the slot is free. The others do not wait longer where this one failed often.
-                        self.limiter.refused(slot, _delay(failures[-1:]), exhausted=failure.exhausted)
+                        # Before the slot is free. The others do not wait longer where this one failed often, and
+                        # a pause without jitter does not let all that were refused go on together.
+                        pause = failure.wait_s or _delay(failures[-1:])
+                        self.limiter.refused(slot, pause, exhausted=failure.exhausted)
             self._raise_if_final(request.model, failures, time.monotonic() - first_failure_at)
             # Outside the slot, which others can use meanwhile; no longer than until the server is given up.
             with contextlib.suppress(TimeoutError):
@@ -200,13 +203,17 @@ class Sender:
 
 
 def _delay(failures: Sequence[RetryableError]) -> float:
-    """Return the seconds until the next attempt: those that the server asks for, or more each time."""
+    """Return the seconds until the next attempt: those that the server asks for, or more each time.
+
+    At random moments, so that requests that failed together do not come together again; never before the server's time.
+    """
     wait_s = failures[-1].wait_s or 0.0  # a server that says "now" says nothing
-    if wait_s and len(failures) <= PROMPT_RETRIES:
-        return wait_s
     longest: float = min(LONGEST_DELAY_S, FIRST_DELAY_S * 2 ** (len(failures) - 1))
-    # At random moments, so that requests that failed together do not come together again.
-    return wait_s + longest * random.uniform(0.5, 1.0)  # noqa: S311 - guards nothing
+    if wait_s and len(failures) <= PROMPT_RETRIES:
+        least, longest = 0.0, min(LONGEST_DELAY_S, JITTER * wait_s)
+    else:
+        least = longest / 2
+    return wait_s + random.uniform(least, longest)  # noqa: S311 - guards nothing
 
 
 FLEX: Final = {"service_tier": "flex"}

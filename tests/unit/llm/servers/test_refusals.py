@@ -109,6 +109,22 @@ def at_random(wait_s: float | None) -> Refuse:
     return lambda _: busy(wait_s) if random.random() < 0.1 else None
 
 
+def test_requests_that_are_refused_together_do_not_return_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All are told the same Retry-After: none returns before it, and each at a moment of its own."""
+    monkeypatch.setattr(f"{__name__}.LATENCY_S", 0.0)
+    times = list[float]()
+
+    def refuse(now: float) -> RetryableError | None:
+        times.append(now)
+        return busy(4.0) if now < 4 else None
+
+    assert outcome(refuse, 20).refused == 20
+    again = times[20:]
+    assert min(again) >= 4
+    assert len(set(again)) == 20
+    assert statistics.pstdev(again) > 0.05
+
+
 @pytest.mark.parametrize("refuse", [every_tenth, at_random])
 @pytest.mark.parametrize("wait_s", [None, 1.0])
 def test_requests_that_are_refused_alone_wait_alone(
