@@ -27,7 +27,7 @@ from pytest_rageval.reports.results import (
     ruling_entry,
     score_entry,
 )
-from pytest_rageval.scores import Score
+from pytest_rageval.scores import Score, compute_intervals
 from pytest_rageval.session.pipelines import Components, MarkedTest
 from pytest_rageval.session.reported_test import Evidence, ReportedTest
 from pytest_rageval.session.rules import request_of
@@ -260,6 +260,10 @@ class EvaluatedTest:
             return [*problems, *map(str, self._plan(thresholds))]
         cases, tests, apart = self._cases(thresholds)
         rulings = rule(cases, tests=tests, apart=apart)
+        ruled = [ruling for ruling in rulings if isinstance(ruling, Ruling)]
+        compute_intervals(
+            part.score for each in ruled for part in (each, *each.slices) if part.score is not None
+        )
         for threshold, case, ruling in zip(thresholds, cases, rulings, strict=True):
             if isinstance(case, Case) and isinstance(ruling, Ruling):
                 self._keep(case, ruling)
