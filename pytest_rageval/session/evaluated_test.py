@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
+from pytest_rageval.concurrency.garbage_collection import fewer_collections
 from pytest_rageval.errors import InputError, Planned, RagevalError, ReplyPending, StaleBaselineError
 from pytest_rageval.evaluations.pipeline import Asked, ScoreRequest
 from pytest_rageval.evaluations.scoring import ScoreDef
@@ -131,6 +132,7 @@ class EvaluatedTest:
             raise InputError(f"{EVALSET} takes one path, found ({', '.join(found)}). Write {form}.")
         return self._session.sources.evalset(marker.args[0], bases=self._test.bases, keywords=marker.kwargs)
 
+    @fewer_collections()
     def evaluate_markers(self) -> list[str]:
         """Evaluate the test's calibrations and thresholds; return why scores or their verdicts are missing."""
         try:
