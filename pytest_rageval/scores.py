@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
@@ -28,6 +28,7 @@ __all__ = [
     "Relevance",
     "Score",
     "Spec",
+    "compute_intervals",
     "score_name",
     "too_many",
 ]
@@ -352,19 +353,22 @@ class Score(float):
     def counts(self) -> Counter[str]:
         """The further counts, summed over the scored examples, 0 included."""
         total: Counter[str] = Counter()
-        for outcome in self.outcomes:
-            total.update(outcome.evidence.counts)
+        for counts in filter(None, [outcome.evidence.counts for outcome in self.outcomes]):
+            total.update(counts)
         return total
 
     @property
     def votes(self) -> Tally:
         """The judge's votes on the verdicts behind the scored examples, and behind their cases."""
-        return sum((outcome.evidence.votes for outcome in self.outcomes), Tally())
+        votes = [outcome.evidence.votes for outcome in self.outcomes]
+        # Most scores are not judged.
+        return sum((each for each in votes if each is not NO_VOTES), NO_VOTES)
 
     @cached_property
     def ci95(self) -> tuple[float, float] | None:
         """95% interval of the statistic over examples like these; None where there are too few, as for a single one."""
-        return self.statistic.interval(self.values, scale=self.scale, seed=self.seed)
+        [interval] = self.statistic.intervals([self.values], scale=self.scale, seed=self.seed)
+        return interval
 
     @property
     def spread(self) -> float | None:
@@ -408,6 +412,17 @@ class Score(float):
             statistic=self.statistic,
             keywords=self.keywords,
         )
+
+
+def compute_intervals(scores: Iterable[Score]) -> None:
+    """Compute `ci95` of several scores at once, in less time than one by one: means share their resamples."""
+    alike: dict[tuple[Any, ...], list[Score]] = {}
+    for score in {id(score): score for score in scores}.values():
+        alike.setdefault((score.statistic, score.n, score.scale, score.seed), []).append(score)
+    for (statistic, _, scale, seed), group in alike.items():
+        intervals = statistic.intervals([score.values for score in group], scale=scale, seed=seed)
+        for score, interval in zip(group, intervals, strict=True):
+            score.ci95 = interval
 
 
 def too_many(unscored: int, examples: int, max_unscored: float) -> bool:

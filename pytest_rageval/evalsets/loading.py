@@ -16,7 +16,7 @@ from pytest_rageval.files import refuse_special
 from pytest_rageval.lazy import Lazy
 from pytest_rageval.model import EvalSet
 
-__all__ = ["LoadOptions", "find", "load", "load_records"]
+__all__ = ["LoadOptions", "find", "forget", "load", "load_records"]
 
 mapped: Final = Lazy("evalsets.field_map", "mapped")  # few sets have other names of fields
 
@@ -82,6 +82,11 @@ def load(
 
 _LAST: Final[dict[tuple[Path, bytes | None, str], EvalSet]] = {}
 """The set that was read last, by its content: a fixture often reads that of the tests, as for a recorded run."""
+
+
+def forget() -> None:
+    """Let go of that set."""
+    _LAST.clear()
 
 
 def _digest(path: Path) -> bytes | None:

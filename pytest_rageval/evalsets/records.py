@@ -8,6 +8,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
+from pytest_rageval.concurrency.garbage_collection import fewer_collections
 from pytest_rageval.errors import InputError
 from pytest_rageval.files import write_whole
 from pytest_rageval.model import CONTEXT, EvalSet, Example, Gold, Nugget
@@ -58,6 +59,7 @@ MAX_DEPTH: Final = 100  # of nested lists and objects; deeper ones would exhaust
 MAX_LISTED: Final = 12  # names of keys that an error lists
 
 
+@fewer_collections()
 def from_records(records: Iterable[tuple[str, Any]], *, name: str) -> EvalSet:
     """Make an eval set of native records with their places; InputError for an unusable one, a repeated id, or none."""
     examples: list[Example] = []

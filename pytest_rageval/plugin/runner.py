@@ -363,6 +363,14 @@ class GatePlugin:
             what = "async code still runs and blocks the event loop, so that connections and files are not closed"
             print_line(self.config, f"rageval: warning: {what}: {blocking}")
 
+    def pytest_unconfigure(self) -> None:
+        """Let go of all that was evaluated: pytest then searches every object for garbage, several times."""
+        if self._session is not None:
+            from pytest_rageval.evalsets.loading import forget  # noqa: PLC0415 - loaded by now
+
+            forget()
+            self._session = None
+
     def _violations(self, item: pytest.Item) -> str:
         """The thresholds of `score` calls that a test did not keep though it ended well, as text."""
         violations = self._tests[item.nodeid].violations() if item.nodeid in self._tests else []

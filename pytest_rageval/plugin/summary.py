@@ -85,8 +85,9 @@ class SummaryPlugin:
                 expected = f"expected a file name or an address of one of these kinds: {kinds}."
                 raise pytest.UsageError(printable(f"--rageval-report is '{shown}': {expected}"))
 
+    @pytest.hookimpl(trylast=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Collect a test's results; a rerun replaces those of the run before."""
+        """Collect a test's results; a rerun replaces those of the run before. Last: others read the report's, too."""
         before = PASSED if report.when == "setup" else self._outcomes.pop(report.nodeid, PASSED)
         self._outcomes[report.nodeid] = _worse(before, _outcome(report))
         if report.when == "setup" or report.failed:
@@ -95,7 +96,8 @@ class SummaryPlugin:
             self._add_without_results(report)
         if expected := getattr(report, "rageval_expected", None):
             self._expected[report.nodeid] = expected
-        results = getattr(report, "rageval", None)
+        # Pytest keeps reports to the end: see `pytest_unconfigure`.
+        results = vars(report).pop("rageval", None)
         if results is None:
             return
         from pytest_rageval.llm.usage import Usage  # noqa: PLC0415 - few runs have results
@@ -196,6 +198,10 @@ class SummaryPlugin:
             usage=self._usage.plain(),
             recorded=recorded,
         )
+
+    def pytest_unconfigure(self) -> None:
+        """Let go of the results: pytest then searches every object for garbage, several times."""
+        self._tests.clear()
 
     @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:

@@ -23,6 +23,7 @@ from pytest_rageval.stats.intervals import MEAN
 
 if TYPE_CHECKING:
     from pytest_rageval.gate.baseline_update import Moved
+    from pytest_rageval.model import Example
 
 __all__ = [
     "TEXTS",
@@ -468,20 +469,23 @@ FEWEST: Final = 10  # from this number of rankings on, no id of a gold passage i
 
 def anomalies_entry(outcomes: Sequence[Outcome]) -> dict[str, int]:
     """The counts above 0, by name: of documents, of rankings, and of questions without a ranking."""
-    counts: Counter[str] = Counter(foreign_ids=_foreign(outcomes), ids_as_texts=_ids_as_texts(outcomes))
-    for outcome in outcomes:
-        if outcome.failed is not None:
-            counts["failed" if outcome.failed.part == "rageval_retriever" else "failed_otherwise"] += 1
-        ranking = outcome.evidence.ranking
-        if ranking is not None:
-            counts["duplicates"] += ranking.duplicates
-            counts["without_text"] += ranking.textless
-            counts["short"] += ranking.missing > 0
-            own_k = ranking.k if ranking.own_k is None else ranking.own_k
-            counts["cut"] += ranking.surplus > 0 and own_k <= ranking.k
-            counts["own_k_kept"] += own_k > ranking.k
-            counts["own_k_raised"] += own_k < ranking.k
-            counts["without_history"] += ranking.without_history
+    failed = [outcome.failed.part for outcome in outcomes if outcome.failed is not None]
+    of_retriever = failed.count("rageval_retriever")
+    found = [each for outcome in outcomes if (each := outcome.evidence.ranking) is not None]
+    own_k = [each.own_k - each.k for each in found if each.own_k is not None]
+    counts = {
+        "duplicates": sum([each.duplicates for each in found]),
+        "without_text": sum([each.textless for each in found]),
+        "short": sum([each.missing > 0 for each in found]),
+        "cut": sum([each.surplus > 0 and (each.own_k or 0) <= each.k for each in found]),
+        "own_k_kept": sum(beyond > 0 for beyond in own_k),
+        "own_k_raised": sum(beyond < 0 for beyond in own_k),
+        "without_history": sum([each.without_history for each in found]),
+        "failed": of_retriever,
+        "failed_otherwise": len(failed) - of_retriever,
+        "ids_as_texts": _ids_as_texts(outcomes),
+        "foreign_ids": _foreign(outcomes),
+    }
     return {name: counts[name] for name in ANOMALIES if counts[name]}
 
 
@@ -491,17 +495,25 @@ def _foreign(outcomes: Sequence[Outcome]) -> int:
     This happens if a framework creates new ids in every run: every score is 0 then. Gold passages that are found by
     their span need no id.
     """
-    gold = {gold.id for outcome in outcomes for gold in outcome.example.relevant if gold.span is None} - {
-        None
-    }
+    for outcome in outcomes:
+        ranking = outcome.evidence.ranking
+        if ranking is not None and not _gold_ids(outcome.example).isdisjoint(ranking.ids):
+            # Mostly the first one: the rankings of 100,000 questions need not be read, nor all their gold passages.
+            return 0
+    gold = {name for outcome in outcomes for name in _gold_ids(outcome.example)}
+    rankings = [each for outcome in outcomes if (each := outcome.evidence.ranking) is not None]
     with_ids = 0
-    for outcome in outcomes if gold else ():
-        ids = {document.id for document in outcome.evidence.ranking or ()} - {None}
+    for ranking in rankings if gold else ():
+        ids = {*ranking.ids} - {None}
         if not gold.isdisjoint(ids):
-            # Mostly the first one: the rankings of 100,000 questions need not be read.
             return 0
         with_ids += bool(ids)
     return with_ids if with_ids >= FEWEST else 0
+
+
+def _gold_ids(example: "Example") -> set[str]:
+    """The ids of the gold passages that are found by their id."""
+    return {gold.id for gold in example.relevant if gold.id is not None and gold.span is None}
 
 
 def _ids_as_texts(outcomes: Sequence[Outcome]) -> int:
@@ -509,14 +521,14 @@ def _ids_as_texts(outcomes: Sequence[Outcome]) -> int:
 
     Such a retriever returns ids as strings.
     """
-    gold = {gold.id for outcome in outcomes for gold in outcome.example.relevant}
     found = 0
-    for outcome in outcomes:
-        documents = outcome.evidence.ranking or ()
-        if any(document.id is not None for document in documents):
+    gold: set[str | None] = set()
+    for ranking in [each for outcome in outcomes if (each := outcome.evidence.ranking) is not None]:
+        if any(name is not None for name in ranking.ids):
             # Mostly the first one, as in `_foreign`.
             return 0
-        found += any(document.text in gold for document in documents)
+        gold = gold or {gold.id for outcome in outcomes for gold in outcome.example.relevant}
+        found += any(document.text in gold for document in ranking)
     return found
 
 

@@ -8,6 +8,7 @@ from math import nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from pytest_rageval.concurrency.garbage_collection import fewer_collections
 from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets.files import lines, opened
 from pytest_rageval.evalsets.format import Shape
@@ -56,6 +57,7 @@ class RunFile:
         return self.ids(first, end), list(self.scores[first:end])
 
 
+@fewer_collections()
 def read_run(path: Path) -> RunFile:
     """Read lines of `topic Q0 document rank score tag`, or JSON `{topic: {document: score}}`.
 

@@ -28,7 +28,7 @@ from pytest_rageval.reports.results import (
     ruling_entry,
     score_entry,
 )
-from pytest_rageval.scores import Score
+from pytest_rageval.scores import Score, compute_intervals
 from pytest_rageval.session.pipelines import Components, MarkedTest
 from pytest_rageval.session.reported_test import Evidence, ReportedTest
 from pytest_rageval.session.rules import request_of
@@ -132,6 +132,7 @@ class EvaluatedTest:
             raise InputError(f"{EVALSET} takes one path, found ({', '.join(found)}). Write {form}.")
         return self._session.sources.evalset(marker.args[0], bases=self._test.bases, keywords=marker.kwargs)
 
+    @fewer_collections()
     def evaluate_markers(self) -> list[str]:
         """Evaluate the test's calibrations and thresholds; return why scores or their verdicts are missing."""
         try:
@@ -263,6 +264,10 @@ class EvaluatedTest:
             return [*problems, *map(str, self._plan(thresholds))]
         cases, tests, apart = self._cases(thresholds)
         rulings = rule(cases, tests=tests, apart=apart)
+        ruled = [ruling for ruling in rulings if isinstance(ruling, Ruling)]
+        compute_intervals(
+            part.score for each in ruled for part in (each, *each.slices) if part.score is not None
+        )
         for threshold, case, ruling in zip(thresholds, cases, rulings, strict=True):
             if isinstance(case, Case) and isinstance(ruling, Ruling):
                 self._keep(case, ruling)

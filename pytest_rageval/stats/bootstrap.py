@@ -1,16 +1,16 @@
 """Bootstrap intervals of means and of ratios of quantiles, and Pearson's correlation with one."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from statistics import NormalDist
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["bca", "bca_correlation", "bca_mean", "ratio_of_quantiles"]
+__all__ = ["bca_correlation", "bca_means", "ratio_of_quantiles"]
 
 RESAMPLES: Final = 2000
-BLOCK: Final = 1 << 18  # most draws held at once, so that memory does not grow with the number of examples
+BLOCK: Final = 1 << 16  # most draws held at once, so that memory does not grow with the number of examples
 
 # scipy has it too, but takes twice as long to import as numpy.
 NORMAL: Final = NormalDist()
@@ -18,31 +18,45 @@ NORMAL: Final = NormalDist()
 Array = npt.NDArray[np.float64]
 
 
-def bca_mean(values: Sequence[float], *, seed: int = 0) -> tuple[float, float]:
-    """95% bias-corrected and accelerated bootstrap interval of the mean of n ≥ 2 scores, by 2,000 resamples.
+def bca_means(samples: Sequence[Sequence[float]], *, seed: int = 0) -> list[tuple[float, float]]:
+    """95% bias-corrected and accelerated bootstrap intervals of the means of samples of n ≥ 2 scores each.
 
-    The same seed and scores give the same interval. Where all values are equal, both bounds are that value.
+    All have the same 2,000 resamples, which are drawn once. The interval of a sample does not depend on the others: the
+    same seed and scores give the same one. Where all scores of a sample are equal, both bounds are that score.
 
-    Source: as `bca`.
+    Source: as `_bca`.
     """
-    x = np.asarray(values, dtype=float)
-    mean = float(np.mean(x))
-    if np.ptp(x) == 0:
-        return mean, mean
-    return bca(lambda rows: x[rows].mean(axis=1), observed=mean, influence=x - mean, seed=seed)
+    rows = [np.asarray(sample, dtype=float) for sample in samples]
+    means = np.empty((len(rows), RESAMPLES))
+    done = 0
+    for drawn in _resamples(len(rows[0]), seed):
+        for of_sample, x in zip(means, rows, strict=True):
+            # Not a product of counts and scores: the order in which numbers are added decides the last digits.
+            of_sample[done : done + len(drawn)] = x[drawn].mean(axis=1)
+        done += len(drawn)
+    observed = [float(np.mean(x)) for x in rows]
+    return [
+        (mean, mean) if np.ptp(x) == 0 else _bca(resampled, observed=mean, influence=x - mean)
+        for x, mean, resampled in zip(rows, observed, means, strict=True)
+    ]
 
 
-def bca(
-    statistic: Callable[[npt.NDArray[np.int64]], Array], *, observed: float, influence: Array, seed: int
-) -> tuple[float, float]:
+def _resamples(n: int, seed: int) -> Iterator[npt.NDArray[np.int64]]:
+    """Yield 2,000 rows of n positions of examples, some rows at once; the same seed gives the same ones."""
+    rng = np.random.default_rng(seed)
+    rows = max(1, BLOCK // n)
+    for done in range(0, RESAMPLES, rows):
+        yield rng.integers(0, n, size=(min(rows, RESAMPLES - done), n))
+
+
+def _bca(resampled: Array, *, observed: float, influence: Array) -> tuple[float, float]:
     """95% bias-corrected and accelerated bootstrap interval of a statistic of independent examples.
 
     Args:
-        statistic: resamples, as rows of n positions of examples → the statistic of each row.
+        resampled: the statistic of each resample.
         observed: the statistic of the examples as they are.
         influence: n numbers: how far each example moves the statistic, up to a common factor (its empirical influence
             function, or the jackknife).
-        seed: the same seed gives the same resamples.
 
     Returns:
         `(low, high)`; both are the observed value where no example has influence.
@@ -52,15 +66,6 @@ def bca(
     largest = np.abs(influence).max()
     if largest == 0:
         return observed, observed
-    n = len(influence)
-    rng = np.random.default_rng(seed)
-    rows = max(1, BLOCK // n)
-    resampled = np.concatenate(
-        [
-            statistic(rng.integers(0, n, size=(min(rows, RESAMPLES - done), n)))
-            for done in range(0, RESAMPLES, rows)
-        ]
-    )
     below = (np.sum(resampled < observed) + np.sum(resampled <= observed)) / (2 * RESAMPLES)
     # All on one side would be an infinite bias; 2,000 resamples can show none beyond this.
     bias = NORMAL.inv_cdf(min(max(below, 0.5 / RESAMPLES), 1 - 0.5 / RESAMPLES))
@@ -86,13 +91,9 @@ def ratio_of_quantiles(
     Source: Efron and Tibshirani (1993), "An Introduction to the Bootstrap", chapter 13.
     """
     times = np.asarray([a, b], dtype=float)
-    n = len(a)
-    rng = np.random.default_rng(seed)
-    rows = max(1, BLOCK // n)
     ratios = []
-    for done in range(0, RESAMPLES, rows):
-        drawn = times[:, rng.integers(0, n, size=(min(rows, RESAMPLES - done), n))]
-        own, other = np.partition(drawn, place, axis=2)[:, :, place]
+    for drawn in _resamples(len(a), seed):
+        own, other = np.partition(times[:, drawn], place, axis=2)[:, :, place]
         ratios.append(own / other)
     low, high = np.quantile(np.concatenate(ratios), [0.025, 0.975])
     return float(low), float(high)
@@ -104,11 +105,10 @@ def bca_correlation(a: Sequence[float], b: Sequence[float], *, seed: int) -> tup
     r = float(_correlations(x[None], y[None])[0])
     u, v = ((values - values.mean()) / values.std() for values in (x, y))
     # The empirical influence function of a correlation (Efron 1987, section 6).
-    low, high = bca(
-        lambda rows: _correlations(x[rows], y[rows]),
+    low, high = _bca(
+        np.concatenate([_correlations(x[drawn], y[drawn]) for drawn in _resamples(len(x), seed)]),
         observed=r,
         influence=u * v - r / 2 * (u**2 + v**2),
-        seed=seed,
     )
     return r, low, high
 

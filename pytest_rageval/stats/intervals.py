@@ -15,6 +15,7 @@ __all__ = [
     "Quantile",
     "Statistic",
     "mean_interval",
+    "mean_intervals",
     "quantile_interval",
     "share",
     "wilson",
@@ -63,23 +64,48 @@ def wilson(successes: int, n: int) -> tuple[float, float]:
     return low, high
 
 
-def mean_interval(
-    values: Sequence[float], *, scale: tuple[float, float] = UNIT, seed: int = 0
-) -> tuple[float, float] | None:
-    """95% interval of the mean of independent scores.
+Interval = tuple[float, float] | None
+
+
+def mean_interval(values: Sequence[float], *, scale: tuple[float, float] = UNIT, seed: int = 0) -> Interval:
+    """`mean_intervals` of one sample."""
+    return mean_intervals([values], scale=scale, seed=seed)[0]
+
+
+def mean_intervals(
+    samples: Sequence[Sequence[float]], *, scale: tuple[float, float] = UNIT, seed: int = 0
+) -> list[Interval]:
+    """95% intervals of the means of independent scores; those of a sample do not depend on the others.
 
     Args:
-        values: one score per example, any real numbers.
+        samples: of equally many examples, one score per example each, any real numbers.
         scale: the lowest and the highest possible score; an end may be infinite.
         seed: of the bootstrap; not used for proportions.
 
     Returns:
-        `(low, high)`: Wilson's interval where each score is one end of the scale or the other, such as 0 or 1; the
-        BCa bootstrap otherwise. Where all scores are one number in between there is nothing to resample: the interval
-        then allows as many unseen scores at either end of the scale as Wilson's interval does when none of n was
-        seen. None without scores, for a single score in between, which has no spread, and for equal scores on a
-        scale without an end.
+        Of each sample `(low, high)`: Wilson's interval where each score is one end of the scale or the other, such as
+        0 or 1; the BCa bootstrap otherwise. Where all scores are one number in between there is nothing to resample:
+        the interval then allows as many unseen scores at either end of the scale as Wilson's interval does when none
+        of n was seen. None without scores, for a single score in between, which has no spread, and for equal scores on
+        a scale without an end.
     """
+    found = [_without_resamples(values, scale) for values in samples]
+    varied = [values for values, interval in zip(samples, found, strict=True) if interval is VARIED]
+    if not varied:
+        return found
+    # numpy takes 0.2 s to import, which a run of 0/1 scores need not pay.
+    from pytest_rageval.stats.bootstrap import bca_means  # noqa: PLC0415
+
+    resampled = iter(bca_means(varied, seed=seed))
+    return [next(resampled) if interval is VARIED else interval for interval in found]
+
+
+VARIED: Final = (math.nan, math.nan)
+"""Stands for an interval that needs resamples."""
+
+
+def _without_resamples(values: Sequence[float], scale: tuple[float, float]) -> Interval:
+    """The interval of the mean where no bootstrap is needed; else `VARIED`."""
     if not values:
         return None
     lowest, highest = scale
@@ -96,10 +122,7 @@ def mean_interval(
     if constant and lowest < value < highest:
         _, others = wilson(0, len(values))
         return value - others * (value - lowest), value + others * (highest - value)
-    # numpy takes 0.2 s to import, which a run of 0/1 scores need not pay.
-    from pytest_rageval.stats.bootstrap import bca_mean  # noqa: PLC0415
-
-    return bca_mean(values, seed=seed)
+    return VARIED
 
 
 def quantile_interval(values: Sequence[float], level: float) -> tuple[float, float] | None:
@@ -147,15 +170,15 @@ class Statistic(Protocol):
     def of(self, values: Sequence[float]) -> float:
         """The statistic of at least one value."""
 
-    def interval(
-        self, values: Sequence[float], *, scale: tuple[float, float], seed: int
-    ) -> tuple[float, float] | None:
-        """Its 95% interval; None where the values allow none."""
+    def intervals(
+        self, samples: Sequence[Sequence[float]], *, scale: tuple[float, float], seed: int
+    ) -> list[Interval]:
+        """Its 95% interval for each of some samples of one size; None where the values allow none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mean:
-    """The mean of scores, with `mean_interval`."""
+    """The mean of scores, with `mean_intervals`."""
 
     name: str = "mean"
 
@@ -163,11 +186,11 @@ class Mean:
         """The mean."""
         return math.fsum(values) / len(values)
 
-    def interval(
-        self, values: Sequence[float], *, scale: tuple[float, float], seed: int
-    ) -> tuple[float, float] | None:
-        """As `mean_interval`."""
-        return mean_interval(values, scale=scale, seed=seed)
+    def intervals(
+        self, samples: Sequence[Sequence[float]], *, scale: tuple[float, float], seed: int
+    ) -> list[Interval]:
+        """As `mean_intervals`."""
+        return mean_intervals(samples, scale=scale, seed=seed)
 
 
 MEAN: Final = Mean()
@@ -197,9 +220,9 @@ class Quantile:
         """The quantile."""
         return sorted(values)[self.place(len(values))]
 
-    def interval(
-        self, values: Sequence[float], *, scale: tuple[float, float], seed: int
-    ) -> tuple[float, float] | None:
+    def intervals(
+        self, samples: Sequence[Sequence[float]], *, scale: tuple[float, float], seed: int
+    ) -> list[Interval]:
         """As `quantile_interval`; no value is drawn, and the scale does not matter."""
         del scale, seed
-        return quantile_interval(values, self.level)
+        return [quantile_interval(values, self.level) for values in samples]

@@ -26,7 +26,7 @@ from pytest_rageval.retrievers.llm_baselines import FeedbackRetriever, FusionRet
 from pytest_rageval.scores import Score
 from pytest_rageval.session import Components, Session
 from pytest_rageval.session.models import DefaultGenerator, DefaultJudge
-from pytest_rageval.stats.bootstrap import bca_mean
+from pytest_rageval.stats.bootstrap import bca_means
 from tests.benchmarks.real_data import ms_marco_pools, say
 
 RANKING = ["recall@3", "mrr@10", "ndcg@3"]
@@ -113,7 +113,7 @@ def _difference(upper: Score, lower: Score) -> tuple[float, float, float]:
         for a, b in zip(upper.outcomes, lower.outcomes, strict=True)
         if a.value is not None and b.value is not None
     ]
-    low, high = bca_mean(pairs)
+    low, high = bca_means([pairs])[0]
     return low, high, sum(pairs) / len(pairs)
 
 

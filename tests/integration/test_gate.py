@@ -565,3 +565,25 @@ def test_a_score_of_0_on_every_question_is_pointed_out(project):
         result = project.run(*arguments)
         result.assert_outcomes(passed=1)
         assert told in result.outlines
+
+
+LEFT = """
+import gc, pytest
+from pytest_rageval import Example, Outcome
+
+@pytest.hookimpl(trylast=True)
+def pytest_unconfigure():
+    gc.collect()
+    print("left:", sum(isinstance(each, Example | Outcome) for each in gc.get_objects()))
+"""
+
+
+def test_nothing_that_was_evaluated_is_left_when_pytest_ends(project):
+    """Pytest then searches every object for garbage, several times; a report of each test is kept to the end."""
+    project.evalset(12)
+    project.test(RECALL)
+    (project.path / "leftovers.py").write_text(LEFT, encoding="utf-8")
+    for arguments in ((), ("--rageval-report=report.json",)):
+        result = project.run_process("-s", "-p", "leftovers", *arguments)
+        result.assert_outcomes(passed=1)
+        result.stdout.fnmatch_lines(["left: 0"])

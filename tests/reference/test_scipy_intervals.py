@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest, bootstrap
 
-from pytest_rageval.stats.bootstrap import bca_mean
+from pytest_rageval.stats.bootstrap import bca_means
 from pytest_rageval.stats.intervals import wilson
 
 pytestmark = pytest.mark.slow
@@ -39,7 +39,9 @@ def test_bca_is_close_to_scipy(name: str) -> None:
         (values,), np.mean, method="BCa", n_resamples=50_000, rng=np.random.default_rng(1)
     ).confidence_interval
     width = theirs.high - theirs.low
-    assert bca_mean(values.tolist()) == pytest.approx((theirs.low, theirs.high), abs=0.08 * width, rel=0)
+    assert bca_means([values.tolist()])[0] == pytest.approx(
+        (theirs.low, theirs.high), abs=0.08 * width, rel=0
+    )
 
 
 def test_bca_is_no_percentile_interval() -> None:
@@ -48,4 +50,4 @@ def test_bca_is_no_percentile_interval() -> None:
     plain = bootstrap(
         (values,), np.mean, method="percentile", n_resamples=50_000, rng=np.random.default_rng(1)
     ).confidence_interval
-    assert bca_mean(values)[1] - plain.high > 0.08 * (plain.high - plain.low)
+    assert bca_means([values])[0][1] - plain.high > 0.08 * (plain.high - plain.low)

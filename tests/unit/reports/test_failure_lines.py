@@ -15,7 +15,7 @@ from pytest_rageval.reports.questions import (
     score_text,
 )
 from pytest_rageval.scores import Evidence, Outcome, Score
-from pytest_rageval.stats.bootstrap import bca_mean
+from pytest_rageval.stats.bootstrap import bca_means
 
 
 def _failure(score: Score, limit: int | None = None, **bounds: float) -> list[str]:
@@ -25,7 +25,7 @@ def _failure(score: Score, limit: int | None = None, **bounds: float) -> list[st
 
 def test_the_whole_text_of_a_failure(score: Score) -> None:
     """Verdict, score, then each lost question with gold, retrieved and answers: worst first."""
-    low, high = bca_mean([0.5, 1.0, 0.0, 0.25])
+    low, high = bca_means([[0.5, 1.0, 0.0, 0.25]])[0]
     assert _failure(score, min=0.75) == [
         "llm_reteval@2: 0.438 is below the minimum 0.75",
         f"llm_reteval@2 = 0.438 (95% interval {low:.3f} to {high:.3f}, n = 4, 1 unscored)",

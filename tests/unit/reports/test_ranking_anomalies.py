@@ -95,6 +95,12 @@ def test_ids_of_another_kind_are_reported() -> None:
     )
 
 
+def test_one_id_of_another_questions_passage_shows_that_the_ids_are_of_one_kind() -> None:
+    """Every ranking is then simply bad."""
+    outcomes = [*_matched(Gold(id="faq.md"), *TEN), *_matched(Gold(id=TEN[-1]), "z")]
+    assert anomalies_entry(outcomes) == {}
+
+
 def test_ids_that_are_returned_as_strings_are_named() -> None:
     """They are read as texts, which no gold passage has."""
     documents = [Document("doc-4"), Document("doc-7")]

@@ -2,8 +2,8 @@
 
 import pytest
 
-from pytest_rageval.stats.bootstrap import bca_mean
-from pytest_rageval.stats.intervals import mean_interval, wilson
+from pytest_rageval.stats.bootstrap import bca_means
+from pytest_rageval.stats.intervals import mean_interval, mean_intervals, wilson
 
 GRADED = [0.0, 0.0, 0.1, 0.1, 0.2, 0.2, 0.3, 0.4, 0.9, 1.0]
 
@@ -17,7 +17,7 @@ GRADED = [0.0, 0.0, 0.1, 0.1, 0.2, 0.2, 0.3, 0.4, 0.9, 1.0]
         ([0.0], wilson(0, 1)),
         ([1, 0, 1.0, 0.0], wilson(2, 4)),
         ([1.0] * 20, wilson(20, 20)),
-        (GRADED, bca_mean(GRADED)),
+        (GRADED, bca_means([GRADED])[0]),
     ],
 )
 def test_the_scores_choose_the_interval(values: list[float], expected: tuple[float, float] | None) -> None:
@@ -27,7 +27,7 @@ def test_the_scores_choose_the_interval(values: list[float], expected: tuple[flo
 
 def test_the_seed_reaches_the_bootstrap() -> None:
     """Graded scores are resampled with the seed given."""
-    assert mean_interval(GRADED, seed=2) == bca_mean(GRADED, seed=2) != bca_mean(GRADED, seed=0)
+    assert mean_interval(GRADED, seed=2) == bca_means([GRADED], seed=2)[0] != bca_means([GRADED], seed=0)[0]
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_equal_scores_of_an_unknown_scale_stay_unchanged() -> None:
 def test_between_its_ends_grades_are_resampled() -> None:
     """Whatever the scale; a 1 is no proportion where it goes up to 5."""
     grades = [1.0, 1.0, 3.0, 5.0, 4.0]
-    assert mean_interval(grades, scale=(1.0, 5.0)) == bca_mean(grades)
+    assert mean_interval(grades, scale=(1.0, 5.0)) == bca_means([grades])[0]
 
 
 def test_on_a_scale_without_an_end_equal_scores_have_no_interval() -> None:
@@ -68,4 +68,10 @@ def test_on_a_scale_without_an_end_equal_scores_have_no_interval() -> None:
     scale = (0.0, float("inf"))
     assert mean_interval([2.0] * 9, scale=scale) is None
     assert mean_interval([0.0] * 9, scale=scale) is None
-    assert mean_interval([0.0, 1.0, 3.0], scale=scale) == bca_mean([0.0, 1.0, 3.0])
+    assert mean_interval([0.0, 1.0, 3.0], scale=scale) == bca_means([[0.0, 1.0, 3.0]])[0]
+
+
+def test_each_sample_of_several_chooses_its_own_interval() -> None:
+    """A proportion, graded scores and equal ones side by side."""
+    samples = [[0.0, 1.0, 1.0], [0.2, 0.4, 0.9], [0.5] * 3, [0.1, 0.1, 0.6]]
+    assert mean_intervals(samples, seed=4) == [mean_interval(sample, seed=4) for sample in samples]

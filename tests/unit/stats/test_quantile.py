@@ -75,4 +75,4 @@ def test_a_ratio_of_three_is_detected_despite_noise() -> None:
 def test_the_mean_is_a_statistic_too() -> None:
     """The default of scores."""
     assert (MEAN.name, MEAN.of([0, 1, 1, 0])) == ("mean", 0.5)
-    assert MEAN.interval([0, 1, 1, 0], scale=(0, 1), seed=0) == pytest.approx((0.150, 0.850), abs=0.001)
+    assert MEAN.intervals([[0, 1, 1, 0]], scale=(0, 1), seed=0) == [pytest.approx((0.150, 0.850), abs=0.001)]
