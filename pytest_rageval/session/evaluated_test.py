@@ -136,9 +136,7 @@ class EvaluatedTest:
     def evaluate_markers(self) -> list[str]:
         """Evaluate the test's calibrations and thresholds; return why scores or their verdicts are missing."""
         try:
-            # Like an evaluation, a comparison with the baseline keeps its objects.
-            with fewer_collections():
-                return self._evaluate_markers()
+            return self._evaluate_markers()
         except RagevalError as error:
             return [str(error)]
 
