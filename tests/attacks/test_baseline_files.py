@@ -237,7 +237,7 @@ def test_a_link_that_leads_nowhere_is_no_first_run(good):
         ),
     ],
 )
-def test_a_test_that_the_baseline_does_not_know_is_an_error(good, body, told):
+def test_a_test_missing_in_the_baseline_is_an_error(good, body, told):
     """Attack: a renamed test, class, parameter or threshold was a first run again, and passed."""
     good.test(body + BOUND.replace("gate", "more").replace("recall", "hit"))
     result = good.run()

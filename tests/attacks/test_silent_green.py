@@ -214,7 +214,7 @@ def test_a_drop_of_more_than_half_the_scale_is_refused(project, bounds, told, fo
 
 @pytest.mark.parametrize("quiet", [(), ("-q",)])
 @pytest.mark.parametrize("words", ["", ', by="topic"'])
-def test_a_drop_of_more_than_a_fifth_is_doubted(project, quiet, words):
+def test_a_max_drop_of_more_than_a_fifth_is_a_warning(project, quiet, words):
     """Once, however many slices it is for."""
     project.test(GATE.format(bounds=f"max_drop=0.3{words}"))
     project.run("--rageval-update-baseline")
@@ -365,7 +365,7 @@ IDLE = "warning: rageval_evalset('evals.jsonl') on {} does nothing: no test unde
 
 
 @pytest.mark.parametrize("arguments", [(), ("-q",), ("-k", "none"), ("test_it.py",), ("-n2",)])
-def test_an_eval_set_that_no_test_scores_is_warned_of(project, arguments):
+def test_an_eval_set_that_no_test_scores_is_a_warning(project, arguments):
     """Attack: the threshold was removed, and the mark that remains looks like a gate."""
     project.test("def test_gate(): pass\n")
     result = (project.run_process if "-n2" in arguments else project.run)(*arguments)

@@ -177,7 +177,7 @@ LABELS = '@pytest.mark.rageval_calibration("labels.jsonl", min_kappa=0.1)\ndef t
     "name",
     ["evals.jsonl", "tape.jsonl", "baseline.json", "labels.jsonl", "prompts.toml", "prices.toml", "cache"],
 )
-def test_what_is_no_regular_file_is_refused(project, llm, name, make, kind):
+def test_anything_but_a_regular_file_is_refused(project, llm, name, make, kind):
     """Whoever would read it would wait for ever, or read without end."""
     project.use(llm)
     project.test(

@@ -67,7 +67,7 @@ def _steers(character: str) -> bool:
     )
 
 
-def test_the_search_finds_what_is_obeyed() -> None:
+def test_the_search_finds_each_hostile_part() -> None:
     """Each part of the hostile texts by itself."""
     parts = [*SCREEN.split(" "), *re.split(r" (?=#)", COMMANDS), "  ::add-mask::x", "a\r", "\u2028"]
     for part in filter(lambda part: part not in {"", "dessap"}, parts):
@@ -176,7 +176,9 @@ def _says(prompt: str) -> Said:
     ],
     ids=" ".join,
 )
-def test_nothing_that_a_run_prints_is_obeyed(project: Project, options: list[str], text: str) -> None:
+def test_a_run_prints_no_control_sequences_or_ci_commands(
+    project: Project, options: list[str], text: str
+) -> None:
     """Failures, errors, tables, warnings, plans: whoever wrote what is quoted in them."""
     project.pytester.makeconftest(RETRIEVER.format(evil=EVIL[text]))
     project.test(TESTS.format(hostile=HOSTILE))
@@ -211,7 +213,7 @@ def test_annotations_are_the_only_commands_and_quote_none(
     assert sum("evil" in line for line in obeyed) >= 8
 
 
-def test_the_names_of_models_and_files_are_not_obeyed(project: Project) -> None:
+def test_names_of_models_and_files_are_printed_without_control_sequences(project: Project) -> None:
     """They stand in the header, in the summary and in errors about files."""
     project.test("def test_it(rageval): rageval.score('llm_reteval@3')\n")
     with LLMServer(_says) as llm:
@@ -257,9 +259,7 @@ def _hostile_entries() -> Iterator[Entry]:
         "prune --model none",
     ],
 )
-def test_nothing_that_a_cache_command_prints_is_obeyed(
-    command: Command, tmp_path: Path, arguments: str
-) -> None:
+def test_cache_commands_print_no_control_sequences(command: Command, tmp_path: Path, arguments: str) -> None:
     """A cache may be restored from anywhere; a damaged entry is named too."""
     cache = CacheFolder(tmp_path / "cache")
     cache.put(_hostile_entries())
@@ -307,7 +307,7 @@ def _evalset_records() -> list[dict[str, Any]]:
         "anchor evals.jsonl --corpus corpus.jsonl --out new.jsonl",
     ],
 )
-def test_nothing_that_an_evalset_command_prints_is_obeyed(
+def test_evalset_commands_print_no_control_sequences(
     command: Command, tmp_path: Path, arguments: str
 ) -> None:
     """Questions, ids, tags and passages are anybody's."""
@@ -323,7 +323,7 @@ def test_nothing_that_an_evalset_command_prints_is_obeyed(
         assert f"q1 {HOSTILE}" in str(json.loads(printed)) or json.loads(printed)
 
 
-def test_nothing_that_the_judge_command_prints_is_obeyed(
+def test_the_judge_command_prints_no_control_sequences(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What a model says instead of a verdict, and what people wrote."""

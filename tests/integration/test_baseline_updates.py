@@ -177,7 +177,7 @@ def test_an_update_passes_whatever_the_baseline_says(project):
     project.run().assert_outcomes(passed=1)
 
 
-def test_the_ini_file_cannot_switch_the_gate_off_for_good(project):
+def test_the_ini_file_cannot_switch_the_gate_off(project):
     """As an unknown key it is warned of, and nothing is written."""
     project.ini(rageval_update_baseline="true")
     project.test('@pytest.mark.rageval_threshold("recall@1", max_drop=0.02)\ndef test_gate(): pass\n')

@@ -292,7 +292,7 @@ def test_a_plugins_score_may_bound_and_group_what_it_waits_for(project, monkeypa
     project.run("-p", "structured").assert_outcomes(passed=1)
 
 
-def test_what_a_plugin_gives_is_looked_at(project, monkeypatch):
+def test_results_of_a_plugin_are_checked(project, monkeypatch):
     """A value that is none is an error that names the extension and the examples, without our traceback."""
     _install(project, monkeypatch, BROKEN + "class Library: pass\n")
     project.pytester.makeconftest(

@@ -172,7 +172,7 @@ def test_slices_are_compared_with_their_own_past(project):
     )
 
 
-def test_a_value_that_cannot_be_had_hides_none_that_fails(project):
+def test_an_error_for_one_slice_does_not_hide_a_failure_of_another(project):
     """A topic whose every question was edited has no past: an error. One that got worse is reported all the same."""
     project.evalset(16)
     project.test(RECALL.replace("0.02", '0.02, by="topic"'))
@@ -294,7 +294,7 @@ def test_a_changed_prompt_is_named(project, llm, monkeypatch):
     )
 
 
-def test_what_is_no_part_of_the_comparison_may_change(project, llm, monkeypatch):
+def test_settings_that_do_not_affect_scores_may_change(project, llm, monkeypatch):
     """A key, a deadline, a cache: the baseline stays what it is."""
     project.use(llm)
     project.test(ASKING)

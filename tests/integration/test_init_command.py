@@ -368,7 +368,7 @@ def test_an_eval_set_with_answers_alone_gets_a_score_that_needs_no_gold(project)
         ("app.search:search", SEARCH, "there is no module 'app.search'"),
     ],
 )
-def test_what_is_no_retriever_writes_nothing(retriever, source, said, project, capsys):
+def test_a_name_that_is_not_a_retriever_writes_nothing(retriever, source, said, project, capsys):
     """The message says what was found."""
     (project / "app.py").write_text(source, encoding="utf-8")
     assert main(["init", "--retriever", retriever]) == 2

@@ -132,7 +132,7 @@ def test_ratings_are_planned_with_their_repairs(project, llm):
     assert len(llm.requests) == 28
 
 
-def test_a_baseline_knows_what_a_rating_depends_on(project, llm):
+def test_a_baseline_records_what_a_rating_depends_on(project, llm):
     """A drop of a grade is shown with the explanation; with another judge the baseline is stale."""
     llm.model = rater
     project.use(llm)

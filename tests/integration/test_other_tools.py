@@ -186,7 +186,7 @@ def pytest_runtest_logreport(report):
 """
 
 
-def test_beside_the_plugin_that_annotates_failures_there_are_no_doubles(github):
+def test_with_another_annotating_plugin_no_failure_is_annotated_twice(github):
     """It leaves out what fails in the setup, and warnings."""
     (github.path / "pytest_github_actions_annotate_failures.py").write_text(OTHER, encoding="utf-8")
     result = github.run_process("-p", "pytest_github_actions_annotate_failures")

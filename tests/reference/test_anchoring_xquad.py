@@ -93,7 +93,7 @@ def spans(examples: list[Example], corpus: Path) -> dict[str, Span | None]:
 
 @pytest.mark.parametrize("kind", ["files", "passages"])
 @pytest.mark.parametrize("given_as", ["gold text", "answer"])
-def test_a_quote_that_stands_once_in_all_articles(
+def test_a_quote_that_occurs_once_in_all_articles(
     answers: list[Answer], texts: dict[str, str], corpora: dict[str, Path], kind: str, given_as: str
 ) -> None:
     """Has the data's offsets, however its words are broken into lines; and nothing else has any."""

@@ -38,7 +38,7 @@ class Text(str):
 
 
 @pytest.mark.parametrize("value", [object(), Text("a"), {"a": array("d", [1.0])}, [{1, 2}], b"bytes"])
-def test_what_is_no_plain_data_stays_the_same_object(value: object) -> None:
+def test_anything_but_plain_data_stays_the_same_object(value: object) -> None:
     """A subclass, a set, an array: none comes back as something else."""
     spool = Spool()
     places = [spool.put(each) for each in (1, value, 2)]

@@ -199,7 +199,7 @@ def test_answers_with_such_words_are_answers(answer: str) -> None:
     assert not abstains(answer)
 
 
-def test_the_words_asked_for_are_recognised_wherever_they_stand() -> None:
+def test_expected_words_are_recognised_anywhere() -> None:
     """In any case, and with words around them."""
     assert abstains(f"  {ABSTENTION.capitalize()}.\n")
     assert abstains(f"Answer: {ABSTENTION.title()}")

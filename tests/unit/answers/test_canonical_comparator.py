@@ -35,7 +35,7 @@ def test_a_reference_too_long_for_the_rules_has_no_verdict(loop: PrivateLoop) ->
     assert loop.run(compare("How far?", [LONG], LONG.upper())) == 1.0
 
 
-def test_of_a_long_prediction_the_beginning_is_read(loop: PrivateLoop) -> None:
+def test_only_the_beginning_of_a_long_prediction_is_read(loop: PrivateLoop) -> None:
     """A runaway output is no short answer, but may begin with one."""
     compare = CanonicalComparator().compare
     assert loop.run(compare("How far?", ["5 km"], f"5 km. {LONG}")) == 1.0

@@ -90,7 +90,7 @@ def test_all_nuggets_are_labelled_in_one_request() -> None:
     assert request.parameters == {"temperature": 0.0, "max_tokens": 100}
 
 
-def test_of_several_votes_the_median_counts_nugget_by_nugget() -> None:
+def test_the_median_of_several_votes_counts_for_each_nugget() -> None:
     """A reply that cannot be read is a lost vote; of two the lower label counts. The verdict is one, and was split."""
     replies = ('["support", "not_support"]', '["support", "support"]', '["not_support", "partial_support"]')
     judging = _judge(_Gateway(*replies), 3).support("Q?", ["a", "b"], "T")

@@ -69,7 +69,7 @@ def test_meteor_of_equal_texts_keeps_a_penalty(words: int, expected: float) -> N
     assert meteor(text, [text]) == pytest.approx(expected, abs=1e-15)
 
 
-def test_meteor_knows_no_synonyms() -> None:
+def test_meteor_matches_no_synonyms() -> None:
     """And looks for no data to learn them."""
     assert meteor("big", ["large"]) == 0.0
 

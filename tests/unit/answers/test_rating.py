@@ -151,7 +151,7 @@ def test_silence_is_not_repaired() -> None:
         ((said(2, "Bad."), said(5, "Good."), "?", "?"), (3.5, "Bad.")),
     ],
 )
-def test_of_several_votes_the_median_counts(replies: tuple[str, ...], rating: Rating) -> None:
+def test_the_median_of_several_votes_counts(replies: tuple[str, ...], rating: Rating) -> None:
     """Explained by the vote that is nearest to it."""
     assert _rate(_Gateway(*replies), votes=3) == rating
 

@@ -241,7 +241,7 @@ def test_no_preference_at_all_is_unscored(loop: PrivateLoop) -> None:
 
 
 @pytest.mark.parametrize("returned", [3, -1, True, False, 1.0, "1", [1]])
-def test_what_is_no_preference_is_an_error(loop: PrivateLoop, returned: object) -> None:
+def test_anything_but_1_2_or_0_is_not_a_preference(loop: PrivateLoop, returned: object) -> None:
     """True could mean the first answer, or anything."""
     with pytest.raises(CallableError) as caught:
         _prefer(loop, lambda *_: returned)

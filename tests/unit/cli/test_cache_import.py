@@ -64,7 +64,7 @@ def test_a_damaged_entry_is_replaced_by_a_good_one(rageval: Run, cache: CacheFol
     assert {e.key: e.reply for e in cache.entries()}[key(0)] == entry(0).reply
 
 
-def test_of_two_files_the_first_counts(rageval: Run, tmp_path: Path) -> None:
+def test_the_first_of_two_files_counts(rageval: Run, tmp_path: Path) -> None:
     """As within a file."""
     write_cassette(tmp_path / "x.jsonl", [entry(0)])
     write_cassette(tmp_path / "y.jsonl", [entry(0, text="other"), entry(1)])

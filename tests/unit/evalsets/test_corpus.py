@@ -50,7 +50,7 @@ def test_a_passage(tmp_path: Path, record: dict[str, Any], document: Document) -
         ([], "an object"),
     ],
 )
-def test_what_is_no_passage(tmp_path: Path, record: Any, said: str) -> None:
+def test_a_line_that_is_not_a_passage_is_an_error(tmp_path: Path, record: Any, said: str) -> None:
     """Is an error that names the line."""
     with pytest.raises(InputError, match=said):
         list(read_corpus(lines(tmp_path / "c.jsonl", record)))
@@ -79,7 +79,7 @@ def test_a_beir_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("there", ["nothing", "folder", "file", "latin-1"])
-def test_what_is_no_corpus(tmp_path: Path, there: str) -> None:
+def test_a_path_that_is_not_a_corpus_is_an_error(tmp_path: Path, there: str) -> None:
     """Is said before anything is made of it."""
     path = tmp_path / "corpus"
     if there in {"folder", "latin-1"}:

@@ -117,7 +117,7 @@ def test_elements_are_what_json_reads(
         ("[" * 100_000, None, "line 1 is not JSON as expected: maximum recursion depth"),
     ],
 )
-def test_what_is_no_such_document_is_named_with_its_line(
+def test_a_line_that_is_not_such_a_document_is_an_error(
     content: str, key: str | None, said: str, tmp_path: Path
 ) -> None:
     """The line, and what was found."""

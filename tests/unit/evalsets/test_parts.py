@@ -57,7 +57,7 @@ def test_a_part_names_its_sample_its_shard_and_the_size_of_the_whole() -> None:
     assert str(part_of(_evalset(100), shard=(1, 2)).part) == "shard 1/2"
 
 
-def test_a_part_knows_all_ids() -> None:
+def test_a_part_has_the_ids_of_the_whole_set() -> None:
     """By which the arena decides whose answer the judge reads first, as in the whole set."""
     evalset = _evalset(20)
     examples = part_of(evalset, shard=(1, 3)).examples

@@ -157,7 +157,7 @@ def test_an_id_that_comes_twice_names_both_lines(size: int, stratify: object) ->
         _draw(records, size, stratify=stratify)
 
 
-def test_ids_that_only_seem_to_come_twice_are_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ids_with_equal_hashes_are_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """The ids themselves decide, not the bytes by which they are found."""
     monkeypatch.setattr("pytest_rageval.evalsets.sampling.RANK_BYTES", 0)
     records = _records({"billing": 20})

@@ -154,7 +154,7 @@ def test_a_replay_has_the_recorded_time_or_none(world) -> None:
     assert seconds(world) == [0.5, 1.0, 1.5, 2.0]
 
 
-def test_a_time_with_cached_replies_of_models_is_none(world, clock: Clock) -> None:
+def test_a_time_with_cached_model_replies_has_no_score(world, clock: Clock) -> None:
     """The retriever asks a model, which answers from the cache."""
     cached = 0
 

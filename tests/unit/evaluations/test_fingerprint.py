@@ -141,7 +141,7 @@ def test_an_added_score_depends_on_what_it_says_that_it_asks(asks: Collection[st
     assert _added_found({}, asks).keys() == ALWAYS | names
 
 
-def test_an_added_score_knows_no_word_for_what_it_does_not_ask() -> None:
+def test_an_added_score_refuses_keywords_without_effect() -> None:
     """The word would do nothing."""
     with pytest.raises(InputError, match=r"'new@5' does not take label='em'"):
         _added_found({"label": "em"}, ["compare"])

@@ -149,7 +149,7 @@ def test_the_sizes_of_an_added_score_are_pooled() -> None:
         ({"scale": (1, 1)}, "scale=(1, 1) must be the lowest and the highest value, such as (0, 1)."),
     ],
 )
-def test_what_an_added_score_says_of_itself_is_looked_at(words: dict[str, Any], told: str) -> None:
+def test_the_declaration_of_an_added_score_is_checked(words: dict[str, Any], told: str) -> None:
     """A word misspelt would leave a baseline valid that is not."""
     with pytest.raises(InputError) as caught:
         Registry().add_score("house", lambda *_: None, **words)

@@ -322,7 +322,7 @@ def test_an_update_under_other_settings_says_that_the_anchor_is_kept() -> None:
         assert len(told) == (not pinning)
 
 
-def test_new_questions_of_which_the_anchor_knows_nothing_are_pointed_out() -> None:
+def test_new_questions_missing_in_the_anchor_are_reported() -> None:
     now = numbered(120, 0)
     (warning,) = _ruling(now, anchor=_anchor(ALL)).verdict.warnings
     assert warning == (

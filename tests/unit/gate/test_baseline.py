@@ -244,7 +244,7 @@ REMEDY = (
         ('{"schema": 1, "tests": []}', "is not a baseline of this package"),
     ],
 )
-def test_what_is_no_baseline_is_an_error_with_a_remedy(path: Path, text: str, found: str) -> None:
+def test_a_file_that_is_not_a_baseline_is_an_error_with_a_remedy(path: Path, text: str, found: str) -> None:
     """With the file's name, what is wrong with it, and what mends it."""
     path.write_text(text, encoding="utf-8")
     with pytest.raises(InputError) as caught:

@@ -113,7 +113,7 @@ def test_bounds_are_read(kwargs: dict[str, Any], expected: Threshold) -> None:
         (("erag.p@5",), {"min": 0.5, "label": 0.5}, "label=0.5 names no comparison"),
     ],
 )
-def test_what_is_no_threshold_is_named(args: tuple[Any, ...], kwargs: dict[str, Any], found: str) -> None:
+def test_an_invalid_threshold_is_reported(args: tuple[Any, ...], kwargs: dict[str, Any], found: str) -> None:
     """The error shows what was found; no marker is silently without effect."""
     with pytest.raises(InputError) as caught:
         Threshold.parse(args, kwargs)
@@ -252,7 +252,7 @@ def test_without_a_scale_nothing_can_be_excluded() -> None:
         (None, (0.0, 1.0), None),
     ],
 )
-def test_a_large_drop_is_doubted(
+def test_a_large_max_drop_is_a_warning(
     max_drop: float | None, scale: tuple[float, float] | None, told: str | None
 ) -> None:
     """Above a fifth of the scale it is probably a slip; where nobody says how far it goes, nobody can say."""

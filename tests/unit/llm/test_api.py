@@ -166,7 +166,9 @@ def test_a_cancelled_waiter_affects_no_other(server: ScriptedServer, model: LLM)
 
 
 @pytest.mark.parametrize("name", sorted(REFUSED))
-def test_what_is_no_parameter_of_a_request_is_refused(server: ScriptedServer, model: LLM, name: str) -> None:
+def test_a_parameter_that_requests_cannot_have_is_refused(
+    server: ScriptedServer, model: LLM, name: str
+) -> None:
     """The message says what there is instead."""
     with pytest.raises(InputError) as caught:
         model.complete("Why?", **{name: 1})
@@ -186,7 +188,9 @@ def test_what_belongs_to_the_client_is_no_crash(server: ScriptedServer, model: L
 
 
 @pytest.mark.parametrize("messages", [[], [{}], [{"content": "Why?"}], ["Why?"], [None], [[]], None, 5])
-def test_what_is_no_conversation_is_refused(server: ScriptedServer, model: LLM, messages: Any) -> None:
+def test_anything_but_a_list_of_messages_is_refused(
+    server: ScriptedServer, model: LLM, messages: Any
+) -> None:
     """The message shows one."""
     with pytest.raises(InputError, match=r"(?s)not a list of messages\.\nWrite a text, or"):
         model.complete(messages)

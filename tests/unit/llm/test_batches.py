@@ -346,7 +346,7 @@ def test_a_refusal_that_no_parameter_explains_is_a_failure(runs: Runs, server: B
     assert "status 400: the prompt is too long" in str(error)
 
 
-def test_what_is_no_reply_is_a_failure(
+def test_a_line_that_is_not_a_reply_is_a_failure(
     runs: Runs, server: BatchServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Lines that are no JSON, of other requests, or without a completion cost their own request alone."""

@@ -341,7 +341,7 @@ def test_no_process_waits_for_one_that_is_known_to_be_dead(databases: Open, cloc
     _run(calls())
 
 
-def test_a_clock_that_is_set_does_not_forget_what_the_run_has_spent(database: Database, clock: Clock) -> None:
+def test_a_clock_change_keeps_the_spending_of_the_run(database: Database, clock: Clock) -> None:
     """A month ahead, it is a run of long ago by its date."""
     budget = _budget(max_calls=2)
     _run(_buy(budget, database))
@@ -351,7 +351,7 @@ def test_a_clock_that_is_set_does_not_forget_what_the_run_has_spent(database: Da
         _run(_buy(budget, database))
 
 
-def test_who_waits_gets_what_a_failed_call_gives_back(database: Database) -> None:
+def test_a_waiter_gets_the_budget_of_a_failed_call(database: Database) -> None:
     """There is one call left: it is had by the second when the first fails."""
     budget = _budget(max_calls=1)
 

@@ -113,7 +113,7 @@ def test_one_of_two_processes_asks(caches: Caches) -> None:
     assert other.find(["k"]) == {"k": Reply("x")}
 
 
-def test_who_releases_lets_the_other_ask(caches: Caches) -> None:
+def test_after_a_release_another_process_sends_the_request(caches: Caches) -> None:
     """No reply has come: the other tries."""
     one, other = caches(), caches()
 
@@ -128,7 +128,9 @@ def test_who_releases_lets_the_other_ask(caches: Caches) -> None:
     assert other.find(["k"]) == {}
 
 
-def test_who_closes_lets_the_other_ask(caches: Caches, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_after_closing_another_process_sends_the_request(
+    caches: Caches, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The end of a process gives its leases back; they need not run out."""
     monkeypatch.setattr(sqlite_leases, "LEASE_S", 3600.0)
     one, other = caches(), caches()
@@ -231,7 +233,7 @@ def test_a_waiter_that_is_cancelled_does_not_disturb_the_others(caches: Caches) 
 @pytest.mark.parametrize(
     "use", [lambda cache: cache.claim("k"), lambda cache: cache.keep(Entry("k", Reply("")))]
 )
-def test_all_who_ask_together_hear_the_error(
+def test_concurrent_callers_get_the_same_error(
     caches: Caches, tmp_path: Path, use: Callable[[Cache], Awaitable[object]]
 ) -> None:
     """One question has one error, for each of them; one who was cancelled does not matter."""

@@ -108,7 +108,7 @@ def test_another_version_is_computed_again(world: World) -> None:
     assert len(world.calls) == 2
 
 
-def test_the_version_is_part_of_what_a_baseline_knows_it_by(world: World) -> None:
+def test_the_version_is_part_of_the_identity(world: World) -> None:
     """As generator or judge it is another one in another version."""
     session = world.session()
     loop = PrivateLoop()
@@ -703,7 +703,7 @@ def _busy(seconds: float) -> None:
     time.sleep(seconds)
 
 
-def test_a_call_cancelled_before_it_knows_that_it_may_compute(world: World) -> None:
+def test_a_call_cancelled_before_its_turn_passes_the_turn_on(world: World) -> None:
     """Its turn has come, but its own event loop was busy: the turn is given on."""
     cached = world.session().cached(world.slow_too, version="1")
 

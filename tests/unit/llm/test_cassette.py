@@ -151,7 +151,7 @@ def test_blank_lines_do_not_count(plain: Path) -> None:
     assert _read(plain) == _plain(ENTRIES)
 
 
-def test_of_two_replies_under_one_key_the_first_counts(plain: Path) -> None:
+def test_the_first_of_two_replies_under_one_key_counts(plain: Path) -> None:
     """As a merge of two recordings may leave them."""
     lines = [entry_line(Entry("k", Reply(text))) for text in ("first", "second")]
     plain.parent.mkdir()

@@ -614,7 +614,7 @@ def test_prompts_are_kept_where_they_are_asked_for(gateway: Through) -> None:
     assert _run(reading, outlines()) == [entry.summary]
 
 
-def test_what_a_reader_should_know_is_counted_for_cached_replies_too(gateway: Through) -> None:
+def test_notes_are_counted_for_cached_replies_too(gateway: Through) -> None:
     """Replies that were cut, and parameters that were left out."""
 
     def answer(body: dict[str, Any]) -> Answer:

@@ -44,7 +44,7 @@ def test_a_missing_field_is_named(name: str) -> None:
 
 
 @pytest.mark.parametrize(("line", "found"), [("[]", "found list"), ('"x"', "found str"), ("{", "Expecting")])
-def test_what_is_no_object_is_refused(line: str, found: str) -> None:
+def test_anything_but_an_object_is_refused(line: str, found: str) -> None:
     """The error says what was found."""
     with pytest.raises(ValueError, match=found):
         Reply.of(json.loads(line))

@@ -196,7 +196,7 @@ def test_a_file_that_is_missing_or_a_folder_is_an_error(tmp_path: Path) -> None:
             read_history(path)
 
 
-def test_a_failure_that_was_expected_is_none() -> None:
+def test_an_expected_failure_does_not_count() -> None:
     """Of a test with `xfail`."""
     expected = {"t": {"outcome": "xfailed", "scores": {"recall@3": score(0.5, "fail"), "mrr": score(1.0)}}}
     verdicts = [point.verdict for point in run(0, tests=expected).points.values()]

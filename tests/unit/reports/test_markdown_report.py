@@ -95,7 +95,7 @@ def _rows(page: Rendered, table: int = 0) -> list[list[str]]:
     return [[cell.translate(plain) for cell in row] for row in page.tables[table][1:]]
 
 
-def test_what_failed_comes_first_and_a_tests_name_stands_once() -> None:
+def test_failed_tests_are_first_and_named_once() -> None:
     """The verdict, then a row per score: with its mark, interval, change from the baseline and threshold."""
     fail = _ruled([0.0] * 8, 1.0, max_drop=0.02)
     asked = score_entry(Score("recall@5", [Outcome(Example("q", "?"), 1.0)]), None, None)
@@ -355,7 +355,7 @@ def test_a_run_that_was_stopped_says_so_at_once() -> None:
     )
 
 
-def test_what_is_urgent_comes_first() -> None:
+def test_thresholds_that_failed_are_first() -> None:
     """Thresholds that failed, other failures, inconclusive, passed, skipped."""
     text = _report(
         _test("test_a", outcome="skipped", message="no key"),

@@ -178,7 +178,7 @@ def test_what_came_in_batches_has_its_own_line(unpriced: int, line: str, cost: f
     assert entry["batches"] == numbers | {"cost_usd": cost}
 
 
-def test_what_a_reader_should_know_has_a_line_each() -> None:
+def test_each_note_has_a_line() -> None:
     """Replies that were cut, and remarks with their count, the most frequent first, whichever came up first."""
     remarks = {"n refuses seed: asked without": 1, "m refuses seed: asked without": 1, "other": 2}
     usage = replace(USAGE, cut=3, remarks=Counter(remarks))

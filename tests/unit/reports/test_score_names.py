@@ -12,7 +12,7 @@ from pytest_rageval.evaluations.registry import SCORES
 @pytest.mark.parametrize(
     "path", sorted(Path(reports.__file__).parent.glob("*.py")), ids=lambda path: path.stem
 )
-def test_no_report_knows_a_score_by_name(path: Path) -> None:
+def test_no_report_has_code_for_a_score_by_name(path: Path) -> None:
     nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
     texts = {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}
     assert texts.isdisjoint(SCORES)

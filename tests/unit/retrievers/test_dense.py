@@ -133,7 +133,7 @@ def test_fewer_vectors_than_texts_are_refused() -> None:
 
 
 @pytest.mark.parametrize("encoder", ["all-MiniLM-L6-v2", len])
-def test_what_is_no_encoder_is_refused(encoder: object) -> None:
+def test_anything_but_an_encoder_is_refused(encoder: object) -> None:
     """As a model of sentence-transformers itself, or its name."""
     with pytest.raises(InputError, match=r"lacks the method sentences(?s:.*)SentenceEncoder\(name\)"):
         DenseRetriever(CORPUS, encoder=encoder)  # type: ignore[arg-type]

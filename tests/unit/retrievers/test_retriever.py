@@ -141,7 +141,7 @@ async def _agen(_query: str, _k: int) -> AsyncIterator[str]:
     ("returned", "name"),
     [(None, "NoneType"), ({"documents": []}, "dict"), ("text", "str"), (b"x", "bytes"), (5, "int")],
 )
-def test_what_is_no_list_of_documents_is_named(loop: PrivateLoop, returned: object, name: str) -> None:
+def test_anything_but_a_list_of_documents_is_an_error(loop: PrivateLoop, returned: object, name: str) -> None:
     """The error says what came back, for which query, and what to return."""
     with pytest.raises(CallableError) as caught:
         _retrieve(loop, lambda _query, _k: returned)

@@ -219,7 +219,7 @@ def test_the_order_depends_on_seed_and_rankings(good: Settings) -> None:
     assert set(other_retriever) != set(first)
 
 
-def test_a_generator_that_may_have_changed_unseen_is_asked(good: Settings) -> None:
+def test_a_generator_without_a_fingerprint_counts_as_changed(good: Settings) -> None:
     """Without a fingerprint its code may have changed, and no score can be taken over."""
     unseen = replace(good, baseline=good.baseline.with_name("unseen.json"))
     _run(replace(unseen, update_baseline=True), Rag(fingerprint=None))
@@ -334,7 +334,7 @@ def test_two_thresholds_on_one_score_need_all_questions(good: Settings) -> None:
     assert len(run.rag.asked) == N
 
 
-def test_a_comparator_of_a_plugin_may_have_changed_unseen(good: Settings) -> None:
+def test_a_comparator_of_a_plugin_counts_as_changed(good: Settings) -> None:
     """It is known by its name alone."""
     registry = Registry()
     registry.add_comparator("mine", Judge())  # type: ignore[arg-type]

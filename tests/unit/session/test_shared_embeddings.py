@@ -45,7 +45,7 @@ def test_a_text_is_encoded_once_for_all(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["no base64!", "AAA=", "YWI="])
-def test_what_is_no_vector_counts_as_missing(tmp_path: Path, text: str) -> None:
+def test_an_invalid_vector_counts_as_missing(tmp_path: Path, text: str) -> None:
     """Somebody else has written it."""
     store = SqliteStore(tmp_path)
     store.keep([Entry("a", Reply(text))])

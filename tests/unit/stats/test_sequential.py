@@ -84,7 +84,7 @@ def test_the_bound_on_the_rest_is_exact() -> None:
     assert stop.verdict == "pass"
 
 
-def test_a_verdict_is_for_good() -> None:
+def test_a_verdict_is_final() -> None:
     """Whatever comes after it."""
     stop = _fed([1.0] * CHANGED)
     for _ in range(30):

@@ -95,7 +95,7 @@ def test_a_limit_that_is_not_exhausted_delays_no_request() -> None:
     assert until_reset({f"{REMAINING}requests": "none", f"{RESET}requests": "1m"}) is None
 
 
-def test_of_two_exhausted_limits_the_later_counts() -> None:
+def test_the_later_reset_of_two_exhausted_limits_counts() -> None:
     """Requests and tokens."""
     headers = {
         f"{REMAINING}requests": "0",

@@ -539,7 +539,7 @@ def test_a_server_that_stops_fails_only_its_own_requests() -> None:
     asyncio.run(main())
 
 
-def test_who_is_cancelled_leaves_its_slot() -> None:
+def test_a_cancelled_request_releases_its_slot() -> None:
     """While the server is asked, and while it is waited to ask again."""
 
     async def main() -> None:

@@ -209,7 +209,7 @@ def test_usage_by_server_adds_up_over_tests_and_processes() -> None:
     assert (again + before).servers["http://a/v1"].live == 3
 
 
-def test_prices_know_no_server_by_its_role() -> None:
+def test_prices_are_not_found_by_the_role_of_a_server() -> None:
     """The name in reports is not the address."""
     assert Prices({("http://a/v1", "m"): Price(1, 1)}).of(
         RemoteServer("http://a/v1", role="judge").base_url, "m"

@@ -324,7 +324,7 @@ def test_closing_cancels_what_is_in_flight(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "returned", ["fine", None, {"text": "fine"}, object(), {"choices": []}, {"choices": "no"}]
 )
-def test_what_is_no_completion_is_an_error_that_says_what_is(ask: Any, returned: Any) -> None:
+def test_a_result_that_is_not_a_completion_is_an_error(ask: Any, returned: Any) -> None:
     """At once: no other call would be better."""
     (outcome, *_), gateway = ask(Stub(returned).ask, "a", "b")
     assert isinstance(outcome, CallableError)

@@ -115,7 +115,7 @@ def test_what_is_released_can_be_claimed(owner: Owner) -> None:
     assert _claim(other, "a", "b") == {"a"}
 
 
-def test_nobody_releases_for_another(owner: Owner) -> None:
+def test_only_its_owner_releases_a_lease(owner: Owner) -> None:
     """The lease stays with its owner."""
     one, other = owner(), owner()
     _claim(one, "a")
@@ -282,7 +282,7 @@ def test_what_was_taken_over_is_not_renewed_by_its_former_owner(owner: Owner) ->
     assert _mark(one, "a") == left
 
 
-def test_who_claims_nothing_starts_no_thread(owner: Owner) -> None:
+def test_without_claims_no_thread_is_started(owner: Owner) -> None:
     """A run from the cache alone renews nothing."""
     one = owner()
     _claim(one)
