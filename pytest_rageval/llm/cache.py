@@ -96,22 +96,21 @@ class Cache:
 
         The first call opens the store and reads the cassette.
         """
-        # The store's thread may be using it.
-        if not (self._has_file and self._using.acquire(blocking=False)):
+        # The store's thread may be using it. Where it begins to just after this look, this waits.
+        if not self._has_file or self._using.locked():
             return {}
-        try:
-            found = cast("SqliteStore", self.store).at_hand(keys, run=self._run, only_run=self._refresh)
-            if len(found) < len(keys):
-                self._note_remarks()
-                self._add_recorded(keys, found)
-        except StoreError:
-            # `look_up` raises it, if it matters.
-            self._has_file = False
-            return {}
-        else:
+        # No acquire() without waiting before a `try`: after a signal between the two the lock would stay held.
+        with self._using:
+            try:
+                found = cast("SqliteStore", self.store).at_hand(keys, run=self._run, only_run=self._refresh)
+                if len(found) < len(keys):
+                    self._note_remarks()
+                    self._add_recorded(keys, found)
+            except StoreError:
+                # `look_up` raises it, if it matters.
+                self._has_file = False
+                return {}
             return found
-        finally:
-            self._using.release()
 
     async def look_up(self, keys: Sequence[str]) -> dict[str, Reply]:
         """Return the stored replies to these keys."""
@@ -243,9 +242,10 @@ class Cache:
         return [entry.summary for entry in good_entries(self.store.entries())]
 
     def _close(self) -> None:
-        store, self._store = self._store, None
-        if store is not None:
-            store.close()
+        with self._using:
+            store, self._store = self._store, None
+            if store is not None:
+                store.close()
 
     @property
     def _recorded(self) -> Mapping[str, Entry]:

@@ -1,6 +1,6 @@
 """Joins the shards of a run: rules on each test from the outcomes in the shards' reports."""
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
@@ -186,6 +186,7 @@ class MergedRun:
         self.command = command
         self.registry = Registry()
         self._check_one_run()
+        self._check_none_twice()
         self._check_no_shard_missing()
         self.not_run = sorted(self._union("collected") - self._union("ran"))
         if self.not_run and not partial:
@@ -234,6 +235,21 @@ class MergedRun:
                 if of(shard) != of(self.first):
                     _refuse(f"the {what}", self.first, of(self.first), shard, of(shard))
 
+    def _check_none_twice(self) -> None:
+        """Refuse two reports of one shard, before another is said to be missing."""
+        found: dict[tuple[int, int], dict[str, Shard]] = defaultdict(dict)
+        for shard in self.shards:
+            # Jobs that run different tests may each have the same shard of them.
+            tests = {nodeid: shard for nodeid, test in shard.tests.items() if "shard" in test}
+            before = found[shard.place]
+            if again := sorted(tests.keys() & before.keys()):
+                index, number = shard.place
+                raise InputError(
+                    f"Shard {index}/{number} is given twice, as {before[again[0]].path} and {shard.path}: the "
+                    f"questions of {_named(again)} would count twice.\nGive each shard's report once."
+                )
+            before |= tests
+
     def _check_no_shard_missing(self) -> None:
         there = defaultdict(set)
         for shard in self.shards:
@@ -275,14 +291,13 @@ class MergedRun:
             ) from None
 
     def _incomplete(self, nodeid: str, shards: Sequence[Shard]) -> str:
-        """Say which shards have no scores of a test; raise InputError if a shard is there twice."""
+        """Say which shards have no scores of a test; raise InputError if they are of different numbers."""
         numbers = {shard.place[1] for shard in shards}
-        twice = [place for place, count in Counter(shard.place for shard in shards).items() if count > 1]
-        if twice or len(numbers) > 1:
-            names = ", ".join(shard.name for shard in shards if shard.place in twice or len(numbers) > 1)
+        if len(numbers) > 1:
+            names = ", ".join(shard.name for shard in shards)
             raise InputError(
-                f"{nodeid} is in {names}: its questions would count twice.\nGive each shard's report once, of jobs "
-                "that split the questions alike."
+                f"{nodeid} is in {names}: its questions would count twice.\nGive the reports of jobs that split the "
+                "questions alike."
             )
         there, number = {shard.place[0] for shard in shards}, numbers.pop()
         missing = [f"{index}/{number}" for index in range(1, number + 1) if index not in there]

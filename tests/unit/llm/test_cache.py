@@ -1,11 +1,15 @@
 """Replies that need not be asked for, and who asks for the others."""
 
 import asyncio
+import dis
 import shutil
 import sqlite3
+import sys
+import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -461,6 +465,56 @@ def test_another_process_that_writes_does_not_block_a_look_up(caches: Caches, tm
 
     assert _run(work()) == {"k": Reply("x"), "l": Reply("y")}
     other.close()
+
+
+def test_at_hand_an_interrupt_at_any_moment_leaves_the_store_free(caches: Caches) -> None:
+    """Python handles signals after calls: after each one in turn, as if Ctrl-C was pressed then."""
+    cache = caches()
+    _keep(cache, Entry("k", Reply("x")))
+    code, calls = Cache.at_hand.__code__, 0
+
+    def interrupted(nth: int) -> bool:
+        left, called = nth, False
+
+        def trace(frame: FrameType, event: str, _: object) -> Any:
+            nonlocal left, called
+            if frame.f_code is not code:
+                return None
+            frame.f_trace_opcodes = True
+            if event == "opcode":
+                left -= called
+                if called and left < 0:
+                    raise KeyboardInterrupt
+                called = dis.opname[code.co_code[frame.f_lasti]].startswith("CALL")
+            return trace
+
+        before = sys.gettrace()
+        sys.settrace(trace)
+        try:
+            return cache.at_hand(["k"]) != {"k": Reply("x")}
+        except KeyboardInterrupt:
+            return True
+        finally:
+            sys.settrace(before)
+
+    while interrupted(calls):
+        calls += 1
+        assert not cache._using.locked()
+    assert calls > 3
+
+
+def test_closing_waits_for_what_is_read(caches: Caches) -> None:
+    """Another thread is reading the store."""
+    cache = caches()
+    _keep(cache, Entry("k", Reply("x")))
+    store, closed = cache.store, threading.Event()
+    closing = threading.Thread(target=lambda: (cache.close(), closed.set()))
+    with cache._using:
+        closing.start()
+        assert not closed.wait(0.2)
+        assert cache.store is store
+    closing.join(60)
+    assert closed.is_set()
 
 
 def test_no_reply_is_at_hand_while_readers_wait(caches: Caches, monkeypatch: pytest.MonkeyPatch) -> None:
