@@ -4,6 +4,7 @@ import copy
 import json
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 from pytest_rageval.errors import InputError
 from pytest_rageval.gate.baseline import LONGEST, Baseline, baseline_entry
 from pytest_rageval.gate.baseline_update import completed
-from pytest_rageval.gate.comparison import mark_of
+from pytest_rageval.gate.comparison import compare, mark_of
 from pytest_rageval.model import Document, Example, Gold, Ranking
 from pytest_rageval.scores import Evidence, Outcome, Score
 from tests.unit.gate.scored import example, ranked, score_of
@@ -439,3 +440,33 @@ def test_the_examples_of_a_file_are_written_as_they_were_read(tmp_path: Path) ->
     assert '"a": {"score": 1},' in again.read_text(encoding="utf-8")
     assert '"score": -0.0' in again.read_text(encoding="utf-8")
     assert baseline.tests["test_a"]["scores"]["recall@5"]["examples"] == examples
+
+
+def test_a_question_more_takes_few_calls_of_functions(path: Path) -> None:
+    """To read it and to compare it: a gate may have 100,000 of them in each of several scores."""
+    counts: dict[str, list[int]] = {"read": [], "compare": []}
+
+    def counted(name: str, work: Callable[[], Any]) -> Any:
+        counts[name].append(0)
+
+        def count(_frame: object, event: str, _argument: object) -> None:
+            counts[name][-1] += event in {"call", "c_call"}
+
+        before = sys.getprofile()
+        sys.setprofile(count)
+        try:
+            return work()
+        finally:
+            sys.setprofile(before)
+
+    for questions in (100, 200):
+        score = score_of({f"q{number}": number % 2 for number in range(questions)})
+        examples = tuple(outcome.example for outcome in score.outcomes)
+        Baseline({"test": baseline_entry(examples, {"recall@5": (score, {})})}).write(path)
+        baseline = counted("read", lambda: Baseline.read(path))
+        found = baseline.before("test", "recall@5", (0.0, 1.0))
+        comparison = counted("compare", lambda score=score, found=found: compare(score, {}, found))
+        assert comparison.n == questions
+    more = {name: (many - few) / 100 for name, (few, many) in counts.items()}
+    assert more["read"] <= 26
+    assert more["compare"] <= 36
