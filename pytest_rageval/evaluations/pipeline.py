@@ -231,7 +231,7 @@ class Pipeline:
             InputError: the example has filters, and the retriever does not take them.
         """
         key = self.retriever.key(asked)
-        ranking = await self._rankings[k].of(key, lambda: self._retrieved(asked, k))
+        ranking = await self._rankings[k].of(key, lambda: self._retrieved(key, asked, k))
         # Not in the retriever: a question without a history may share the ranking.
         unseen = (
             isinstance(asked, Example) and asked.history and not self.retriever.takes & {"history", "example"}
@@ -293,9 +293,9 @@ class Pipeline:
             # What did not begin: the run was interrupted.
             self.waiting -= waiting
 
-    async def _retrieved(self, asked: Asked, k: int, *, alone: bool = False) -> Ranking:
+    async def _retrieved(self, key: Hashable, asked: Asked, k: int, *, alone: bool = False) -> Ranking:
         self._begun += 1
-        place = hash((self.retriever.key(asked), k))
+        place = hash((key, k))
         self._expected.discard(place)
         is_first, cached = self._begun == 1, self.cached()
         try:
@@ -310,7 +310,7 @@ class Pipeline:
 
     async def retrieved_alone(self, asked: Asked, k: int) -> Ranking:
         """A ranking that is retrieved again, while no other is."""
-        return await self._retrieved(asked, k, alone=True)
+        return await self._retrieved(self.retriever.key(asked), asked, k, alone=True)
 
     def was_beside_cached(self, asked: Asked, k: int) -> bool:
         """Whether models gave cached replies, to the retriever or to others, during a retrieval."""

@@ -165,18 +165,22 @@ def _columns(text: bytes) -> "tuple[NDArray[Any], NDArray[Any], NDArray[Any]] | 
 
     text = text if text.endswith(b"\n") else text + b"\n"
     codes = np.frombuffer(text + bytes(WIDEST), np.uint8)
-    spaces = text.count(b"\n") + text.count(b"\r") + text.count(b"\t")
-    if not text.isascii() or np.count_nonzero(codes[: len(text)] < ord(" ")) != spaces:
+    of_text = codes[: len(text)]
+    known = sum(np.count_nonzero(of_text == ord(white)) for white in "\n\r\t")
+    if not text.isascii() or np.count_nonzero(of_text < ord(" ")) != known:
         # It may have other white space.
         return None
-    is_space = codes <= ord(" ")
-    edges = np.concatenate(([0], np.flatnonzero(is_space[1:] != is_space[:-1]) + 1))
-    starts, ends, lines = edges[0::2], edges[1::2], np.flatnonzero(codes == ord("\n")) + 1
-    if is_space[0] or len(starts) != COLUMNS * len(lines) or (starts[COLUMNS::COLUMNS] != lines[:-1]).any():
+    spaces = np.concatenate(([-1], np.flatnonzero(of_text <= ord(" "))))
+    starts, widths = spaces[:-1] + 1, np.diff(spaces) - 1
+    if not widths.all():
+        # Spaces side by side.
+        starts, widths = starts[widths > 0], widths[widths > 0]
+    lines = np.concatenate(([0], np.flatnonzero(of_text == ord("\n")) + 1))[:-1]
+    if len(starts) != COLUMNS * len(lines) or (starts[::COLUMNS] != lines).any():
         return None
-    if int((ends - starts).max()) > WIDEST:
+    if int(widths.max()) > WIDEST:
         return None
-    topic, ids, scores = (_cells(codes, starts[at::COLUMNS], ends[at::COLUMNS]) for at in (0, 2, 4))
+    topic, ids, scores = (_cells(codes, starts[at::COLUMNS], widths[at::COLUMNS]) for at in (0, 2, 4))
     numbers = _decimals(scores)
     if numbers is None:
         try:
@@ -217,14 +221,14 @@ def _decimals(cells: "NDArray[Any]") -> "NDArray[Any] | None":
     return numbers
 
 
-def _cells(codes: "NDArray[Any]", starts: "NDArray[Any]", ends: "NDArray[Any]") -> "NDArray[Any]":
+def _cells(codes: "NDArray[Any]", starts: "NDArray[Any]", widths: "NDArray[Any]") -> "NDArray[Any]":
     """Cells of a text as an array of bytes."""
     import numpy as np  # noqa: PLC0415 - see LARGE
 
-    widths = ends - starts
     widest = int(widths.max())
     cells = np.lib.stride_tricks.sliding_window_view(codes, widest)[starts]
-    cells[np.arange(widest) >= widths[:, None]] = 0
+    # What follows a cell becomes 0.
+    cells *= np.arange(widest, dtype=np.uint8) < widths.astype(np.uint8)[:, None]
     found: NDArray[Any] = cells.view(f"S{widest}").ravel()
     return found
 
@@ -236,7 +240,8 @@ def _any_twice(topic: "NDArray[Any]", ids: "NDArray[Any]") -> bool:
     width = -(-ids.dtype.itemsize // 8)
     hashes = topic * np.uint64(GOLDEN)
     for word in ids.astype(f"S{8 * width}").view(np.uint64).reshape(-1, width).T:
-        hashes = (hashes ^ word) * np.uint64(GOLDEN)
+        hashes ^= word
+        hashes *= np.uint64(GOLDEN)
         hashes ^= hashes >> np.uint64(29)
     hashes.sort()
     return bool((hashes[1:] == hashes[:-1]).any())
