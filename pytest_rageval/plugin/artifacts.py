@@ -285,7 +285,11 @@ class BaselineWriterPlugin(_FilePlugin):
         if self._config.option.collectonly:
             return
         if not self._entries:
-            self._note = "baseline: nothing to write, no test that ran has a threshold with max_drop"
+            why = "no test that ran has a threshold with max_drop"
+            if not self._completeness.collected:
+                why = "no marked test was collected"
+            path = self._settings.baseline
+            self._note = f"baseline: nothing to write, {why}" + f"; {path} is as before" * path.exists()
         else:
             try:
                 self._write(self._completeness.partial(session))
@@ -299,9 +303,9 @@ class BaselineWriterPlugin(_FilePlugin):
             self.pytest_terminal_summary(reporter)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Print what was written and what changed, or the error; with -q only what is lowered or dropped."""
+        """Print what was written and what changed, or the error; with -q what is lowered or dropped, or why not."""
         print_lines(terminalreporter, self._failure, red=True)
-        if self._note and (terminalreporter.verbosity >= 0 or self._lowers):
+        if self._note and (terminalreporter.verbosity >= 0 or self._lowers or not self._entries):
             terminalreporter.section("rageval baseline")
             print_lines(terminalreporter, [self._note])
             print_lines(terminalreporter, [f"  {line}" for line in self._changes], yellow=self._lowers)

@@ -147,7 +147,7 @@ def test_only_what_max_drop_bounds_is_written(project):
     project.test(TWO.replace("max_drop=0.02", "min=0.5"))
     result = project.run(UPDATE)
     result.stdout.fnmatch_lines(
-        ["baseline: nothing to write, no test that ran has a threshold with max_drop"]
+        ["baseline: nothing to write, no test that ran has a threshold with max_drop; *"]
     )
     project.run(UPDATE, "--collect-only")
     assert (project.path / "rageval_baseline.json").read_bytes() == text
@@ -198,3 +198,22 @@ def test_an_update_says_what_it_lowers_and_raises(project):
         "  test_it.py::test_three hit@3: 1.000 → 0.750, 1 of 4 worse, 0 better",
         "  test_it.py::test_two mrr@2: 1.000 → 0.750, 1 of 4 worse, 0 better",
     ]
+
+
+@pytest.mark.parametrize("arguments", [(), ("-q",)])
+def test_an_update_that_writes_nothing_says_why(project, arguments):
+    """Its purpose is the file: also with -q."""
+    path = project.path / "rageval_baseline.json"
+    project.test('@pytest.mark.rageval_threshold("recall@1", max_drop=0.1)\ndef test_gate(): pass\n')
+    project.run(UPDATE)
+    before = path.read_bytes()
+    project.test('@pytest.mark.rageval_threshold("recall@1", min=0.1)\ndef test_gate(): pass\n')
+    result = project.run(UPDATE, *arguments)
+    why = "no test that ran has a threshold with max_drop"
+    result.stdout.fnmatch_lines([f"baseline: nothing to write, {why}; *rageval_baseline.json is as before"])
+    project.pytester.makepyfile(test_it="def test_plain(): pass\n")
+    result = project.run(UPDATE, *arguments)
+    result.stdout.fnmatch_lines(
+        ["baseline: nothing to write, no marked test was collected; *rageval_baseline.json is as before"]
+    )
+    assert path.read_bytes() == before
