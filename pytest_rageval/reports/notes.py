@@ -464,7 +464,7 @@ ANOMALIES: Final[Mapping[str, str]] = {
 }
 """The texts of the counts, in this order."""
 
-FEWEST: Final = 10  # from this number of rankings on, no id of a gold passage is unlikely to be chance
+FEWEST: Final = 10  # from this number of rankings on, a lack of gold ids is unlikely to be chance
 
 
 def anomalies_entry(outcomes: Sequence[Outcome]) -> dict[str, int]:

@@ -326,7 +326,7 @@ def test_own(rageval_llm):
 def test_cached(rageval_llm):
     async def double(n): return 2 * n
     assert trio.run(rageval_llm.cached(double, version="1"), 4) == 8
-    with pytest.raises(Exception, match="works under asyncio alone"):
+    with pytest.raises(Exception, match="works only under asyncio"):
         trio.run(rageval_llm.cached(double), 4)
 """
 

@@ -257,7 +257,7 @@ VERDICTS: dict[str, str] = {
         (
             "judged.correctness@1",
             '{"explanation": "Right.", "grade": 5}',
-            "the judge's reply is (no rating when asked again either|empty)",
+            "the judge's reply is (not a rating in the second attempt either|empty)",
         ),
     ],
 )

@@ -217,7 +217,7 @@ def test_a_removed_cache_folder_is_made_again(project, llm, remove, processes):
     run = _start(project, "-n", str(processes), "--rageval-concurrency=5")
     output, status = _ended(run)
     assert status == 0, output
-    assert "removal of the cache folder during the run; it was made again with all" in output
+    assert "the cache folder was removed during the run; it was created again with all" in output
     assert removed.is_set()
     assert set(_asked(llm).values()) == {1}
     project.run().assert_outcomes(passed=max(processes, 1))

@@ -44,7 +44,7 @@ def test_a_changed_generator_is_an_error_and_no_worse_retriever(project, llm):
     result.stdout.fnmatch_lines(
         [
             "answer.em@1: the judge or the generator changed, perhaps not the retriever. 19 *",
-            "    answer.em@1: canary: 19 questions with the same passages, 1.000 in the baseline, 0.211 asked *",
+            "    answer.em@1: canary: 19 questions with the same passages, 1.000 in the baseline, 0.211 with *",
         ]
     )
     canary = _report(project)["scores"][0]["canary"]

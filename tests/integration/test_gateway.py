@@ -204,7 +204,7 @@ def test_a_client_that_is_not_led_to_the_gateway_is_remarked_on(application, ups
     result = project.run()
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(
-        ["4 × answers of rageval_generator, your own function: *nothing came to the gateway*"]
+        ["4 × answers of rageval_generator, your own function: *no request came to the gateway*"]
     )
     led = application(rageval_gateway="true").run("--rageval-refresh")
     led.stdout.fnmatch_lines(["4 replies: 0 cached, 4 live, *"])

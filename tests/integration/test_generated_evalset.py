@@ -264,7 +264,7 @@ def test_no_number(generate: Generate, n: str, capsys: pytest.CaptureFixture[str
     with pytest.raises(SystemExit) as ended:
         generate(1, "--n", n)
     assert ended.value.code == 2
-    assert "no number of questions" in capsys.readouterr().err
+    assert "not a number of questions" in capsys.readouterr().err
 
 
 def test_nothing_to_ask_about(generate: Generate, docs: Path) -> None:

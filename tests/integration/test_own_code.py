@@ -118,7 +118,7 @@ def test_without_a_version_results_are_cached_for_the_run_and_the_report_says_so
     project.test(GATE)
     project.run().stdout.fnmatch_lines(
         [
-            "4 × answers of rageval_generator, your own function, are cached within this run only *cached keeps*"
+            "4 × answers of rageval_generator, your own function, are cached within this run only *cached caches*"
         ]
     )
 
