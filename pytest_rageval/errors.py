@@ -42,6 +42,7 @@ __all__ = [
     "places",
     "raised_here",
     "require",
+    "similar_names",
     "summary_line",
 ]
 
@@ -216,11 +217,16 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     >>> did_you_mean("Recal", ["recall", "ndcg"]), did_you_mean("x", ["recall", "ndcg"])
     (' Did you mean recall?', '')
     """
+    near = similar_names(name, known, most=1)
+    return f" Did you mean {near[0]}?" if near else ""
+
+
+def similar_names(name: str, known: Iterable[str], *, most: int) -> list[str]:
+    """Return the known names that are similar, case ignored, the nearest first."""
     from difflib import get_close_matches  # noqa: PLC0415 - rare, and this file is imported by every run
 
     by_lower = {each.lower(): each for each in known}
-    near = get_close_matches(name.lower(), by_lower, n=1)
-    return f" Did you mean {by_lower[near[0]]}?" if near else ""
+    return [by_lower[each] for each in get_close_matches(name.lower(), by_lower, n=most)]
 
 
 def installed(*modules: str) -> bool:

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+from collections.abc import Sequence
 from itertools import groupby
 from math import isfinite
 from typing import Any
@@ -15,34 +16,31 @@ __all__ = ["scores_command"]
 
 
 def scores_command(options: argparse.Namespace) -> int:
-    """Print a line for each score, or all of one."""
-    if options.name is not None:
-        score = _find(options.name)
+    """Print a line for each score, or for each whose name begins so; or all of one."""
+    name = (options.name or "").partition("@")[0]
+    found = SCORES.get(name)
+    if found is not None:
         if options.json:
-            say(json.dumps(_entry(score), indent=2, ensure_ascii=False))
+            say(json.dumps(_entry(found), indent=2, ensure_ascii=False))
         else:
-            _describe(score)
-    elif options.json:
-        say(json.dumps([_entry(score) for score in SCORES.values()], indent=2, ensure_ascii=False))
+            _describe(found)
+        return 0
+    scores = [each for each in SCORES.values() if not name or each.name.startswith(f"{name}.")]
+    if not scores:
+        raise InputError(
+            f"There is no score {name!r}.{did_you_mean(name, SCORES)}\n"
+            "`rageval scores` lists the built-in scores; those that other plugins add are not listed."
+        )
+    if options.json:
+        say(json.dumps(list(map(_entry, scores)), indent=2, ensure_ascii=False))
     else:
-        _list()
+        _list(scores)
     return 0
 
 
-def _find(name: str) -> ScoreDef:
-    measure = name.partition("@")[0]
-    score = SCORES.get(measure)
-    if score is None:
-        raise InputError(
-            f"There is no score {measure!r}.{did_you_mean(measure, SCORES)}\n"
-            "`rageval scores` lists the built-in scores; those that other plugins add are not listed."
-        )
-    return score
-
-
-def _list() -> None:
-    width = max(len(_name(score)) for score in SCORES.values())
-    for family, scores in groupby(SCORES.values(), key=lambda score: score.family):
+def _list(listed: Sequence[ScoreDef]) -> None:
+    width = max(len(_name(score)) for score in listed)
+    for family, scores in groupby(listed, key=lambda score: score.family):
         say(family)
         for score in scores:
             say(f"  {_name(score):{width}}  {_range(score)}  {', '.join(_needs(score)) or 'nothing'}")

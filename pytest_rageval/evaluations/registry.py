@@ -24,6 +24,7 @@ from pytest_rageval.errors import (
     RagevalError,
     Unscored,
     did_you_mean,
+    similar_names,
     summary_line,
 )
 from pytest_rageval.evalsets import FORMATS, Format
@@ -110,6 +111,10 @@ CUTOFF: Final = 5
 """The cut-off where neither a score has one nor any that is asked for with it."""
 
 
+SIMILAR: Final = 5
+"""The number of similar names that are listed for an unknown score."""
+
+
 def resolve(
     request: ScoreRequest, scores: Mapping[str, ScoreDef] = SCORES, *, k: int = CUTOFF
 ) -> tuple[ResolvedScore, ScoreDef]:
@@ -122,7 +127,7 @@ def resolve(
     score = scores.get(spec.measure)
     if score is None:
         hint = did_you_mean(spec.measure, scores)
-        raise InputError(f"There is no score {spec.measure!r}.{hint}\nThe scores are: {', '.join(scores)}.")
+        raise InputError(f"There is no score {spec.measure!r}.{hint}\n{_known(spec.measure, scores)}")
     if spec.k is None and score.needs_k:
         raise InputError(
             f"{str(spec)!r} has no cut-off: how many retrieved documents count?\nWrite {spec}@5, say."
@@ -135,6 +140,15 @@ def resolve(
         score = replace(score, asks=score.dependencies | {"relevant"})
     order = request.order if "order" in score.keywords else "rank"
     return ResolvedScore(spec, spec.k or k, request.comparator, request.label, order, request.relevant), score
+
+
+def _known(name: str, scores: Iterable[str]) -> str:
+    """The names of scores that are similar to an unknown one, and where all of them are."""
+    similar = similar_names(name, scores, most=SIMILAR)
+    listed = f"Similar names: {', '.join(similar)}. " if similar else ""
+    added = [each for each in scores if each not in SCORES]
+    others = f"; other plugins add {', '.join(added)}" if added else ""
+    return f"{listed}`rageval scores` lists the built-in scores{others}."
 
 
 class Registry:

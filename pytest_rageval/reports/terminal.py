@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from pytest_rageval.lazy import Lazy
 from pytest_rageval.llm.usage import Usage
-from pytest_rageval.plural import counted, plural
+from pytest_rageval.plural import counted, plural, singular
 from pytest_rageval.reports.document import ScoreEntry
 from pytest_rageval.reports.layout import aligned
 from pytest_rageval.reports.notes import TEXTS, anomalies_text, moved_text, slice_warnings, why_all_zero
@@ -209,8 +209,9 @@ def notes(test: Mapping[str, Any]) -> Iterator[str]:
     for entry in test["scores"]:
         counts = entry.get("counts", {})
         if any(counts.values()):
-            counted = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts.items())
-            yield f"{sliced_name(entry)}: {counted}"
+            named = ((count, name.replace("_", " ")) for name, count in counts.items())
+            texts = (f"{count} {singular(name) if count == 1 else name}" for count, name in named)
+            yield f"{sliced_name(entry)}: {', '.join(texts)}"
     for entry in test.get("calibration", ()):
         yield from calibration_lines(entry)
     for entry in test.get("agreement", ()):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pytest_rageval.evaluations.pipeline import Pipeline
     from pytest_rageval.session.pipelines import Marker
 
-__all__ = ["Battles", "arena_cutoffs"]
+__all__ = ["Battles", "arena_cutoffs", "arena_systems"]
 
 ARENA: Final = "arena"
 
@@ -64,12 +64,7 @@ class Battles:
         digest, examples = evalset
         known = self._systems[nodeid.partition("[")[0], digest]
         cutoffs = sorted(set(cutoffs))
-        expected = [
-            rated_name(each, k)
-            for each, markers in siblings.items()
-            for k in arena_cutoffs(marker.args[0] for marker in markers if marker.args) or cutoffs
-        ]
-        shares = shares_of_pairs(expected, self._n, run.seed)
+        shares = shares_of_pairs(arena_systems(siblings, cutoffs), self._n, run.seed)
         own = {rated_name(nodeid, k): (run, k) for k in cutoffs}
         known |= own
         pairs = sorted({(min(one, other), max(one, other)) for one in own for other in known if one != other})
@@ -102,6 +97,15 @@ def arena_cutoffs(specs: Iterable[object]) -> list[int]:
             if parsed.name == ARENA and parsed.k is not None:
                 found.add(parsed.k)
     return sorted(found)
+
+
+def arena_systems(siblings: Siblings, cutoffs: Sequence[int]) -> list[str]:
+    """The names of the systems of these tests; `cutoffs` are of those without a marker of the arena."""
+    return [
+        rated_name(nodeid, k)
+        for nodeid, markers in siblings.items()
+        for k in arena_cutoffs(marker.args[0] for marker in markers if marker.args) or cutoffs
+    ]
 
 
 def _answers(run: "Pipeline", k: int) -> Callable[[Example], str | None]:

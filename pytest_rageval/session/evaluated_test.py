@@ -4,7 +4,7 @@ In a plan the same path counts the requests, and ends with stubs instead of resu
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -60,6 +60,7 @@ planned_ranking: Final = Lazy("session.plan_stubs", "planned_ranking")
 planned_score: Final = Lazy("session.plan_stubs", "planned_score")
 score_until_clear: Final = Lazy("session.early_stop", "score_until_clear")
 arena_cutoffs: Final = Lazy("session.battles", "arena_cutoffs")
+arena_systems: Final = Lazy("session.battles", "arena_systems")
 shard_record: Final = Lazy("session.shards.record", "ShardRecord")
 watched_threshold: Final = Lazy("session.early_stop", "Watched")
 
@@ -109,6 +110,7 @@ class EvaluatedTest:
         self._canaries: dict[ScoreRequest, Canary | None] = {}
         self._violations: list[str] = []
         self._battles: dict[tuple[str, str], Mapping[str, Any]] | None = None
+        self._systems: set[str] = set()
         self._shard: ShardRecord | None = None
         self.has_stubs = False
         """Whether the test received a stub in place of a result, as in a plan."""
@@ -216,7 +218,7 @@ class EvaluatedTest:
         """
         results: dict[str, Any] = {"evalset": self._evalset_entry(), **self._of_shard()}
         served = self._reported.served(self._rulings)
-        warnings = list(self._reported.warnings(self._rulings, served))
+        warnings = [*self._reported.warnings(self._rulings, served), *self._battle_warnings()]
         noted = {"own": self._components.own, "served": served, "warnings": warnings}
         results |= {name: value for name, value in noted.items() if value}
         results |= self._reported.scores(lambda: self.evalset, describe=describe, explain=explain)
@@ -284,6 +286,14 @@ class EvaluatedTest:
         except RagevalError as error:
             return [f"The battles between systems: {error}"]
         return []
+
+    def _battle_warnings(self) -> Iterator[str]:
+        """Yield a warning of a run that asks for battles between systems and has one system."""
+        if len(self._systems) == 1:
+            yield (
+                "--rageval-arena-pairs does nothing: this test has one system in the arena. Parametrize "
+                "rageval_retriever or rageval_generator, or score it at several cut-offs"
+            )
 
     def _collect(self, thresholds: Sequence[Threshold]) -> list[str]:
         """Collect all requests that the markers need, for a batch; a missing reply does not block the others.
@@ -520,6 +530,7 @@ class EvaluatedTest:
         for run, of_run in cutoffs.items():
             evalset = self.evalset.digest, self.evalset.examples
             siblings = self._test.siblings()
+            self._systems.update(arena_systems(siblings, of_run))
             fought = self._session.battles.fight(self._test.nodeid, run, evalset, of_run, siblings)
             self._session.check_answered()
             pairs = {(each["system"], each["opponent"]): each for each in fought}

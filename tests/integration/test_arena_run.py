@@ -109,6 +109,18 @@ def test_systems_are_scored_and_rated(arena):
     )
 
 
+def test_battles_of_a_single_system_are_warned_of(arena):
+    """There is nobody to battle; two systems are enough, also with cut-offs of `score` calls."""
+    arena.test(GATE)
+    result = arena.run("-q", "--rageval-arena-pairs=4")
+    said = "warning: test_it.py::test_arena: --rageval-arena-pairs does nothing: this test has one system*"
+    result.stdout.fnmatch_lines([said])
+    arena.run("--rageval-both-orders", "-q").stdout.no_fnmatch_line("*arena-pairs*")
+    calls = "    rageval.score('arena.win@1')\n    rageval.score('arena.win@2')\n"
+    arena.test(f"def test_arena(rageval):\n{calls}")
+    arena.run("--rageval-arena-pairs=4").stdout.no_fnmatch_line("*does nothing*")
+
+
 def test_each_answer_is_judged_once_in_one_order_or_in_both(arena, llm):
     """The second order costs one more request per question, and the first is not asked for again."""
     arena.test(GATE)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pytest_rageval.plural import counted
+from pytest_rageval.plural import counted, singular
 
 
 @pytest.mark.parametrize(
@@ -18,3 +18,11 @@ from pytest_rageval.plural import counted
 def test_a_noun_follows_its_number(number: int, noun: str, text: str) -> None:
     """One is singular, none is plural."""
     assert counted(number, noun) == text
+
+
+@pytest.mark.parametrize(
+    ("noun", "one"),
+    [("wins", "win"), ("ties", "tie"), ("losses", "loss"), ("no answer", "no answer"), ("useful", "useful")],
+)
+def test_one_of_many_is_named_in_the_singular(noun: str, one: str) -> None:
+    assert singular(noun) == one

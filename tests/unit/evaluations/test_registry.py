@@ -1,5 +1,6 @@
 """Which scores there are."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -37,13 +38,24 @@ def test_every_measure_of_passages_is_a_score() -> None:
 
 
 @pytest.mark.parametrize("text", ["bleu@5", "recal@5", "answer@5", "answer.xyz@5", "recall.f1@5", "nonsense"])
-def test_an_unknown_score_lists_the_known_ones(text: str) -> None:
-    """All of them, by the names that can be typed."""
+def test_an_unknown_score_says_where_the_known_ones_are(text: str) -> None:
+    """Not all of them: there are about seventy."""
     with pytest.raises(InputError) as caught:
         resolve(ScoreRequest(text))
     first, known = str(caught.value).split("\n")
     assert first.startswith(f"There is no score {text.partition('@')[0]!r}.")
-    assert known == f"The scores are: {', '.join(SCORES)}."
+    assert known.endswith("`rageval scores` lists the built-in scores.")
+    assert sum(name in known for name in SCORES) < 15
+
+
+def test_an_unknown_score_lists_similar_ones_and_those_of_plugins() -> None:
+    """The nearest first."""
+    own = replace(SCORES["recall"], name="own.recall")
+    with pytest.raises(InputError) as caught:
+        resolve(ScoreRequest("recal@5"), {**SCORES, "own.recall": own})
+    known = str(caught.value).split("\n")[1]
+    assert known.startswith("Similar names: recall, ")
+    assert known.endswith("`rageval scores` lists the built-in scores; other plugins add own.recall.")
 
 
 @pytest.mark.parametrize(
