@@ -126,7 +126,6 @@ CACHE_URL_HELP: Final = (
     "folder, or URL of a shared store, such as redis://HOST/0 (default: RAGEVAL_CACHE_URL, the only place for a URL "
     "with a password, or --cache-dir)"
 )
-(CACHE_DIR,) = _named_as_in_tests(_value("--cache-dir", "DIR", CACHE_HELP, default=CACHE_FOLDER))
 PLACES: Final = _named_as_in_tests(
     _value("--cache-dir", "DIR", CACHE_HELP, default=None),
     _value("--cache", "PLACE", CACHE_URL_HELP, _cache, default=None),
@@ -196,6 +195,12 @@ GATEWAY_OPTIONS: Final = (
     "replay", "cassette", "record", "record_prompts", "max_calls", "max_cost", "prices",
 )  # fmt: skip
 """Those that `gateway` shares."""
+
+JUDGE_OPTIONS: Final = (
+    "judge_parameters", "max_tokens", "flex", "concurrency", "rpm", "tpm", "timeout", "retries", "patience", "cache",
+    "cache_dir", "refresh", "replay", "cassette", "max_calls", "max_cost", "prices", "prompts",
+)  # fmt: skip
+"""Those that `judge` shares."""
 
 
 def _plugin_option(option: Option) -> Argument:
@@ -421,10 +426,7 @@ COMMANDS: Final = (
              _switch("--injections",
                      "judge built-in texts that contain instructions to the judge, and the same texts without "
                      "them; each with and without delimiters around the texts"),
-             _value("--prompts --rageval-prompts", "FILE",
-                    "file of prompts (TOML) that replace the built-in ones, as in tests"),
-             CACHE_DIR,
-             _switch("--replay", "send no requests; a missing reply is an error"),
+             *(_plugin_option(option) for option in OPTIONS if option.name in JUDGE_OPTIONS),
              JSON),
             "Replies are cached, for runs of pytest too. The key is read from OPENAI_API_KEY. "
             "Exit status: 0; 2 if something cannot be used."),

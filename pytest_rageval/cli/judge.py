@@ -20,8 +20,9 @@ from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.answers.judge_protocol import Judge
 from pytest_rageval.answers.llm_judge import LLMJudge
 from pytest_rageval.calibration import Calibration
+from pytest_rageval.cli.added_stores import registry_for
 from pytest_rageval.cli.output import note, plain, reason_lines, say, table
-from pytest_rageval.config import EMBEDDED, resolve
+from pytest_rageval.config import EMBEDDED, OPTIONS, resolve
 from pytest_rageval.errors import InputError, Unscored
 from pytest_rageval.evalsets.human_labels import HumanLabels, LabelledAnswer, load_labels
 from pytest_rageval.evaluations.calibration import judge_labels, verdict_of
@@ -66,19 +67,17 @@ def judge_command(options: argparse.Namespace) -> int:
         )
     # The model that judges, at the judge's server where the project has one and none is named here.
     command_line = {
-        "model": options.model,
+        **{option.name: getattr(options, option.name, None) for option in OPTIONS},
         "judge_model": options.model,
-        "base_url": options.base_url,
         "judge_base_url": options.base_url,
         "judge_votes": options.votes,
-        "cache_dir": options.cache_dir,
-        "prompts": options.prompts,
-        "replay": options.replay or None,
     }
     here = Path.cwd()
     settings = resolve(command_line, {}, os.environ, invoked_in=here, root=here)
     prompts = read_prompts(settings.prompts)
-    with closing(Session(settings, tick=Announcer(note))) as session:
+    with closing(
+        Session(settings, registry=registry_for(settings.cache_place), tick=Announcer(note))
+    ) as session:
         report = session.loop.run(_report(session, prompts, labels, options))
     if options.json:
         say(json.dumps(_report_document(report, options), ensure_ascii=False, indent=1))

@@ -35,6 +35,8 @@ from pytest_rageval.plugin.markers import MARKERS
 from pytest_rageval.plugin.standby import ENVIRONMENT, Standby, is_named
 
 if TYPE_CHECKING:
+    from warnings import WarningMessage
+
     from pytest_rageval.evaluations.registry import Registry
 
 __all__ = [
@@ -42,6 +44,7 @@ __all__ = [
     "pytest_addoption",
     "pytest_configure",
     "pytest_load_initial_conftests",
+    "pytest_warning_recorded",
     "rageval",
     "rageval_client",
     "rageval_encoder",
@@ -119,6 +122,29 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(standby, standby.NAME)
     if is_named(config):
         standby.start()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_warning_recorded(warning_message: "WarningMessage") -> None:
+    """Complete pytest's warning of an unknown ini key by the key that may be meant."""
+    # First, before the reporter reads the text.
+    text = str(warning_message.message).strip()
+    key = text.removeprefix("Unknown config option: ")
+    if key == text or not key.startswith("rageval_"):
+        return
+    flags = {option.ini: option.flag for option in OPTIONS if not option.permanent}
+    if key in flags:
+        hint = f" It is an option of the command line alone: {flags[key]}."
+    else:
+        from pytest_rageval.errors import similar_names  # noqa: PLC0415 - most runs do not need it
+
+        # The prefix alone would make all of them similar.
+        names = [option.name for option in OPTIONS if option.permanent]
+        hint = "".join(
+            f" Did you mean rageval_{name}?"
+            for name in similar_names(key.removeprefix("rageval_"), names, most=1)
+        )
+    warning_message.message = pytest.PytestConfigWarning(f"{text}.{hint}")
 
 
 def _help(option: Option) -> str:

@@ -272,3 +272,16 @@ def test_replay_sends_no_requests(judge: Callable[..., Done], llm: LLMServer) ->
     done = judge("--replay")
     assert done.status == 2
     assert not llm.requests
+
+
+def test_the_judge_is_asked_as_in_a_run(judge: Callable[..., Done], llm: LLMServer) -> None:
+    """The options of other commands that ask a model: a store, parameters, limits."""
+    llm.model = fickle
+    done = judge("--cache=other", '--judge-parameters={"top_p": 0.5}', "--max-calls=100", "--timeout=20")
+    assert done.status == 0, done.err
+    assert {body["top_p"] for body in llm.requests} == {0.5}
+    assert Path("other").is_dir()
+    assert not Path(".rageval_cache").exists()
+    again = judge('--judge-parameters={"top_p": 0.25}', "--rageval-max-calls=3")
+    assert again.status == 2
+    assert "max-calls" in again.err

@@ -118,3 +118,24 @@ def test_a_switch_of_the_ini_file_can_be_taken_back(project, llm):
     for option in ((), ("--rageval-plan",), ("--rageval-plan=true",)):
         project.run(*option).assert_outcomes(skipped=1)
     project.run("--rageval-plan=false").assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize("arguments", [(), ("-q",)])
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [
+        ("rageval_modle", "rageval_modle. Did you mean rageval_model?"),
+        ("rageval_nothing_like_it", "rageval_nothing_like_it."),
+        (
+            "rageval_update_baseline",
+            "*. It is an option of the command line alone: --rageval-update-baseline.",
+        ),
+        ("another_key", "another_key"),
+    ],
+)
+def test_an_unknown_key_of_the_ini_file_names_the_nearest(project, key, said, arguments):
+    """In pytest's own warning, which a run with no marked test shows too."""
+    project.ini(**{key: "1"})
+    project.pytester.makepyfile("def test_plain(): pass\n")
+    result = project.run_process(*arguments)
+    result.stdout.fnmatch_lines([f"*PytestConfigWarning: Unknown config option: {said}"])

@@ -142,8 +142,10 @@ def test_shards_are_one_run(
     project.run("--rageval-report=whole.json")
     names = shards(project, number, *arguments)
     assert merge(project, *reversed(names), "--report", "merged.json", "--report", "merged.md") == 1
-    whole = document(project, "whole.json", times=True)
-    assert json.dumps(document(project, "merged.json", times=True), indent=1) == json.dumps(whole, indent=1)
+    # Where models are asked, it depends on chance which retrievals are beside a cached reply, and not timed.
+    times = kind == "times"
+    whole = document(project, "whole.json", times=times)
+    assert json.dumps(document(project, "merged.json", times=times), indent=1) == json.dumps(whole, indent=1)
     assert {test["outcome"] for test in whole["tests"]} == {"failed", "passed"}
     assert "recall@3" in (project.path / "merged.md").read_text(encoding="utf-8")
 
@@ -259,8 +261,10 @@ def test_scores_of_each_kind_are_those_of_one_run(project: Project, llm: LLMServ
     names = shards(project, 2, *options)
     reports = [f"--report=merged{kind}" for kind in kinds]
     assert merge(project, *names, *reports, "--history=other.jsonl") == 1
-    whole = document(project, "whole.json", times=True)
-    assert json.dumps(document(project, "merged.json", times=True), indent=1) == json.dumps(whole, indent=1)
+    # Where models are asked, it depends on chance which retrievals are beside a cached reply, and not timed.
+    times = kind == "times"
+    whole = document(project, "whole.json", times=times)
+    assert json.dumps(document(project, "merged.json", times=times), indent=1) == json.dumps(whole, indent=1)
     assert {score["spec"] for score in whole["tests"][0]["scores"]} == {mark.split("'")[1] for mark in marks}
     for path in (project.path / "whole.html", project.path / "whole.md"):
         merged = path.with_stem("merged").read_text(encoding="utf-8")
