@@ -7,10 +7,10 @@ compares scores with their thresholds and the baseline. `docs/explanation/archit
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pytest_rageval.datatypes import Document, EvalSet, Example, Gold, Nugget, Ranking, Retrieval, Step
     from pytest_rageval.embeddings.encoder import CachedEncoder, SentenceEncoder
     from pytest_rageval.errors import RagevalError, Unscored
     from pytest_rageval.evalsets.loading import load
-    from pytest_rageval.model import Document, EvalSet, Example, Gold, Nugget, Ranking, Retrieval, Step
     from pytest_rageval.plugin.rageval_fixture import Rageval
     from pytest_rageval.retrievers.adapters import RetrieverFactory
     from pytest_rageval.retrievers.bm25 import BM25Retriever
@@ -63,7 +63,7 @@ _MODULE_OF = {
         ("embeddings.encoder", "CachedEncoder SentenceEncoder"),
         ("errors", "RagevalError Unscored"),
         ("evalsets.loading", "load"),
-        ("model", "Document EvalSet Example Gold Nugget Ranking Retrieval Step"),
+        ("datatypes", "Document EvalSet Example Gold Nugget Ranking Retrieval Step"),
         ("plugin.rageval_fixture", "Rageval"),
         ("retrievers.bm25", "BM25Retriever"),
         ("retrievers.dense", "DenseRetriever PooledRetriever"),

@@ -24,7 +24,7 @@ __all__ = [
     "MEASURES",
     "Bounds",
     "Calibration",
-    "CalibrationRuling",
+    "CalibrationResult",
     "Correction",
     "LabelledVerdict",
     "People",
@@ -295,7 +295,7 @@ def _mean(measure: Measure, pairs: Iterable[tuple[Sequence[float], Sequence[floa
 
 
 @dataclass(frozen=True, slots=True)
-class CalibrationRuling:
+class CalibrationResult:
     """The verdict on the bounds, with the reason; "error" where a bounded measure is undefined, None without bounds."""
 
     bounds: Bounds
@@ -304,7 +304,7 @@ class CalibrationRuling:
     reason: str
 
 
-def rule_on(calibration: Calibration, bounds: Bounds) -> CalibrationRuling:
+def rule_on(calibration: Calibration, bounds: Bounds) -> CalibrationResult:
     """Compare the agreement with its bounds, in full precision; equality passes.
 
     Raises:
@@ -325,10 +325,10 @@ def rule_on(calibration: Calibration, bounds: Bounds) -> CalibrationRuling:
         elif estimate.value < bound:
             failed.append(f"{name} {estimate.value:.3f} is below the minimum {bound:g}")
     if failed:
-        return CalibrationRuling(bounds, calibration, "fail", "; ".join(failed))
+        return CalibrationResult(bounds, calibration, "fail", "; ".join(failed))
     if undefined:
         items = counted(len(calibration.compared), "item")
         why = f"{' and '.join(undefined)} of judge and people is undefined over {items}"
         remedy = "there must be several, and both must use more than one label: label more answers, right and wrong"
-        return CalibrationRuling(bounds, calibration, "error", f"{why}: {remedy}")
-    return CalibrationRuling(bounds, calibration, "pass" if bounds.given else None, "within bounds")
+        return CalibrationResult(bounds, calibration, "error", f"{why}: {remedy}")
+    return CalibrationResult(bounds, calibration, "pass" if bounds.given else None, "within bounds")

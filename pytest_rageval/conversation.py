@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Final, Self
 
-__all__ = ["ROLES", "Message", "Question", "conversation_text", "history_of"]
+__all__ = ["ROLES", "Message", "QuestionWithHistory", "conversation_text", "history_of"]
 
 Message = Mapping[str, str]
 """One message, with its `role` and its `content`."""
@@ -12,7 +12,7 @@ ROLES: Final = {"user": "User", "assistant": "Assistant", "system": "System"}
 """The usual roles, as prompts name them; others are named as they are."""
 
 
-class Question(str):
+class QuestionWithHistory(str):
     """A question that follows a conversation: the text is the question alone, the messages are in `history`.
 
     Two are equal where both text and history are equal. It is equal to a plain text only where it has no history, so
@@ -44,7 +44,7 @@ class Question(str):
 
 def history_of(question: object) -> tuple[Message, ...]:
     """Return the messages before a question; empty for a plain text."""
-    return question.history if isinstance(question, Question) else ()
+    return question.history if isinstance(question, QuestionWithHistory) else ()
 
 
 def conversation_text(history: Iterable[Message]) -> str:

@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 from pytest_rageval.printable import printable
 
 __all__ = [
-    "PLAN_MARK",
+    "PLACEHOLDER",
     "BudgetError",
     "CallableError",
     "Cause",
@@ -35,10 +35,10 @@ __all__ = [
     "Unscored",
     "UnusableRanking",
     "did_you_mean",
-    "has_plan_mark",
+    "has_placeholder",
     "innermost_user_frame",
     "installed",
-    "is_plan_mark",
+    "is_placeholder",
     "places",
     "raised_here",
     "require",
@@ -158,18 +158,18 @@ class ReplyPending(BaseException):
     """
 
 
-PLAN_MARK: Final = re.compile(r"⟪reply ([0-9a-f]{16})⟫")
+PLACEHOLDER: Final = re.compile(r"⟪reply ([0-9a-f]{16})⟫")
 """The placeholder of a reply in a plan, with the beginning of its request's key."""
 
 
-def is_plan_mark(text: str) -> bool:
+def is_placeholder(text: str) -> bool:
     """Whether a text is the placeholder of a reply."""
-    return PLAN_MARK.fullmatch(text) is not None
+    return PLACEHOLDER.fullmatch(text) is not None
 
 
-def has_plan_mark(text: str) -> bool:
+def has_placeholder(text: str) -> bool:
     """Whether a text contains the placeholder of a reply."""
-    return PLAN_MARK.search(text) is not None
+    return PLACEHOLDER.search(text) is not None
 
 
 class ContextOverflow(Unscored):

@@ -11,24 +11,24 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any, Final, Protocol, cast
 
-from pytest_rageval.concurrency.event_loop import PrivateLoop
+from pytest_rageval.concurrency.event_loop import BackgroundEventLoop
 from pytest_rageval.config import TEMPERATURE, combined
 from pytest_rageval.conversation import conversation_text, history_of
+from pytest_rageval.datatypes import Document
+from pytest_rageval.digests import digest
 from pytest_rageval.errors import CallableError, ContextOverflow, Unscored
-from pytest_rageval.fingerprint import digest
 from pytest_rageval.llm.gateway import Gateway
 from pytest_rageval.llm.messages import Parts, Reply, Request, described, empty_reason
 from pytest_rageval.llm.servers.server import Server
-from pytest_rageval.model import Document
 from pytest_rageval.plural import counted
 from pytest_rageval.prompts.rendering import (
-    OWN,
+    DEFAULT_PROMPTS,
     Prompts,
     few_shot_citing_prompt,
     few_shot_long_answer_prompt,
     few_shot_prompt,
 )
-from pytest_rageval.user_code import Unusable, UserCallable, is_ours, takes
+from pytest_rageval.user_code import InvalidResult, UserCallable, is_ours, takes
 
 __all__ = ["CallableGenerator", "EmbeddedGenerator", "Generator", "LLMGenerator", "adapt_generator"]
 
@@ -59,7 +59,7 @@ class Generator(Protocol):
     async def explain(self, question: str, passages: Sequence[Document], *, sample: int = 0) -> str:
         """Return a long answer from the passages, best first: whole sentences, as complete as may be."""
 
-    def at_hand(
+    def answers_nowait(
         self, method: str, question: str, passages: Sequence[Document], samples: Sequence[int]
     ) -> tuple[str, ...] | None:
         """Return the answers in these samples, if all are kept and that takes no waiting; else None."""
@@ -71,7 +71,7 @@ class Generator(Protocol):
         """Return the template of a method's prompt, with placeholders in braces; empty where there is none."""
 
 
-def adapt_generator(generator: object, loop: PrivateLoop) -> Generator:
+def adapt_generator(generator: object, loop: BackgroundEventLoop) -> Generator:
     """Return the object of the fixture `rageval_generator` as a `Generator`; one of this package is one already.
 
     Raises:
@@ -108,7 +108,7 @@ class _ByMethod(ABC):
     async def explain(self, question: str, passages: Sequence[Document], *, sample: int = 0) -> str:
         return await self._answer("explain", question, passages, sample)
 
-    def at_hand(
+    def answers_nowait(
         self,
         method: str,  # noqa: ARG002 - one that calls the user's code has none
         question: str,  # noqa: ARG002
@@ -146,12 +146,12 @@ class _ModelGenerator(_ByMethod):
         parameters = described(self._parameters(method))
         return {"": f"{self.model} at {self.server.base_url}", **api, **parameters, **prompt}
 
-    def at_hand(
+    def answers_nowait(
         self, method: str, question: str, passages: Sequence[Document], samples: Sequence[int]
     ) -> tuple[str, ...] | None:
         """Return the answers in these samples, if that takes no waiting; None where it does, or one has no answer."""
         request = self._request(method, question, passages, samples[0])
-        replies = self.gateway.at_hand(request, samples) or ()
+        replies = self.gateway.replies_nowait(request, samples) or ()
         answers = tuple([reply.answer for reply in replies])
         return answers if replies and all(answers) else None
 
@@ -205,7 +205,7 @@ class LLMGenerator(_ModelGenerator):
     model: str
     temperature: float = TEMPERATURE
     max_tokens: int | None = None
-    prompts: Prompts = OWN
+    prompts: Prompts = DEFAULT_PROMPTS
     parameters: Mapping[str, Any] = field(default_factory=dict, hash=False)  # the user's, in place of these
 
     def at(self, temperature: float) -> "LLMGenerator":
@@ -274,12 +274,12 @@ class EmbeddedGenerator(_ModelGenerator):
         fixed = {"stop", "extra_body", *(() if self.temperature else ("temperature",))}
         return {name: value for name, value in super().identity(method).items() if name not in fixed}
 
-    def at_hand(
+    def answers_nowait(
         self, method: str, question: str, passages: Sequence[Document], samples: Sequence[int]
     ) -> tuple[str, ...] | None:
         """Return the answers in these samples, as for any model."""
         drawn = samples if self.temperature else [0] * len(samples)
-        return super().at_hand(method, question, passages, drawn)
+        return super().answers_nowait(method, question, passages, drawn)
 
     async def _answer(self, method: str, question: str, passages: Sequence[Document], sample: int) -> str:
         return await super()._answer(method, question, passages, sample=sample if self.temperature else 0)
@@ -318,7 +318,7 @@ class CallableGenerator(_ByMethod):
 def _read_answer(answer: object) -> str:
     if not isinstance(answer, str):
         what = f"returned {type(answer).__name__}"
-        raise Unusable(what, f"{what} for {{question}}.\nReturn the answer as a string.")
+        raise InvalidResult(what, f"{what} for {{question}}.\nReturn the answer as a string.")
     # It may be a model's text, which begins with reasoning.
     return _not_empty(Reply(answer))
 

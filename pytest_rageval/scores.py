@@ -10,8 +10,8 @@ from math import fsum, inf, isfinite
 from statistics import stdev
 from typing import Any, Final, NamedTuple, Self
 
+from pytest_rageval.datatypes import Example, Ranking
 from pytest_rageval.errors import Cause, InputError, QueryError, TooManyUnscoredError
-from pytest_rageval.model import Example, Ranking
 from pytest_rageval.plural import counted
 from pytest_rageval.stats.agreement import Tally
 from pytest_rageval.stats.intervals import MEAN, UNIT, Statistic

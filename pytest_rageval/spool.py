@@ -12,7 +12,7 @@ from threading import Lock
 from types import NoneType
 from typing import IO, Any, Final, Generic, Self, SupportsIndex, TypeVar, overload
 
-__all__ = ["Kept", "KeptList", "Spool", "listed", "made"]
+__all__ = ["Spool", "SpooledList", "SpooledTuple", "listed", "made"]
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -156,7 +156,7 @@ class Spool:
         return bytes(found)
 
 
-class Kept(Sequence[T], Generic[T]):
+class SpooledTuple(Sequence[T], Generic[T]):
     """A tuple in a spool, read at each use.
 
     `make` makes it of its record; `made` is the tuple, where it is at hand.
@@ -188,7 +188,7 @@ class Kept(Sequence[T], Generic[T]):
         return self._all()[index]
 
     def __eq__(self, other: object) -> bool:
-        return self is other or (isinstance(other, tuple | Kept) and self._all() == tuple(other))
+        return self is other or (isinstance(other, tuple | SpooledTuple) and self._all() == tuple(other))
 
     def __hash__(self) -> int:
         return hash(self._all())
@@ -200,7 +200,7 @@ class Kept(Sequence[T], Generic[T]):
         return tuple, (self._all(),)
 
 
-class KeptList(list[T]):
+class SpooledList(list[T]):
     """A read-only list whose items are read from a spool when they are used.
 
     It is a list, since reports and `json` write only such. `make` makes an item, by its number, that is `UNMADE`.
@@ -277,14 +277,14 @@ class KeptList(list[T]):
 
 def listed(items: Iterable[T], spool: Spool | None) -> list[T]:
     """The items in a list; with a spool they are in there."""
-    return list(items) if spool is None else KeptList(spool, map(spool.put, items))
+    return list(items) if spool is None else SpooledList(spool, map(spool.put, items))
 
 
 def made(items: Sequence[U], make: Callable[[U], T], spool: Spool | None) -> list[T]:
     """The results of `make` for each item; with a spool each is computed at its first use, and stored there."""
     if spool is None:
         return [make(item) for item in items]
-    return KeptList(spool, [UNMADE] * len(items), lambda number: make(items[number]))
+    return SpooledList(spool, [UNMADE] * len(items), lambda number: make(items[number]))
 
 
 def _is_plain(value: Any) -> bool:

@@ -12,9 +12,9 @@ from functools import partial
 from time import perf_counter
 from typing import Any, Final, NamedTuple, NoReturn, Self
 
-from pytest_rageval.concurrency.event_loop import PrivateLoop
-from pytest_rageval.concurrency.stepping import in_loop
-from pytest_rageval.conversation import Question
+from pytest_rageval.concurrency.event_loop import BackgroundEventLoop
+from pytest_rageval.concurrency.inline import require_loop
+from pytest_rageval.conversation import QuestionWithHistory
 from pytest_rageval.errors import (
     CallableError,
     Cause,
@@ -29,10 +29,10 @@ from pytest_rageval.errors import (
 __all__ = [
     "CACHED",
     "FIRST",
-    "Elsewhere",
+    "InvalidResult",
     "PlanStub",
-    "Timed",
-    "Unusable",
+    "RemoteResult",
+    "TimedResult",
     "UserCallable",
     "accepts",
     "as_number",
@@ -55,7 +55,7 @@ CACHED: Final = "__rageval_cached__"  # an attribute of the functions that `cach
 
 
 @dataclass(eq=False)
-class Unusable(Exception):  # noqa: N818 - turned into a QueryError by `UserCallable`
+class InvalidResult(Exception):  # noqa: N818 - turned into a QueryError by `UserCallable`
     """A callable's result cannot be used."""
 
     found: str  # what it returned, in one line and without the question
@@ -63,7 +63,7 @@ class Unusable(Exception):  # noqa: N818 - turned into a QueryError by `UserCall
     kind: str = "returned"  # failures of one kind at all of the first questions end the calls
 
 
-class Timed(NamedTuple):
+class TimedResult(NamedTuple):
     """A converted result, and the seconds that the call took; None if other calls ran meanwhile."""
 
     value: Any
@@ -71,7 +71,7 @@ class Timed(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Elsewhere:
+class RemoteResult:
     """The result of a call in another process, and the seconds that it took there; None if it was not timed."""
 
     value: Any
@@ -94,14 +94,14 @@ class UserCallable:
         loop: the run's event loop.
         question: the position of the question among the arguments, for errors.
         cause: the cause of examples that are unscored by a failure.
-        read: converts a result; raises `Unusable`.
+        read: converts a result; raises `InvalidResult`.
     """
 
     def __init__(  # noqa: PLR0913 - the parts of a callable
         self,
         name: str,
         function: Callable[..., Any],
-        loop: PrivateLoop,
+        loop: BackgroundEventLoop,
         question: int = 0,
         *,
         cause: Cause = "run",
@@ -131,13 +131,13 @@ class UserCallable:
         """
         return (await self.timed(*args, **named)).value
 
-    async def timed(self, *args: Any, **named: Any) -> Timed:
+    async def timed(self, *args: Any, **named: Any) -> TimedResult:
         """As `call`, with the time that the function itself took: without waiting for its turn."""
-        questions = [each for each in args if isinstance(each, Question)]
+        questions = [each for each in args if isinstance(each, QuestionWithHistory)]
         history = [dict(message) for each in questions for message in each.history]
         if self._history is not None and (history or self._history.default is self._history.empty):
             named.setdefault("history", history)
-        plain = tuple([str(each) if isinstance(each, Question) else each for each in args])
+        plain = tuple([str(each) if isinstance(each, QuestionWithHistory) else each for each in args])
         try:
             return await self._result(plain, named)
         except QueryError as error:
@@ -148,18 +148,18 @@ class UserCallable:
                 unscored.cause = self._cause
             raise
 
-    async def _result(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> Timed:
+    async def _result(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> TimedResult:
         if not self.is_async:
             return await self._whole(await self._loop.call(self._guarded, args, named), args, named)
-        await in_loop()
+        await require_loop()
         async with self._current.turn():
             return await self._whole(self._guarded(args, named), args, named)
 
-    async def _whole(self, result: Any, args: tuple[Any, ...], named: Mapping[str, Any]) -> Timed:
-        if isinstance(result, Timed):
+    async def _whole(self, result: Any, args: tuple[Any, ...], named: Mapping[str, Any]) -> TimedResult:
+        if isinstance(result, TimedResult):
             return result
         try:
-            await in_loop()
+            await require_loop()
         except BaseException:
             if inspect.iscoroutine(result):
                 result.close()
@@ -167,7 +167,7 @@ class UserCallable:
         # It may use `asyncio.timeout`, which takes the current task for its own.
         return await asyncio.ensure_future(self._awaited(result, args, named))
 
-    async def _awaited(self, result: Any, args: tuple[Any, ...], named: Mapping[str, Any]) -> Timed:
+    async def _awaited(self, result: Any, args: tuple[Any, ...], named: Mapping[str, Any]) -> TimedResult:
         try:
             with self._stopwatches.started() as watch:
                 return self._used(await result, args, named, watch)
@@ -198,23 +198,23 @@ class UserCallable:
 
     def _used(
         self, result: Any, args: tuple[Any, ...], named: Mapping[str, Any], watch: "_Stopwatch"
-    ) -> Timed:
+    ) -> TimedResult:
         """Convert a result; recorded at once, before other calls may fail."""
         try:
             # A lazy iterable is read to its end here, in the thread where the user's code may run.
             whole = read_to_end(result)
             seconds = watch.seconds
-            if isinstance(result, Elsewhere):
+            if isinstance(result, RemoteResult):
                 seconds = result.seconds if watch.alone else None
             value = self._read(whole)
-        except Unusable as unusable:
+        except InvalidResult as unusable:
             message = unusable.message.replace("{question}", repr(args[self._question]))
             raise self._failed(unusable.kind, args, named, f"{self.name} {message}", unusable.found) from None
         except Unscored:
             self._current.answered = True
             raise
         self._current.answered = True
-        return Timed(value, seconds)
+        return TimedResult(value, seconds)
 
     def _raised(self, args: tuple[Any, ...], named: Mapping[str, Any], error: BaseException) -> QueryError:
         message = str(CallableError.raised(f"{self.name} raised for {args[self._question]!r}", error))
@@ -251,7 +251,7 @@ _CALLED: ContextVar[UserCallable | None] = ContextVar("_CALLED", default=None)
 """The part of the user's code that is running. It is not set in threads that this code starts."""
 
 
-def note_asked(loop: PrivateLoop, model: str) -> None:
+def note_asked(loop: BackgroundEventLoop, model: str) -> None:
     """Count a completion that the user's code requests, for the callable that requests it.
 
     In a thread that the user's code started, or behind a server, the context does not name it. Then it is the callable
@@ -382,10 +382,10 @@ class PlanStub:
         raise Planned("not called in a plan")
 
 
-def raised_in(error: BaseException) -> Unusable:
+def raised_in(error: BaseException) -> InvalidResult:
     """The exception to raise for an exception in the user's code; the caller may be in another process."""
     message = str(CallableError.raised("raised for {question}", error))
-    return Unusable(f"raised {summary_line(error)}", message, type(error).__name__)
+    return InvalidResult(f"raised {summary_line(error)}", message, type(error).__name__)
 
 
 def read_to_end(result: Any) -> Any:

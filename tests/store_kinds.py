@@ -9,8 +9,8 @@ from typing import Protocol
 
 import pytest
 
+from pytest_rageval.llm.stores.factory import open_store
 from pytest_rageval.llm.stores.interface import ReplyStore
-from pytest_rageval.llm.stores.opening import open_store
 from pytest_rageval.llm.stores.sqlite_file import FILE
 from pytest_rageval.secret import parse_cache
 from tests.redis_server import RedisServer, redis_client

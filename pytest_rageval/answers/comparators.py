@@ -24,7 +24,7 @@ from pytest_rageval.answers.overlap import (
     token_f1,
     token_recall,
 )
-from pytest_rageval.errors import InputError, Planned, Unscored, did_you_mean, is_plan_mark
+from pytest_rageval.errors import InputError, Planned, Unscored, did_you_mean, is_placeholder
 from pytest_rageval.lazy import Lazy, lazy_pattern
 
 __all__ = [
@@ -253,7 +253,7 @@ class Expression:
         asks = atom.name in self.comparators
         if asks:
             value = await self.comparators[atom.name].compare(question, references, prediction)
-        if any(map(is_plan_mark, [prediction, *references])):
+        if any(map(is_placeholder, [prediction, *references])):
             # These texts stand for replies. The comparator was called so that its requests are counted.
             raise Planned("not compared in a plan")
         if not asks:

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from pytest_rageval.answers.judge_protocol import HIGHEST, LOWEST, PART, Preference, Rating, Verdict
+from pytest_rageval.datatypes import Nugget
 from pytest_rageval.errors import Unscored
 from pytest_rageval.lazy import lazy_pattern
-from pytest_rageval.model import Nugget
 from pytest_rageval.plural import counted
 
 __all__ = [

@@ -24,13 +24,13 @@ from pytest_rageval.answers.judge_replies import (
 from pytest_rageval.concurrency.gathering import gather_results
 from pytest_rageval.config import combined
 from pytest_rageval.conversation import conversation_text, history_of
-from pytest_rageval.errors import Planned, Unscored, is_plan_mark
-from pytest_rageval.fingerprint import digest
+from pytest_rageval.datatypes import Nugget
+from pytest_rageval.digests import digest
+from pytest_rageval.errors import Planned, Unscored, is_placeholder
 from pytest_rageval.llm.gateway import Gateway
 from pytest_rageval.llm.messages import Parts, Reply, Request, described, empty_reason
 from pytest_rageval.llm.servers.server import Server
-from pytest_rageval.model import Nugget
-from pytest_rageval.prompts.rendering import OWN, Prompts, repair_prompt
+from pytest_rageval.prompts.rendering import DEFAULT_PROMPTS, Prompts, repair_prompt
 from pytest_rageval.prompts.templates import CRITERIA, MOST_NUGGETS
 from pytest_rageval.stats.agreement import Tally
 from pytest_rageval.stats.agreement import majority as majority_or
@@ -145,7 +145,7 @@ class LLMJudge:
     model: str
     max_tokens: int | None = None
     poll: Poll = field(default_factory=Poll)
-    prompts: Prompts = OWN
+    prompts: Prompts = DEFAULT_PROMPTS
     parameters: Mapping[str, Any] = field(default_factory=dict, hash=False)  # the user's, in place of these
     others: tuple[str, ...] = ()
 
@@ -361,7 +361,7 @@ class LLMJudge:
     async def _answer(self, request: Request) -> str:
         """Ask, and return the reply without its reasoning."""
         reply, answer = await self._reply(request)
-        if is_plan_mark(reply.text):
+        if is_placeholder(reply.text):
             raise Planned("the judge is not asked in a plan")
         return answer
 

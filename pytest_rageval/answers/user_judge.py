@@ -8,11 +8,11 @@ from typing import Any, Final, cast
 
 from pytest_rageval.answers.judge_protocol import HIGHEST, LOWEST, Judge, Preference, Rating, Verdict
 from pytest_rageval.answers.judge_replies import LABELS
-from pytest_rageval.concurrency.event_loop import PrivateLoop
+from pytest_rageval.concurrency.event_loop import BackgroundEventLoop
 from pytest_rageval.errors import CallableError, Unscored
 from pytest_rageval.plural import counted
 from pytest_rageval.user_code import (
-    Unusable,
+    InvalidResult,
     UserCallable,
     accepts,
     as_number,
@@ -56,7 +56,7 @@ OPTIONAL_METHODS: Final[Mapping[str, tuple[str, str]]] = {
 COMPARE: Final = "compare(question, references, prediction)"
 
 
-def adapt_judge(judge: object, loop: PrivateLoop) -> Judge:
+def adapt_judge(judge: object, loop: BackgroundEventLoop) -> Judge:
     """Return the object of the fixture `rageval_judge` as a `Judge`; one of this package is one already.
 
     A function is a judge with only this method `compare`.
@@ -279,6 +279,6 @@ def _not_none(returned: object, what: str = "verdict") -> object:
     return returned
 
 
-def _unusable(returned: object, allowed: str) -> Unusable:
+def _unusable(returned: object, allowed: str) -> InvalidResult:
     shown = repr(returned)
-    return Unusable(f"returned {shown:.60}", f"returned {shown} for {{question}}.\n{allowed}")
+    return InvalidResult(f"returned {shown:.60}", f"returned {shown} for {{question}}.\n{allowed}")

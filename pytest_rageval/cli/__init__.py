@@ -3,8 +3,8 @@
 - One module per command: `init`, `demo`, `scores`, `diff`, `merge`, `history`, `badge`, `judge`, `gateway`, `batch`.
 - `rageval cache`: `cache_reading` (info, export) and `cache_writing` (import, prune, verify).
 - `rageval evalset`: `evalset_check`, `evalset_anchor`, `evalset_generate`, `evalset_nuggets`, `evalset_from_traces`.
-- Shared: `output` (printing), `added_stores` (cache stores of plugins), `evalset_reading` (files of the `evalset`
-  commands), `quotes` (finds quotes in texts), `compared` and `diff_page` (of `diff`), `retriever_name` (of `init`).
+- Shared: `console` (printing), `plugin_stores` (cache stores of plugins), `evalset_reading` (files of the `evalset`
+  commands), `quotes` (finds quotes in texts), `report_diff` and `diff_page` (of `diff`), `retriever_name` (of `init`).
 
 A command returns the exit status, and raises `RagevalError` for input that cannot be used.
 """
@@ -20,7 +20,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from pytest_rageval.cli.output import note, say
+from pytest_rageval.cli.console import note, say
 from pytest_rageval.config import OPTIONS, Option, named_cache
 from pytest_rageval.errors import RagevalError, require
 from pytest_rageval.secret import parse_public_cache

@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, Final
 
-from pytest_rageval.cli.output import say
+from pytest_rageval.cli.console import say
 from pytest_rageval.errors import InputError
 from pytest_rageval.files import write_whole
 from pytest_rageval.plural import counted

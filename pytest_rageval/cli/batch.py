@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from pytest_rageval.cli.output import count, note, say
+from pytest_rageval.cli.console import count, note, say
 from pytest_rageval.session.batch_steps import Report, Step, run_step
 
 __all__ = ["collect_command", "status_command", "submit_command"]

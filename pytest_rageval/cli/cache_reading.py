@@ -7,15 +7,15 @@ from contextlib import closing, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
-from pytest_rageval.cli.added_stores import stores_for
-from pytest_rageval.cli.output import count, date, note, plain, say, size, table
+from pytest_rageval.cli.console import count, date, note, plain, say, size, table
+from pytest_rageval.cli.plugin_stores import stores_for
 from pytest_rageval.embeddings.store import EMBEDDINGS_FILE, Survey, survey
 from pytest_rageval.errors import InputError, StoreError
 from pytest_rageval.llm.cassette import read_cassette, write_cassette
 from pytest_rageval.llm.maintenance import file_faults, inspect, model_of, schema, uses
 from pytest_rageval.llm.stores import Namespace
+from pytest_rageval.llm.stores.factory import open_store
 from pytest_rageval.llm.stores.interface import Damaged, Entry, ReplyStore
-from pytest_rageval.llm.stores.opening import open_store
 from pytest_rageval.llm.stores.sqlite_file import FILE, Database, ForeignSchemaError
 from pytest_rageval.secret import CACHE_URL, StoreURL
 

@@ -22,7 +22,7 @@ from pytest_rageval.cli.cache_reading import (
     open_shared,
     split_damaged,
 )
-from pytest_rageval.cli.output import count, note, plain, say, size
+from pytest_rageval.cli.console import count, note, plain, say, size
 from pytest_rageval.embeddings.store import EMBEDDINGS_FILE, delete_damaged, delete_older, survey
 from pytest_rageval.errors import InputError, StoreError
 from pytest_rageval.llm.cassette import LaterVersionError, cassette_lines, read_entry, write_cassette

@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from pytest_rageval.cli.output import note, say
+from pytest_rageval.cli.console import note, say
 from pytest_rageval.errors import InputError
 
 __all__ = ["demo_command"]

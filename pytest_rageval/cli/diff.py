@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from pytest_rageval.cli.compared import (
+from pytest_rageval.cli.console import note, plain, say, table
+from pytest_rageval.cli.report_diff import (
     Difference,
     Report,
     compared_reports,
@@ -15,7 +16,6 @@ from pytest_rageval.cli.compared import (
     read_report,
     signed,
 )
-from pytest_rageval.cli.output import note, plain, say, table
 from pytest_rageval.errors import InputError
 from pytest_rageval.files import write_whole
 from pytest_rageval.reports.questions import single_question_lines

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from pytest_rageval.cli.compared import Difference, Report, signed
+from pytest_rageval.cli.report_diff import Difference, Report, signed
 from pytest_rageval.plural import counted
 from pytest_rageval.reports.html import Fact, html_page
 from pytest_rageval.reports.question_rows import question_of

@@ -6,12 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from pytest_rageval.cli.console import count, reason_lines, say
 from pytest_rageval.cli.evalset_reading import read_evalset, refuse_existing
-from pytest_rageval.cli.output import count, reason_lines, say
 from pytest_rageval.cli.quotes import Quotable, Quotes
+from pytest_rageval.datatypes import Document, EvalSet, Example, Gold, Span, excerpt
 from pytest_rageval.evalsets.corpus import read_corpus
 from pytest_rageval.evalsets.records import write_jsonl
-from pytest_rageval.model import Document, EvalSet, Example, Gold, Span, excerpt
 
 __all__ = ["anchor", "anchor_command"]
 

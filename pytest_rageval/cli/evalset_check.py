@@ -10,18 +10,18 @@ from itertools import chain
 from typing import Any, Final, NamedTuple
 
 from pytest_rageval.answers.overlap import containment, normalize
+from pytest_rageval.cli.console import count, plain, say
 from pytest_rageval.cli.evalset_reading import read_evalset
-from pytest_rageval.cli.output import count, plain, say
 from pytest_rageval.cli.quotes import Quotable, Quotes
+from pytest_rageval.datatypes import Document, EvalSet, Example, Gold, Span, excerpt
+from pytest_rageval.digests import digest
 from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets.corpus import is_of_files, read_corpus
 from pytest_rageval.evalsets.field_map import near_misses
-from pytest_rageval.fingerprint import digest
 from pytest_rageval.gate.drop_tests import GOLD, question_clusters
 from pytest_rageval.gate.verdict import FEW_CLUSTERS
 from pytest_rageval.measures.gold_matching import files_named, normal_path
 from pytest_rageval.measures.near_duplicates import similar_questions
-from pytest_rageval.model import Document, EvalSet, Example, Gold, Span, excerpt
 from pytest_rageval.stats.power import POWER, design_effect, detectable_drop_unpaired
 
 __all__ = ["check_command"]

@@ -3,8 +3,8 @@
 import argparse
 from pathlib import Path
 
+from pytest_rageval.cli.console import count, say
 from pytest_rageval.cli.evalset_reading import refuse_existing
-from pytest_rageval.cli.output import count, say
 from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets.records import from_records, write_jsonl
 from pytest_rageval.evalsets.traces import read_traces

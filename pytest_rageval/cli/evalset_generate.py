@@ -15,24 +15,24 @@ from typing import Any, Final
 
 from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.answers.overlap import containment, normalize
-from pytest_rageval.cli.added_stores import registry_for
+from pytest_rageval.cli.console import count, note, reason_lines, say
 from pytest_rageval.cli.evalset_reading import refuse_existing
-from pytest_rageval.cli.output import count, note, reason_lines, say
+from pytest_rageval.cli.plugin_stores import registry_for
 from pytest_rageval.cli.quotes import Quotable
 from pytest_rageval.config import OPTIONS, combined, resolve
+from pytest_rageval.datatypes import Document, EvalSet, Example, Gold, Span
+from pytest_rageval.digests import digest
 from pytest_rageval.errors import BudgetError, InputError, Unscored
 from pytest_rageval.evalsets.corpus import read_corpus
 from pytest_rageval.evalsets.records import write_jsonl
-from pytest_rageval.evalsets.sampling import Draw, keep_smallest, rank, shares
+from pytest_rageval.evalsets.sampling import SampleSpec, keep_smallest, rank, shares
 from pytest_rageval.files import write_whole
-from pytest_rageval.fingerprint import digest
 from pytest_rageval.llm.messages import empty_reason
-from pytest_rageval.llm.servers.rate_limits import Announcer
+from pytest_rageval.llm.servers.rate_limits import StallNotifier
 from pytest_rageval.measures.near_duplicates import words
-from pytest_rageval.model import Document, EvalSet, Example, Gold, Span
 from pytest_rageval.prompts.rendering import Prompts, few_shot_question_prompt, read_prompts
 from pytest_rageval.session import Session
-from pytest_rageval.session.models import DefaultGenerator, DefaultJudge
+from pytest_rageval.session.default_components import DefaultGenerator, DefaultJudge
 
 __all__ = ["generate_command"]
 
@@ -69,7 +69,7 @@ def generate_command(options: argparse.Namespace) -> int:
         raise InputError(f"{options.corpus} has no passage to ask about, of five words or more.")
     prompts = read_prompts(settings.prompts)
     with closing(
-        Session(settings, registry=registry_for(settings.cache_place), tick=Announcer(note))
+        Session(settings, registry=registry_for(settings.cache_place), tick=StallNotifier(note))
     ) as session:
         run = _Run(session, prompts, options.n)
         session.loop.run(run.ask_about(drawn))
@@ -268,7 +268,7 @@ def draw(read: Callable[[], Iterable[Document]], size: int, seed: int) -> list[P
     if len(counts) > size:
         wanted = dict.fromkeys(heapq.nsmallest(size, counts, key=lambda source: rank(seed, source)), 1)
     elif counts.total() > size:
-        wanted = shares(counts, Draw(size, seed))
+        wanted = shares(counts, SampleSpec(size, seed))
     drawn: dict[str, list[tuple[int, int, Span, str]]] = defaultdict(list)
     for number, (span, text) in enumerate(passages(read())):
         own_rank = rank(seed, f"{span.source} {span.start}")

@@ -8,17 +8,17 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
-from pytest_rageval.cli.added_stores import registry_for
+from pytest_rageval.cli.console import count, note, reason_lines, say
 from pytest_rageval.cli.evalset_reading import read_evalset, refuse_existing
-from pytest_rageval.cli.output import count, note, reason_lines, say
+from pytest_rageval.cli.plugin_stores import registry_for
 from pytest_rageval.config import OPTIONS, resolve
+from pytest_rageval.datatypes import EvalSet, Example
 from pytest_rageval.errors import BudgetError, InputError, NoGroundTruth, Unscored
 from pytest_rageval.evalsets.records import write_jsonl
-from pytest_rageval.llm.servers.rate_limits import Announcer
-from pytest_rageval.model import EvalSet, Example
+from pytest_rageval.llm.servers.rate_limits import StallNotifier
 from pytest_rageval.prompts.rendering import read_prompts
 from pytest_rageval.session import Session
-from pytest_rageval.session.models import DefaultJudge
+from pytest_rageval.session.default_components import DefaultJudge
 
 __all__ = ["nuggets_command"]
 
@@ -38,7 +38,7 @@ def nuggets_command(options: argparse.Namespace) -> int:
         )
     bare = [example for example in evalset if not example.nuggets]
     with closing(
-        Session(settings, registry=registry_for(settings.cache_place), tick=Announcer(note))
+        Session(settings, registry=registry_for(settings.cache_place), tick=StallNotifier(note))
     ) as session:
         judge = DefaultJudge(session.models, read_prompts(settings.prompts))
         # Without a model, asking it is the error.

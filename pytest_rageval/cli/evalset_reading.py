@@ -7,11 +7,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from pytest_rageval.datatypes import EvalSet
 from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets.format import Format, format_of
 from pytest_rageval.evalsets.formats import FORMATS
 from pytest_rageval.evalsets.records import from_records
-from pytest_rageval.model import EvalSet
 
 __all__ = ["read_evalset", "refuse_existing"]
 

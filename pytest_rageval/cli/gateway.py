@@ -10,12 +10,12 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Final
 
-from pytest_rageval.cli.added_stores import registry_for
-from pytest_rageval.cli.output import count, note
+from pytest_rageval.cli.console import count, note
+from pytest_rageval.cli.plugin_stores import registry_for
 from pytest_rageval.config import OPTIONS, Settings, resolve
 from pytest_rageval.errors import InputError
 from pytest_rageval.llm.cassette import read_cassette, write_cassette
-from pytest_rageval.llm.servers.rate_limits import Announcer
+from pytest_rageval.llm.servers.rate_limits import StallNotifier
 from pytest_rageval.reports.results import usage_entry, usage_lines
 from pytest_rageval.serving.server import GatewayServer
 from pytest_rageval.session import Session
@@ -34,7 +34,7 @@ def gateway_command(options: argparse.Namespace) -> int:
     here = Path.cwd()
     given = {option.name: getattr(options, option.name, None) for option in OPTIONS}
     settings = resolve(given, {}, os.environ, invoked_in=here, root=here)
-    session_of_run = Session(settings, registry=registry_for(settings.cache_place), tick=Announcer(note))
+    session_of_run = Session(settings, registry=registry_for(settings.cache_place), tick=StallNotifier(note))
     with closing(session_of_run) as session, GatewayServer() as server:
         server.connect(session.backend)
         status = _status(command, {**os.environ, **server.variables()})
@@ -58,13 +58,13 @@ def _status(command: Sequence[str], env: dict[str, str]) -> int:
 
 @contextmanager
 def _passed_on(process: "subprocess.Popen[Any]") -> Iterator[None]:
-    def pass_on(number: int, _: FrameType | None) -> None:
+    def forward_signal(number: int, _: FrameType | None) -> None:
         # From a terminal, Ctrl-C has reached the command itself.
         if number != signal.SIGINT or not os.isatty(0):
             process.send_signal(number)
 
     numbers = [getattr(signal, name) for name in SIGNALS if hasattr(signal, name)]
-    before = {number: signal.signal(number, pass_on) for number in numbers}
+    before = {number: signal.signal(number, forward_signal) for number in numbers}
     try:
         yield
     finally:

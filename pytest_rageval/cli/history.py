@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from itertools import groupby, pairwise
 
-from pytest_rageval.cli.output import count, plain, say
+from pytest_rageval.cli.console import count, plain, say
 from pytest_rageval.files import write_whole
 from pytest_rageval.reports.history import Point, Run, narrowed, read_history, series
 from pytest_rageval.reports.layout import aligned

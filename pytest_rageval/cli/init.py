@@ -14,7 +14,7 @@ from pathlib import Path
 from textwrap import indent
 from typing import Final, NamedTuple
 
-from pytest_rageval.cli.output import note, say
+from pytest_rageval.cli.console import note, say
 from pytest_rageval.cli.retriever_name import check_retriever, retriever_named
 from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets.loading import load

@@ -20,13 +20,13 @@ from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.answers.judge_protocol import Judge
 from pytest_rageval.answers.llm_judge import LLMJudge
 from pytest_rageval.calibration import Calibration
-from pytest_rageval.cli.added_stores import registry_for
-from pytest_rageval.cli.output import note, plain, reason_lines, say, table
+from pytest_rageval.cli.console import note, plain, reason_lines, say, table
+from pytest_rageval.cli.plugin_stores import registry_for
 from pytest_rageval.config import EMBEDDED, OPTIONS, resolve
 from pytest_rageval.errors import InputError, Unscored
 from pytest_rageval.evalsets.human_labels import HumanLabels, LabelledAnswer, load_labels
 from pytest_rageval.evaluations.calibration import judge_labels, verdict_of
-from pytest_rageval.llm.servers.rate_limits import Announcer
+from pytest_rageval.llm.servers.rate_limits import StallNotifier
 from pytest_rageval.prompts.rendering import OTHER, Prompts, read_prompts
 from pytest_rageval.reports.judge_calibration import agreement_with_people, calibration_lines
 from pytest_rageval.reports.results import usage_entry, usage_lines
@@ -76,7 +76,7 @@ def judge_command(options: argparse.Namespace) -> int:
     settings = resolve(command_line, {}, os.environ, invoked_in=here, root=here)
     prompts = read_prompts(settings.prompts)
     with closing(
-        Session(settings, registry=registry_for(settings.cache_place), tick=Announcer(note))
+        Session(settings, registry=registry_for(settings.cache_place), tick=StallNotifier(note))
     ) as session:
         report = session.loop.run(_report(session, prompts, labels, options))
     if options.json:

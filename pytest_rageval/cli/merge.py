@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from pytest_rageval.cli.output import note, say
+from pytest_rageval.cli.console import note, say
 from pytest_rageval.config import Settings, is_ci
 from pytest_rageval.errors import InputError
 from pytest_rageval.files import refuse_special
@@ -25,7 +25,7 @@ from pytest_rageval.reports.next_steps import gain_lines
 from pytest_rageval.reports.results import compared_names, report_document, usage_entry, usage_lines
 from pytest_rageval.reports.systems import matrix_entries, matrix_lines, ratings_entries, ratings_lines
 from pytest_rageval.reports.terminal import headline, table_lines, warning_lines
-from pytest_rageval.session.shards.merged_run import MergedRun, RuledTest, Shard
+from pytest_rageval.session.shards.merged_run import MergedRun, MergedTestResult, Shard
 from pytest_rageval.session.shards.record import JUDGING
 from pytest_rageval.session.written_files import not_compared, update_baseline, update_cassette
 
@@ -134,7 +134,7 @@ def _settings(run: MergedRun, options: argparse.Namespace) -> Settings:
     return settings
 
 
-def _document(run: MergedRun, ruled: Sequence[RuledTest], settings: Settings) -> dict[str, Any]:
+def _document(run: MergedRun, ruled: Sequence[MergedTestResult], settings: Settings) -> dict[str, Any]:
     """The document of the joined run."""
     documents = [shard.document for shard in run.shards]
     tests = [test.entry for test in ruled if _is_reported(test.entry)]
@@ -177,7 +177,7 @@ def _lines(document: Mapping[str, Any]) -> Iterator[str]:
     yield headline(document)
 
 
-def _missing(run: MergedRun, ruled: Sequence[RuledTest], settings: Settings) -> Iterator[str]:
+def _missing(run: MergedRun, ruled: Sequence[MergedTestResult], settings: Settings) -> Iterator[str]:
     """Yield, after a full run, the entries of the baseline that no score was compared with."""
     if settings.update_baseline or run.left_out or run.stopped or not settings.baseline.exists():
         return
@@ -206,7 +206,7 @@ def _with_history(path: Path, document: Mapping[str, Any], settings: Settings) -
 
 
 def _update(
-    run: MergedRun, ruled: Sequence[RuledTest], settings: Settings, options: argparse.Namespace
+    run: MergedRun, ruled: Sequence[MergedTestResult], settings: Settings, options: argparse.Namespace
 ) -> None:
     """Write the baseline and the cassette where that is asked for."""
     outcomes = Counter(test.entry["outcome"] for test in ruled)

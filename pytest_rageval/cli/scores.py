@@ -7,7 +7,7 @@ from itertools import groupby
 from math import isfinite
 from typing import Any
 
-from pytest_rageval.cli.output import say
+from pytest_rageval.cli.console import say
 from pytest_rageval.errors import InputError, did_you_mean
 from pytest_rageval.evaluations.registry import SCORES
 from pytest_rageval.evaluations.scoring import ScoreDef

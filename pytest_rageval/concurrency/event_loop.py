@@ -1,4 +1,4 @@
-"""`PrivateLoop`: the event loop of evaluations, in a background thread.
+"""`BackgroundEventLoop`: the event loop of evaluations, in a background thread.
 
 Evaluations are async, tests are not, and some tests run in a loop of their own (async tests, notebooks). The
 user's sync callables stay in the calling thread, since a SQLite connection, for example, may be used only
@@ -21,11 +21,11 @@ from time import monotonic
 from typing import Any, Final, TypeVar, cast
 
 from pytest_rageval.concurrency.garbage_collection import fewer_collections
-from pytest_rageval.concurrency.gathering import Promise
-from pytest_rageval.concurrency.stepping import NOT_ENDED, call_outside, is_stepping, step
+from pytest_rageval.concurrency.gathering import CallbackFuture
+from pytest_rageval.concurrency.inline import NOT_FINISHED, call_user_function, is_inline, run_inline
 from pytest_rageval.errors import CallableError, ReplyPending, innermost_user_frame
 
-__all__ = ["DaemonThreads", "PrivateLoop", "in_asyncio"]
+__all__ = ["BackgroundEventLoop", "DaemonThreads", "in_asyncio"]
 
 T = TypeVar("T")
 
@@ -36,7 +36,7 @@ CLOSE_S: Final = 5.0  # how long closing waits for code that blocks the loop
 POOL_THREADS: Final = 32  # threads for `asyncio.to_thread`
 
 
-class PrivateLoop:
+class BackgroundEventLoop:
     """Runs coroutines in a thread of its own, started at the first one; `runs` counts the calls of `run`.
 
     `threads` is the number of threads for sync callables; 1 means the thread that called `run`, one call at a time.
@@ -63,10 +63,10 @@ class PrivateLoop:
         """Call a function in the loop's thread where a run is cancelled."""
         self._on_cancel.append(drop)
 
-    def run(self, coroutine: Coroutine[Any, Any, T], *, here: bool = False) -> T:
+    def run(self, coroutine: Coroutine[Any, Any, T], *, inline: bool = False) -> T:
         """Run a coroutine to completion; sync calls that it makes through `call` run in this thread.
 
-        With `here` all of it runs in this thread, without the loop, until it waits for something: a run that asks no
+        With `inline` all of it runs in this thread, without the loop, until it waits for something: a run that asks no
         model and whose retriever is sync never does.
 
         An exception here meanwhile (Ctrl-C, a timeout plugin) cancels the coroutine and its pending calls, which
@@ -76,12 +76,14 @@ class PrivateLoop:
         self.runs += 1
         self._ticked = -TICK_S
         with fewer_collections():
-            if not here or self._threads > 1 or in_asyncio():
+            if not inline or self._threads > 1 or in_asyncio():
                 return self._run_in_loop(coroutine)
             context = copy_context()
-            result = step(coroutine, context)
+            result = run_inline(coroutine, context)
             return (
-                cast("T", result) if result is not NOT_ENDED else self._run_in_loop(_rest(coroutine, context))
+                cast("T", result)
+                if result is not NOT_FINISHED
+                else self._run_in_loop(_rest(coroutine, context))
             )
 
     def _run_in_loop(self, coroutine: Coroutine[Any, Any, T]) -> T:
@@ -140,13 +142,13 @@ class PrivateLoop:
 
     async def call(self, function: Callable[..., T], *args: Any) -> T:
         """Call a sync function from a coroutine: in the thread that waits in `run`, or in the pool."""
-        if is_stepping():
+        if is_inline():
             self._tick_in_time()
-            return call_outside(function, *args)
+            return call_user_function(function, *args)
         loop = asyncio.get_running_loop()
         job: Callable[[], Outcome[T]] = partial(_outcome, function, args)
         if self._threads == 1:
-            call = _Call(job, Promise())
+            call = _Call(job, CallbackFuture())
             if not self._new_calls:
                 # After all calls of this turn of the loop.
                 loop.call_soon(self._hand_over)
@@ -334,7 +336,7 @@ class DaemonThreads(ThreadPoolExecutor):
 @dataclass(eq=False, slots=True)
 class _Call:
     job: "Callable[[], Outcome[Any]]"
-    outcome: "Promise[Outcome[Any]]"
+    outcome: "CallbackFuture[Outcome[Any]]"
 
 
 def _set_outcomes(made: "Sequence[tuple[_Call, Outcome[Any]]]") -> None:

@@ -1,10 +1,10 @@
 """`gather_all`: runs many coroutines concurrently without a task for each.
 
-An evaluation consists of thousands of coroutines, and most results that they await are cached. A task for each would
-    take several times as long as their work, since each step of a task goes through the event loop. So `gather_all`
-    runs the coroutines itself. It resumes a coroutine when its `Promise` has a result, and all together that have one
-    by then: the replies of one look-up, the rankings of one batch from another thread. A coroutine that waits for any
-    other future becomes a task.
+An evaluation consists of thousands of coroutines, and most results that they await are cached. One task per coroutine
+    would take several times as long as the work itself, because each step of a task goes through the event loop. So
+    `gather_all` runs the coroutines itself. It resumes a coroutine when its `CallbackFuture` has a result. It resumes
+    together all coroutines whose results arrived together: the replies of one look-up, the rankings of one batch. A
+    coroutine that awaits any other future becomes a task.
 """
 
 import asyncio
@@ -18,9 +18,9 @@ from time import monotonic
 from types import CoroutineType, coroutine
 from typing import Any, Final, TypeVar, cast
 
-from pytest_rageval.concurrency.stepping import NEEDS_LOOP, ends_all, in_loop, is_stepping
+from pytest_rageval.concurrency.inline import LOOP_REQUIRED, is_fatal, is_inline, require_loop
 
-__all__ = ["Promise", "gather_all", "gather_results", "gather_two"]
+__all__ = ["CallbackFuture", "gather_all", "gather_results", "gather_two"]
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -33,7 +33,7 @@ ONE_BY_ONE: Final = 0.02
 """The share of those that run together below which those that end together are few."""
 
 
-class Promise(asyncio.Future[T]):
+class CallbackFuture(asyncio.Future[T]):
     """A future, awaited by one coroutine, that calls `ended` when it has a result."""
 
     ended: Callable[[], None] | None = None
@@ -91,11 +91,11 @@ class _Gathering:
         # Those that gather a few are gathered themselves, by one that gathers many.
         self._is_bounded = at_once < inf
         self._results: list[Any] = []
-        self._waiting: dict[int, tuple[Coroutine[Any, Any, Any], Context, Promise[Any]]] = {}
+        self._waiting: dict[int, tuple[Coroutine[Any, Any, Any], Context, CallbackFuture[Any]]] = {}
         self._tasks: dict[int, tuple[asyncio.Future[Any], Any]] = {}
         self._need_loop: dict[int, tuple[Coroutine[Any, Any, Any], Context]] = {}
         self._ready: list[int] = []
-        self._change: Promise[None] | None = None
+        self._change: CallbackFuture[None] | None = None
 
     async def results(self) -> list[Any]:
         try:
@@ -132,7 +132,7 @@ class _Gathering:
     async def _enter_loop(self) -> None:
         """Continue in an event loop with the coroutines that need one."""
         if self._need_loop:
-            await in_loop()
+            await require_loop()
         begun, self._need_loop = self._need_loop, {}
         for number, (work, context) in begun.items():
             self._run(number, work, context)
@@ -140,7 +140,7 @@ class _Gathering:
     async def _next(self) -> None:
         """Resume the coroutines that are ready, or wait for one."""
         if not self._ready:
-            self._change = Promise()
+            self._change = CallbackFuture()
             await self._change
         ready, self._ready = self._ready, []
         for number in ready:
@@ -154,7 +154,7 @@ class _Gathering:
         # The usual type at first: asyncio's test takes five times as long.
         if type(each) is CoroutineType or asyncio.iscoroutine(each):
             self._run(number, each, copy_context())
-        elif is_stepping():
+        elif is_inline():
             self._run(number, _awaited(each), copy_context())
         else:
             self._follow(number, asyncio.ensure_future(each), None)
@@ -168,13 +168,13 @@ class _Gathering:
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:
-            if ends_all(error):
+            if is_fatal(error):
                 raise
             self._results[number] = error
         else:
-            if wait is NEEDS_LOOP:
+            if wait is LOOP_REQUIRED:
                 self._need_loop[number] = work, context
-            elif isinstance(wait, Promise):
+            elif isinstance(wait, CallbackFuture):
                 wait.ended = partial(self._is_ready, number)
                 self._waiting[number] = work, context, wait
             else:
@@ -204,10 +204,10 @@ class _Gathering:
 
     async def _turn(self) -> None:
         """Give the event loop its turn, where there is one."""
-        if is_stepping():
+        if is_inline():
             _TURN.late = monotonic() + TURN_S
             return
-        turn: Promise[None] = Promise()
+        turn: CallbackFuture[None] = CallbackFuture()
         asyncio.get_running_loop().call_soon(_end_turn, turn)
         await turn
 
@@ -233,7 +233,7 @@ def _is_late() -> bool:
     return monotonic() > getattr(_TURN, "late", 0.0)
 
 
-def _end_turn(turn: Promise[None]) -> None:
+def _end_turn(turn: CallbackFuture[None]) -> None:
     _TURN.late = monotonic() + TURN_S
     _end(turn)
 
@@ -244,7 +244,7 @@ def _cancel_begun(work: Coroutine[Any, Any, Any], context: Context) -> None:
         wait = context.run(work.throw, asyncio.CancelledError())
     except BaseException:  # noqa: BLE001 - of something that is cancelled
         return
-    if is_stepping():
+    if is_inline():
         with suppress(BaseException):
             context.run(work.close)
     else:
@@ -257,11 +257,11 @@ async def _rest_of(work: Coroutine[Any, Any, T], wait: Any) -> T:
 
 
 async def _awaited(each: Awaitable[T]) -> T:
-    await in_loop()
+    await require_loop()
     return await each
 
 
-def _end(wait: Promise[None]) -> None:
+def _end(wait: CallbackFuture[None]) -> None:
     if not wait.done():
         wait.set_result(None)
 

@@ -2,7 +2,7 @@
 
 - `parsers`: how the text of each option is read. The table of options is `pytest_rageval.options`.
 - `settings`: the resolved values of a run.
-- `models`: settings of generator and judge, also from `pyproject.toml`.
+- `model_settings`: settings of generator and judge, also from `pyproject.toml`.
 - `presets`: the settings of published papers, by name.
 - `destinations`: where reports go.
 """
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pytest_rageval.config.destinations import KIND, Address, kind_of
-from pytest_rageval.config.models import (
+from pytest_rageval.config.model_settings import (
     KEY_SOURCES,
     LENGTHS,
     REFUSED,

@@ -5,7 +5,15 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from pytest_rageval.config.destinations import parse_destination
-from pytest_rageval.config.models import AMOUNT, COUNT, POSITIVE, RATE, SECONDS, number, parse_parameters
+from pytest_rageval.config.model_settings import (
+    AMOUNT,
+    COUNT,
+    POSITIVE,
+    RATE,
+    SECONDS,
+    number,
+    parse_parameters,
+)
 from pytest_rageval.lazy import Lazy
 from pytest_rageval.secret import BaseURL, parse_public_cache
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pytest_rageval.config.destinations import Address
-from pytest_rageval.config.models import ModelSettings, Role, ServerSettings
+from pytest_rageval.config.model_settings import ModelSettings, Role, ServerSettings
 from pytest_rageval.options import BASELINE
 from pytest_rageval.plural import counted
 from pytest_rageval.secret import BaseURL, Secret, StoreURL

@@ -11,9 +11,9 @@ from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar, runtime_c
 import numpy as np
 from numpy.typing import NDArray
 
+from pytest_rageval.digests import digest, file_digest
 from pytest_rageval.embeddings.store import EmbeddingStore
 from pytest_rageval.errors import InputError, require
-from pytest_rageval.fingerprint import digest, file_digest
 
 __all__ = [
     "CachedEncoder",

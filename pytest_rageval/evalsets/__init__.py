@@ -2,7 +2,7 @@
 
 - `loading`: the entry points. `format` recognises the format of a file, and `formats` has one module per format.
 - `field_map`: renames fields. `records`: checks records and makes examples of them.
-- `sampling`: draws a sample while reading. `parts`: the part of a set that a shard or a sample scores.
+- `sampling`: draws a sample while reading. `subsets`: the part of a set that a shard or a sample scores.
 - `files`: strict JSON. `corpus`: corpora. `human_labels`: labels for the calibration of a judge.
 - `traces`: exports of tracing tools.
 """

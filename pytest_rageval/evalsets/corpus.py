@@ -4,11 +4,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from pytest_rageval.datatypes import Document, Span
 from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets.files import json_records, not_utf8
 from pytest_rageval.evalsets.format import COMPRESSED
 from pytest_rageval.evalsets.records import Check, checked
-from pytest_rageval.model import Document, Span
 
 __all__ = ["beir_file", "beir_text", "is_of_files", "read_corpus"]
 

@@ -4,9 +4,9 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
+from pytest_rageval.datatypes import EvalSet
 from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets.records import FIELDS, GOLD_FIELDS, OWN_FIELDS, Check, Records, checked
-from pytest_rageval.model import EvalSet
 
 __all__ = ["NUMBER", "checked_fields", "is_target", "mapped", "near_misses", "refuse_gold_twice"]
 

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any, ClassVar, Final, Literal
 
 from pytest_rageval.conversation import conversation_text
+from pytest_rageval.datatypes import Example
 from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets.files import json_records
 from pytest_rageval.evalsets.records import Check, example_from
-from pytest_rageval.model import Example
 
 __all__ = [
     "PREFERENCES",

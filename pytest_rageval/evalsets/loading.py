@@ -7,14 +7,14 @@ from hashlib import file_digest
 from pathlib import Path
 from typing import Any, Final, cast
 
+from pytest_rageval.datatypes import EvalSet
 from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets.format import Format, format_of
 from pytest_rageval.evalsets.formats import FORMATS
 from pytest_rageval.evalsets.records import Records, from_records
-from pytest_rageval.evalsets.sampling import Draw, sampled
+from pytest_rageval.evalsets.sampling import SampleSpec, sampled
 from pytest_rageval.files import refuse_special
 from pytest_rageval.lazy import Lazy
-from pytest_rageval.model import EvalSet
 
 __all__ = ["LoadOptions", "find", "forget", "load", "load_records"]
 
@@ -28,7 +28,7 @@ class LoadOptions:
     """How an eval set is read: its format (None: recognized), the sample (None: all), the format's options."""
 
     format: str | None = None
-    draw: Draw | None = None
+    draw: SampleSpec | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
@@ -44,7 +44,7 @@ class LoadOptions:
             raise InputError(
                 f"{' and '.join(drawing)} {verb} how a sample is drawn, and none is.\nAdd sample=200."
             )
-        return cls(name, None if size is None else Draw.parse(size, **drawing), options)
+        return cls(name, None if size is None else SampleSpec.parse(size, **drawing), options)
 
 
 def load(
@@ -130,7 +130,7 @@ def load_records(source: object, how: LoadOptions | None = None) -> EvalSet | No
     return _evalset(read, how.draw, "records")
 
 
-def _evalset(read: Callable[[], Records], draw: Draw | None, name: str) -> EvalSet:
+def _evalset(read: Callable[[], Records], draw: SampleSpec | None, name: str) -> EvalSet:
     return from_records(read(), name=name) if draw is None else sampled(read, draw, name=name)
 
 

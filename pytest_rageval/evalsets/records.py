@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from pytest_rageval.concurrency.garbage_collection import fewer_collections
+from pytest_rageval.datatypes import CONTEXT, EvalSet, Example, Gold, Nugget
 from pytest_rageval.errors import InputError
 from pytest_rageval.files import write_whole
-from pytest_rageval.model import CONTEXT, EvalSet, Example, Gold, Nugget
 
 __all__ = [
     "EXPORT_KEYS",

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
+from pytest_rageval.datatypes import EvalSet, Example
 from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets.records import example_from, no_examples_error, same_id_error
-from pytest_rageval.model import EvalSet, Example
 
-__all__ = ["Draw", "keep_smallest", "rank", "sampled", "shares"]
+__all__ = ["SampleSpec", "keep_smallest", "rank", "sampled", "shares"]
 
 RANK_BYTES: Final = 8
 
@@ -25,7 +25,7 @@ T = TypeVar("T", bound=tuple[Any, ...])
 
 
 @dataclass(frozen=True, slots=True)
-class Draw:
+class SampleSpec:
     """The size of a sample (all examples if there are fewer), and how it is drawn.
 
     It is stratified by the values of the tags together; None: of all tags, if these make no more groups than
@@ -37,7 +37,7 @@ class Draw:
     stratify: tuple[str, ...] | None = None
 
     @classmethod
-    def parse(cls, size: object, seed: object = 0, stratify: object = None) -> "Draw":
+    def parse(cls, size: object, seed: object = 0, stratify: object = None) -> "SampleSpec":
         """From a marker's arguments `sample`, `seed` and `stratify` (a tag, a list of tags, False for none)."""
         if not isinstance(size, int) or isinstance(size, bool) or size < 1:
             raise InputError(
@@ -56,7 +56,7 @@ class Draw:
         return cls(size, seed, tuple(tags))
 
 
-def sampled(read: Read, draw: Draw, *, name: str) -> EvalSet:
+def sampled(read: Read, draw: SampleSpec, *, name: str) -> EvalSet:
     """Draw a sample of records, in their order.
 
     The examples with the smallest ranks are drawn; a rank depends only on the seed and the id. So the
@@ -119,7 +119,7 @@ def rank(seed: int, text: str) -> int:
     return int.from_bytes(digest[:RANK_BYTES], "big")
 
 
-def shares(groups: Counter[str], draw: Draw) -> dict[str, int]:
+def shares(groups: Counter[str], draw: SampleSpec) -> dict[str, int]:
     """Return each group's share of the sample: whole parts first, then one each by the largest remainder."""
     total = groups.total()
     shares = {group: draw.size * count // total for group, count in groups.items()}
@@ -132,7 +132,7 @@ def shares(groups: Counter[str], draw: Draw) -> dict[str, int]:
     return shares
 
 
-def _group(example: Example, draw: Draw) -> str:
+def _group(example: Example, draw: SampleSpec) -> str:
     tags = example.tags
     if draw.stratify is not None:
         tags = {tag: tags.get(tag) for tag in draw.stratify}

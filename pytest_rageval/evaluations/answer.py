@@ -4,6 +4,7 @@ from typing import Final
 
 from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.answers.comparators import EXTRAS, MEASURES
+from pytest_rageval.datatypes import Example
 from pytest_rageval.errors import NoGroundTruth
 from pytest_rageval.evaluations.pipeline import (
     NO_REFERENCES,
@@ -13,7 +14,6 @@ from pytest_rageval.evaluations.pipeline import (
     references_of,
 )
 from pytest_rageval.evaluations.scoring import REFERENCES, ScoreDef, each_example
-from pytest_rageval.model import Example
 from pytest_rageval.scores import Evidence
 
 __all__ = ["SCORES", "answer_measure_score"]
@@ -21,7 +21,7 @@ __all__ = ["SCORES", "answer_measure_score"]
 
 @each_example
 async def evaluate_answer_correct(
-    run: Pipeline, example: Example, resolved: ResolvedScore
+    pipeline: Pipeline, example: Example, resolved: ResolvedScore
 ) -> tuple[float, Evidence]:
     """Score whether the answer from the first k retrieved passages is right, by the comparator.
 
@@ -32,36 +32,36 @@ async def evaluate_answer_correct(
     # Before anything is asked: an example that cannot be scored costs nothing.
     if not references and not example.answer_set:
         raise NoGroundTruth(NO_REFERENCES)
-    ranking, answer = await run.ranking_and_answer(example, resolved.k)
-    correct = await run.correct(example, answer, resolved.comparator)
+    ranking, answer = await pipeline.ranking_and_answer(example, resolved.k)
+    correct = await pipeline.correct(example, answer, resolved.comparator)
     return correct, Evidence(ranking, answer, *expected_of(example))
 
 
 @each_example
 async def evaluate_answer_measure(
-    run: Pipeline, example: Example, resolved: ResolvedScore
+    pipeline: Pipeline, example: Example, resolved: ResolvedScore
 ) -> tuple[float, Evidence]:
     """Score the answer from the first k retrieved passages by an answer measure.
 
     The best of the references counts; an example that wants a set of answers is unscored. An abstention is 0,
     whatever words it shares with a reference: "no answer in the documents" does not contain the answer "no".
     """
-    measure = run.measures[resolved.part]
+    measure = pipeline.measures[resolved.part]
     references = references_of(example)
     if not references:
         several = "several answers are wanted, which this measure does not compare"
         raise NoGroundTruth(several if example.answer_set else NO_REFERENCES)
-    ranking, answer = await run.ranking_and_answer(example, resolved.k)
+    ranking, answer = await pipeline.ranking_and_answer(example, resolved.k)
     value = 0.0 if abstains(answer) else measure(answer, references)
     return value, Evidence(ranking, answer, references)
 
 
 @each_example
 async def evaluate_answer_abstained(
-    run: Pipeline, example: Example, resolved: ResolvedScore
+    pipeline: Pipeline, example: Example, resolved: ResolvedScore
 ) -> tuple[float, Evidence]:
     """Score 1 where the generator declined to answer, 0 where it answered: a rate to keep low, or to expect."""
-    ranking, answer = await run.ranking_and_answer(example, resolved.k)
+    ranking, answer = await pipeline.ranking_and_answer(example, resolved.k)
     return float(abstains(answer)), Evidence(ranking, answer)
 
 

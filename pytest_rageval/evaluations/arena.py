@@ -12,11 +12,11 @@ from typing import Any, Final
 from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.answers.judge_protocol import Preference
 from pytest_rageval.concurrency.gathering import gather_two
+from pytest_rageval.datatypes import Example, ExampleSubset
+from pytest_rageval.digests import digest
 from pytest_rageval.errors import NoGroundTruth, Unscored
 from pytest_rageval.evaluations.pipeline import Pipeline, ResolvedScore
 from pytest_rageval.evaluations.scoring import ScoreDef, score_each, score_in_turn
-from pytest_rageval.fingerprint import digest
-from pytest_rageval.model import Example, PartOfSet
 from pytest_rageval.scores import Evidence, Outcome, Places, Score
 from pytest_rageval.stats.intervals import Estimate
 from pytest_rageval.stats.systems import first_place_share, position_bias
@@ -45,7 +45,7 @@ DOMAIN: Final = "domain"
 
 
 async def evaluate_arena(
-    run: Pipeline, examples: Sequence[Example], resolved: ResolvedScore
+    pipeline: Pipeline, examples: Sequence[Example], resolved: ResolvedScore
 ) -> list[Outcome]:
     """Score whether the long answer from the first k retrieved passages is better than the reference, or as good.
 
@@ -53,17 +53,17 @@ async def evaluate_arena(
     the run says so; then a verdict that changes with the order is a tie. An abstention loses, against another it
     ties, and no judge is asked. An example without a long-form `reference` is unscored.
     """
-    ids = examples.ids if isinstance(examples, PartOfSet) else [example.id for example in examples]
-    leading = leading_half(ids, run.seed)
+    ids = examples.ids if isinstance(examples, ExampleSubset) else [example.id for example in examples]
+    leading = leading_half(ids, pipeline.seed)
 
     async def score(example: Example) -> tuple[float, Evidence]:
         # Before anything is asked: an example that cannot be scored costs nothing.
         if example.reference is None:
             raise NoGroundTruth("no long-form reference")
-        answer = await run.long_answer(example, resolved.k)
-        ranking = await run.ranking(example, resolved.k)
+        answer = await pipeline.long_answer(example, resolved.k)
+        ranking = await pipeline.ranking(example, resolved.k)
         result, places, reasons = await _result(
-            run, example, answer, example.reference, first=example.id in leading
+            pipeline, example, answer, example.reference, first=example.id in leading
         )
         counts = {
             "wins": int(result == WON),
@@ -76,7 +76,7 @@ async def evaluate_arena(
         )
         return float(result >= LEAST[resolved.part]), evidence
 
-    return await score_in_turn(run, examples, score)
+    return await score_in_turn(pipeline, examples, score)
 
 
 def leading_half(ids: Sequence[str], seed: int) -> frozenset[str]:
@@ -126,7 +126,7 @@ Answers = Callable[[Example], str | None]
 
 
 async def fight(
-    run: Pipeline, questions: Sequence[tuple[Example, bool]], one: Answers, other: Answers
+    pipeline: Pipeline, questions: Sequence[tuple[Example, bool]], one: Answers, other: Answers
 ) -> list[Outcome]:
     """Let two systems' long answers to each question battle; a value is the result of `one`.
 
@@ -141,38 +141,38 @@ async def fight(
             raise Unscored("one of the two systems has no answer")
         if answer == rival:
             return TIED, Evidence()
-        result, places, _ = await _result(run, example, answer, rival, first=leads[example.id])
+        result, places, _ = await _result(pipeline, example, answer, rival, first=leads[example.id])
         return result, Evidence(places=places)
 
     return await score_each([example for example, _ in questions], score)
 
 
 async def _result(
-    run: Pipeline, example: Example, one: str, other: str, *, first: bool
+    pipeline: Pipeline, example: Example, one: str, other: str, *, first: bool
 ) -> tuple[float, Places, str]:
     """The result of one answer against another, and the verdicts behind it, with reasons, where a judge read them."""
     declined = abstains(one), abstains(other)
     if any(declined):
         return TIED if all(declined) else LOST if declined[0] else WON, Places(), ""
-    places, reasons = await _judged(run, example, one, other, first=first)
+    places, reasons = await _judged(pipeline, example, one, other, first=first)
     verdicts = {verdict for verdict in places if verdict is not None}
     return verdicts.pop() if len(verdicts) == 1 else TIED, places, reasons
 
 
 async def _judged(
-    run: Pipeline, example: Example, one: str, other: str, *, first: bool
+    pipeline: Pipeline, example: Example, one: str, other: str, *, first: bool
 ) -> tuple[Places, str]:
     """The judge's verdicts on one answer against another, in one order or in both, and its reasons."""
 
     async def as_first() -> tuple[float, str]:
-        found = await run.preferred(example.full_question, one, other)
+        found = await pipeline.preferred(example.full_question, one, other)
         return RESULT_OF_FIRST[found.better], _reasons("1", found)
 
     async def as_second() -> tuple[float, str]:
-        found = await run.preferred(example.full_question, other, one)
+        found = await pipeline.preferred(example.full_question, other, one)
         return WON - RESULT_OF_FIRST[found.better], _reasons("2", found)
 
-    if run.both_orders:
+    if pipeline.both_orders:
         (won_first, why_first), (won_second, why_second) = await gather_two(as_first(), as_second())
         return Places(won_first, won_second), " ".join(filter(None, (why_first, why_second)))
     won, why = await (as_first() if first else as_second())
@@ -234,9 +234,9 @@ def _estimate(name: str, estimate: Estimate | None) -> dict[str, Any]:
     return {name: estimate.value, f"{name}_ci95": [estimate.low, estimate.high]}
 
 
-def _settings(run: Pipeline, _resolved: ResolvedScore) -> dict[str, Any]:
+def _settings(pipeline: Pipeline, _resolved: ResolvedScore) -> dict[str, Any]:
     """The order of answers is drawn by the seed only where one order is judged."""
-    return {"both_orders": run.both_orders, **({} if run.both_orders else {"seed": run.seed})}
+    return {"both_orders": pipeline.both_orders, **({} if pipeline.both_orders else {"seed": pipeline.seed})}
 
 
 SCORES: Final = tuple(

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 
 from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.answers.judge_protocol import Judge, Preference
+from pytest_rageval.datatypes import Document, Example
 from pytest_rageval.errors import CallableError
 from pytest_rageval.evalsets.human_labels import (
     PREFERENCES,
@@ -16,7 +17,6 @@ from pytest_rageval.evalsets.human_labels import (
 )
 from pytest_rageval.evaluations.pipeline import Pipeline
 from pytest_rageval.evaluations.scoring import score_each
-from pytest_rageval.model import Document, Example
 from pytest_rageval.scores import Evidence, Outcome
 
 __all__ = ["judge_labels", "preference", "verdict_as_scored", "verdict_of"]
@@ -37,18 +37,20 @@ async def judge_labels(
     return await score_each([item.example for item in labels.items], score)
 
 
-def verdict_as_scored(run: Pipeline, comparator: str | None) -> Callable[[LabelledItem], Awaitable[float]]:
+def verdict_as_scored(
+    pipeline: Pipeline, comparator: str | None
+) -> Callable[[LabelledItem], Awaitable[float]]:
     """A verdict as this run's scores count it: an abstention is wrong; InputError for an unknown comparator."""
-    run.comparison(comparator)
+    pipeline.comparison(comparator)
 
     async def verdict(item: LabelledItem) -> float:
         if isinstance(item, LabelledPair):
-            return await preference(run.judge, item)
+            return await preference(pipeline.judge, item)
         if isinstance(item, LabelledPassage):
-            return await run.relevant(item.example.full_question, Document(item.passage))
+            return await pipeline.relevant(item.example.full_question, Document(item.passage))
         if abstains(item.prediction):
             return 0.0
-        return await run.same(item.example.full_question, item.references, item.prediction, comparator)
+        return await pipeline.same(item.example.full_question, item.references, item.prediction, comparator)
 
     return verdict
 

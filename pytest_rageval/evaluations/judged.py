@@ -11,6 +11,7 @@ from typing import Final
 
 from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.answers.judge_protocol import HIGHEST, LOWEST, Rating
+from pytest_rageval.datatypes import Example
 from pytest_rageval.errors import NoGroundTruth
 from pytest_rageval.evaluations.pipeline import (
     NO_REFERENCES,
@@ -21,7 +22,6 @@ from pytest_rageval.evaluations.pipeline import (
     texts_of,
 )
 from pytest_rageval.evaluations.scoring import GOLD_TEXTS, REFERENCES, ScoreDef, each_example
-from pytest_rageval.model import Example
 from pytest_rageval.scores import Evidence
 
 __all__ = ["SCORES"]
@@ -31,7 +31,7 @@ GRADES: Final = (float(LOWEST), float(HIGHEST))
 
 @each_example
 async def evaluate_correctness(
-    run: Pipeline, example: Example, resolved: ResolvedScore
+    pipeline: Pipeline, example: Example, resolved: ResolvedScore
 ) -> tuple[float, Evidence]:
     """Rate the answer from the first k retrieved passages by the reference answers.
 
@@ -44,34 +44,34 @@ async def evaluate_correctness(
     # Before anything is asked: an example that cannot be scored costs nothing.
     if not references:
         raise NoGroundTruth(NO_REFERENCES)
-    ranking, answer = await run.ranking_and_answer(example, resolved.k)
+    ranking, answer = await pipeline.ranking_and_answer(example, resolved.k)
     rating = Rating(LOWEST, "The generator gives no answer.")
     if not abstains(answer):
-        rating = await run.rated("correctness", example.full_question, [answer], references)
+        rating = await pipeline.rated("correctness", example.full_question, [answer], references)
     return rating.grade, Evidence(ranking, answer, references, explanation=rating.explanation)
 
 
 @each_example
 async def evaluate_faithfulness(
-    run: Pipeline, example: Example, resolved: ResolvedScore
+    pipeline: Pipeline, example: Example, resolved: ResolvedScore
 ) -> tuple[float, Evidence]:
     """Rate how far the first k retrieved passages support the answer that was written from them.
 
     No judge is asked where there is nothing to weigh: an abstention is 5, an answer from no passages is 1.
     """
-    ranking, answer = await run.ranking_and_answer(example, resolved.k)
+    ranking, answer = await pipeline.ranking_and_answer(example, resolved.k)
     if abstains(answer):
         rating = Rating(HIGHEST, "The generator gives no answer, and so states nothing.")
     elif not ranking:
         rating = Rating(LOWEST, "Nothing was retrieved that could support it.")
     else:
-        rating = await run.rated("faithfulness", example.full_question, [answer], texts_of(ranking))
+        rating = await pipeline.rated("faithfulness", example.full_question, [answer], texts_of(ranking))
     return rating.grade, Evidence(ranking, answer, explanation=rating.explanation)
 
 
 @each_example
 async def evaluate_context_quality(
-    run: Pipeline, example: Example, resolved: ResolvedScore
+    pipeline: Pipeline, example: Example, resolved: ResolvedScore
 ) -> tuple[float, Evidence]:
     """Rate whether the first k retrieved passages hold the key facts of the gold passages.
 
@@ -79,10 +79,10 @@ async def evaluate_context_quality(
     Unscored: an example without gold passages or without their text.
     """
     gold = texts_of(gold_passages(example))
-    ranking = await run.readable(example, resolved.k)
+    ranking = await pipeline.readable(example, resolved.k)
     rating = Rating(LOWEST, "Nothing was retrieved.")
     if ranking:
-        rating = await run.rated("context_quality", example.full_question, texts_of(ranking), gold)
+        rating = await pipeline.rated("context_quality", example.full_question, texts_of(ranking), gold)
     return rating.grade, Evidence(ranking, explanation=rating.explanation)
 
 

@@ -11,14 +11,14 @@ from typing import Any, Final
 
 from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.concurrency.gathering import gather_all, gather_two
+from pytest_rageval.datatypes import Example, Ranking
 from pytest_rageval.errors import NoGroundTruth, Planned, Unscored
 from pytest_rageval.evaluations.pipeline import Pipeline, ResolvedScore, gold_passages, references_of
 from pytest_rageval.evaluations.ranking import row_of
 from pytest_rageval.evaluations.scoring import GOLD_TEXTS, ScoreDef, score_in_turn
 from pytest_rageval.measures.gold_matching import GoldMatch
-from pytest_rageval.measures.gold_measures import GOLD_MEASURES, Row
+from pytest_rageval.measures.gold_measures import GOLD_MEASURES, GoldRanks
 from pytest_rageval.measures.near_duplicates import near_duplicate
-from pytest_rageval.model import Example, Ranking
 from pytest_rageval.scores import NOTHING, YES, Evidence, Outcome, Score
 from pytest_rageval.stats.agreement import spearman_rho
 
@@ -32,7 +32,7 @@ RECALL_ERRED: Final = {"A", "B", "C"}
 
 
 async def evaluate_llm_reteval(
-    run: Pipeline, examples: Sequence[Example], resolved: ResolvedScore
+    pipeline: Pipeline, examples: Sequence[Example], resolved: ResolvedScore
 ) -> list[Outcome]:
     """Compare the answer from the retrieved passages with those from the gold passages.
 
@@ -53,12 +53,12 @@ async def evaluate_llm_reteval(
         # Before anything is asked: an example that cannot be scored costs nothing.
         gold_passages(example)
         semi_gold, (ranking, answer) = await gather_two(
-            run.semi_gold(example), run.ranking_and_answer(example, resolved.k)
+            pipeline.semi_gold(example), pipeline.ranking_and_answer(example, resolved.k)
         )
         references = tuple(text for text in dict.fromkeys(semi_gold) if not abstains(text))
         if not references:
             raise NoGroundTruth("the generator abstains even with the gold passages")
-        match = GoldMatch(ranking, example.gold, run.match_share)
+        match = GoldMatch(ranking, example.gold, pipeline.match_share)
         found = len([label for label in match.labels if label > 0])
         retrieved, recall = found > 0, found / len(example.relevant)
         beside = _companions(row_of(example, match, resolved.k), resolved.k)
@@ -67,13 +67,13 @@ async def evaluate_llm_reteval(
         )
 
         def check() -> Awaitable[ReferenceChecks]:
-            triage = _Triage(run, example, answer, references, resolved.comparator)
+            triage = _Triage(pipeline, example, answer, references, resolved.comparator)
             return triage.checks(ranking, gold_retrieved=retrieved)
 
         try:
             same = 0.0
             if not abstains(answer):
-                same = await run.same(example.full_question, references, answer, resolved.comparator)
+                same = await pipeline.same(example.full_question, references, answer, resolved.comparator)
         except Planned:
             # A plan does not know whether the verdict disagrees with recall: it counts these requests too.
             await check()
@@ -85,11 +85,11 @@ async def evaluate_llm_reteval(
         lost = lost_by(case, checks, recall=recall, yes=yes, others=others)
         return Outcome(example, same, None, evidence, case=case, lost_by=lost)
 
-    return await score_in_turn(run, examples, score)
+    return await score_in_turn(pipeline, examples, score)
 
 
 @lru_cache(maxsize=1 << 10)
-def _companions(row: Row, k: int) -> Mapping[str, float]:
+def _companions(row: GoldRanks, k: int) -> Mapping[str, float]:
     """The ranking measures that are shown with the score; examples with equal rows, which are many, share them."""
     return {f"{name}@{k}": GOLD_MEASURES[name](row) for name in COMPANIONS}
 

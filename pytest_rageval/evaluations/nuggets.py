@@ -13,12 +13,12 @@ from typing import Final
 from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.answers.judge_protocol import PART
 from pytest_rageval.concurrency.gathering import gather_all
+from pytest_rageval.datatypes import Example, Ranking, excerpt
 from pytest_rageval.errors import NoGroundTruth, Undefined
 from pytest_rageval.evaluations.pipeline import Pipeline, ResolvedScore, texts_of
 from pytest_rageval.evaluations.scoring import NUGGETS, ScoreDef, each_example
 from pytest_rageval.measures.gold_matching import GoldMatch
 from pytest_rageval.measures.nuggets import alpha_ndcg, best_labels, lenient, strict
-from pytest_rageval.model import Example, Ranking, excerpt
 from pytest_rageval.plural import counted
 from pytest_rageval.scores import Evidence
 
@@ -32,47 +32,53 @@ NAMED: Final = 5
 
 @each_example
 async def evaluate_coverage(
-    run: Pipeline, example: Example, resolved: ResolvedScore
+    pipeline: Pipeline, example: Example, resolved: ResolvedScore
 ) -> tuple[float, Evidence]:
     """Score the share of all nuggets that one of the first k passages supports; an empty ranking is 0.
 
     Unscored: an example without nuggets; one with a passage without readable labels.
     """
-    ranking, labels = await _labelled(run, example, resolved)
+    ranking, labels = await _labelled(pipeline, example, resolved)
     best = best_labels(labels, len(example.nuggets))
     return strict(best), _evidence(example, best, ranking, labels)
 
 
 @each_example
-async def evaluate_vital(run: Pipeline, example: Example, resolved: ResolvedScore) -> tuple[float, Evidence]:
+async def evaluate_vital(
+    pipeline: Pipeline, example: Example, resolved: ResolvedScore
+) -> tuple[float, Evidence]:
     """Score the share of the vital nuggets alone; undefined where there are none, else as for all."""
     _check(example, vital=True)
-    ranking, labels = await _labelled(run, example, resolved)
+    ranking, labels = await _labelled(pipeline, example, resolved)
     best = best_labels(labels, len(example.nuggets))
     return strict(_vital(example, best)), _evidence(example, best, ranking, labels, vital=True)
 
 
 @each_example
-async def evaluate_ndcg(run: Pipeline, example: Example, resolved: ResolvedScore) -> tuple[float, Evidence]:
+async def evaluate_ndcg(
+    pipeline: Pipeline, example: Example, resolved: ResolvedScore
+) -> tuple[float, Evidence]:
     """Score alpha-nDCG with the nuggets as subtopics; 0 where no passage supports one; unscored as for coverage.
 
     The ideal ranking is built from the retrieved passages and from gold passages with text that were not retrieved.
     These are labelled too.
     """
     _check(example)
-    ranking = await run.readable(example, resolved.k)
-    found = GoldMatch(ranking, example.relevant, run.match_share).found
+    ranking = await pipeline.readable(example, resolved.k)
+    found = GoldMatch(ranking, example.relevant, pipeline.match_share).found
     missed = [gold.text for gold, hit in zip(example.relevant, found, strict=True) if not hit]
     texts = [*texts_of(ranking), *(text for text in missed if text is not None)]
     # All at once, so that a plan counts all.
-    every = await _labels(run, example, texts)
+    every = await _labels(pipeline, example, texts)
     labels = every[: len(ranking)]
     value = alpha_ndcg(labels, every[len(ranking) :], resolved.k)
     return value, _evidence(example, best_labels(labels, len(example.nuggets)), ranking, labels)
 
 
 @each_example
-async def evaluate_answer(run: Pipeline, example: Example, resolved: ResolvedScore) -> tuple[float, Evidence]:
+async def evaluate_answer(
+    pipeline: Pipeline, example: Example, resolved: ResolvedScore
+) -> tuple[float, Evidence]:
     """Score the share of the vital nuggets that the long answer supports, "vital strict" of the TREC 2024 RAG Track.
 
     The other scores of AutoNuggetizer are reported with it. An abstention supports nothing, and no judge is asked.
@@ -80,25 +86,29 @@ async def evaluate_answer(run: Pipeline, example: Example, resolved: ResolvedSco
     """
     # Before anything is asked: an example that cannot be scored costs nothing.
     _check(example, vital=True)
-    answer = await run.long_answer(example, resolved.k)
-    ranking = await run.ranking(example, resolved.k)
-    (labels,) = [(0.0,) * len(example.nuggets)] if abstains(answer) else await _labels(run, example, [answer])
+    answer = await pipeline.long_answer(example, resolved.k)
+    ranking = await pipeline.ranking(example, resolved.k)
+    (labels,) = (
+        [(0.0,) * len(example.nuggets)] if abstains(answer) else await _labels(pipeline, example, [answer])
+    )
     vital = _vital(example, labels)
     others = {"all_strict": strict(labels), "vital": lenient(vital), "all": lenient(labels)}
     remark = _remark(example, labels, vital=True)
     return strict(vital), Evidence(ranking, answer, beside=others, remark=remark)
 
 
-async def _labelled(run: Pipeline, example: Example, resolved: ResolvedScore) -> tuple[Ranking, list[Labels]]:
+async def _labelled(
+    pipeline: Pipeline, example: Example, resolved: ResolvedScore
+) -> tuple[Ranking, list[Labels]]:
     """The ranking, and of each passage the labels of the nuggets."""
     _check(example)
-    ranking = await run.readable(example, resolved.k)
-    return ranking, await _labels(run, example, texts_of(ranking))
+    ranking = await pipeline.readable(example, resolved.k)
+    return ranking, await _labels(pipeline, example, texts_of(ranking))
 
 
-async def _labels(run: Pipeline, example: Example, texts: Sequence[str]) -> list[Labels]:
+async def _labels(pipeline: Pipeline, example: Example, texts: Sequence[str]) -> list[Labels]:
     nuggets = [nugget.text for nugget in example.nuggets]
-    return await gather_all(run.supported(example.full_question, nuggets, text) for text in texts)
+    return await gather_all(pipeline.supported(example.full_question, nuggets, text) for text in texts)
 
 
 def _check(example: Example, *, vital: bool = False) -> None:

@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.answers.overlap import containment
 from pytest_rageval.concurrency.gathering import gather_all, gather_two
+from pytest_rageval.datatypes import Document, Example, Ranking
 from pytest_rageval.errors import NoGroundTruth
 from pytest_rageval.evaluations.pipeline import (
     NO_GOLD,
@@ -27,7 +28,6 @@ from pytest_rageval.evaluations.pipeline import (
 )
 from pytest_rageval.evaluations.ranking import comparable
 from pytest_rageval.evaluations.scoring import GOLD, REFERENCES, ScoreDef, each_example, score_in_turn
-from pytest_rageval.model import Document, Example, Ranking
 from pytest_rageval.scores import YES, Evidence, Outcome
 
 __all__ = ["PARTS", "SCORES", "called_relevant", "contains_answer"]
@@ -89,7 +89,9 @@ Labelled = Callable[[Example], Awaitable[tuple[Ranking, Sequence[Label], Expecte
 """Retrieves, and labels all passages of the ranking; with the answers that the labels were made by."""
 
 
-async def evaluate_erag(run: Pipeline, examples: Sequence[Example], resolved: ResolvedScore) -> list[Outcome]:
+async def evaluate_erag(
+    pipeline: Pipeline, examples: Sequence[Example], resolved: ResolvedScore
+) -> list[Outcome]:
     """Label each passage by the answer that the generator gives from it alone.
 
     The label is the comparison of that answer with the references, or with the best of an `answer_set`, by `label`
@@ -104,15 +106,17 @@ async def evaluate_erag(run: Pipeline, examples: Sequence[Example], resolved: Re
     comparator = _label_of(resolved)
 
     async def annotate(example: Example, passage: Document) -> Label:
-        answer = await run.answer_from(example.full_question, [passage])
-        return Label(await run.helpful(example, answer, comparator), answer)
+        answer = await pipeline.answer_from(example.full_question, [passage])
+        return Label(await pipeline.helpful(example, answer, comparator), answer)
 
-    labelled = _each_passage(run, resolved, annotate, _has_references)
-    return await _scored(run, examples, resolved, labelled, graded=run.comparison(comparator).graded)
+    labelled = _each_passage(pipeline, resolved, annotate, _has_references)
+    return await _scored(
+        pipeline, examples, resolved, labelled, graded=pipeline.comparison(comparator).graded
+    )
 
 
 async def evaluate_contains(
-    run: Pipeline, examples: Sequence[Example], resolved: ResolvedScore
+    pipeline: Pipeline, examples: Sequence[Example], resolved: ResolvedScore
 ) -> list[Outcome]:
     """Label each passage 1 where a reference answer occurs in it, in normal form; nothing is asked.
 
@@ -122,12 +126,12 @@ async def evaluate_contains(
     async def annotate(example: Example, passage: Document) -> Label:
         return Label(float(contains_answer(example, passage)))
 
-    labelled = _each_passage(run, resolved, annotate, lambda example: bool(example.wanted))
-    return await _scored(run, examples, resolved, labelled)
+    labelled = _each_passage(pipeline, resolved, annotate, lambda example: bool(example.wanted))
+    return await _scored(pipeline, examples, resolved, labelled)
 
 
 async def evaluate_relevance(
-    run: Pipeline, examples: Sequence[Example], resolved: ResolvedScore
+    pipeline: Pipeline, examples: Sequence[Example], resolved: ResolvedScore
 ) -> list[Outcome]:
     """Label each passage 1 where the judge says that it is relevant to the question, by a grade from 0.5 on.
 
@@ -136,14 +140,14 @@ async def evaluate_relevance(
     """
 
     async def annotate(example: Example, passage: Document) -> Label:
-        return Label(float(await called_relevant(run, example, passage)))
+        return Label(float(await called_relevant(pipeline, example, passage)))
 
-    labelled = _each_passage(run, resolved, annotate, _has_references, expected=lambda _: NO_ANSWERS)
-    return await _scored(run, examples, resolved, labelled)
+    labelled = _each_passage(pipeline, resolved, annotate, _has_references, expected=lambda _: NO_ANSWERS)
+    return await _scored(pipeline, examples, resolved, labelled)
 
 
 async def evaluate_provenance(
-    run: Pipeline, examples: Sequence[Example], resolved: ResolvedScore
+    pipeline: Pipeline, examples: Sequence[Example], resolved: ResolvedScore
 ) -> list[Outcome]:
     """Label each passage 1 where it is a relevant gold passage, or a part of one that is found; nothing is asked.
 
@@ -154,11 +158,11 @@ async def evaluate_provenance(
     async def labelled(example: Example) -> tuple[Ranking, Sequence[Label], Expected]:
         if not example.relevant:
             raise NoGroundTruth(NO_GOLD)
-        ranking = await run.ranking(example, resolved.k)
-        match = comparable(ranking, example, run.match_share)
+        ranking = await pipeline.ranking(example, resolved.k)
+        match = comparable(ranking, example, pipeline.match_share)
         return ranking, [Label(float(bool(found))) for found in match.positions], NO_ANSWERS
 
-    return await _scored(run, examples, resolved, labelled)
+    return await _scored(pipeline, examples, resolved, labelled)
 
 
 def contains_answer(example: Example, passage: Document) -> bool:
@@ -166,13 +170,15 @@ def contains_answer(example: Example, passage: Document) -> bool:
     return any(containment(passage.text, aliases) for aliases in example.wanted)
 
 
-async def called_relevant(run: Pipeline, example: Example, passage: Document) -> bool:
+async def called_relevant(pipeline: Pipeline, example: Example, passage: Document) -> bool:
     """Whether the judge says that a passage is relevant to the question, by a grade from 0.5 on."""
-    return await run.relevant(example.full_question, passage) >= YES
+    return await pipeline.relevant(example.full_question, passage) >= YES
 
 
 @each_example
-async def evaluate_udcg(run: Pipeline, example: Example, resolved: ResolvedScore) -> tuple[float, Evidence]:
+async def evaluate_udcg(
+    pipeline: Pipeline, example: Example, resolved: ResolvedScore
+) -> tuple[float, Evidence]:
     """Score the first k passages by what each does alone: a relevant one can help, any other can distract.
 
     A passage from which the generator abstains counts 0. One from which it answers counts 1 where the judge calls the
@@ -183,10 +189,11 @@ async def evaluate_udcg(run: Pipeline, example: Example, resolved: ResolvedScore
     Source: Trappolini et al. (2025), "Redefining Retrieval Evaluation in the Era of LLMs", as their code computes it;
     in place of the probability that the generator abstains, whether it does.
     """
-    ranking = await run.readable(example, resolved.k)
+    ranking = await pipeline.readable(example, resolved.k)
     found = await gather_all(
         gather_two(
-            run.relevant(example.full_question, passage), run.answer_from(example.full_question, [passage])
+            pipeline.relevant(example.full_question, passage),
+            pipeline.answer_from(example.full_question, [passage]),
         )
         for passage in ranking
     )
@@ -209,7 +216,7 @@ def _has_references(example: Example) -> bool:
 
 
 def _each_passage(
-    run: Pipeline,
+    pipeline: Pipeline,
     resolved: ResolvedScore,
     annotate: Annotator,
     known: Callable[[Example], bool],
@@ -220,7 +227,7 @@ def _each_passage(
     async def labelled(example: Example) -> tuple[Ranking, Sequence[Label], Expected]:
         if not known(example):
             raise NoGroundTruth(NO_REFERENCES)
-        ranking = await run.readable(example, resolved.k)
+        ranking = await pipeline.readable(example, resolved.k)
         labels = await gather_all(annotate(example, passage) for passage in ranking)
         return ranking, labels, expected(example)
 
@@ -228,7 +235,7 @@ def _each_passage(
 
 
 async def _scored(
-    run: Pipeline,
+    pipeline: Pipeline,
     examples: Sequence[Example],
     resolved: ResolvedScore,
     labelled: Labelled,
@@ -252,7 +259,7 @@ async def _scored(
         alone = tuple(label.answer for label in found if label.answer is not None)
         return 0.0, Evidence(ranking, None, *expected, labels=values, answers_alone=alone)
 
-    outcomes = await score_in_turn(run, examples, label)
+    outcomes = await score_in_turn(pipeline, examples, label)
     scores = usefulness(resolved.part, labels, resolved.k, graded=graded).tolist()
     by_example = dict(zip(labels, scores, strict=True))
     return [

@@ -14,11 +14,11 @@ from pytest_rageval.answers import comparators as compare
 from pytest_rageval.answers import judge_protocol as judges
 from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.concurrency.gathering import gather_all
+from pytest_rageval.datatypes import Document, Example, Ranking
 from pytest_rageval.errors import InputError, NoGroundTruth, UnusableRanking
 from pytest_rageval.evaluations.single_flight import SingleFlight, digest
 from pytest_rageval.measures.gold_matching import SHARE
-from pytest_rageval.measures.gold_measures import Row
-from pytest_rageval.model import Document, Example, Ranking
+from pytest_rageval.measures.gold_measures import GoldRanks
 from pytest_rageval.scores import Outcome, Relevance, Spec
 from pytest_rageval.spool import Spool
 from pytest_rageval.stats.agreement import Tally
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from pytest_rageval.retrievers import Retriever
 
 __all__ = [
-    "DRAWING",
+    "DEFAULT_DRAWS",
     "NO_GOLD",
     "NO_REFERENCES",
-    "Asked",
-    "Drawing",
+    "DrawSettings",
     "Evaluation",
-    "Matched",
+    "GoldMatches",
     "Pipeline",
+    "Query",
     "ResolvedScore",
     "ScoreRequest",
     "expected_of",
@@ -47,7 +47,7 @@ __all__ = [
 T = TypeVar("T")
 U = TypeVar("U")
 
-Asked = Example | str
+Query = Example | str
 """What is asked: an example, with its history, filters and metadata; or a question without any."""
 
 NO_REFERENCES: Final = "no reference answers"
@@ -80,7 +80,7 @@ class ScoreRequest(NamedTuple):
         }
 
 
-class Drawing(NamedTuple):
+class DrawSettings(NamedTuple):
     """How answers are drawn: the temperature (None: the generator's own), and the number of draws.
 
     `answers` of each question are scored, and the mean counts. `gold` are drawn from the gold passages.
@@ -91,7 +91,7 @@ class Drawing(NamedTuple):
     gold: int = SEMI_GOLD_SAMPLES
 
 
-DRAWING: Final = Drawing()
+DEFAULT_DRAWS: Final = DrawSettings()
 """The default."""
 
 
@@ -128,7 +128,7 @@ class ResolvedScore:
         return Relevance.parse(self.relevant)
 
 
-class Matched(NamedTuple):
+class GoldMatches(NamedTuple):
     """The rankings of a set compared with its gold passages, for all measures at one cut-off.
 
     `rows` has one for each outcome with a value, which is that of another measure; the others are unscored.
@@ -137,7 +137,7 @@ class Matched(NamedTuple):
     examples: Sequence[Example]
     k: int
     outcomes: Sequence[Outcome]
-    rows: Sequence[Row]
+    rows: Sequence[GoldRanks]
 
 
 @dataclass(eq=False)
@@ -180,7 +180,7 @@ class Pipeline:
     match_share: float = SHARE
     both_orders: bool = False
     repeat: int = 0
-    drawing: Drawing = DRAWING
+    drawing: DrawSettings = DEFAULT_DRAWS
     draw: int = 0
     judged: dict[tuple[str, ...], float] = field(default_factory=dict)
     untried: bool = False
@@ -211,7 +211,7 @@ class Pipeline:
         self._beside_cached: set[int] = set()
         self._last_beside_cached = array("q")
         # The rankings that were last compared with gold passages, for the next measure.
-        self.matched: Matched | None = None
+        self.matched: GoldMatches | None = None
 
     def again(self, n: int) -> "Pipeline":
         """The n-th repeat: the same rankings, with new replies of generator and judge."""
@@ -219,28 +219,28 @@ class Pipeline:
             self, retriever=_SharedRankings(self), judge=self.judge.repetition(n), repeat=n, judged={}
         )
 
-    def drawn(self, generator: "Generator", drawing: Drawing) -> list["Pipeline"]:
+    def drawn(self, generator: "Generator", drawing: DrawSettings) -> list["Pipeline"]:
         """Pipelines over the same rankings, one for each answer that is drawn in this way."""
         shared = replace(self, retriever=_SharedRankings(self), generator=generator, drawing=drawing)
         return [replace(shared, draw=n) for n in range(drawing.answers)]
 
-    async def ranking(self, asked: Asked, k: int) -> Ranking:
+    async def ranking(self, query: Query, k: int) -> Ranking:
         """The retriever's ranking when asked for k documents.
 
         Raises:
             InputError: the example has filters, and the retriever does not take them.
         """
-        key = self.retriever.key(asked)
-        ranking = await self._rankings[k].of(key, lambda: self._retrieved(key, asked, k))
+        key = self.retriever.key(query)
+        ranking = await self._rankings[k].of(key, lambda: self._retrieved(key, query, k))
         # Not in the retriever: a question without a history may share the ranking.
         unseen = (
-            isinstance(asked, Example) and asked.history and not self.retriever.takes & {"history", "example"}
+            isinstance(query, Example) and query.history and not self.retriever.takes & {"history", "example"}
         )
         return replace(ranking, without_history=True) if unseen else ranking
 
-    def known_ranking(self, asked: Asked, k: int) -> Ranking | None:
+    def known_ranking(self, query: Query, k: int) -> Ranking | None:
         """The ranking if it was retrieved already; None if it was not, or if the retriever failed."""
-        return cast("Ranking | None", self._rankings[k].known(self.retriever.key(asked)))
+        return cast("Ranking | None", self._rankings[k].known(self.retriever.key(query)))
 
     @property
     def has_retrieved(self) -> bool:
@@ -293,13 +293,13 @@ class Pipeline:
             # What did not begin: the run was interrupted.
             self.waiting -= waiting
 
-    async def _retrieved(self, key: Hashable, asked: Asked, k: int, *, alone: bool = False) -> Ranking:
+    async def _retrieved(self, key: Hashable, query: Query, k: int, *, alone: bool = False) -> Ranking:
         self._begun += 1
         place = hash((key, k))
         self._expected.discard(place)
         is_first, cached = self._begun == 1, self.cached()
         try:
-            ranking = await self.retriever.retrieve(asked, k, alone=alone)
+            ranking = await self.retriever.retrieve(query, k, alone=alone)
         finally:
             self.ranked += 1
         if self.cached() > cached:
@@ -308,46 +308,46 @@ class Pipeline:
         # The first call also opens connections and loads models.
         return replace(ranking, seconds=None) if is_first and not self.retriever.replays else ranking
 
-    async def retrieved_alone(self, asked: Asked, k: int) -> Ranking:
+    async def retrieved_alone(self, query: Query, k: int) -> Ranking:
         """A ranking that is retrieved again, while no other is."""
-        return await self._retrieved(self.retriever.key(asked), asked, k, alone=True)
+        return await self._retrieved(self.retriever.key(query), query, k, alone=True)
 
-    def was_beside_cached(self, asked: Asked, k: int) -> bool:
+    def was_beside_cached(self, query: Query, k: int) -> bool:
         """Whether models gave cached replies, to the retriever or to others, during a retrieval."""
         self._beside_cached.update(self._last_beside_cached)
         del self._last_beside_cached[:]
-        return hash((self.retriever.key(asked), k)) in self._beside_cached
+        return hash((self.retriever.key(query), k)) in self._beside_cached
 
-    async def readable(self, asked: Asked, k: int) -> Ranking:
+    async def readable(self, query: Query, k: int) -> Ranking:
         """As `ranking`, for a generator or a judge, which need the texts.
 
         Raises:
             UnusableRanking: one of the documents has no text.
         """
-        ranking = await self.ranking(asked, k)
+        ranking = await self.ranking(query, k)
         if ranking.textless:
             raise UnusableRanking("a retrieved document has no text to read")
         return ranking
 
-    async def shown(self, asked: Asked, k: int, order: str = "rank") -> Ranking:
+    async def shown(self, query: Query, k: int, order: str = "rank") -> Ranking:
         """The first k documents in the order of the prompt: by rank, or at random by question and seed."""
-        ranking = await self.readable(asked, k)
+        ranking = await self.readable(query, k)
         if order == "rank":
             return ranking
         documents = list(ranking.documents)
         # A text as seed gives the same order in every process.
-        random.Random(f"{self.seed} {_question(asked)}").shuffle(documents)  # noqa: S311 - no secret
+        random.Random(f"{self.seed} {_question(query)}").shuffle(documents)  # noqa: S311 - no secret
         return replace(ranking, documents=tuple(documents)).kept(self.spool)
 
-    async def answer(self, asked: Asked, k: int) -> str:
+    async def answer(self, query: Query, k: int) -> str:
         """The generator's answer from the first k retrieved documents."""
-        _, answer = await self.ranking_and_answer(asked, k)
+        _, answer = await self.ranking_and_answer(query, k)
         return answer
 
-    async def ranking_and_answer(self, asked: Asked, k: int) -> tuple[Ranking, str]:
+    async def ranking_and_answer(self, query: Query, k: int) -> tuple[Ranking, str]:
         """The first k retrieved documents, and the generator's answer from these."""
-        ranking = await self.readable(asked, k)
-        return ranking, await self.answer_from(_answered(asked, ranking), tuple(ranking.documents))
+        ranking = await self.readable(query, k)
+        return ranking, await self.answer_from(_answered(query, ranking), tuple(ranking.documents))
 
     async def answer_from(self, question: str, passages: Sequence[Document], sample: int = 0) -> str:
         """The generator's answer from these passages."""
@@ -372,7 +372,7 @@ class Pipeline:
         passages, first = gold_passages(example), self._first_sample
         samples = range(first, first + self.drawing.gold)
         if (
-            answers := self.generator.at_hand("generate", example.full_question, passages, samples)
+            answers := self.generator.answers_nowait("generate", example.full_question, passages, samples)
         ) is not None:
             return answers
         drawn = (
@@ -380,20 +380,20 @@ class Pipeline:
         )
         return tuple(await gather_all(drawn))
 
-    async def cited_answer(self, asked: Asked, k: int, order: str = "rank") -> str:
+    async def cited_answer(self, query: Query, k: int, order: str = "rank") -> str:
         """All answers that the generator finds in the first k retrieved documents, with citations."""
-        ranking = await self.shown(asked, k, order)
-        question, documents = _answered(asked, ranking), ranking.documents
+        ranking = await self.shown(query, k, order)
+        question, documents = _answered(query, ranking), ranking.documents
         # The key holds the order of the texts: two orders that happen to agree are one prompt.
         return await self.once.of(
             ("cited", question, texts_of(documents)),
             lambda: self.generator.cite(question, documents, sample=self._sample),
         )
 
-    async def long_answer(self, asked: Asked, k: int) -> str:
+    async def long_answer(self, query: Query, k: int) -> str:
         """The generator's long answer from the first k retrieved documents."""
-        ranking = await self.readable(asked, k)
-        question, documents = _answered(asked, ranking), ranking.documents
+        ranking = await self.readable(query, k)
+        question, documents = _answered(query, ranking), ranking.documents
         return await self.once.of(
             ("explained", question, texts_of(documents)),
             lambda: self.generator.explain(question, documents, sample=self._sample),
@@ -404,12 +404,12 @@ class Pipeline:
         """The sample number of lists and long answers, of which each draw has one."""
         return self.draw + self.repeat * self.drawing.answers
 
-    def known_long_answer(self, asked: Asked, k: int) -> str | None:
+    def known_long_answer(self, query: Query, k: int) -> str | None:
         """The long answer if it was written already; None where it was not, or something failed."""
-        ranking = self.known_ranking(asked, k)
+        ranking = self.known_ranking(query, k)
         if ranking is None:
             return None
-        key = ("explained", _answered(asked, ranking), texts_of(ranking.documents))
+        key = ("explained", _answered(query, ranking), texts_of(ranking.documents))
         return cast("str | None", self.once.known(key))
 
     async def preferred(self, question: str, first: str, second: str) -> judges.Preference:
@@ -535,13 +535,13 @@ def _as_retrieved(key: tuple[str, str]) -> Hashable:
     return digest(key) if context else question
 
 
-def _question(asked: Asked) -> str:
-    return asked if isinstance(asked, str) else asked.full_question
+def _question(query: Query) -> str:
+    return query if isinstance(query, str) else query.full_question
 
 
-def _answered(asked: Asked, ranking: Ranking) -> str:
+def _answered(query: Query, ranking: Ranking) -> str:
     """The question that the generator answers."""
-    return _question(asked) if ranking.question is None else ranking.question
+    return _question(query) if ranking.question is None else ranking.question
 
 
 Evaluation = Callable[[Pipeline, Sequence[Example], ResolvedScore], Awaitable[list[Outcome]]]
@@ -572,11 +572,11 @@ class _SharedRankings:
 
     _run: Pipeline
 
-    def key(self, asked: Asked) -> Hashable:
-        return self._run.retriever.key(asked)
+    def key(self, query: Query) -> Hashable:
+        return self._run.retriever.key(query)
 
-    async def retrieve(self, asked: Asked, k: int, *, alone: bool = False) -> Ranking:  # noqa: ARG002 - it has them
-        return await self._run.ranking(asked, k)
+    async def retrieve(self, query: Query, k: int, *, alone: bool = False) -> Ranking:  # noqa: ARG002 - it has them
+        return await self._run.ranking(query, k)
 
     @property
     def replays(self) -> bool:

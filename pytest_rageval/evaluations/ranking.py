@@ -3,18 +3,20 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from pytest_rageval.datatypes import Example, Ranking
 from pytest_rageval.errors import NoGroundTruth, UnusableRanking
-from pytest_rageval.evaluations.pipeline import NO_GOLD, Matched, Pipeline, ResolvedScore
+from pytest_rageval.evaluations.pipeline import NO_GOLD, GoldMatches, Pipeline, ResolvedScore
 from pytest_rageval.evaluations.scoring import GOLD, ScoreDef, each_example, score_each
 from pytest_rageval.measures.gold_matching import GoldMatch, found_by_id, ideal_labels
-from pytest_rageval.measures.gold_measures import Row, values
-from pytest_rageval.model import Example, Ranking
+from pytest_rageval.measures.gold_measures import GoldRanks, values
 from pytest_rageval.scores import NOTHING, Evidence, Outcome
 
 __all__ = ["SCORES", "comparable", "match_gold", "not_comparable", "row_of"]
 
 
-async def match_gold(run: Pipeline, example: Example, resolved: ResolvedScore) -> tuple[Ranking, GoldMatch]:
+async def match_gold(
+    pipeline: Pipeline, example: Example, resolved: ResolvedScore
+) -> tuple[Ranking, GoldMatch]:
     """The ranking, compared with the gold passages.
 
     Raises:
@@ -23,8 +25,8 @@ async def match_gold(run: Pipeline, example: Example, resolved: ResolvedScore) -
     """
     if not example.relevant:
         raise NoGroundTruth(NO_GOLD)
-    ranking = await run.ranking(example, resolved.k)
-    return ranking, comparable(ranking, example, run.match_share)
+    ranking = await pipeline.ranking(example, resolved.k)
+    return ranking, comparable(ranking, example, pipeline.match_share)
 
 
 def comparable(ranking: Ranking, example: Example, share: float) -> GoldMatch:
@@ -38,10 +40,10 @@ def comparable(ranking: Ranking, example: Example, share: float) -> GoldMatch:
 
 @each_example
 async def evaluate_full_recall(
-    run: Pipeline, example: Example, resolved: ResolvedScore
+    pipeline: Pipeline, example: Example, resolved: ResolvedScore
 ) -> tuple[float, Evidence]:
     """Score 1 where each group of gold passages has one among the first k; unscored as for the ranking measures."""
-    ranking, match = await match_gold(run, example, resolved)
+    ranking, match = await match_gold(pipeline, example, resolved)
     found: dict[object, bool] = {}
     for position, (gold, is_found) in enumerate(zip(example.gold, match.found, strict=True)):
         if gold.grade:
@@ -51,7 +53,7 @@ async def evaluate_full_recall(
 
 
 async def evaluate_ranking(
-    run: Pipeline, examples: Sequence[Example], resolved: ResolvedScore
+    pipeline: Pipeline, examples: Sequence[Example], resolved: ResolvedScore
 ) -> list[Outcome]:
     """Score what the retriever returns for k against the gold passages, all examples at once.
 
@@ -61,47 +63,49 @@ async def evaluate_ranking(
     Unscored: an example without relevant gold passages; one with a gold passage that no retrieved document can be
     compared with; one at whose question the retriever failed.
     """
-    matched = run.matched
+    matched = pipeline.matched
     if matched is None or matched.examples is not examples or matched.k != resolved.k:
-        matched = Matched(examples, resolved.k, *await _match(run, examples, resolved.k))
+        matched = GoldMatches(examples, resolved.k, *await _match(pipeline, examples, resolved.k))
     found = iter(values(resolved.spec.name, matched.rows))
     outcomes = [
         each if each.value is None else Outcome(each.example, next(found), None, each.evidence)
         for each in matched.outcomes
     ]
     # Where the retriever failed it may work in a later test.
-    run.matched = None if any(each.failed for each in outcomes) else matched._replace(outcomes=outcomes)
+    pipeline.matched = None if any(each.failed for each in outcomes) else matched._replace(outcomes=outcomes)
     return outcomes
 
 
-async def _match(run: Pipeline, examples: Sequence[Example], k: int) -> tuple[list[Outcome], list[Row]]:
-    rows: dict[str, Row] = {}
-    equal: dict[Row, Row] = {}
+async def _match(
+    pipeline: Pipeline, examples: Sequence[Example], k: int
+) -> tuple[list[Outcome], list[GoldRanks]]:
+    rows: dict[str, GoldRanks] = {}
+    equal: dict[GoldRanks, GoldRanks] = {}
 
     async def matched(example: Example) -> Outcome:
         if not example.relevant:
             raise NoGroundTruth(NO_GOLD)
-        ranking = await run.ranking(example, k)
+        ranking = await pipeline.ranking(example, k)
         counts: Mapping[str, int] = NOTHING
         if (found := found_by_id(ranking, example.gold)) is not None:
-            row = Row(found, tuple(ideal_labels(example.gold)), k)
+            row = GoldRanks(found, tuple(ideal_labels(example.gold)), k)
         else:
-            match = GoldMatch(ranking, example.gold, run.match_share)
+            match = GoldMatch(ranking, example.gold, pipeline.match_share)
             if (reason := not_comparable(match)) is not None:
                 return Outcome(example, None, reason, Evidence(ranking), cause="retriever")
             row, counts = row_of(example, match, k), match.counts or NOTHING
         rows[example.id] = equal.setdefault(row, row)
         return Outcome(example, 0.0, None, Evidence(ranking, counts=counts))
 
-    with run.expecting((each for each in examples if each.relevant), k):
-        outcomes = await score_each(examples, matched, at_once=run.retriever.at_once)
+    with pipeline.expecting((each for each in examples if each.relevant), k):
+        outcomes = await score_each(examples, matched, at_once=pipeline.retriever.at_once)
     return outcomes, [rows[each.example.id] for each in outcomes if each.value is not None]
 
 
-def row_of(example: Example, match: GoldMatch, k: int) -> Row:
+def row_of(example: Example, match: GoldMatch, k: int) -> GoldRanks:
     """What measures at a cut-off need of a match, of an example that has relevant gold passages."""
     found = tuple((at, label) for at, label in enumerate(match.labels) if label)
-    return Row(found, tuple(ideal_labels(example.gold)), k + match.surplus)
+    return GoldRanks(found, tuple(ideal_labels(example.gold)), k + match.surplus)
 
 
 def not_comparable(match: GoldMatch) -> str | None:

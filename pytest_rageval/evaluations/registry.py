@@ -14,9 +14,10 @@ from typing import Any, Final, TypeVar, cast
 
 from pytest_rageval.answers.comparators import MEASURES, AnswerMeasure
 from pytest_rageval.answers.judge_protocol import Comparator
-from pytest_rageval.concurrency.event_loop import PrivateLoop
-from pytest_rageval.concurrency.stepping import in_loop
+from pytest_rageval.concurrency.event_loop import BackgroundEventLoop
+from pytest_rageval.concurrency.inline import require_loop
 from pytest_rageval.config import KIND
+from pytest_rageval.datatypes import Example
 from pytest_rageval.errors import (
     CallableError,
     InputError,
@@ -33,12 +34,11 @@ from pytest_rageval.evaluations.pipeline import Evaluation, Pipeline, ResolvedSc
 from pytest_rageval.evaluations.scoring import ASKABLE, ScoreDef
 from pytest_rageval.lazy import Lazy
 from pytest_rageval.llm.stores import STORES, StoreFactory
-from pytest_rageval.model import Example
 from pytest_rageval.plural import counted
 from pytest_rageval.retrievers.adapters import ADAPTERS, Adapter
 from pytest_rageval.scores import Outcome, Relevance, Spec
 from pytest_rageval.secret import SCHEME
-from pytest_rageval.user_code import Unusable, UserCallable, as_number, as_share, is_async
+from pytest_rageval.user_code import InvalidResult, UserCallable, as_number, as_share, is_async
 
 __all__ = [
     "CUTOFF",
@@ -357,7 +357,7 @@ def _add(known: MutableMapping[str, T], kind: str, name: str, thing: T) -> None:
 class PluginComparator:
     """A plugin's comparator: `compare` is sync or async, and gives a bool, a number in [0, 1], or None: no verdict."""
 
-    def __init__(self, name: str, comparator: Comparator, loop: PrivateLoop) -> None:
+    def __init__(self, name: str, comparator: Comparator, loop: BackgroundEventLoop) -> None:
         named = f"comparator {name!r}"
         self._user = UserCallable(named, comparator.compare, loop, read=partial(_verdict, named))
 
@@ -372,7 +372,7 @@ def _verdict(name: str, verdict: object) -> float:
         raise Unscored(f"{name} gave no verdict")
     value = as_share(verdict)
     if value is None:
-        raise Unusable(
+        raise InvalidResult(
             f"returned {verdict!r:.60}",
             f"returned {verdict!r} for {{question}}.\n"
             "Return True or False, a number between 0 and 1, or None for no verdict.",
@@ -414,7 +414,7 @@ class PluginScore:
     scale: tuple[float, float] | None = None
 
     async def __call__(
-        self, run: Pipeline, examples: Sequence[Example], resolved: ResolvedScore
+        self, pipeline: Pipeline, examples: Sequence[Example], resolved: ResolvedScore
     ) -> list[Outcome]:
         """One outcome per example, in their order, each with a finite value or a reason.
 
@@ -422,8 +422,8 @@ class PluginScore:
             CallableError: the function raised, or returned anything else.
         """
         try:
-            await in_loop()
-            returned = self.evaluate(run, examples, resolved)
+            await require_loop()
+            returned = self.evaluate(pipeline, examples, resolved)
             is_async = inspect.isawaitable(returned)
             # It may use `asyncio.timeout`, which needs a task of its own.
             outcomes = await asyncio.ensure_future(returned) if is_async else None

@@ -21,14 +21,14 @@ from pytest_rageval.answers.citations import Listed, cited, listed
 from pytest_rageval.answers.comparators import highest, lowest
 from pytest_rageval.answers.overlap import containment
 from pytest_rageval.concurrency.gathering import gather_all
-from pytest_rageval.errors import NoGroundTruth, Planned, Undefined, UnusableRanking, is_plan_mark
+from pytest_rageval.datatypes import Document, Example, Ranking
+from pytest_rageval.errors import NoGroundTruth, Planned, Undefined, UnusableRanking, is_placeholder
 from pytest_rageval.evaluations.passage_labels import called_relevant, contains_answer
 from pytest_rageval.evaluations.pipeline import NO_GOLD, NO_REFERENCES, Evaluation, Pipeline, ResolvedScore
 from pytest_rageval.evaluations.ranking import not_comparable
 from pytest_rageval.evaluations.scoring import GOLD, MATCH, REFERENCES, ScoreDef, each_example
 from pytest_rageval.measures.gold_matching import GoldMatch
 from pytest_rageval.measures.rel_prime import Recall, RelPrime, rel_prime
-from pytest_rageval.model import Document, Example, Ranking
 from pytest_rageval.scores import YES, Evidence, Outcome, Score
 
 __all__ = ["SCORES", "pooled_notes"]
@@ -50,7 +50,7 @@ MOST_COMPARED: Final = 100
 
 @each_example
 async def evaluate_answer_recall(
-    run: Pipeline, example: Example, resolved: ResolvedScore
+    pipeline: Pipeline, example: Example, resolved: ResolvedScore
 ) -> tuple[float, Evidence]:
     """Score the share of the wanted answers that the output lists; `rel_recall`: of those in the prompt.
 
@@ -63,13 +63,13 @@ async def evaluate_answer_recall(
     """
     if not example.wanted:
         raise NoGroundTruth(NO_REFERENCES)
-    prompt = await _prompt(run, example, resolved)
+    prompt = await _prompt(pipeline, example, resolved)
     if resolved.spec.name == "rel_recall" and not prompt.shown:
         raise Undefined(prompt.why_not_shown)
-    answer = await run.cited_answer(example, resolved.k, resolved.order)
+    answer = await pipeline.cited_answer(example, resolved.k, resolved.order)
     listing = listed(answer, example.wanted)
     if listing.found or not abstains(answer):
-        listing = await _with_same(run, example, resolved, answer, listing)
+        listing = await _with_same(pipeline, example, resolved, answer, listing)
     found, evidence = _result(prompt, answer, listing)
     counts = {"parametric_answers": found.parametric, **evidence.counts}
     evidence = replace(
@@ -85,35 +85,35 @@ async def evaluate_answer_recall(
 
 @each_example
 async def evaluate_citation_recall(
-    run: Pipeline, example: Example, resolved: ResolvedScore
+    pipeline: Pipeline, example: Example, resolved: ResolvedScore
 ) -> tuple[float, Evidence] | Outcome:
     """Score the share of the relevant passages that the output cites; `rel_recall`: of those in the prompt.
 
     Unscored: an example whose relevant passages are not known. `rel_recall` is undefined, and nothing is asked, where
     the prompt holds none of them; `rel` where labels find none.
     """
-    prompt = await _prompt_with_relevant(run, example, resolved)
+    prompt = await _prompt_with_relevant(pipeline, example, resolved)
     if resolved.spec.name == "rel_recall" and not prompt.available:
         # Counted in the pooled shares: a passage that was not shown cannot be cited.
         sizes = _sizes(Recall(len(prompt.relevant), 0, 0, 0)) if prompt.knows_rel else {}
         return Outcome(example, None, undefined=NO_RELEVANT, evidence=Evidence(prompt.ranking, sizes=sizes))
     prompt.check_any(resolved)
-    found, evidence = await _cited(run, example, resolved, prompt)
+    found, evidence = await _cited(pipeline, example, resolved, prompt)
     sizes = _sizes(found.citations) if prompt.knows_rel else {}
     return _recall(found.citations, resolved), replace(evidence, sizes=sizes)
 
 
 @each_example
 async def evaluate_citation_precision(
-    run: Pipeline, example: Example, resolved: ResolvedScore
+    pipeline: Pipeline, example: Example, resolved: ResolvedScore
 ) -> tuple[float, Evidence]:
     """Score the share of the cited passages that are relevant; it is the same over Rel and Rel'.
 
     A citation of a passage that is not in the prompt is not relevant. Unscored: an example whose relevant passages are
     not known. Undefined where nothing was cited.
     """
-    prompt = await _prompt_with_relevant(run, example, resolved)
-    found, evidence = await _cited(run, example, resolved, prompt)
+    prompt = await _prompt_with_relevant(pipeline, example, resolved)
+    found, evidence = await _cited(pipeline, example, resolved, prompt)
     if found.citation_precision is None:
         raise Undefined("nothing was cited")
     return found.citation_precision, evidence
@@ -121,21 +121,21 @@ async def evaluate_citation_precision(
 
 @each_example
 async def evaluate_coverage(
-    run: Pipeline, example: Example, resolved: ResolvedScore
+    pipeline: Pipeline, example: Example, resolved: ResolvedScore
 ) -> tuple[float, Evidence]:
     """Score the share of the relevant passages that are in the prompt, |Rel'| / |Rel|: the retriever's part.
 
     No generator is asked. Where nothing beyond the prompt is cited, `rel.citation` is the coverage times
     `rel_recall.citation`. Unscored: an example whose relevant passages are not known. Undefined where labels find none.
     """
-    prompt = await _prompt_with_relevant(run, example, resolved)
+    prompt = await _prompt_with_relevant(pipeline, example, resolved)
     prompt.check_any(resolved)
     return prompt.available / len(prompt.relevant), Evidence(prompt.ranking, counts=prompt.counts)
 
 
 @each_example
 async def evaluate_answer_coverage(
-    run: Pipeline, example: Example, resolved: ResolvedScore
+    pipeline: Pipeline, example: Example, resolved: ResolvedScore
 ) -> tuple[float, Evidence]:
     """Score the share of the wanted answers that are in the prompt, as `evaluate_answer_recall` has it.
 
@@ -144,7 +144,7 @@ async def evaluate_answer_coverage(
     """
     if not example.wanted:
         raise NoGroundTruth(NO_REFERENCES)
-    prompt = await _prompt(run, example, resolved)
+    prompt = await _prompt(pipeline, example, resolved)
     share = len(prompt.shown) / len(example.wanted)
     return share, Evidence(prompt.ranking, None, _first_aliases(example), "wanted", counts=prompt.counts)
 
@@ -229,12 +229,12 @@ class _Relevant(NamedTuple):
     knows_rel: bool = True
 
 
-async def _prompt(run: Pipeline, example: Example, resolved: ResolvedScore) -> _Prompt:
-    ranking = await run.shown(example, resolved.k, resolved.order)
+async def _prompt(pipeline: Pipeline, example: Example, resolved: ResolvedScore) -> _Prompt:
+    ranking = await pipeline.shown(example, resolved.k, resolved.order)
     if resolved.relevant == "gold":
-        relevant = _by_gold(run, example, ranking)
+        relevant = _by_gold(pipeline, example, ranking)
     else:
-        relevant = await _by_labels(run, example, resolved, ranking)
+        relevant = await _by_labels(pipeline, example, resolved, ranking)
     texts = [passage.text for passage in ranking]
     pairs = list(zip(ranking, relevant.in_prompt, strict=True))
     relevant_texts = [passage.text for passage, found in pairs if found or relevant.unknown]
@@ -254,27 +254,29 @@ async def _prompt(run: Pipeline, example: Example, resolved: ResolvedScore) -> _
     )
 
 
-def _by_gold(run: Pipeline, example: Example, ranking: Ranking) -> _Relevant:
-    match = GoldMatch(ranking, example.relevant, run.match_share)
+def _by_gold(pipeline: Pipeline, example: Example, ranking: Ranking) -> _Relevant:
+    match = GoldMatch(ranking, example.relevant, pipeline.match_share)
     unknown = not_comparable(match) if example.relevant else NO_GOLD
     if unknown is not None:
         return _Relevant(frozenset(), [()] * len(ranking), unknown)
     return _Relevant(frozenset(range(len(example.relevant))), match.positions, counts=match.counts)
 
 
-async def _by_labels(run: Pipeline, example: Example, resolved: ResolvedScore, ranking: Ranking) -> _Relevant:
+async def _by_labels(
+    pipeline: Pipeline, example: Example, resolved: ResolvedScore, ranking: Ranking
+) -> _Relevant:
     """The relevant ones of the prompt and, for a score over Rel, of those retrieved beyond it."""
     passages = {passage.identity: passage for passage in ranking}
     knows_rel = resolved.spec.measure in OVER_REL
     if knows_rel:
-        beyond = await run.readable(example, _pool(resolved))
+        beyond = await pipeline.readable(example, _pool(resolved))
         passages = {passage.identity: passage for passage in beyond} | passages
 
     async def is_relevant(passage: Document) -> bool:
         if resolved.relevance.by == "contains":
             return contains_answer(example, passage)
         try:
-            return await called_relevant(run, example, passage)
+            return await called_relevant(pipeline, example, passage)
         except Planned:
             # Where a verdict is not there yet, a plan counts what may follow from it.
             return True
@@ -291,14 +293,14 @@ def _pool(resolved: ResolvedScore) -> int:
     return max(resolved.k, depth or POOL[by])
 
 
-async def _prompt_with_relevant(run: Pipeline, example: Example, resolved: ResolvedScore) -> _Prompt:
+async def _prompt_with_relevant(pipeline: Pipeline, example: Example, resolved: ResolvedScore) -> _Prompt:
     """The prompt of an example whose relevant passages are known; raises Unscored where it is none."""
     # Before anything is asked: an example that cannot be scored costs nothing.
     if resolved.relevant == "gold" and not example.relevant:
         raise NoGroundTruth(NO_GOLD)
     if resolved.relevance.by == "contains" and not example.wanted:
         raise NoGroundTruth(NO_REFERENCES)
-    prompt = await _prompt(run, example, resolved)
+    prompt = await _prompt(pipeline, example, resolved)
     if prompt.unknown is not None:
         raise UnusableRanking(prompt.unknown)
     return prompt
@@ -311,9 +313,9 @@ def _occurring(wanted: Sequence[Sequence[str]], texts: Sequence[str]) -> frozens
 
 
 async def _cited(
-    run: Pipeline, example: Example, resolved: ResolvedScore, prompt: _Prompt
+    pipeline: Pipeline, example: Example, resolved: ResolvedScore, prompt: _Prompt
 ) -> tuple[RelPrime, Evidence]:
-    answer = await run.cited_answer(example, resolved.k, resolved.order)
+    answer = await pipeline.cited_answer(example, resolved.k, resolved.order)
     return _result(prompt, answer, listed(answer, example.wanted))
 
 
@@ -325,19 +327,19 @@ def _result(prompt: _Prompt, answer: str, listing: Listed) -> tuple[RelPrime, Ev
     return found, Evidence(prompt.ranking, answer, counts=counts, remark=remark)
 
 
-def _comparator(run: Pipeline, resolved: ResolvedScore) -> str:
+def _comparator(pipeline: Pipeline, resolved: ResolvedScore) -> str:
     """The comparator of list items: the threshold's; else the run's where it is free; else canonical comparison.
 
     A judge would be asked about each item and each wanted answer, so only a threshold can name one.
     """
     if resolved.comparator is not None:
         return resolved.comparator
-    of_run = run.comparison(None)
-    return of_run.text if of_run.names <= {"canonical", *run.measures} else "canonical"
+    of_run = pipeline.comparison(None)
+    return of_run.text if of_run.names <= {"canonical", *pipeline.measures} else "canonical"
 
 
 async def _with_same(
-    run: Pipeline, example: Example, resolved: ResolvedScore, answer: str, listing: Listed
+    pipeline: Pipeline, example: Example, resolved: ResolvedScore, answer: str, listing: Listed
 ) -> Listed:
     """The listing, in which an item that equals no alias counts for the answers that say the same.
 
@@ -345,13 +347,13 @@ async def _with_same(
     says: "Rocky II" says "Rocky", but not the other way round. A plan takes an unknown answer for as many items as
     answers are wanted.
     """
-    comparator, question, wanted = _comparator(run, resolved), example.full_question, example.wanted
+    comparator, question, wanted = _comparator(pipeline, resolved), example.full_question, example.wanted
     items = listing.others[:MOST_COMPARED]
-    if is_plan_mark(answer):
+    if is_placeholder(answer):
         items = tuple(f"{answer} {n}" for n in range(len(wanted)))
 
     async def says(aliases: Sequence[str], text: str) -> float:
-        return float(await run.same(question, aliases, text, comparator) >= YES)
+        return float(await pipeline.same(question, aliases, text, comparator) >= YES)
 
     def both_ways(item: str, aliases: Sequence[str]) -> Iterator[Awaitable[float]]:
         # Most items match none of the expected answers; one comparison with all of them shows that.

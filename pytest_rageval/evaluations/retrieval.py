@@ -6,12 +6,12 @@ A retriever that returns a `Retrieval` names its steps; one that returns a plain
 from math import inf
 from typing import Final
 
+from pytest_rageval.datatypes import Example
 from pytest_rageval.errors import NoGroundTruth, Unscored
 from pytest_rageval.evaluations.pipeline import NO_GOLD, Pipeline, ResolvedScore, texts_of
 from pytest_rageval.evaluations.ranking import comparable
 from pytest_rageval.evaluations.scoring import GOLD, ScoreDef, each_example
 from pytest_rageval.evaluations.timing import timed, timed_beside
-from pytest_rageval.model import Example
 from pytest_rageval.prompts.templates import numbered
 from pytest_rageval.scores import REFERENCE, Evidence
 from pytest_rageval.stats.intervals import Quantile
@@ -21,7 +21,7 @@ __all__ = ["SCORES"]
 
 @each_example
 async def evaluate_steps_recall(
-    run: Pipeline, example: Example, resolved: ResolvedScore
+    pipeline: Pipeline, example: Example, resolved: ResolvedScore
 ) -> tuple[float, Evidence]:
     """Score the share of the gold passages that the first k documents of all steps hold together.
 
@@ -30,22 +30,26 @@ async def evaluate_steps_recall(
     """
     if not example.relevant:
         raise NoGroundTruth(NO_GOLD)
-    ranking = await run.ranking(example, resolved.k)
-    match = comparable(ranking.of_steps(resolved.k), example, run.match_share)
+    ranking = await pipeline.ranking(example, resolved.k)
+    match = comparable(ranking.of_steps(resolved.k), example, pipeline.match_share)
     return sum(match.found) / len(example.relevant), Evidence(ranking, counts=match.counts)
 
 
 @each_example
-async def evaluate_calls(run: Pipeline, example: Example, resolved: ResolvedScore) -> tuple[float, Evidence]:
+async def evaluate_calls(
+    pipeline: Pipeline, example: Example, resolved: ResolvedScore
+) -> tuple[float, Evidence]:
     """Score the number of searches; unscored is an example at whose question the retriever failed."""
-    ranking = await run.ranking(example, resolved.k)
+    ranking = await pipeline.ranking(example, resolved.k)
     return float(ranking.calls), Evidence(ranking)
 
 
 @each_example
-async def evaluate_cost(run: Pipeline, example: Example, resolved: ResolvedScore) -> tuple[float, Evidence]:
+async def evaluate_cost(
+    pipeline: Pipeline, example: Example, resolved: ResolvedScore
+) -> tuple[float, Evidence]:
     """Score what the retrieval cost, as the retriever says; unscored where it does not say it."""
-    ranking = await run.ranking(example, resolved.k)
+    ranking = await pipeline.ranking(example, resolved.k)
     if ranking.cost is None:
         raise Unscored("the retriever does not say what it cost")
     return float(ranking.cost), Evidence(ranking)
@@ -53,27 +57,27 @@ async def evaluate_cost(run: Pipeline, example: Example, resolved: ResolvedScore
 
 @each_example
 async def evaluate_context_tokens(
-    run: Pipeline, example: Example, resolved: ResolvedScore
+    pipeline: Pipeline, example: Example, resolved: ResolvedScore
 ) -> tuple[float, Evidence]:
     """Score the estimated tokens of the first k passages, as a prompt lists them."""
     from pytest_rageval.llm.budget import count_tokens  # noqa: PLC0415 - a run without models need not load it
 
-    ranking = await run.readable(example, resolved.k)
+    ranking = await pipeline.readable(example, resolved.k)
     return float(count_tokens(numbered(texts_of(ranking))) if ranking else 0), Evidence(ranking)
 
 
 @each_example
 async def evaluate_latency(
-    run: Pipeline, example: Example, resolved: ResolvedScore
+    pipeline: Pipeline, example: Example, resolved: ResolvedScore
 ) -> tuple[float, Evidence]:
     """Score the seconds that a retrieval took; beside a reference, these have the mean of two calls.
 
     Unscored: an example at whose question the retriever failed, or whose time is not known.
     """
-    if run.reference is None:
-        ranking, seconds = await timed(run, example, resolved.k)
+    if pipeline.reference is None:
+        ranking, seconds = await timed(pipeline, example, resolved.k)
         return seconds, Evidence(ranking)
-    ranking, seconds, other = await timed_beside(run, run.reference, example, resolved.k)
+    ranking, seconds, other = await timed_beside(pipeline, pipeline.reference, example, resolved.k)
     return seconds, Evidence(ranking, beside={REFERENCE: other})
 
 

@@ -9,10 +9,16 @@ from typing import Any, Final, Literal
 from pytest_rageval.answers.comparators import ASKED_OF_JUDGE, Expression
 from pytest_rageval.answers.judge_protocol import with_tally
 from pytest_rageval.concurrency.gathering import gather_all
+from pytest_rageval.datatypes import Example
 from pytest_rageval.errors import CallableError, QueryError, RagevalError, Undefined, Unscored
-from pytest_rageval.evaluations.pipeline import DRAWING, Drawing, Evaluation, Pipeline, ResolvedScore
+from pytest_rageval.evaluations.pipeline import (
+    DEFAULT_DRAWS,
+    DrawSettings,
+    Evaluation,
+    Pipeline,
+    ResolvedScore,
+)
 from pytest_rageval.measures.gold_matching import GoldMatch
-from pytest_rageval.model import Example
 from pytest_rageval.plural import counted
 from pytest_rageval.prompts.templates import CRITERIA
 from pytest_rageval.scores import SCORING, Evidence, Outcome, Score, too_many
@@ -79,7 +85,7 @@ class ScoreDef:
         comparisons: how it compares answers, by the keyword that the fingerprint shows it under.
         settings: further settings of the run that change it, by name, for the fingerprint.
         separable: whether the score of an example does not depend on the other examples.
-        by_ids: whether it depends on the other examples only by their ids, which `PartOfSet` has of the whole set.
+        by_ids: whether it depends on the other examples only by their ids, which `ExampleSubset` has of the whole set.
         corrected_by: the human labels that can correct the mean: of "answers" where its values are verdicts on these,
             of "passages" where they are measures over verdicts on these; None: none.
         notes: the keys that only this score has in its report entry; for None, of one that could not be computed.
@@ -159,37 +165,37 @@ class ScoreDef:
         )
         return tuple(model for model, methods in asked if methods)
 
-    def fingerprint(self, run: Pipeline, resolved: ResolvedScore, *, package: str) -> dict[str, Any]:
+    def fingerprint(self, pipeline: Pipeline, resolved: ResolvedScore, *, package: str) -> dict[str, Any]:
         """Return by name everything but the retriever that the score depends on.
 
         The version of the package is noted but not compared: `scoring` says whether two versions score alike.
         """
-        found: dict[str, Any] = {"package": package, "scoring": SCORING, "match_share": run.match_share}
+        found: dict[str, Any] = {"package": package, "scoring": SCORING, "match_share": pipeline.match_share}
         for method in self._of_generator:
-            found |= _prefixed("generator", run.generator.identity(method))
-        comparisons = self._compared(run, resolved)
+            found |= _prefixed("generator", pipeline.generator.identity(method))
+        comparisons = self._compared(pipeline, resolved)
         found |= {keyword: comparison.text for keyword, comparison in comparisons.items()}
         for method in self._of_judge(comparisons):
-            found |= _prefixed("judge", run.judge.identity(method))
+            found |= _prefixed("judge", pipeline.judge.identity(method))
         if self._of_generator:
-            found |= _draws(run.drawing)
-        found |= run.measured_by.used(_names(comparisons))
+            found |= _draws(pipeline.drawing)
+        found |= pipeline.measured_by.used(_names(comparisons))
         if "cite" in self.dependencies and resolved.order == "random":
-            found["seed"] = run.seed
+            found["seed"] = pipeline.seed
         if resolved.relevant != "gold":
             found["relevant"] = resolved.relevant
-        return found | dict(self.settings(run, resolved))
+        return found | dict(self.settings(pipeline, resolved))
 
-    def prompts(self, run: Pipeline, resolved: ResolvedScore) -> dict[str, str]:
+    def prompts(self, pipeline: Pipeline, resolved: ResolvedScore) -> dict[str, str]:
         """Return the templates of what it asks of models, by method; without those of the user's own code."""
-        templates = {method: run.generator.template(method) for method in self._of_generator}
-        for method in self._of_judge(self._compared(run, resolved)):
-            templates[method] = run.judge.template(method)
+        templates = {method: pipeline.generator.template(method) for method in self._of_generator}
+        for method in self._of_judge(self._compared(pipeline, resolved)):
+            templates[method] = pipeline.judge.template(method)
         return {method: template for method, template in templates.items() if template}
 
-    def judges(self, run: Pipeline, resolved: ResolvedScore) -> bool:
+    def judges(self, pipeline: Pipeline, resolved: ResolvedScore) -> bool:
         """Whether it uses the judge, by its definition."""
-        return self.asks is not None and bool(self._of_judge(self._compared(run, resolved)))
+        return self.asks is not None and bool(self._of_judge(self._compared(pipeline, resolved)))
 
     @property
     def _of_generator(self) -> list[str]:
@@ -199,16 +205,19 @@ class ScoreDef:
         by_comparators = {ASKED_OF_JUDGE[name] for name in _names(comparisons) & ASKED_OF_JUDGE.keys()}
         return sorted((self.dependencies & JUDGE_METHODS) | by_comparators)
 
-    def _compared(self, run: Pipeline, resolved: ResolvedScore) -> dict[str, Expression]:
+    def _compared(self, pipeline: Pipeline, resolved: ResolvedScore) -> dict[str, Expression]:
         """How it compares answers, by keyword."""
         compares = "comparator" in self.keywords
-        texts = self.comparisons(run, resolved) if compares else {}
-        return {keyword: run.comparison(text) for keyword, text in texts.items()}
+        texts = self.comparisons(pipeline, resolved) if compares else {}
+        return {keyword: pipeline.comparison(text) for keyword, text in texts.items()}
 
 
-def _draws(drawing: Drawing) -> dict[str, int]:
+def _draws(drawing: DrawSettings) -> dict[str, int]:
     """The part of a fingerprint for how answers are drawn; empty for the default."""
-    named = {"draws": (drawing.answers, DRAWING.answers), "gold draws": (drawing.gold, DRAWING.gold)}
+    named = {
+        "draws": (drawing.answers, DEFAULT_DRAWS.answers),
+        "gold draws": (drawing.gold, DEFAULT_DRAWS.gold),
+    }
     return {name: now for name, (now, default) in named.items() if now != default}
 
 
@@ -319,18 +328,18 @@ async def score_each(
 
 
 async def score_in_turn(
-    run: Pipeline,
+    pipeline: Pipeline,
     examples: Sequence[Example],
     score: Callable[[Example], Awaitable[tuple[float, Evidence] | Outcome]],
 ) -> list[Outcome]:
     """`score_each` for a limited number of examples at a time; the run counts those that wait."""
-    with run.scoring(len(examples)) as begin:
+    with pipeline.scoring(len(examples)) as begin:
 
         def begun(example: Example) -> Awaitable[tuple[float, Evidence] | Outcome]:
             begin()
             return score(example)
 
-        return await score_each(examples, begun, at_once=max(AT_ONCE, run.retriever.at_once))
+        return await score_each(examples, begun, at_once=max(AT_ONCE, pipeline.retriever.at_once))
 
 
 def each_example(
@@ -339,13 +348,15 @@ def each_example(
     """Turn a function that scores one example into an evaluation of all examples."""
 
     @wraps(score)
-    async def evaluate(run: Pipeline, examples: Sequence[Example], resolved: ResolvedScore) -> list[Outcome]:
-        return await score_in_turn(run, examples, lambda example: score(run, example, resolved))
+    async def evaluate(
+        pipeline: Pipeline, examples: Sequence[Example], resolved: ResolvedScore
+    ) -> list[Outcome]:
+        return await score_in_turn(pipeline, examples, lambda example: score(pipeline, example, resolved))
 
     return evaluate
 
 
-def uniform_judge(run: Pipeline, scores: Iterable[Score], moved: Collection[str]) -> str:
+def uniform_judge(pipeline: Pipeline, scores: Iterable[Score], moved: Collection[str]) -> str:
     """A warning about a judge that gave the same verdict on everything; empty otherwise.
 
     There is none where the rankings are all equally good, and as good as in the baseline: then the verdicts may be
@@ -353,13 +364,15 @@ def uniform_judge(run: Pipeline, scores: Iterable[Score], moved: Collection[str]
     """
     outcomes = [outcome for score in scores for outcome in score.outcomes]
     examples = {outcome.example.full_question for outcome in outcomes}
-    verdicts = [(question, verdict) for question, verdict in run.verdicts if question in examples]
+    verdicts = [(question, verdict) for question, verdict in pipeline.verdicts if question in examples]
     said = {verdict for _, verdict in verdicts}
     if len(verdicts) < FEWEST or len(said) > 1 or not said <= {0.0, 1.0}:
         return ""
     judged = {question for question, _ in verdicts}
     if judged.isdisjoint(moved):
-        recalls = _recalls(run, (outcome for outcome in outcomes if outcome.example.full_question in judged))
+        recalls = _recalls(
+            pipeline, (outcome for outcome in outcomes if outcome.example.full_question in judged)
+        )
         first = next(recalls, None)
         if all(each == first for each in recalls):
             return ""
@@ -371,7 +384,7 @@ def uniform_judge(run: Pipeline, scores: Iterable[Score], moved: Collection[str]
     )
 
 
-def _recalls(run: Pipeline, outcomes: Iterable[Outcome]) -> Iterator[float]:
+def _recalls(pipeline: Pipeline, outcomes: Iterable[Outcome]) -> Iterator[float]:
     """The share of its gold passages that each ranking holds, which several scores have in common."""
     seen: set[tuple[int, int]] = set()
     for outcome in outcomes:
@@ -382,5 +395,5 @@ def _recalls(run: Pipeline, outcomes: Iterable[Outcome]) -> Iterator[float]:
         if outcome.evidence.recall is not None:
             yield outcome.evidence.recall
         elif relevant := example.relevant:
-            labels = GoldMatch(ranking, example.gold, run.match_share).labels
+            labels = GoldMatch(ranking, example.gold, pipeline.match_share).labels
             yield len([label for label in labels if label > 0]) / len(relevant)

@@ -7,9 +7,9 @@ from hashlib import blake2b
 from types import TracebackType
 from typing import Any, TypeVar
 
-from pytest_rageval.concurrency.gathering import Promise
-from pytest_rageval.concurrency.stepping import ends_all, in_loop, is_stepping
-from pytest_rageval.conversation import Question
+from pytest_rageval.concurrency.gathering import CallbackFuture
+from pytest_rageval.concurrency.inline import is_fatal, is_inline, require_loop
+from pytest_rageval.conversation import QuestionWithHistory
 from pytest_rageval.errors import CallableError, RagevalError, Unscored
 
 __all__ = ["SingleFlight", "digest"]
@@ -30,7 +30,7 @@ class SingleFlight:
     def __init__(self, identify: "Callable[[Any], Hashable] | None" = None) -> None:
         self._identify = digest if identify is None else identify
         # Of work that has begun: those who wait for it.
-        self._begun: dict[Hashable, list[Promise[BaseException | None]]] = {}
+        self._begun: dict[Hashable, list[CallbackFuture[BaseException | None]]] = {}
         self._results: dict[Hashable, Any] = {}
         self._errors: dict[Hashable, tuple[BaseException, TracebackType | None]] = {}
 
@@ -51,10 +51,10 @@ class SingleFlight:
 
     async def _wait(self, key: Hashable) -> None:
         """Wait until the work has ended, or was cancelled."""
-        await in_loop()
+        await require_loop()
         if key not in self._begun:
             return
-        waiter: Promise[BaseException | None] = Promise()
+        waiter: CallbackFuture[BaseException | None] = CallbackFuture()
         self._begun[key].append(waiter)
         error = await waiter
         if error is not None:
@@ -68,12 +68,12 @@ class SingleFlight:
         except (asyncio.CancelledError, GeneratorExit, KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:
-            if ends_all(error):
+            if is_fatal(error):
                 raise
             failed = error
             # The user's own code may work in a later test; and a signal may raise anything here.
             is_ours = isinstance(error, RagevalError | Unscored)
-            if (is_ours or not is_stepping()) and not isinstance(error, CallableError):
+            if (is_ours or not is_inline()) and not isinstance(error, CallableError):
                 # Ours are shown without a traceback; thousands of them would keep the frames of their coroutines.
                 self._errors[key] = error, None if is_ours else error.__traceback__
             raise
@@ -108,6 +108,6 @@ def _parts(work: Hashable) -> Hashable:
     """The parts by which two pieces of work differ; a question does so by the messages before it, too."""
     if isinstance(work, tuple):
         return tuple(map(_parts, work))
-    if isinstance(work, Question) and work.history:
+    if isinstance(work, QuestionWithHistory) and work.history:
         return "after", tuple(tuple(sorted(message.items())) for message in work.history), str(work)
     return str(work) if isinstance(work, str) else work

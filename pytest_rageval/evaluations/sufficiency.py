@@ -11,10 +11,10 @@ from typing import Any, Final
 
 from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.answers.judge_protocol import Verdict
+from pytest_rageval.datatypes import Example
 from pytest_rageval.evaluations.pipeline import Pipeline, ResolvedScore
 from pytest_rageval.evaluations.scoring import ScoreDef, each_example
 from pytest_rageval.measures.gold_matching import SHARE, GoldMatch
-from pytest_rageval.model import Example
 from pytest_rageval.scores import YES, Evidence, Outcome
 
 __all__ = ["SCORES", "SUFFICIENT", "blamed", "strata"]
@@ -25,17 +25,17 @@ RESULTS: Final = ("correct", "wrong", "abstained")
 
 @each_example
 async def evaluate_sufficient(
-    run: Pipeline, example: Example, resolved: ResolvedScore
+    pipeline: Pipeline, example: Example, resolved: ResolvedScore
 ) -> tuple[float, Evidence]:
     """Score whether the judge finds the first k passages together enough for an answer.
 
     Neither gold passages nor references are needed, and the generator is not asked. An empty ranking is 0, and no
     judge is asked.
     """
-    ranking = await run.readable(example, resolved.k)
+    ranking = await pipeline.readable(example, resolved.k)
     verdict = Verdict(0.0, "Nothing was retrieved.")
     if ranking:
-        verdict = await run.sufficient(example.full_question, ranking.documents)
+        verdict = await pipeline.sufficient(example.full_question, ranking.documents)
     return verdict.value, Evidence(ranking, explanation=verdict.explanation)
 
 

@@ -10,6 +10,7 @@ from math import inf
 from pathlib import Path
 from typing import Any, Final, NotRequired, Self, TypedDict, cast
 
+from pytest_rageval.datatypes import Example
 from pytest_rageval.errors import InputError, did_you_mean
 from pytest_rageval.files import refuse_special, write_whole
 from pytest_rageval.gate.comparison import (
@@ -20,7 +21,6 @@ from pytest_rageval.gate.comparison import (
     Pin,
     mark_of,
 )
-from pytest_rageval.model import Example
 from pytest_rageval.scores import Outcome, Score
 from pytest_rageval.spool import Spool
 

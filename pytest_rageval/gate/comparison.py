@@ -9,9 +9,9 @@ from math import fsum, isnan, nan
 from types import NoneType
 from typing import Any, Final, NamedTuple, Required, Self, TypedDict, cast
 
+from pytest_rageval.datatypes import Example
+from pytest_rageval.digests import digest
 from pytest_rageval.errors import StaleBaselineError
-from pytest_rageval.fingerprint import digest
-from pytest_rageval.model import Example
 from pytest_rageval.plural import counted
 from pytest_rageval.scores import Outcome, Score
 from pytest_rageval.spool import Spool

@@ -6,9 +6,9 @@ from contextlib import suppress
 from math import ceil, fsum, log2, nan
 from typing import Final
 
+from pytest_rageval.datatypes import Example
 from pytest_rageval.errors import InputError
 from pytest_rageval.gate.drops import Compared, DropTest
-from pytest_rageval.model import Example
 from pytest_rageval.stats.drops import Drops, drop_interval, joint_drop_test
 from pytest_rageval.stats.power import (
     design_effect,

@@ -9,7 +9,7 @@ The path of a request:
 Other modules:
 
 - `messages`: requests, replies and request keys. `usage`: token counts and prices.
-- `exchange`: a request of the user's application, whose complete response is stored.
+- `proxied_request`: a request of the user's application, whose complete response is stored.
 - `batches`: requests that a server answers within a day.
 - `maintenance`: for `rageval cache`.
 - `api`: the fixture `rageval_llm`. `cached_functions`: its `cached()`.

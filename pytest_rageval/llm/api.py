@@ -5,13 +5,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from pytest_rageval import config
-from pytest_rageval.concurrency.event_loop import PrivateLoop
+from pytest_rageval.concurrency.event_loop import BackgroundEventLoop
 from pytest_rageval.errors import CallableError, InputError
 from pytest_rageval.llm.cached_functions import Functions
 from pytest_rageval.llm.gateway import Gateway
 from pytest_rageval.llm.messages import Message, Reply, Request
 from pytest_rageval.llm.servers.server import Server
-from pytest_rageval.prompts.rendering import OWN, Prompts
+from pytest_rageval.prompts.rendering import DEFAULT_PROMPTS, Prompts
 from pytest_rageval.user_code import note_asked
 
 __all__ = ["LLM"]
@@ -32,9 +32,9 @@ class LLM:
     def __init__(
         self,
         gateway: Gateway,
-        loop: PrivateLoop,
+        loop: BackgroundEventLoop,
         default: Callable[[], tuple[Server, str]],
-        prompts: Prompts = OWN,
+        prompts: Prompts = DEFAULT_PROMPTS,
     ) -> None:
         self.prompts = prompts
         self._gateway = gateway

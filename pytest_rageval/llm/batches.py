@@ -129,7 +129,7 @@ class Failure(NamedTuple):
     sent: str = ""  # the names of the parameters with which it was refused
 
 
-class Asked(NamedTuple):
+class BatchRequest(NamedTuple):
     """A request of a batch: its key, its summary, and the parameters that it was sent with and without."""
 
     key: str
@@ -293,7 +293,7 @@ class Batches:
         body = {"model": request.model, **arguments, **arguments.get("extra_body", {})}
         body.pop("extra_body", None)
         line = {"custom_id": request.key, "method": "POST", "url": _path(server.api), "body": body}
-        asked = Asked(request.key, request_summary(request), without, _names(parameters))
+        asked = BatchRequest(request.key, request_summary(request), without, _names(parameters))
         return Line(request, asked, json.dumps(line, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
 
     async def _made(self, server: RemoteServer, lines: Sequence["Line"]) -> Batch:
@@ -414,7 +414,7 @@ class Batches:
         server: RemoteServer,
         batch: Batch,
         lines: Iterable[bytes],
-        asked: dict[str, Asked],
+        asked: dict[str, BatchRequest],
         failures: dict[str, Failure],
     ) -> None:
         """Keep the replies in these lines; each is taken out of `asked`."""
@@ -488,7 +488,7 @@ class Batches:
     def _write(self, batch: Batch) -> None:
         self._write_file(f"{batch.name}.json", [json.dumps(asdict(batch), indent=1).encode()])
 
-    def _write_asked(self, batch: Batch, asked: Iterable[Asked]) -> None:
+    def _write_asked(self, batch: Batch, asked: Iterable[BatchRequest]) -> None:
         lines = (json.dumps(each._asdict()).encode() + b"\n" for each in asked)
         self._write_file(f"{batch.name}.lines", lines)
 
@@ -501,11 +501,11 @@ class Batches:
         except OSError as error:
             raise StoreError(f"{self._folder / name} cannot be written: {error}.") from None
 
-    def _asked(self, batch: Batch) -> Iterator[Asked]:
+    def _asked(self, batch: Batch) -> Iterator[BatchRequest]:
         for line in _lines(self._folder / f"{batch.name}.lines"):
             plain = _object(line)
-            if plain.keys() == set(Asked._fields):
-                yield Asked(**plain)
+            if plain.keys() == set(BatchRequest._fields):
+                yield BatchRequest(**plain)
 
     def _forget(self, batch: Batch) -> None:
         for suffix in ("json", "lines", "answers"):
@@ -566,7 +566,7 @@ class Line(NamedTuple):
     """A request as a line of a batch's file."""
 
     request: Request
-    asked: Asked
+    asked: BatchRequest
     content: bytes
 
 
@@ -638,7 +638,7 @@ def _object(line: bytes | str) -> dict[str, Any]:
     return parsed if isinstance(parsed, dict) else {}
 
 
-def _outcome(client: Client, line: Mapping[str, Any], asked: Asked) -> Reply | Failure:
+def _outcome(client: Client, line: Mapping[str, Any], asked: BatchRequest) -> Reply | Failure:
     """Return the reply in a line of a batch's answers, or why it has none."""
     response = line.get("response")
     response = response if isinstance(response, Mapping) else {}

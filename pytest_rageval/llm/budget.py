@@ -24,9 +24,9 @@ from pytest_rageval.plural import counted
 
 __all__ = [
     "Budget",
+    "Charge",
     "Ledger",
     "Limits",
-    "Purchase",
     "count_tokens",
     "most_reply_tokens",
     "most_tokens_out",
@@ -59,7 +59,7 @@ class Limits:
 
 
 @dataclass(slots=True)
-class Purchase:
+class Charge:
     """One attempt at a reply; `billed` if the server may charge for it without one, as for a slow or cancelled one."""
 
     reply: Reply | None = None
@@ -162,9 +162,9 @@ class Budget:
             await ledger.spend(self._run, Spending(calls, cost))
 
     @contextlib.asynccontextmanager
-    async def purchase(self, ledger: Ledger, request: Request) -> AsyncIterator[Purchase]:
+    async def purchase(self, ledger: Ledger, request: Request) -> AsyncIterator[Charge]:
         """Reserve one call and the most that it can cost, or raise BudgetError; afterwards count its real cost."""
-        purchase = Purchase()
+        purchase = Charge()
         # Reads the file of prices before anything is paid: later it might fail.
         self._prices.of(request.base_url, request.model)
         if not self._limits:

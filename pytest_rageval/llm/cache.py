@@ -5,7 +5,7 @@ process that has its claim; the others wait until the reply is stored or the cla
 seconds and is renewed by a thread, so a process that dies holds up the others only that long.
 
 The store runs in its own thread. It may have to wait for another process's transaction or for a server; meanwhile the
-requests in flight continue. A reply that takes no waiting is read at once (`Cache.at_hand`): thousands of
+requests in flight continue. A reply that takes no waiting is read at once (`Cache.get_nowait`): thousands of
 coroutines that wait for one each take memory, and turns of the event loop.
 """
 
@@ -91,7 +91,7 @@ class Cache:
         if self._store is None:
             await self._off_loop(lambda: self.store)
 
-    def at_hand(self, keys: Sequence[str]) -> dict[str, Reply]:
+    def get_nowait(self, keys: Sequence[str]) -> dict[str, Reply]:
         """As `look_up` for a few keys, at once; what takes waiting is left out.
 
         The first call opens the store and reads the cassette.
@@ -102,7 +102,9 @@ class Cache:
         # No acquire() without waiting before a `try`: after a signal between the two the lock would stay held.
         with self._using:
             try:
-                found = cast("SqliteStore", self.store).at_hand(keys, run=self._run, only_run=self._refresh)
+                found = cast("SqliteStore", self.store).get_nowait(
+                    keys, run=self._run, only_run=self._refresh
+                )
                 if len(found) < len(keys):
                     self._note_remarks()
                     self._add_recorded(keys, found)

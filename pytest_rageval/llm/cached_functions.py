@@ -16,7 +16,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, Final, TypeVar, cast
 
-from pytest_rageval.concurrency.event_loop import PrivateLoop, in_asyncio
+from pytest_rageval.concurrency.event_loop import BackgroundEventLoop, in_asyncio
 from pytest_rageval.errors import CallableError, InputError, MissingReplyError, Planned
 from pytest_rageval.llm.gateway import Gateway
 from pytest_rageval.llm.messages import Reply, Request, request_summary
@@ -33,7 +33,7 @@ ResultFuture = concurrent.futures.Future[Any]
 class Functions:
     """Makes cached functions, which share a gateway's cache folder, cassette and leases, in the run's event loop."""
 
-    def __init__(self, gateway: Gateway, loop: PrivateLoop) -> None:
+    def __init__(self, gateway: Gateway, loop: BackgroundEventLoop) -> None:
         self._gateway = gateway
         self._loop = loop
         self._locks: dict[str, asyncio.Lock] = {}

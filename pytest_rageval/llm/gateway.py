@@ -13,13 +13,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, Protocol
 
-from pytest_rageval.concurrency.gathering import Promise
-from pytest_rageval.concurrency.stepping import in_loop
-from pytest_rageval.errors import PLAN_MARK, MissingReplyError, RagevalError, ReplyPending, Unscored
+from pytest_rageval.concurrency.gathering import CallbackFuture
+from pytest_rageval.concurrency.inline import require_loop
+from pytest_rageval.errors import PLACEHOLDER, MissingReplyError, RagevalError, ReplyPending, Unscored
 from pytest_rageval.llm.batches import Batch, Batches, Failure
-from pytest_rageval.llm.budget import Budget, Limits, Purchase, most_reply_tokens, prompt_tokens
+from pytest_rageval.llm.budget import Budget, Charge, Limits, most_reply_tokens, prompt_tokens
 from pytest_rageval.llm.cache import Cache
-from pytest_rageval.llm.exchange import Answer, Exchange
 from pytest_rageval.llm.messages import (
     OF_ONE_RUN,
     Billed,
@@ -30,13 +29,22 @@ from pytest_rageval.llm.messages import (
     nearest,
     request_summary,
 )
-from pytest_rageval.llm.servers.rate_limits import Limiter, Wait
+from pytest_rageval.llm.proxied_request import Answer, ProxiedRequest
+from pytest_rageval.llm.servers.rate_limits import Limiter, Stall
 from pytest_rageval.llm.servers.sender import Sender
-from pytest_rageval.llm.servers.server import Pace, RemoteServer, Server
+from pytest_rageval.llm.servers.server import RemoteServer, RequestPolicy, Server
 from pytest_rageval.llm.stores.interface import Entry, OpenStore
 from pytest_rageval.llm.usage import Price, Prices, Tier, Usage
 
-__all__ = ["Access", "BatchSource", "Gateway", "LiveSource", "PlanSource", "ReplaySource", "Submission"]
+__all__ = [
+    "BatchSource",
+    "Gateway",
+    "GatewaySettings",
+    "LiveSource",
+    "PlanSource",
+    "ReplaySource",
+    "Submission",
+]
 
 Mode = Literal["live", "replay", "plan"]
 
@@ -54,7 +62,7 @@ PARTS: Final = 1 << 10  # of the set of counted keys: each is searched from its 
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class GatewaySettings:
     """The settings of the gateway: cache, cassette, mode, limits."""
 
     cache_dir: Path  # of the reply cache, where `store` names no other
@@ -64,7 +72,7 @@ class Access:
     refresh: bool = False  # find only replies that this run requested
     record: bool = False  # collect every reply in `Gateway.used`, to be written as a cassette
     prompts: bool = False  # keep the messages of requests with their replies, not only hashes of them
-    pace: Pace = field(default_factory=Pace)
+    pace: RequestPolicy = field(default_factory=RequestPolicy)
     limits: Limits = field(default_factory=Limits)
     longest_call_s: float = 0.0  # the longest timeout of a server with a pace of its own
     servers: frozenset[str] = frozenset()  # base URLs of different servers, where more than one is in force
@@ -78,13 +86,15 @@ class Access:
 class Gateway:
     """Sends requests to models; used from one event loop.
 
-    Requests with the same key are sent once. Requests of one turn of the event loop share one look-up. With
-    `Access.record`, `used` has the entries of all used replies, by key. `served` has, by model and base URL, the
-    names that the server reported for it. `serves_application` is whether the application under test has sent a
-    request.
+    Requests with the same key are sent once. Requests made in one turn of the event loop share one look-up.
+
+    Attributes:
+        used: by key, the entries of all used replies; only with `GatewaySettings.record`.
+        served: by model and base URL, the names that the server reported for the model.
+        serves_application: whether the application under test has sent a request.
     """
 
-    def __init__(self, access: Access, runs: Callable[[], int] = lambda: 0) -> None:
+    def __init__(self, access: GatewaySettings, runs: Callable[[], int] = lambda: 0) -> None:
         self.access = access
         self._runs = runs
         self._counted_in = 0
@@ -97,7 +107,7 @@ class Gateway:
         self.served: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
         self._source = self._make_source(Prices.load(access.prices))
         # One future for each caller: cancelling one must not cancel the others.
-        self._callers: defaultdict[str, list[Promise[Reply]]] = defaultdict(list)
+        self._callers: defaultdict[str, list[CallbackFuture[Reply]]] = defaultdict(list)
         self._arrived: list[tuple[Server, Request]] = []
         # asyncio itself holds only weak references to tasks.
         self._tasks: set[asyncio.Task[None]] = set()
@@ -127,8 +137,8 @@ class Gateway:
             Unscored: this request failed; the reason.
             RagevalError: no request can be answered: no server, a wrong key, an unusable cache, no budget.
         """
-        await in_loop()
-        future: Promise[Reply] = Promise()
+        await require_loop()
+        future: CallbackFuture[Reply] = CallbackFuture()
         if request.key not in self._callers:
             if not self._arrived:
                 self._begin(self._look_up())
@@ -138,10 +148,10 @@ class Gateway:
 
     async def ask_for_score(self, server: Server, request: Request) -> Reply:
         """`ask` for the generator and the judge: a reply at hand takes no waiting, and counts once as there."""
-        replies = self.at_hand(request, (request.sample,))
+        replies = self.replies_nowait(request, (request.sample,))
         return await self.ask(server, request) if replies is None else replies[0]
 
-    def at_hand(self, request: Request, samples: Sequence[int]) -> list[Reply] | None:
+    def replies_nowait(self, request: Request, samples: Sequence[int]) -> list[Reply] | None:
         """Return the replies to a request in these samples, if that takes no waiting; None where it does.
 
         It is for generator and judge. Within one run of the tests' thread each reply counts once, however often it is
@@ -151,7 +161,7 @@ class Gateway:
         asked = dict(zip(keys, samples, strict=True))
         if self._callers and not self._callers.keys().isdisjoint(asked):
             return None
-        found = self.cache.at_hand(list(asked))
+        found = self.cache.get_nowait(list(asked))
         if len(found) < len(asked):
             return None
         if (run := self._runs()) != self._counted_in:
@@ -165,8 +175,13 @@ class Gateway:
                 self.record(replace(request, sample=asked[key]), found[key])
         return [found[key] for key in keys]
 
-    async def pass_on(
-        self, server: Server, exchange: Exchange, method: str, content: bytes, headers: Mapping[str, str]
+    async def forward(
+        self,
+        server: Server,
+        proxied: ProxiedRequest,
+        method: str,
+        content: bytes,
+        headers: Mapping[str, str],
     ) -> Answer:
         """Send a request whose reply is not cached, and return the server's response with any status.
 
@@ -176,18 +191,18 @@ class Gateway:
         """
         if not isinstance(self._source, LiveSource):
             raise MissingReplyError(
-                f"{method} {exchange.path} is passed on to the server and not cached, and this run "
+                f"{method} {proxied.path} is passed on to the server and not cached, and this run "
                 f"({'--rageval-plan' if self.access.mode == 'plan' else '--rageval-replay'}) sends no requests."
             )
-        return await self._source.pass_on(server, exchange, method, content, headers)
+        return await self._source.forward(server, proxied, method, content, headers)
 
-    async def list_models(self, server: Server, exchange: Exchange) -> Answer:
-        """Return the server's list of models, which costs nothing; raises as `pass_on`."""
+    async def list_models(self, server: Server, proxied: ProxiedRequest) -> Answer:
+        """Return the server's list of models, which costs nothing; raises as `forward`."""
         if not isinstance(self._source, LiveSource):
             raise MissingReplyError("This run sends no requests.")
-        return await self._source.list_models(server, exchange)
+        return await self._source.list_models(server, proxied)
 
-    def waits(self) -> list[Wait]:
+    def waits(self) -> list[Stall]:
         """Return the servers that answer nothing while requests wait for them."""
         return self._source.waits() if isinstance(self._source, LiveSource) else []
 
@@ -265,7 +280,7 @@ class Gateway:
             self.record(request, outcome, recorded)
 
     def record(self, request: Request, reply: Reply, recorded: Entry | None = None) -> None:
-        """With `Access.record`, put a reply into `used`: its entry at another address, or else a new one."""
+        """With `GatewaySettings.record`, put a reply into `used`: its entry at another address, or else a new one."""
         if not self.access.record or request.sample >= OF_ONE_RUN:
             return
         if recorded is None:
@@ -312,7 +327,7 @@ class _Route:
 class LiveSource:
     """Requests missing replies from servers, stores them and counts their cost."""
 
-    def __init__(self, cache: Cache, make_budget: MakeBudget, usage: Usage, access: Access) -> None:
+    def __init__(self, cache: Cache, make_budget: MakeBudget, usage: Usage, access: GatewaySettings) -> None:
         self.cache = cache
         self.usage = usage
         self._access = access
@@ -339,30 +354,35 @@ class LiveSource:
                 return claimed
             await self.cache.wait_for_other(request.key)
 
-    async def pass_on(
-        self, server: Server, exchange: Exchange, method: str, content: bytes, headers: Mapping[str, str]
+    async def forward(
+        self,
+        server: Server,
+        proxied: ProxiedRequest,
+        method: str,
+        content: bytes,
+        headers: Mapping[str, str],
     ) -> Answer:
         """Return the server's answer to a request that is sent once, and counted as one call."""
         route = self._route(server)
-        async with route.sender.limiter.slot(), self._bought(route, exchange) as bought:
+        async with route.sender.limiter.slot(), self._bought(route, proxied) as bought:
             bought.billed = True
             try:
-                answer = await route.sender.client.pass_on(exchange, method, content, headers)
+                answer = await route.sender.client.forward(proxied, method, content, headers)
             except (RagevalError, Unscored) as error:
                 bought.billed = isinstance(error, Billed)
                 raise
         self.usage.requests += 1
         for usage in self.usage.at(route.label):
             usage.count_live(0, 0, None)
-        place = exchange.path.partition("?")[0]
+        place = proxied.path.partition("?")[0]
         self.usage.remarks[f"{method} {place} is passed on to the server, and not cached"] += 1
         return answer
 
-    async def list_models(self, server: Server, exchange: Exchange) -> Answer:
+    async def list_models(self, server: Server, proxied: ProxiedRequest) -> Answer:
         """Return the server's list of models."""
-        return await self._route(server).sender.client.pass_on(exchange, "GET", b"", {})
+        return await self._route(server).sender.client.forward(proxied, "GET", b"", {})
 
-    def waits(self) -> list[Wait]:
+    def waits(self) -> list[Stall]:
         """Return the servers that answer nothing while requests wait for them."""
         return [wait for route in list(self._routes.values()) if (wait := route.sender.wait) is not None]
 
@@ -386,7 +406,7 @@ class LiveSource:
             raise
 
     @contextlib.asynccontextmanager
-    async def _purchase(self, route: _Route, request: Request) -> AsyncIterator[Purchase]:
+    async def _purchase(self, route: _Route, request: Request) -> AsyncIterator[Charge]:
         async with self._bought(route, request) as purchase:
             # A process that was suspended for a while has lost its leases to others.
             if not await self.cache.holds_claim(request.key):
@@ -394,7 +414,7 @@ class LiveSource:
             yield purchase
 
     @contextlib.asynccontextmanager
-    async def _bought(self, route: _Route, request: Request) -> AsyncIterator[Purchase]:
+    async def _bought(self, route: _Route, request: Request) -> AsyncIterator[Charge]:
         """Make a purchase from the budget of the run and that of the server."""
         await self.cache.open()
         async with (
@@ -453,7 +473,7 @@ class BatchSource(LiveSource):
     run only, to servers without a URL, and those that failed in a batch, unless these are to be unscored.
     """
 
-    def __init__(self, cache: Cache, make_budget: MakeBudget, usage: Usage, access: Access) -> None:
+    def __init__(self, cache: Cache, make_budget: MakeBudget, usage: Usage, access: GatewaySettings) -> None:
         super().__init__(cache, make_budget, usage, access)
         self._batches = Batches(access.cache_dir / "batches", cache, access.run, self._budgets)
         self._missing: dict[str, tuple[RemoteServer, Request]] = {}
@@ -559,7 +579,7 @@ class PlanSource:
             self.usage.cached += 1
             return reply
         price = self.prices.of(request.base_url, request.model)
-        marks = PLAN_MARK.findall(" ".join(str(message.get("content")) for message in request.messages))
+        marks = PLACEHOLDER.findall(" ".join(str(message.get("content")) for message in request.messages))
         tokens_in = prompt_tokens(request.messages, request.parameters)
         tokens_in += sum(self._planned.get(mark, 0) for mark in marks)
         most = most_reply_tokens(request, price)

@@ -13,8 +13,8 @@ from functools import cached_property, lru_cache
 from typing import Any, Final, TypedDict, TypeVar, cast
 
 from pytest_rageval.config import Api
+from pytest_rageval.digests import canonical, digest, text_digest
 from pytest_rageval.errors import Unscored
-from pytest_rageval.fingerprint import canonical, digest, text_digest
 from pytest_rageval.llm.servers.reasoning import without_reasoning
 
 __all__ = [

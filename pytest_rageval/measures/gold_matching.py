@@ -5,8 +5,8 @@ from functools import cached_property, lru_cache
 from itertools import accumulate
 from typing import Final, Literal, NamedTuple
 
+from pytest_rageval.datatypes import Document, Gold, Ranking, Span
 from pytest_rageval.lazy import Lazy
-from pytest_rageval.model import Document, Gold, Ranking, Span
 
 __all__ = ["SHARE", "GoldMatch", "files_named", "found_by_id", "ideal_labels", "normal_path", "overlap"]
 

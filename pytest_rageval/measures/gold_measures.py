@@ -9,14 +9,14 @@ from functools import cache
 from math import log2
 from typing import Final, NamedTuple
 
-__all__ = ["GOLD_MEASURES", "Row", "values"]
+__all__ = ["GOLD_MEASURES", "GoldRanks", "values"]
 
 LANES: Final = 8
 BLOCK: Final = 128
 """How numpy adds: eight sums side by side, of at most so many numbers; of more, two halves."""
 
 
-class Row(NamedTuple):
+class GoldRanks(NamedTuple):
     """The gold passages found in a ranking.
 
     Attributes:
@@ -35,44 +35,44 @@ class Row(NamedTuple):
         return tuple(each for each in self.found if each[0] < self.cutoff)
 
 
-def precision(row: Row) -> float:
+def precision(row: GoldRanks) -> float:
     """P@k."""
     return len(row.top) / row.cutoff
 
 
-def recall(row: Row) -> float:
+def recall(row: GoldRanks) -> float:
     """R@k."""
     return min(len(row.top) / len(row.ideal), 1.0)
 
 
-def f1(row: Row) -> float:
+def f1(row: GoldRanks) -> float:
     """The harmonic mean of both; 0 where both are 0."""
     p, r = precision(row), recall(row)
     return 2 * p * r / (p + r) if p + r > 0 else 0.0
 
 
-def map_(row: Row) -> float:
+def map_(row: GoldRanks) -> float:
     """AP@k."""
     precisions = [(at, number / (at + 1)) for number, (at, _) in enumerate(row.top, 1)]
     return _sum(precisions, row.cutoff) / len(row.ideal)
 
 
-def mrr(row: Row) -> float:
+def mrr(row: GoldRanks) -> float:
     """RR@k."""
     return 1 / (row.top[0][0] + 1.0) if row.top else 0.0
 
 
-def ndcg(row: Row) -> float:
+def ndcg(row: GoldRanks) -> float:
     """NDCG@k."""
     return _dcg(row.top, row.cutoff) / _dcg(enumerate(row.ideal[: row.cutoff]), row.cutoff)
 
 
-def hit(row: Row) -> float:
+def hit(row: GoldRanks) -> float:
     """Hit@k."""
     return float(bool(row.top))
 
 
-GOLD_MEASURES: Final[Mapping[str, Callable[[Row], float]]] = {
+GOLD_MEASURES: Final[Mapping[str, Callable[[GoldRanks], float]]] = {
     "recall": recall,
     "precision": precision,
     "f1": f1,
@@ -84,7 +84,7 @@ GOLD_MEASURES: Final[Mapping[str, Callable[[Row], float]]] = {
 """By the name users type."""
 
 
-def values(name: str, rows: Sequence[Row]) -> list[float]:
+def values(name: str, rows: Sequence[GoldRanks]) -> list[float]:
     """The values of a measure; equal rows, frequent in a large set, are computed once."""
     of_row = {row: GOLD_MEASURES[name](row) for row in set(rows)}
     return [of_row[row] for row in rows]

@@ -3,8 +3,8 @@
 pytest imports this module in every run of every project that has the plugin installed. So it imports the rest only
 when a run has a marked test.
 
-- `standby`: waits for a marked test. `startup`: imports and registers the rest, with `plain_imports`.
-- `markers`: the markers, and checks of them. `unscored`: a warning about eval sets that no test scores.
+- `lazy_start`: waits for a marked test. `startup`: imports and registers the rest, with `assertion_rewriting`.
+- `markers`: the markers, and checks of them. `unused_evalsets`: a warning about eval sets that no test scores.
 - `runner`: the hooks of marked tests. `fixtures`: the fixtures.
 - `rageval_fixture`: the object that tests receive as `rageval`.
 - `summary`, `terminal`, `progress`, `annotations`: output.
@@ -31,8 +31,8 @@ from pytest_rageval.plugin.fixtures import (
     rageval_reference_retriever,
     rageval_retriever,
 )
+from pytest_rageval.plugin.lazy_start import ENVIRONMENT, LazyStart, is_named
 from pytest_rageval.plugin.markers import MARKERS
-from pytest_rageval.plugin.standby import ENVIRONMENT, Standby, is_named
 
 if TYPE_CHECKING:
     from warnings import WarningMessage
@@ -118,7 +118,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Register the markers, and the hooks that wait for a marked test."""
     for marker in MARKERS.strip().splitlines():
         config.addinivalue_line("markers", marker)
-    standby = Standby(config)
+    standby = LazyStart(config)
     config.pluginmanager.register(standby, standby.NAME)
     if is_named(config):
         standby.start()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from pytest_rageval.plugin.standby import gate_of
+from pytest_rageval.plugin.lazy_start import gate_of
 
 if TYPE_CHECKING:
     from pytest_rageval.embeddings.encoder import CachedEncoder

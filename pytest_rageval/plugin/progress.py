@@ -16,7 +16,7 @@ from pytest_rageval.plugin.terminal import print_line, terminal_width, uncapture
 from pytest_rageval.printable import one_line
 
 if TYPE_CHECKING:
-    from pytest_rageval.llm.servers.rate_limits import Announcer, Wait
+    from pytest_rageval.llm.servers.rate_limits import Stall, StallNotifier
     from pytest_rageval.llm.usage import Usage
 
     Running = tuple[str, Usage] | None
@@ -107,9 +107,9 @@ class Progress:
         self._began: float | None = None
         self._updated: float | None = None
         self._waited = False
-        self._announcer: Announcer | None = None
+        self._announcer: StallNotifier | None = None
 
-    def show(self, work: Work, waits: "Sequence[Wait]") -> None:
+    def show(self, work: Work, waits: "Sequence[Stall]") -> None:
         """Show it, if it is time to; `waits` are the servers that do not answer now."""
         now = time.monotonic()
         if self._began is None:
@@ -146,13 +146,13 @@ class Progress:
             self._write(lambda: self._reporter.rewrite(""))
         self._began = self._updated = None
 
-    def _announce(self, waits: "Sequence[Wait]") -> None:
+    def _announce(self, waits: "Sequence[Stall]") -> None:
         if not (waits or self._announcer):
             return
         if self._announcer is None:
-            from pytest_rageval.llm.servers.rate_limits import Announcer  # noqa: PLC0415 - loaded where a server is waited for
+            from pytest_rageval.llm.servers.rate_limits import StallNotifier  # noqa: PLC0415 - loaded where a server is waited for
 
-            self._announcer = Announcer(partial(print_line, self._config))
+            self._announcer = StallNotifier(partial(print_line, self._config))
         self._announcer(waits)
 
     def _write(self, write: Callable[[], None]) -> None:
@@ -181,7 +181,7 @@ class EvaluationProgress:
         self._began: float | None = None
         self._sent = 0.0
 
-    def tick(self, waits: "Sequence[Wait]") -> None:
+    def tick(self, waits: "Sequence[Stall]") -> None:
         """Show the progress; called often while a test waits."""
         if threading.current_thread() is not threading.main_thread():
             # pytest's capturing and its terminal are for the main thread.
@@ -204,14 +204,14 @@ class EvaluationProgress:
                 self._send(self._before.since(self._before), ())
         self._shown.clear()
 
-    def _show(self, work: Work, waits: "Sequence[Wait]", now: float) -> None:
+    def _show(self, work: Work, waits: "Sequence[Stall]", now: float) -> None:
         if self._channel is None:
             self._shown.show(work, waits)
         elif now - self._sent >= SENT_S:
             self._sent = now
             self._send(work, waits)
 
-    def _send(self, work: Work, waits: "Sequence[Wait]") -> None:
+    def _send(self, work: Work, waits: "Sequence[Stall]") -> None:
         # The controller may have ended.
         with suppress(OSError):
             fields = [(wait.url, wait.last, wait.requests, wait.seconds, wait.patience_s) for wait in waits]
@@ -228,7 +228,7 @@ class WorkersProgress:
         self._shown: Progress | None = None
         self._lock = threading.Lock()
         self._works: dict[int, Work] = {}
-        self._waits: dict[int, list[Wait]] = {}
+        self._waits: dict[int, list[Stall]] = {}
         self._running: dict[int, Running] = {}
         self._channels: list[Any] = []
 
@@ -247,14 +247,14 @@ class WorkersProgress:
 
     def _received(self, worker: int, message: tuple[Any, Any, Any]) -> None:
         """Called in the thread that receives."""
-        from pytest_rageval.llm.servers.rate_limits import Wait  # noqa: PLC0415 - few runs do
+        from pytest_rageval.llm.servers.rate_limits import Stall  # noqa: PLC0415 - few runs do
         from pytest_rageval.llm.usage import Usage  # noqa: PLC0415
 
         work, waits, asked = message
         with self._lock:
             self._running[worker] = asked and (asked[0], Usage.of(asked[1]))
             self._works[worker] = Work(*work)
-            self._waits[worker] = [Wait(*fields) for fields in waits]
+            self._waits[worker] = [Stall(*fields) for fields in waits]
             if self._shown is None:
                 # A line would be broken by the dots of tests that end.
                 self._shown = Progress(self._config, terminal_width(), in_place=False)

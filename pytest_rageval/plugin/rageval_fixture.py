@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import pytest
 
+from pytest_rageval.datatypes import CONTEXT, Example, Ranking
 from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets.records import example_from
-from pytest_rageval.model import CONTEXT, Example, Ranking
 from pytest_rageval.plugin.terminal import argument_of, failure, plain_nodeid
 from pytest_rageval.scores import Score
 from pytest_rageval.session import Session

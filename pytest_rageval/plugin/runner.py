@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from pytest_rageval.prompts.rendering import Prompts
     from pytest_rageval.serving.server import GatewayServer
     from pytest_rageval.session import Session
+    from pytest_rageval.session.default_components import DefaultGenerator, DefaultJudge, Models
     from pytest_rageval.session.evaluated_test import EvaluatedTest
-    from pytest_rageval.session.models import DefaultGenerator, DefaultJudge, Models
 
 __all__ = [
     "GATEWAY",
@@ -146,13 +146,13 @@ class GatePlugin:
 
     def generator(self, prompts: object, client: object) -> "DefaultGenerator":
         """The generator of the options, with the user's prompts and client."""
-        from pytest_rageval.session.models import DefaultGenerator  # noqa: PLC0415 - see session
+        from pytest_rageval.session.default_components import DefaultGenerator  # noqa: PLC0415 - see session
 
         return DefaultGenerator(self.models_of(client), checked_prompts(prompts))
 
     def judge(self, prompts: object, client: object) -> "DefaultJudge":
         """The judge of the options, likewise."""
-        from pytest_rageval.session.models import DefaultJudge  # noqa: PLC0415 - see session
+        from pytest_rageval.session.default_components import DefaultJudge  # noqa: PLC0415 - see session
 
         return DefaultJudge(self.models_of(client), checked_prompts(prompts))
 

@@ -23,7 +23,7 @@ from pytest_rageval.plugin.artifacts import (
 from pytest_rageval.plugin.progress import WorkersProgress
 from pytest_rageval.plugin.runner import GATEWAY, GATEWAY_RUNS, GatePlugin, PlanningPlugin
 from pytest_rageval.plugin.summary import SummaryPlugin
-from pytest_rageval.plugin.unscored import UnscoredPlugin
+from pytest_rageval.plugin.unused_evalsets import UnusedEvalSetPlugin
 
 __all__ = ["start", "start_gateway"]
 
@@ -47,7 +47,7 @@ def start(
     except InputError as error:
         raise pytest.UsageError(str(error)) from None
     gate = GatePlugin(config, settings, columns, running)
-    plugins: list[Any] = [gate, UnscoredPlugin(config), *_plugins_of_modes(config, settings)]
+    plugins: list[Any] = [gate, UnusedEvalSetPlugin(config), *_plugins_of_modes(config, settings)]
     if hasattr(config, "workerinput"):
         plugins.append(WorkerPlugin(config))
     elif settings.batch not in STEPS:

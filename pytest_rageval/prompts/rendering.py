@@ -39,8 +39,8 @@ from pytest_rageval.prompts.templates import (
 )
 
 __all__ = [
+    "DEFAULT_PROMPTS",
     "OTHER",
-    "OWN",
     "Prompts",
     "few_shot_citing_prompt",
     "few_shot_long_answer_prompt",
@@ -236,7 +236,7 @@ class Prompts:
         return self._cut[name, after_conversation]
 
 
-OWN: Final = Prompts()
+DEFAULT_PROMPTS: Final = Prompts()
 """The package's prompts."""
 
 OTHER: Final = Prompts(REWORDED)
@@ -283,7 +283,7 @@ def read_templates(path: Path) -> dict[str, str]:
 
 def read_prompts(path: Path | None) -> Prompts:
     """Return the prompts with the templates of a TOML file, or without one the package's; errors as there."""
-    return OWN if path is None else Prompts(read_templates(path))
+    return DEFAULT_PROMPTS if path is None else Prompts(read_templates(path))
 
 
 def _check(name: object, template: object, where: str) -> None:

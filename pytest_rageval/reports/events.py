@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
-from pytest_rageval.fingerprint import digest
+from pytest_rageval.digests import digest
 from pytest_rageval.reports.results import entry_name
 
 __all__ = ["RESULT", "SUMMARY", "Event", "events_of", "resource_of"]

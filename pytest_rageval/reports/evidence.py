@@ -6,9 +6,9 @@ Reports that show only the questions that explain a verdict do not need it.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
+from pytest_rageval.datatypes import Example, Gold, Ranking
 from pytest_rageval.gate.comparison import BaselineExample, Comparison
 from pytest_rageval.measures.gold_matching import GoldMatch
-from pytest_rageval.model import Example, Gold, Ranking
 from pytest_rageval.reports.document import EvaluatedQuestion, ExampleEntry
 from pytest_rageval.reports.questions import answer_before, context_entry, expected_entry, steps_entry
 from pytest_rageval.reports.retrieval import Retrieved

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from pytest_rageval.calibration import Calibration, CalibrationRuling, Correction, LabelledVerdict
+from pytest_rageval.calibration import Calibration, CalibrationResult, Correction, LabelledVerdict
 from pytest_rageval.evalsets.human_labels import LabelledAnswer, LabelledPair, Scale
 from pytest_rageval.plural import counted
 from pytest_rageval.reports.layout import aligned, field_lines, wrapped
@@ -50,7 +50,7 @@ def _pair(row: Mapping[str, Any] | None) -> str:
     return " ".join("-" if row[name] is None else short(row[name]) for name in ("tau", "rho"))
 
 
-def calibration_entry(ruling: CalibrationRuling) -> dict[str, Any]:
+def calibration_entry(ruling: CalibrationResult) -> dict[str, Any]:
     """The agreement of the judge with people, and the verdict on its bounds."""
     calibration, bounds = ruling.calibration, ruling.bounds
     return {
@@ -119,7 +119,7 @@ def calibration_lines(entry: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def calibration_failure(ruling: CalibrationRuling, *, limit: int | None) -> list[str]:
+def calibration_failure(ruling: CalibrationResult, *, limit: int | None) -> list[str]:
     """The failure of a bound: the agreement, and at most `limit` items on which the judge differs from people."""
     calibration = ruling.calibration
     lines = wrapped(f"judge against people: {ruling.reason}", 2)

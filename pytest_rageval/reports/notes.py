@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from pytest_rageval.gate.comparison import Comparison, Pin
 from pytest_rageval.gate.drops import DropTest
-from pytest_rageval.gate.ruling import Ruling
+from pytest_rageval.gate.threshold_results import ThresholdResult
 from pytest_rageval.plural import counted
 from pytest_rageval.reports.document import ComparisonEntry, ReferenceEntry, ScoreEntry
 from pytest_rageval.scores import REFERENCE, Outcome, Score
@@ -22,8 +22,8 @@ from pytest_rageval.stats.agreement import Tally
 from pytest_rageval.stats.intervals import MEAN
 
 if TYPE_CHECKING:
+    from pytest_rageval.datatypes import Example
     from pytest_rageval.gate.baseline_update import Moved
-    from pytest_rageval.model import Example
 
 __all__ = [
     "TEXTS",
@@ -75,7 +75,7 @@ def _reasons_text(key: str, entry: Mapping[str, Any]) -> str:
     return f"{reasons.total()} {key}: {', '.join(shown)}"
 
 
-def compared_entry(ruling: Ruling) -> dict[str, Any]:
+def compared_entry(ruling: ThresholdResult) -> dict[str, Any]:
     """The report's keys `baseline`, `anchor` and `reference`: the comparisons with them, and the tests of these."""
     entry: dict[str, Any] = {"baseline": None}
     if ruling.comparison is not None and not ruling.stopped_early:
@@ -218,13 +218,13 @@ def update_text(moved: "Moved") -> str:
     return f"{moved.nodeid} {moved.name}: {', '.join(parts)}"
 
 
-def slices_entry(ruling: Ruling) -> dict[str, Any]:
+def slices_entry(ruling: ThresholdResult) -> dict[str, Any]:
     """All values of the tag that a threshold is on, worst first."""
     tag = ruling.threshold.by
     return {"by": {"tag": tag, "slices": [_slice(each, tag) for each in ruling.slices]}} if tag else {}
 
 
-def _slice(ruling: Ruling, tag: str) -> dict[str, Any]:
+def _slice(ruling: ThresholdResult, tag: str) -> dict[str, Any]:
     return {
         "value": ruling.threshold.where[tag],
         **mean_entry(ruling.score),

@@ -5,10 +5,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, cast
 
 from pytest_rageval.conversation import conversation_text
+from pytest_rageval.datatypes import Example, Ranking
 from pytest_rageval.gate.baseline import LONGEST
 from pytest_rageval.gate.comparison import Change, Comparison
-from pytest_rageval.gate.ruling import Ruling
-from pytest_rageval.model import Example, Ranking
+from pytest_rageval.gate.threshold_results import ThresholdResult
 from pytest_rageval.plural import counted
 from pytest_rageval.reports.document import QuestionEntry, QuestionsEntry
 from pytest_rageval.reports.layout import field_lines, width, wrapped
@@ -41,7 +41,7 @@ NOTHING: Final = "(nothing)"
 MIRRORED: Final = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 
 
-def questions_entry(ruling: Ruling, *, spool: Spool | None = None) -> dict[str, QuestionsEntry]:
+def questions_entry(ruling: ThresholdResult, *, spool: Spool | None = None) -> dict[str, QuestionsEntry]:
     """The questions that explain a verdict: those that got worse than in the baseline, else those beyond a bound.
 
     Those beyond the bound also where the ones that got worse do not explain it: the baseline was below `min`
@@ -58,7 +58,7 @@ def questions_entry(ruling: Ruling, *, spool: Spool | None = None) -> dict[str, 
     return {} if beyond is None else {"questions": beyond}
 
 
-def _explaining(ruling: Ruling) -> Comparison | None:
+def _explaining(ruling: ThresholdResult) -> Comparison | None:
     """The comparison that explains the verdict: with the anchor where the total drop alone is too large."""
     threshold, comparison, anchor = ruling.threshold, ruling.comparison, ruling.anchor
     if anchor is None or anchor.comparison.drop <= (threshold.max_total_drop or 0.0):
@@ -68,7 +68,7 @@ def _explaining(ruling: Ruling) -> Comparison | None:
     return comparison if dropped else anchor.comparison
 
 
-def _beyond(ruling: Ruling, spool: Spool | None) -> QuestionsEntry | None:
+def _beyond(ruling: ThresholdResult, spool: Spool | None) -> QuestionsEntry | None:
     """The questions beyond the bound that the score has passed; None where it has passed none."""
     score, threshold = ruling.score, ruling.threshold
     if score is None or ruling.verdict.status != "fail":
@@ -80,7 +80,7 @@ def _beyond(ruling: Ruling, spool: Spool | None) -> QuestionsEntry | None:
     return None
 
 
-def _explains(comparison: Comparison, ruling: Ruling) -> bool:
+def _explains(comparison: Comparison, ruling: ThresholdResult) -> bool:
     """Return True if the questions that got worse explain why a bound was exceeded."""
     least, allowed = ruling.threshold.min, ruling.threshold.max_drop
     if least is None or not ruling.threshold.compares or ruling.score is None or ruling.score >= least:
@@ -215,7 +215,7 @@ def expected_text(expected: Mapping[str, Any]) -> str:
     return (" + " if expected["as"] == "wanted" else " | ").join(expected["texts"])
 
 
-def failure_lines(ruling: Ruling, *, limit: int | None) -> list[str]:
+def failure_lines(ruling: ThresholdResult, *, limit: int | None) -> list[str]:
     """The failure of a threshold: the reason, the score, the questions behind it, and why examples are unscored.
 
     At most `limit` questions are shown; None for all.

@@ -11,12 +11,12 @@ from math import isfinite
 from typing import Any, Final
 
 from pytest_rageval.config import drawing_text
-from pytest_rageval.gate.ruling import EarlyStopped, Ruling
+from pytest_rageval.datatypes import EvalSet
 from pytest_rageval.gate.threshold import Threshold
+from pytest_rageval.gate.threshold_results import EarlyStopped, ThresholdResult
 from pytest_rageval.gate.verdict import Verdict, uncounted
 from pytest_rageval.lazy import Lazy
 from pytest_rageval.llm.usage import Usage
-from pytest_rageval.model import EvalSet
 from pytest_rageval.plural import counted
 from pytest_rageval.reports.document import EarlyStopEntry, ScoreEntry
 from pytest_rageval.reports.notes import (
@@ -129,7 +129,9 @@ def report_document(  # noqa: PLR0913 - what a report is made of
     }
 
 
-def ruling_entry(ruling: Ruling, notes: Notes | None = None, *, spool: Spool | None = None) -> dict[str, Any]:
+def ruling_entry(
+    ruling: ThresholdResult, notes: Notes | None = None, *, spool: Spool | None = None
+) -> dict[str, Any]:
     """The result of a threshold: of the whole set, of its slice, or with `by` of the worst slice and all others.
 
     With a spool its examples and questions are in there.

@@ -4,8 +4,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from statistics import fmean
 from typing import Any, NamedTuple
 
+from pytest_rageval.datatypes import Ranking
 from pytest_rageval.llm.budget import count_tokens
-from pytest_rageval.model import Ranking
 from pytest_rageval.prompts.templates import numbered
 from pytest_rageval.reports.document import RetrievalEntry
 from pytest_rageval.scores import Score

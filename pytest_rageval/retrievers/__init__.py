@@ -2,7 +2,7 @@
 
 - `Retriever` (here): calls the retriever under test and reads what it returns.
 - `adapters`: makes a callable of each supported kind of retriever. `documents`: reads the returned items.
-- `batches`: groups questions for retrievers that take many at once.
+- `query_batcher`: groups questions for retrievers that take many at once.
 - `executor`, `worker`: run a retriever in other processes.
 - `bm25`, `dense`, `llm_baselines`: baselines.
 - `trec_run`, `run_file`, `trace_run`: replay recorded rankings.
@@ -12,24 +12,24 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from pytest_rageval.concurrency.event_loop import PrivateLoop
+from pytest_rageval.concurrency.event_loop import BackgroundEventLoop
+from pytest_rageval.datatypes import Example, Ranking, Retrieval, SpooledDocuments
+from pytest_rageval.digests import digest
 from pytest_rageval.errors import Cause, InputError, QueryError, Unscored
-from pytest_rageval.fingerprint import digest
 from pytest_rageval.lazy import Lazy
-from pytest_rageval.model import Example, KeptDocuments, Ranking, Retrieval
 from pytest_rageval.retrievers.adapters import ADAPTERS, Adapter, search_of
 from pytest_rageval.retrievers.adapters.callables import Search
 from pytest_rageval.retrievers.documents import retrieval_from
-from pytest_rageval.user_code import Unusable, UserCallable, is_cached
+from pytest_rageval.user_code import InvalidResult, UserCallable, is_cached
 
 if TYPE_CHECKING:
-    from pytest_rageval.retrievers.batches import Batches
+    from pytest_rageval.retrievers.query_batcher import QueryBatcher
 
 __all__ = ["Retriever", "adapt_retriever"]
 
 NAME: Final = "rageval_retriever"
 
-in_batches = Lazy("retrievers.batches", "Batches")  # few retrievers take several questions at once
+in_batches = Lazy("retrievers.query_batcher", "QueryBatcher")  # few retrievers take several questions at once
 
 AT_ONCE: Final = 1000
 AT_ONCE_IN_EXECUTOR: Final = 16_000
@@ -60,7 +60,7 @@ class Retriever:
     def __init__(  # noqa: PLR0913 - how it is called
         self,
         search: Search,
-        loop: PrivateLoop,
+        loop: BackgroundEventLoop,
         *,
         name: str = NAME,
         replays: bool = False,
@@ -74,7 +74,9 @@ class Retriever:
         self._requires = any(search.context.values()) or "example" in search.context
         self._read = read
         self._user = UserCallable(name, search.ask, loop, cause=_cause(name), read=read)
-        self._batches: Batches | None = None if search.many is None else in_batches(name, search.many, loop)
+        self._batches: QueryBatcher | None = (
+            None if search.many is None else in_batches(name, search.many, loop)
+        )
 
     @property
     def asked(self) -> Counter[str]:
@@ -114,7 +116,7 @@ class Retriever:
         found, seconds = await self._found(example, of_call, alone=alone)
         if found.seconds is not None or self._replays:
             seconds = found.seconds
-        if isinstance(found.documents, KeptDocuments) and len(found.documents) <= k:
+        if isinstance(found.documents, SpooledDocuments) and len(found.documents) <= k:
             # Of a recorded run, which has each once: none is made before it is read.
             missing = k - len(found.documents)
             return Ranking(example.question, found.documents, missing=missing, own_k=own_k, seconds=seconds)
@@ -144,7 +146,7 @@ class Retriever:
         if self._batches is not None and not given and not alone:
             try:
                 return self._read(await self._batches.of(example.question, k)), None
-            except (QueryError, Unusable, Unscored):
+            except (QueryError, InvalidResult, Unscored):
                 # Sent alone, each question gets its own result or error.
                 pass
         return await self._user.timed(example.question, k, **given)
@@ -180,7 +182,7 @@ def _example(asked: Example | str) -> Example:
 
 def adapt_retriever(
     retriever: object,
-    loop: PrivateLoop,
+    loop: BackgroundEventLoop,
     adapters: Sequence[Adapter] = ADAPTERS,
     *,
     name: str = NAME,

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from rank_bm25 import BM25Okapi
 
+from pytest_rageval.datatypes import Document
 from pytest_rageval.errors import InputError
-from pytest_rageval.model import Document
 from pytest_rageval.plural import counted
 from pytest_rageval.retrievers.documents import corpus_from
 from pytest_rageval.tokenize import CharacterMap, is_word_character, normal_form

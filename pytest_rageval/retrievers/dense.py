@@ -7,9 +7,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from pytest_rageval.datatypes import Document
 from pytest_rageval.embeddings.encoder import RetrievalEncoder, TextEncoder, Vectors, shared_encoder
 from pytest_rageval.errors import InputError
-from pytest_rageval.model import Document
 from pytest_rageval.plural import counted
 from pytest_rageval.retrievers.documents import corpus_from, listed
 

@@ -8,9 +8,9 @@ from math import inf
 from pathlib import PurePath
 from typing import Any, Final, TypeGuard
 
+from pytest_rageval.datatypes import Document, Retrieval, Span, SpooledDocuments, Step
 from pytest_rageval.errors import CallableError, InputError
-from pytest_rageval.model import Document, KeptDocuments, Retrieval, Span, Step
-from pytest_rageval.user_code import Unusable, as_number
+from pytest_rageval.user_code import InvalidResult, as_number
 
 __all__ = ["corpus_from", "document_from", "is_list", "listed", "retrieval_from"]
 
@@ -172,7 +172,7 @@ def _first(item: object, names: tuple[str, ...]) -> Any:
 
 def retrieval_from(found: object) -> Retrieval:
     """Return what a retriever returned, with all documents read; Unusable where it cannot be."""
-    if isinstance(found, KeptDocuments):
+    if isinstance(found, SpooledDocuments):
         # Of a recorded run: they are read already.
         return Retrieval(found)
     if not isinstance(found, Retrieval):
@@ -184,7 +184,7 @@ def retrieval_from(found: object) -> Retrieval:
         steps = [_step(step, number) for number, step in enumerate(found.steps, 1)]
     if found.question is not None and not isinstance(found.question, str):
         what = f"returned question={found.question!r:.40}"
-        raise Unusable(
+        raise InvalidResult(
             what, f"{what} for {{question}}.\nGive a text, or None for the question that was asked."
         )
     for name in ("tokens", "cost", "seconds"):
@@ -192,7 +192,9 @@ def retrieval_from(found: object) -> Retrieval:
         number = 0.0 if value is None else as_number(value)
         if number is None or not 0 <= number < inf:
             what = f"returned {name}={value!r:.40}"
-            raise Unusable(what, f"{what} for {{question}}.\nGive a number, or None where it is not known.")
+            raise InvalidResult(
+                what, f"{what} for {{question}}.\nGive a number, or None where it is not known."
+            )
     return replace(found, documents=_documents(found.documents, ""), steps=steps)
 
 
@@ -202,8 +204,8 @@ def _step(step: object, number: int) -> Step:
     return Step(step.query, _documents(step.documents, f" in step {number}"))
 
 
-def _not_steps(found: str) -> Unusable:
-    return Unusable(
+def _not_steps(found: str) -> InvalidResult:
+    return InvalidResult(
         f"returned {found}", f"returned {found} for {{question}}.\nGive steps=[Step(query, documents), …]."
     )
 
@@ -212,12 +214,12 @@ def _documents(found: object, where: str) -> list[Document]:
     if not is_list(found):
         what = f"returned {type(found).__name__}{where}"
         advice = "Return a list of documents, best first: strings, dicts or Documents."
-        raise Unusable(what, f"{what} for {{question}}.\n{advice}")
+        raise InvalidResult(what, f"{what} for {{question}}.\n{advice}")
     documents = []
     for rank, item in enumerate(found, 1):
         try:
             documents.append(document_from(item))
         except CallableError as error:
             message = f"returned for {{question}}{where}, at rank {rank}, a document that {error}"
-            raise Unusable("returned a document that has neither text nor id", message) from None
+            raise InvalidResult("returned a document that has neither text nor id", message) from None
     return documents

@@ -11,14 +11,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pytest_rageval.concurrency.event_loop import PrivateLoop
+from pytest_rageval.concurrency.event_loop import BackgroundEventLoop
+from pytest_rageval.datatypes import Retrieval
 from pytest_rageval.errors import CallableError, Cause, InputError, RagevalError, Unscored
-from pytest_rageval.model import Retrieval
 from pytest_rageval.retrievers.adapters import ADAPTERS, Adapter
 from pytest_rageval.retrievers.adapters.callables import Search
 from pytest_rageval.retrievers.documents import retrieval_from
 from pytest_rageval.retrievers.worker import Call, PickledRetriever, Signature, answer_chunk, read_signature
-from pytest_rageval.user_code import Elsewhere, Unusable
+from pytest_rageval.user_code import InvalidResult, RemoteResult
 
 __all__ = ["in_executor", "read_reply"]
 
@@ -32,7 +32,7 @@ DEPTH: Final = 4  # how deep the part that cannot be pickled is searched
 def in_executor(  # noqa: PLR0913 - see adapt_retriever
     retriever: object,
     executor: object,
-    loop: PrivateLoop,
+    loop: BackgroundEventLoop,
     *,
     adapters: Sequence[Adapter],
     name: str,
@@ -71,8 +71,8 @@ def _search(signature: Signature, chunks: "_Chunks") -> Search:
 
 def read_reply(value: Any) -> Retrieval:
     """Return the retriever's result from another process; Unusable if it failed there."""
-    reply = value.value if isinstance(value, Elsewhere) else value
-    if isinstance(reply, Unusable):
+    reply = value.value if isinstance(value, RemoteResult) else value
+    if isinstance(reply, InvalidResult):
         raise reply
     return retrieval_from(reply)
 
@@ -86,7 +86,7 @@ class _Waiting:
 class _Chunks:
     """Sends questions to an executor, as many at a time as take about `CHUNK_S`. For one event loop."""
 
-    def __init__(self, executor: Executor, pickled: PickledRetriever, loop: PrivateLoop) -> None:
+    def __init__(self, executor: Executor, pickled: PickledRetriever, loop: BackgroundEventLoop) -> None:
         self._executor = executor
         self._retriever = pickled
         self._loop = loop
@@ -98,7 +98,7 @@ class _Chunks:
         self._failed: tuple[int, str] | None = None  # in this run
         loop.on_cancel(self._drop)
 
-    async def ask(self, query: str, k: int | None, **context: Any) -> Elsewhere:
+    async def ask(self, query: str, k: int | None, **context: Any) -> RemoteResult:
         """Return the retriever's result for a query, which is sent with the next chunk."""
         running = asyncio.get_running_loop()
         waiting = _Waiting((query, k, context), running.create_future())
@@ -107,7 +107,7 @@ class _Chunks:
             # After all that ask in this turn of the loop.
             self._planned = True
             running.call_soon(self._send)
-        reply: Elsewhere = pickle.loads(await waiting.reply)  # noqa: S301 # nosec B301 - of a process of this run
+        reply: RemoteResult = pickle.loads(await waiting.reply)  # noqa: S301 # nosec B301 - of a process of this run
         if isinstance(reply.value, RagevalError | Unscored):
             raise reply.value
         return reply

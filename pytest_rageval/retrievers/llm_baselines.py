@@ -15,11 +15,11 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from pytest_rageval.errors import InputError, Unscored, is_plan_mark
+from pytest_rageval.datatypes import Document, Ranking, Retrieval
+from pytest_rageval.errors import InputError, Unscored, is_placeholder
 from pytest_rageval.llm.api import LLM
 from pytest_rageval.llm.messages import empty_reason
-from pytest_rageval.model import Document, Ranking, Retrieval
-from pytest_rageval.prompts.rendering import OWN, Prompts
+from pytest_rageval.prompts.rendering import DEFAULT_PROMPTS, Prompts
 from pytest_rageval.retrievers.adapters import callables
 from pytest_rageval.retrievers.documents import corpus_from
 
@@ -52,7 +52,7 @@ class _LLMRetriever:
         self._llm = llm
         self._max_tokens = max_tokens
         self._temperature = temperature
-        self._prompts: Prompts = getattr(llm, "prompts", OWN)
+        self._prompts: Prompts = getattr(llm, "prompts", DEFAULT_PROMPTS)
 
     async def _write(self, prompt: str) -> str:
         """The model's continuation of a prompt up to the first blank line."""
@@ -282,7 +282,7 @@ def _documents(found: object) -> list[Document]:
 
 
 def _read_queries(reply: str, n: int) -> list[str]:
-    if is_plan_mark(reply):
+    if is_placeholder(reply):
         return []
     lines = [line.strip() for line in reply.splitlines() if any(map(str.isalnum, line))]
     # The prompt ends in "1.", so that the first line is the first query; a model that numbers it again, or ends a line
@@ -298,11 +298,11 @@ def _read_queries(reply: str, n: int) -> list[str]:
 
 
 def _first_query(reply: str) -> str:
-    return reply if is_plan_mark(reply) else _read_queries(reply, 1)[0]
+    return reply if is_placeholder(reply) else _read_queries(reply, 1)[0]
 
 
 def _with_mark(documents: Sequence[Document], text: str) -> list[Document]:
     """The documents found by a text. In a plan each gets its mark: requests about it depend on the reply."""
-    if not is_plan_mark(text):
+    if not is_placeholder(text):
         return list(documents)
     return [replace(document, text=f"{document.text} {text}") for document in documents]

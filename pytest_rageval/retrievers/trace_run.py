@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Final
 
 from pytest_rageval.conversation import Message
+from pytest_rageval.datatypes import Retrieval
 from pytest_rageval.errors import InputError, Unscored
 from pytest_rageval.evalsets.traces import question_key, read_traces
-from pytest_rageval.model import Retrieval
 
 __all__ = ["TraceRun"]
 

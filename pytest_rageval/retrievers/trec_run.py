@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from pytest_rageval.conversation import Message
+from pytest_rageval.datatypes import Document, Example, SpooledDocuments
+from pytest_rageval.digests import digest
 from pytest_rageval.errors import InputError
-from pytest_rageval.fingerprint import digest
-from pytest_rageval.model import Document, Example, KeptDocuments
 from pytest_rageval.retrievers.run_file import RunFile, read_run
 
 __all__ = ["TrecRun"]
@@ -93,7 +93,7 @@ class TrecRun:
         return RunDocuments(self._run, self._texts, first, min(end, first + k))
 
 
-class RunDocuments(KeptDocuments):
+class RunDocuments(SpooledDocuments):
     """Documents of a run, made when they are read."""
 
     __slots__ = ("_first", "_run", "_texts")

@@ -11,7 +11,7 @@ from pytest_rageval.errors import CallableError, Cause, RagevalError, Unscored, 
 from pytest_rageval.retrievers.adapters import ADAPTERS, search_of
 from pytest_rageval.retrievers.adapters.callables import Search
 from pytest_rageval.retrievers.documents import retrieval_from
-from pytest_rageval.user_code import Elsewhere, Unusable, is_async, raised_in, read_to_end
+from pytest_rageval.user_code import InvalidResult, RemoteResult, is_async, raised_in, read_to_end
 
 __all__ = ["Call", "ChunkResult", "PickledRetriever", "Signature", "answer_chunk", "read_signature"]
 
@@ -44,7 +44,7 @@ class Signature(NamedTuple):
 
 
 class ChunkResult(NamedTuple):
-    """The pickled `Elsewhere` of each call, and the mean of their seconds; None where that is not known."""
+    """The pickled `RemoteResult` of each call, and the mean of their seconds; None where that is not known."""
 
     replies: list[bytes]
     seconds: float | None
@@ -90,7 +90,7 @@ def answer_chunk(
         if first and alone and not isinstance(reply.value, Exception):
             reply = _reply(search, pickled, call)
         elif first:
-            reply = Elsewhere(reply.value, None)
+            reply = RemoteResult(reply.value, None)
         replies.append(_pickled(reply))
         times += [] if reply.seconds is None else [reply.seconds]
     return ChunkResult(replies, sum(times) / len(times) if times else None)
@@ -119,7 +119,7 @@ def _advice(error: Exception) -> str:
     )
 
 
-def _reply(search: Search, pickled: PickledRetriever, call: Call) -> Elsewhere:
+def _reply(search: Search, pickled: PickledRetriever, call: Call) -> RemoteResult:
     query, k, context = call
     began = perf_counter()
     seconds = None
@@ -130,7 +130,7 @@ def _reply(search: Search, pickled: PickledRetriever, call: Call) -> Elsewhere:
         if inspect.iscoroutine(found):
             found.close()
         value = retrieval_from(found)
-    except Unusable as unusable:
+    except InvalidResult as unusable:
         value = unusable
     except (RagevalError, Unscored) as error:
         if isinstance(error, Unscored) and not raised_here(error):
@@ -138,14 +138,14 @@ def _reply(search: Search, pickled: PickledRetriever, call: Call) -> Elsewhere:
         value = error.with_traceback(None)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - the error of this question
         value = raised_in(error)
-    return Elsewhere(value, seconds)
+    return RemoteResult(value, seconds)
 
 
-def _pickled(reply: Elsewhere) -> bytes:
+def _pickled(reply: RemoteResult) -> bytes:
     try:
         return pickle.dumps(reply)
     except Exception as error:  # noqa: BLE001 - the user's classes may raise anything
         found = "returned what cannot be pickled"
         message = f"returned for {{question}} what cannot be pickled: {type(error).__name__}: {error}"
         advice = "Return texts and plain metadata: they are sent from a process of rageval_executor."
-        return pickle.dumps(Elsewhere(Unusable(found, f"{message}\n{advice}"), None))
+        return pickle.dumps(RemoteResult(InvalidResult(found, f"{message}\n{advice}"), None))

@@ -8,27 +8,27 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from pytest_rageval.concurrency.event_loop import PrivateLoop
+from pytest_rageval.concurrency.event_loop import BackgroundEventLoop
 from pytest_rageval.errors import (
     BudgetError,
     InputError,
     MissingReplyError,
     RagevalError,
     Unscored,
-    is_plan_mark,
+    is_placeholder,
 )
-from pytest_rageval.llm.exchange import (
+from pytest_rageval.llm.gateway import Gateway
+from pytest_rageval.llm.messages import OF_ONE_RUN, Reply
+from pytest_rageval.llm.proxied_request import (
     CHAT,
     EMBEDDINGS,
     RESPONSES,
     Answer,
     Event,
-    Exchange,
+    ProxiedRequest,
     Sink,
-    exchange_of,
+    make_proxied_request,
 )
-from pytest_rageval.llm.gateway import Gateway
-from pytest_rageval.llm.messages import OF_ONE_RUN, Reply
 from pytest_rageval.llm.servers.client import Refused
 from pytest_rageval.llm.servers.server import Server
 from pytest_rageval.serving.streams import encoded, events_of, placeholder
@@ -65,7 +65,7 @@ class Backend:
 
     gateway: Gateway
     server: Server
-    loop: PrivateLoop
+    loop: BackgroundEventLoop
     models: tuple[str, ...] = ()  # that are listed where the server cannot be asked
     unanswered: list[RagevalError] = field(default_factory=list)  # errors in place of answers are added to it
 
@@ -147,25 +147,25 @@ class Application:
                 with contextlib.suppress(RuntimeError):
                     loop.call_soon_threadsafe(events.put_nowait, event)
 
-            exchange = exchange_of(base_url, path, body, sample=sample, sink=Sink(take))
-            return await self._streamed(backend, exchange, events, usage=usage)
-        exchange = exchange_of(base_url, path, body, sample=sample)
-        reply = await _answered(backend, backend.gateway.ask, backend.server, exchange)
-        return _json(_whole(exchange, reply))
+            proxied = make_proxied_request(base_url, path, body, sample=sample, sink=Sink(take))
+            return await self._streamed(backend, proxied, events, usage=usage)
+        proxied = make_proxied_request(base_url, path, body, sample=sample)
+        reply = await _answered(backend, backend.gateway.ask, backend.server, proxied)
+        return _json(_whole(proxied, reply))
 
     async def _streamed(
-        self, backend: Backend, exchange: Exchange, events: "asyncio.Queue[Event]", *, usage: bool
+        self, backend: Backend, proxied: ProxiedRequest, events: "asyncio.Queue[Event]", *, usage: bool
     ) -> "Response":
         from starlette.responses import StreamingResponse  # noqa: PLC0415 - an optional package
 
-        asking = asyncio.ensure_future(_answered(backend, backend.gateway.ask, backend.server, exchange))
+        asking = asyncio.ensure_future(_answered(backend, backend.gateway.ask, backend.server, proxied))
         # Retrieved even if the client has disconnected.
         asking.add_done_callback(lambda done: done.cancelled() or done.exception())
         first = await _next(events, asking)
         if first is None:
             # An error before the first event has a status of its own.
-            whole = json.loads(_whole(exchange, asking.result()))
-            kept = "".join(map(encoded, events_of(exchange.path, whole, usage=usage)))
+            whole = json.loads(_whole(proxied, asking.result()))
+            kept = "".join(map(encoded, events_of(proxied.path, whole, usage=usage)))
             return StreamingResponse(_once(kept), media_type="text/event-stream")
 
         async def live() -> AsyncIterator[str]:
@@ -177,18 +177,18 @@ class Application:
             error = asking.exception()
             if error is not None:
                 yield encoded(Event("error", json.dumps({"error": {"message": str(error), **BROKEN}})))
-            elif exchange.path == CHAT:
+            elif proxied.path == CHAT:
                 yield encoded(Event("", "[DONE]"))
 
         return StreamingResponse(live(), media_type="text/event-stream")
 
     async def _models(self, backend: Backend) -> "Response":
         """Answer with the server's list; if it cannot be reached, with the models of cached replies."""
-        exchange = Exchange(backend.server.base_url, "", path="/models", messages=())
+        proxied = ProxiedRequest(backend.server.base_url, "", path="/models", messages=())
         answer: Answer | None = None
         if backend.gateway.access.mode == "live":
             with contextlib.suppress(RagevalError, Unscored):
-                answer = await _answered(backend, backend.gateway.list_models, backend.server, exchange)
+                answer = await _answered(backend, backend.gateway.list_models, backend.server, proxied)
         if answer is not None and answer.status < 400:  # noqa: PLR2004 - as HTTP numbers errors
             return _raw(answer)
         names = await _answered(backend, _kept_models, backend)
@@ -206,10 +206,10 @@ class Application:
                 fields = _object(content)
         query = f"?{request.url.query}" if request.url.query else ""
         model = str(fields.get("model") or "")
-        exchange = Exchange(backend.server.base_url, model, (), fields, path=f"{path}{query}")
+        proxied = ProxiedRequest(backend.server.base_url, model, (), fields, path=f"{path}{query}")
         headers = {name: request.headers[name] for name in PASSED if name in request.headers}
         answer = await _answered(
-            backend, backend.gateway.pass_on, backend.server, exchange, request.method, content, headers
+            backend, backend.gateway.forward, backend.server, proxied, request.method, content, headers
         )
         return _raw(answer)
 
@@ -269,8 +269,8 @@ def _only_usage(event: Event) -> bool:
     return not event.name and chunk.get("choices") == [] and bool(chunk.get("usage"))
 
 
-def _whole(exchange: Exchange, reply: Reply) -> str:
-    return json.dumps(placeholder(exchange, reply.text)) if is_plan_mark(reply.text) else reply.text
+def _whole(proxied: ProxiedRequest, reply: Reply) -> str:
+    return json.dumps(placeholder(proxied, reply.text)) if is_placeholder(reply.text) else reply.text
 
 
 def _object(content: bytes) -> dict[str, Any]:

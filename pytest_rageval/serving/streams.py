@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from pytest_rageval.llm.exchange import CHAT, EMBEDDINGS, Event, Exchange, is_tokens
+from pytest_rageval.llm.proxied_request import CHAT, EMBEDDINGS, Event, ProxiedRequest, is_tokens
 
 __all__ = ["encoded", "events_of", "placeholder"]
 
@@ -109,11 +109,11 @@ def _part_events(where: Mapping[str, Any], part: Mapping[str, Any]) -> Iterator[
     yield "response.content_part.done", {**where, "part": part}
 
 
-def placeholder(exchange: Exchange, mark: str) -> dict[str, Any]:
+def placeholder(proxied: ProxiedRequest, mark: str) -> dict[str, Any]:
     """Return the placeholder of an answer in a plan; its text is the mark of the planned reply."""
-    body, usage = exchange.parameters, {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
-    common = {"id": "planned", "model": exchange.model}
-    if exchange.path == CHAT:
+    body, usage = proxied.parameters, {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
+    common = {"id": "planned", "model": proxied.model}
+    if proxied.path == CHAT:
         message = {"role": "assistant", "content": mark, "refusal": None}
         number = body.get("n")
         choices = [
@@ -121,8 +121,8 @@ def placeholder(exchange: Exchange, mark: str) -> dict[str, Any]:
             for index in range(number if isinstance(number, int) else 1)
         ]
         return {**common, "object": "chat.completion", "created": 0, "choices": choices, "usage": usage}
-    if exchange.path == EMBEDDINGS:
-        return {"object": "list", "model": exchange.model, "data": _embeddings(body), "usage": usage}
+    if proxied.path == EMBEDDINGS:
+        return {"object": "list", "model": proxied.model, "data": _embeddings(body), "usage": usage}
     part = {"type": "output_text", "text": mark, "annotations": []}
     item = {
         "id": "planned",

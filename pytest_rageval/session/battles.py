@@ -10,9 +10,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from pytest_rageval.concurrency.gathering import gather_all
+from pytest_rageval.datatypes import Example
 from pytest_rageval.errors import InputError
 from pytest_rageval.evaluations.arena import drawn, fight, place_bias, shares_of_pairs
-from pytest_rageval.model import Example
 from pytest_rageval.reports.systems import rated_name
 from pytest_rageval.scores import Outcome, Spec
 
@@ -44,7 +44,7 @@ class Battles:
     def fight(
         self,
         nodeid: str,
-        run: "Pipeline",
+        pipeline: "Pipeline",
         evalset: tuple[str, Sequence[Example]],
         cutoffs: Iterable[int],
         siblings: Siblings,
@@ -53,7 +53,7 @@ class Battles:
 
         Args:
             nodeid: of the test.
-            run: its pipeline, whose judge is asked.
+            pipeline: of the test; its judge is asked.
             evalset: the digest of its eval set, and the examples.
             cutoffs: of its scores of the arena.
             siblings: with them the systems of the whole run are known, so that each pair gets its share of battles.
@@ -64,16 +64,16 @@ class Battles:
         digest, examples = evalset
         known = self._systems[nodeid.partition("[")[0], digest]
         cutoffs = sorted(set(cutoffs))
-        shares = shares_of_pairs(arena_systems(siblings, cutoffs), self._n, run.seed)
-        own = {rated_name(nodeid, k): (run, k) for k in cutoffs}
+        shares = shares_of_pairs(arena_systems(siblings, cutoffs), self._n, pipeline.seed)
+        own = {rated_name(nodeid, k): (pipeline, k) for k in cutoffs}
         known |= own
         pairs = sorted({(min(one, other), max(one, other)) for one in own for other in known if one != other})
-        questions = drawn((each for each in examples if each.reference is not None), run.seed)
+        questions = drawn((each for each in examples if each.reference is not None), pipeline.seed)
 
         async def every() -> list[list[Outcome]]:
             # All at once: where one of them waits for a reply, the others have asked.
             return await gather_all(
-                fight(run, questions[: shares.get(pair, 0)], *(_answers(*known[name]) for name in pair))
+                fight(pipeline, questions[: shares.get(pair, 0)], *(_answers(*known[name]) for name in pair))
                 for pair in pairs
             )
 
@@ -108,8 +108,8 @@ def arena_systems(siblings: Siblings, cutoffs: Sequence[int]) -> list[str]:
     ]
 
 
-def _answers(run: "Pipeline", k: int) -> Callable[[Example], str | None]:
-    return lambda example: run.known_long_answer(example, k)
+def _answers(pipeline: "Pipeline", k: int) -> Callable[[Example], str | None]:
+    return lambda example: pipeline.known_long_answer(example, k)
 
 
 def _entry(pair: tuple[str, str], outcomes: Sequence[Outcome]) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any, Final
 
-from pytest_rageval.calibration import Bounds, Calibration, CalibrationRuling, rule_on
+from pytest_rageval.calibration import Bounds, Calibration, CalibrationResult, rule_on
 from pytest_rageval.errors import RagevalError
 from pytest_rageval.evalsets.human_labels import HumanLabels, Kind
 from pytest_rageval.evaluations.pipeline import ScoreRequest
@@ -25,7 +25,7 @@ class CalibrationGate:
         self._session = session
         self._components = components
         self._test = test
-        self._rulings: list[CalibrationRuling] = []
+        self._rulings: list[CalibrationResult] = []
 
     def evaluate(self) -> list[str]:
         """Rule on the bounds of the markers; return the errors."""

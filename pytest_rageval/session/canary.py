@@ -8,7 +8,7 @@ from typing import Final
 from pytest_rageval.errors import StaleBaselineError
 from pytest_rageval.evaluations.pipeline import ScoreRequest
 from pytest_rageval.gate.comparison import compare
-from pytest_rageval.gate.ruling import Case
+from pytest_rageval.gate.threshold_results import ThresholdInput
 from pytest_rageval.plural import counted
 from pytest_rageval.session.pipelines import Components
 from pytest_rageval.session.session import Session
@@ -48,7 +48,9 @@ class Canary:
         )
 
 
-def ask_anew(session: Session, components: Components, request: ScoreRequest, case: Case) -> Canary | None:
+def ask_anew(
+    session: Session, components: Components, request: ScoreRequest, case: ThresholdInput
+) -> Canary | None:
     """Score questions with the same passages as in the baseline again, with new replies instead of cached ones.
 
     Returns:

@@ -5,15 +5,15 @@ from typing import Final, NamedTuple
 
 from pytest_rageval.answers.comparators import MEASURES
 from pytest_rageval.concurrency.gathering import gather_all
+from pytest_rageval.datatypes import EvalSet, Example, Ranking
+from pytest_rageval.digests import digest
 from pytest_rageval.errors import RagevalError, Unscored
 from pytest_rageval.evaluations.pipeline import Pipeline, ResolvedScore, ScoreRequest
 from pytest_rageval.evaluations.registry import Registry, resolve
 from pytest_rageval.evaluations.scoring import ScoreDef, check_failures
-from pytest_rageval.fingerprint import digest
 from pytest_rageval.gate.comparison import BaselineScore, is_same
-from pytest_rageval.gate.ruling import EarlyStopped, State
 from pytest_rageval.gate.threshold import Threshold
-from pytest_rageval.model import EvalSet, Example, Ranking
+from pytest_rageval.gate.threshold_results import EarlyStopped, State
 from pytest_rageval.scores import Evidence, Outcome, Score, too_many
 from pytest_rageval.session.pipelines import Components
 from pytest_rageval.session.session import Session

@@ -11,15 +11,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from pytest_rageval.concurrency.garbage_collection import fewer_collections
+from pytest_rageval.datatypes import EvalSet, Ranking
 from pytest_rageval.errors import InputError, Planned, RagevalError, ReplyPending, StaleBaselineError
-from pytest_rageval.evaluations.pipeline import Asked, ScoreRequest
+from pytest_rageval.evaluations.pipeline import Query, ScoreRequest
 from pytest_rageval.evaluations.scoring import ScoreDef
 from pytest_rageval.gate.baseline import baseline_entry
 from pytest_rageval.gate.comparison import fingerprint_changes
-from pytest_rageval.gate.ruling import BaselineLookup, Case, Ruling, broken_parts, rule
 from pytest_rageval.gate.threshold import BOUNDS, Threshold
+from pytest_rageval.gate.threshold_results import (
+    BaselineLookup,
+    ThresholdInput,
+    ThresholdResult,
+    broken_parts,
+    evaluate_thresholds,
+)
 from pytest_rageval.lazy import Lazy
-from pytest_rageval.model import EvalSet, Ranking
 from pytest_rageval.reports.next_steps import accept_entry, accept_lines
 from pytest_rageval.reports.questions import failure_lines
 from pytest_rageval.reports.results import (
@@ -29,9 +35,9 @@ from pytest_rageval.reports.results import (
     score_entry,
 )
 from pytest_rageval.scores import Score, compute_intervals
+from pytest_rageval.session.base import request_of
 from pytest_rageval.session.pipelines import Components, MarkedTest
 from pytest_rageval.session.reported_test import Evidence, ReportedTest
-from pytest_rageval.session.rules import request_of
 from pytest_rageval.session.session import Session
 from pytest_rageval.stats.intervals import UNIT
 
@@ -39,7 +45,7 @@ if TYPE_CHECKING:
     from pytest_rageval.evaluations.label_agreement import Agreement, AgreementRequest
     from pytest_rageval.evaluations.pipeline import Pipeline
     from pytest_rageval.gate.baseline import BaselineEntry
-    from pytest_rageval.gate.ruling import EarlyStopped
+    from pytest_rageval.gate.threshold_results import EarlyStopped
     from pytest_rageval.session.calibration_gate import CalibrationGate
     from pytest_rageval.session.canary import Canary
     from pytest_rageval.session.early_stop import Found, Watched
@@ -104,7 +110,7 @@ class EvaluatedTest:
         if index == 1 and (session.settings.calibration or test.markers(CALIBRATION)):
             self._calibration = calibration_gate(session, components, test)
         self._reported = ReportedTest(session, components, test)
-        self._rulings: list[Ruling] = []
+        self._rulings: list[ThresholdResult] = []
         self._agreements: list[Mapping[str, Any]] = []
         self._baseline_scores: dict[str, tuple[Score, Mapping[str, Any]]] = {}
         self._canaries: dict[ScoreRequest, Canary | None] = {}
@@ -194,20 +200,20 @@ class EvaluatedTest:
         self._agreements.append(agreement.entry())
         return agreement
 
-    def retrieve(self, asked: Asked, k: int) -> Ranking:
+    def retrieve(self, query: Query, k: int) -> Ranking:
         """The ranking of the retriever under test."""
-        ranking = self._session.retrieve(self._components, asked, k)
+        ranking = self._session.retrieve(self._components, query, k)
         return planned_ranking(ranking) if self._session.settings.plan else ranking
 
-    def answer(self, asked: Asked, k: int) -> str:
+    def answer(self, query: Query, k: int) -> str:
         """The generator's answer from the first k documents."""
         if not self._session.settings.plan:
-            return self._session.answer(self._components, asked, k)
+            return self._session.answer(self._components, query, k)
         from pytest_rageval.session.plan_stubs import PlannedText, planned_text  # noqa: PLC0415 - rare
 
         self.has_stubs = True
         try:
-            return planned_text(self._session.answer(self._components, asked, k))
+            return planned_text(self._session.answer(self._components, query, k))
         except Planned as planned:
             return PlannedText(planned)
 
@@ -263,13 +269,13 @@ class EvaluatedTest:
         if self._session.settings.plan:
             return [*problems, *map(str, self._plan(thresholds))]
         cases, tests, apart = self._cases(thresholds)
-        rulings = rule(cases, tests=tests, apart=apart)
-        ruled = [ruling for ruling in rulings if isinstance(ruling, Ruling)]
+        rulings = evaluate_thresholds(cases, tests=tests, apart=apart)
+        ruled = [ruling for ruling in rulings if isinstance(ruling, ThresholdResult)]
         compute_intervals(
             part.score for each in ruled for part in (each, *each.slices) if part.score is not None
         )
         for threshold, case, ruling in zip(thresholds, cases, rulings, strict=True):
-            if isinstance(case, Case) and isinstance(ruling, Ruling):
+            if isinstance(case, ThresholdInput) and isinstance(ruling, ThresholdResult):
                 self._keep(case, ruling)
                 problems += [ruling.verdict.reason] if ruling.verdict.status == "error" else []
             else:
@@ -279,10 +285,14 @@ class EvaluatedTest:
                 )
         return [*problems, *self._battle_markers(zip(thresholds, cases, strict=True))]
 
-    def _battle_markers(self, cases: "Iterable[tuple[Threshold, Case | RagevalError]]") -> list[str]:
+    def _battle_markers(
+        self, cases: "Iterable[tuple[Threshold, ThresholdInput | RagevalError]]"
+    ) -> list[str]:
         """Let the systems of the thresholds that could be scored battle; return the errors."""
         try:
-            self._battle(request_of(threshold) for threshold, case in cases if isinstance(case, Case))
+            self._battle(
+                request_of(threshold) for threshold, case in cases if isinstance(case, ThresholdInput)
+            )
         except RagevalError as error:
             return [f"The battles between systems: {error}"]
         return []
@@ -364,7 +374,7 @@ class EvaluatedTest:
                 "with all questions, in a job with --rageval-shard 1/1."
             )
 
-    def _cases(self, thresholds: Sequence[Threshold]) -> tuple[list[Case | RagevalError], int, int]:
+    def _cases(self, thresholds: Sequence[Threshold]) -> tuple[list[ThresholdInput | RagevalError], int, int]:
         """The thresholds with their scores, the number of tests that share the level, and of shares in this test."""
         watched = self._watched(thresholds)
         requests = list(dict.fromkeys(map(request_of, thresholds)))
@@ -463,7 +473,7 @@ class EvaluatedTest:
             )
             return asked
         case = self._case(score, threshold)
-        [ruling] = rule([case])
+        [ruling] = evaluate_thresholds([case])
         if isinstance(case, RagevalError):
             raise case
         if isinstance(ruling, RagevalError):
@@ -538,11 +548,11 @@ class EvaluatedTest:
 
     def _case(
         self, score: Score | RagevalError, threshold: Threshold, early: "EarlyStopped | None" = None
-    ) -> Case | RagevalError:
+    ) -> ThresholdInput | RagevalError:
         if isinstance(score, RagevalError):
             return score
         try:
-            case = Case(score, threshold, self._baseline(threshold), early)
+            case = ThresholdInput(score, threshold, self._baseline(threshold), early)
             canary = self._canary(case)
         except RagevalError as error:
             return error
@@ -550,7 +560,7 @@ class EvaluatedTest:
             return case
         return case._replace(baseline=replace(case.baseline, missing=canary.reason()))
 
-    def _canary(self, case: Case) -> "Canary | None":
+    def _canary(self, case: ThresholdInput) -> "Canary | None":
         """The canary of a score, asked once; None without one."""
         if not self._session.settings.canary:
             return None
@@ -559,7 +569,7 @@ class EvaluatedTest:
             self._canaries[request] = ask_anew(self._session, self._components, request, case)
         return self._canaries[request]
 
-    def _keep(self, case: Case, ruling: Ruling) -> None:
+    def _keep(self, case: ThresholdInput, ruling: ThresholdResult) -> None:
         """Keep a ruling for the report and for failures, with the doubts about its threshold."""
         score, threshold = case.score, case.threshold
         definition = self._definition(threshold)
@@ -593,15 +603,15 @@ class EvaluatedTest:
         return self._session.definition(request_of(threshold))
 
     @property
-    def _failed(self) -> list[Ruling]:
+    def _failed(self) -> list[ThresholdResult]:
         return [*filter(None, map(_failed, self._rulings))]
 
-    def _next_steps(self, failed: Sequence[Ruling]) -> list[str]:
+    def _next_steps(self, failed: Sequence[ThresholdResult]) -> list[str]:
         """Return how to accept a drop below the baseline; empty if there is none."""
         accept = _accept_entry(failed).get("accept")
         return accept_lines(accept, self._test.argument or self._test.nodeid, self._test.merge)
 
-    def _failure(self, ruling: Ruling) -> str:
+    def _failure(self, ruling: ThresholdResult) -> str:
         return "\n".join(failure_lines(ruling, limit=self._limit))
 
     def _evalset_entry(self) -> Mapping[str, Any] | None:
@@ -644,15 +654,15 @@ def _slice(score: Score | RagevalError, threshold: Threshold) -> Score:
     return score.where(**threshold.where) if threshold.where else score
 
 
-def _summary(ruling: Ruling) -> str:
+def _summary(ruling: ThresholdResult) -> str:
     name = ruling.threshold.name if ruling.score is None else ruling.score.name
     return f"{name} {ruling.verdict.brief or ruling.verdict.reason}"
 
 
-def _accept_entry(failed: Iterable[Ruling]) -> dict[str, str]:
+def _accept_entry(failed: Iterable[ThresholdResult]) -> dict[str, str]:
     return accept_entry([(ruling.threshold.name, broken_parts(ruling)) for ruling in failed])
 
 
-def _failed(ruling: Ruling) -> Ruling | None:
+def _failed(ruling: ThresholdResult) -> ThresholdResult | None:
     """The ruling, or the worst of its slices, that failed: an error in one slice does not hide it."""
     return next((each for each in (ruling, *ruling.slices) if each.verdict.status == "fail"), None)

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 from zlib import crc32
 
 from pytest_rageval.answers.comparators import MEASURES, MeasureSettings
-from pytest_rageval.concurrency.event_loop import PrivateLoop
+from pytest_rageval.concurrency.event_loop import BackgroundEventLoop
 from pytest_rageval.config import Settings
+from pytest_rageval.datatypes import EvalSet
 from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets import Format, LoadOptions, load, load_records
 from pytest_rageval.evalsets.loading import find
-from pytest_rageval.evaluations.pipeline import DRAWING, Drawing, Pipeline
+from pytest_rageval.evaluations.pipeline import DEFAULT_DRAWS, DrawSettings, Pipeline
 from pytest_rageval.evaluations.registry import PluginComparator, Registry
-from pytest_rageval.model import EvalSet
 from pytest_rageval.retrievers import adapt_retriever
 from pytest_rageval.spool import Spool
 from pytest_rageval.user_code import PlanStub, UserCallable, is_cached, is_ours
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pytest_rageval.answers.judge_protocol import Judge
     from pytest_rageval.evalsets.human_labels import HumanLabels
     from pytest_rageval.generator import Generator
-    from pytest_rageval.session.models import DefaultGenerator
+    from pytest_rageval.session.default_components import DefaultGenerator
 
 __all__ = ["Components", "MarkedTest", "Pipelines", "Sources"]
 
@@ -175,7 +175,7 @@ class Pipelines:
         self,
         settings: Settings,
         registry: Registry,
-        loop: PrivateLoop,
+        loop: BackgroundEventLoop,
         cached: Callable[[], int],
         spool: Spool,
     ) -> None:
@@ -185,7 +185,7 @@ class Pipelines:
         self._cached = cached
         self._spool = spool
         self._pipelines: dict[tuple[int, ...], tuple[Components, list[Pipeline]]] = {}
-        self._drawn: dict[tuple[Pipeline, Drawing], list[Pipeline]] = {}
+        self._drawn: dict[tuple[Pipeline, DrawSettings], list[Pipeline]] = {}
         self._own: list[UserCallable] = []
         self._planned = Counter[str]()
         self._judged: set[Pipeline] = set()
@@ -204,7 +204,7 @@ class Pipelines:
             self._pipelines[key] = components, [first, *repeats]
         return self._pipelines[key][1]
 
-    def drawing(self, components: Components, drawing: Drawing) -> list[Pipeline]:
+    def drawing(self, components: Components, drawing: DrawSettings) -> list[Pipeline]:
         """The pipelines for these draws: for each pipeline of `repeated`, one per drawn answer.
 
         The user's own generator has a temperature of its own.
@@ -216,7 +216,7 @@ class Pipelines:
             drawing = drawing._replace(temperature=None)
         found: list[Pipeline] = []
         for each in self.repeated(components):
-            if drawing == DRAWING:
+            if drawing == DEFAULT_DRAWS:
                 found.append(each)
                 continue
             if (each, drawing) not in self._drawn:
@@ -317,7 +317,9 @@ class Pipelines:
 
         return cast("Judge", self._adapted("rageval_judge", judge, adapt_judge))
 
-    def _adapted(self, name: str, component: object, adapt: Callable[[object, PrivateLoop], Any]) -> object:
+    def _adapted(
+        self, name: str, component: object, adapt: Callable[[object, BackgroundEventLoop], Any]
+    ) -> object:
         """The user's own component; in a plan a stub that counts its calls, since what these ask is unknown."""
         adapted = adapt(component, self._loop)
         if not self._settings.plan:

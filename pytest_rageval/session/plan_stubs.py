@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import Any, Final, Self
 
-from pytest_rageval.errors import has_plan_mark
+from pytest_rageval.datatypes import Example, Ranking
+from pytest_rageval.errors import has_placeholder
 from pytest_rageval.evaluations.label_agreement import Agreement, AgreementRequest, Association
-from pytest_rageval.model import Example, Ranking
 from pytest_rageval.scores import Outcome, Score
 
 __all__ = ["PlannedText", "planned_agreement", "planned_ranking", "planned_score", "planned_text"]
@@ -107,12 +107,12 @@ class PlannedRanking(Ranking):
 
 def planned_text(text: str) -> str:
     """The text, or a stub where it depends on a reply that is not there yet."""
-    return PlannedText(text) if has_plan_mark(text) else text
+    return PlannedText(text) if has_placeholder(text) else text
 
 
 def planned_ranking(ranking: Ranking) -> Ranking:
     """The ranking, or a stub where it depends on a reply that is not there yet."""
-    if not any(has_plan_mark(document.text) for document in ranking):
+    if not any(has_placeholder(document.text) for document in ranking):
         return ranking
     return PlannedRanking(**{each.name: getattr(ranking, each.name) for each in fields(ranking)})
 

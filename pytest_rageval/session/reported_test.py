@@ -3,18 +3,18 @@
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from pytest_rageval.datatypes import EvalSet, Example
 from pytest_rageval.errors import RagevalError
 from pytest_rageval.evaluations.pipeline import ScoreRequest
 from pytest_rageval.evaluations.scoring import uniform_judge
-from pytest_rageval.gate.ruling import Ruling
 from pytest_rageval.gate.threshold import Threshold
+from pytest_rageval.gate.threshold_results import ThresholdResult
 from pytest_rageval.lazy import Lazy
-from pytest_rageval.model import EvalSet, Example
 from pytest_rageval.printable import printable
 from pytest_rageval.reports.results import entry_name, in_order, sliced_name
 from pytest_rageval.scores import Score, Spec
+from pytest_rageval.session.base import request_of
 from pytest_rageval.session.pipelines import Components, MarkedTest
-from pytest_rageval.session.rules import request_of
 from pytest_rageval.session.session import Session
 
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ class ReportedTest:
             return entry
         return in_order({**entry, **common_entry(entry, name, other)})
 
-    def served(self, rulings: Iterable[Ruling]) -> dict[str, list[str]]:
+    def served(self, rulings: Iterable[ThresholdResult]) -> dict[str, list[str]]:
         """The names that servers gave the models of this test's scores, by model: those of other tests are left out."""
         found = {model: sorted(names) for model, names in self._session.served.items() if names}
         if not found:
@@ -180,7 +180,9 @@ class ReportedTest:
         asked = values | {name for value in values for name in value.rpartition(" at ")[0].split(", ")}
         return {model: names for model, names in found.items() if model in asked}
 
-    def warnings(self, rulings: Collection[Ruling], served: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    def warnings(
+        self, rulings: Collection[ThresholdResult], served: Mapping[str, Sequence[str]]
+    ) -> Iterator[str]:
         """Yield the warnings of the test, other than those on single scores."""
         comparisons = [one.comparison for one in rulings if one.comparison]
         if self._scores:

@@ -11,21 +11,21 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from pytest_rageval.concurrency.event_loop import PrivateLoop
+from pytest_rageval.concurrency.event_loop import BackgroundEventLoop
 from pytest_rageval.concurrency.gathering import gather_all, gather_results
 from pytest_rageval.config import EMBEDDED, Settings
+from pytest_rageval.datatypes import CONTEXT, EvalSet, Example, Ranking
 from pytest_rageval.errors import InputError, RagevalError, ReplyPending
-from pytest_rageval.evaluations.pipeline import Asked, Drawing, Pipeline, ResolvedScore, ScoreRequest
+from pytest_rageval.evaluations.pipeline import DrawSettings, Pipeline, Query, ResolvedScore, ScoreRequest
 from pytest_rageval.evaluations.registry import CUTOFF, PluginScore, Registry, resolve
 from pytest_rageval.evaluations.scoring import ScoreDef, check_failures, error_of_all
 from pytest_rageval.lazy import Lazy
 from pytest_rageval.llm.usage import Usage
-from pytest_rageval.model import CONTEXT, EvalSet, Example, Ranking
 from pytest_rageval.scores import Outcome, Score, Spec
 from pytest_rageval.secret import StoreURL
-from pytest_rageval.session.models import Models
+from pytest_rageval.session.base import BaseSession
+from pytest_rageval.session.default_components import Models
 from pytest_rageval.session.pipelines import Components, Pipelines, Sources
-from pytest_rageval.session.rules import Rules
 from pytest_rageval.user_code import FIRST
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pytest_rageval.evalsets.human_labels import HumanLabels
     from pytest_rageval.llm.api import LLM
     from pytest_rageval.llm.gateway import Gateway
-    from pytest_rageval.llm.servers.rate_limits import Wait
+    from pytest_rageval.llm.servers.rate_limits import Stall
     from pytest_rageval.prompts.rendering import Prompts
     from pytest_rageval.serving.application import Backend
     from pytest_rageval.session.battles import Battles
@@ -46,7 +46,7 @@ T = TypeVar("T")
 
 blamed = Lazy("evaluations.sufficiency", "blamed")
 # Few runs score a part of their questions, or let systems battle.
-part_of = Lazy("evalsets.parts", "part_of")
+part_of = Lazy("evalsets.subsets", "subset_of")
 battles = Lazy("session.battles", "Battles")
 
 
@@ -58,7 +58,7 @@ class RunContext:
     workers: int = 1
 
 
-class Session(Rules):
+class Session(BaseSession):
     """The resources that the tests of one process share.
 
     Args:
@@ -75,12 +75,12 @@ class Session(Rules):
         *,
         context: RunContext | None = None,
         registry: Registry | None = None,
-        tick: "Callable[[Sequence[Wait]], None] | None" = None,
+        tick: "Callable[[Sequence[Stall]], None] | None" = None,
     ) -> None:
         super().__init__(settings, registry or Registry())
         self._context = context or RunContext()
         self._gateway: Gateway | None = None
-        self.loop = PrivateLoop(threads=settings.threads, tick=tick and (lambda: tick(self._waits())))
+        self.loop = BackgroundEventLoop(threads=settings.threads, tick=tick and (lambda: tick(self._waits())))
         self.models = Models(settings, lambda: self.gateway, workers=self._context.workers)
         self._own_models: list[tuple[object, Models]] = []
         self.sources = Sources(self.registry.formats)
@@ -195,7 +195,7 @@ class Session(Rules):
         """The pipeline that evaluates a score, for its first draw and repeat; InputError as for the score."""
         return self.pipelines.drawing(components, self._drawing(components, request))[0]
 
-    def _drawing(self, components: Components, request: ScoreRequest) -> Drawing:
+    def _drawing(self, components: Components, request: ScoreRequest) -> DrawSettings:
         drawing = self.drawing(request)
         if request.temperature is not None and "generator" in components.own:
             raise InputError(
@@ -346,15 +346,15 @@ class Session(Rules):
             Score(f"judge against {labels.name}", outcomes, max_unscored=self.settings.max_unscored)
         return Calibration(labels, outcomes, comparator)
 
-    def retrieve(self, components: Components, asked: Asked, k: int) -> Ranking:
+    def retrieve(self, components: Components, query: Query, k: int) -> Ranking:
         """The retriever's ranking for one query."""
-        ranking = self.pipelines.of(components).ranking(_asked("query", asked), _cutoff(k))
-        return self.loop.run(ranking, here=True)
+        ranking = self.pipelines.of(components).ranking(_asked("query", query), _cutoff(k))
+        return self.loop.run(ranking, inline=True)
 
-    def answer(self, components: Components, asked: Asked, k: int) -> str:
+    def answer(self, components: Components, query: Query, k: int) -> str:
         """The generator's answer from the first k retrieved documents."""
-        [pipeline, *_] = self.pipelines.drawing(components, Drawing(self.settings.temperature))
-        return self.loop.run(pipeline.answer(_asked("question", asked), _cutoff(k)))
+        [pipeline, *_] = self.pipelines.drawing(components, DrawSettings(self.settings.temperature))
+        return self.loop.run(pipeline.answer(_asked("question", query), _cutoff(k)))
 
     def close(self) -> str | None:
         """Close connections, processes and files; return the user's code where that blocked it for too long."""
@@ -368,7 +368,7 @@ class Session(Rules):
         return self.loop.close(None if self._gateway is None else self._gateway.close)
 
     def _shared_embeddings(self, place: StoreURL) -> "SharedEmbeddings":
-        from pytest_rageval.llm.stores.opening import open_store  # noqa: PLC0415 - see gateway
+        from pytest_rageval.llm.stores.factory import open_store  # noqa: PLC0415 - see gateway
         from pytest_rageval.session.shared_embeddings import SharedEmbeddings  # noqa: PLC0415 - as in `encoder`
 
         stores = self.registry.stores
@@ -376,13 +376,13 @@ class Session(Rules):
 
     def _made_gateway(self) -> "Gateway":
         from pytest_rageval.llm.budget import Limits  # noqa: PLC0415 - see gateway
-        from pytest_rageval.llm.gateway import Access, Gateway  # noqa: PLC0415
-        from pytest_rageval.llm.stores.opening import store_opener  # noqa: PLC0415
+        from pytest_rageval.llm.gateway import Gateway, GatewaySettings  # noqa: PLC0415
+        from pytest_rageval.llm.stores.factory import store_opener  # noqa: PLC0415
 
         settings = self.settings
         servers = settings.generator.server, settings.judge.server
         addresses = frozenset(server.base_url.public for server in servers if server.base_url)
-        access = Access(
+        access = GatewaySettings(
             cache_dir=settings.cache_dir,
             cassette=settings.cassette,
             mode="plan" if settings.plan else "replay" if settings.replay else "live",
@@ -406,7 +406,7 @@ class Session(Rules):
     def _cached_replies(self) -> int:
         return 0 if self._gateway is None else self._gateway.usage.cached
 
-    def _waits(self) -> "Sequence[Wait]":
+    def _waits(self) -> "Sequence[Stall]":
         return () if self._gateway is None else self._gateway.waits()
 
     def _each(
@@ -435,7 +435,9 @@ class Session(Rules):
                     raise each
             return cast("list[T | RagevalError]", found)
 
-        found = self.loop.run(every(), here=not any(map(self._waits_for_more, requests))) if requests else []
+        found = (
+            self.loop.run(every(), inline=not any(map(self._waits_for_more, requests))) if requests else []
+        )
         return dict(zip(requests, found, strict=True))
 
     async def _outcomes_of(
@@ -495,7 +497,7 @@ def _largest_cutoff(requests: Sequence[ScoreRequest]) -> int:
     return max(cutoffs, default=0) or CUTOFF
 
 
-def _asked(name: str, value: object) -> Asked:
+def _asked(name: str, value: object) -> Query:
     if not isinstance(value, str | Example):
         raise InputError(
             f"{name} = {value!r:.60}: it is one text or one example, found {type(value).__name__}."

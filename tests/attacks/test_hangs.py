@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from pytest_rageval.cli import main
-from pytest_rageval.concurrency.event_loop import PrivateLoop
+from pytest_rageval.concurrency.event_loop import BackgroundEventLoop
 from pytest_rageval.errors import CallableError
 from pytest_rageval.llm.servers import rate_limits
 from tests.integration.test_reports import on_a_terminal
@@ -288,7 +288,7 @@ def test_a_client_patched_by_a_library_is_recognised(monkeypatch, module, questi
     for name, refused in ((patched, True), ("time", False)):
         stand_in = SimpleNamespace(**{question: lambda asked, name=name: asked == name})
         monkeypatch.setitem(sys.modules, module, stand_in)
-        loop = PrivateLoop()
+        loop = BackgroundEventLoop()
         if refused:
             with pytest.raises(CallableError, match=module.partition(".")[0]):
                 loop.run(_nothing())

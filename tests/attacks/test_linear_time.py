@@ -29,9 +29,10 @@ from pytest_rageval.answers import (
 from pytest_rageval.answers.canonical import is_long, states
 from pytest_rageval.answers.citations import listed
 from pytest_rageval.answers.embedding import cosine
+from pytest_rageval.cli import console as show
 from pytest_rageval.cli import evalset_generate as candidates
-from pytest_rageval.cli import output as show
 from pytest_rageval.cli import quotes
+from pytest_rageval.datatypes import Document, Gold, Ranking, excerpt
 from pytest_rageval.embeddings.encoder import shared_encoder
 from pytest_rageval.errors import InputError, Unscored
 from pytest_rageval.evalsets.formats import table as cells
@@ -54,9 +55,8 @@ from pytest_rageval.measures import (
 from pytest_rageval.measures import (
     near_duplicates as words,
 )
-from pytest_rageval.model import Document, Gold, Ranking, excerpt
 from pytest_rageval.prompts import rendering as continuing
-from pytest_rageval.prompts.rendering import OWN
+from pytest_rageval.prompts.rendering import DEFAULT_PROMPTS
 from pytest_rageval.prompts.templates import fenced, mark_for
 from pytest_rageval.reports import layout, page, question_rows
 from pytest_rageval.reports import markdown as markdown_report
@@ -208,8 +208,11 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     ),
     "fence.mark_for": lambda said: mark_for([said, said]),
     "templates.fenced": lambda said: fenced("answer", said, MARK),
-    "prompts": lambda said: (OWN.answer(said, [said]), OWN.same_answer(said, [said], said)),
-    "prompts without fences": lambda said: OWN.without_fences().same_answer(said, [said], said),
+    "prompts": lambda said: (
+        DEFAULT_PROMPTS.answer(said, [said]),
+        DEFAULT_PROMPTS.same_answer(said, [said], said),
+    ),
+    "prompts without fences": lambda said: DEFAULT_PROMPTS.without_fences().same_answer(said, [said], said),
     "prompts of the local model": lambda said: continuing.few_shot_prompt(said, [said]),
     "near_duplicates.words": words.words,
     "near_duplicates.runs": lambda said: words.runs(said, 8),
@@ -247,7 +250,7 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     ),
     "judge_replies.json_object": judge_replies.json_object,
     "printable.one_line": printable.one_line,
-    "errors.is_plan_mark": lambda said: (errors.is_plan_mark(said), errors.PLAN_MARK.findall(said)),
+    "errors.is_placeholder": lambda said: (errors.is_placeholder(said), errors.PLACEHOLDER.findall(said)),
     "dialect.learn": lambda said: UnsupportedParams().learn(
         {"temperature": 1.0, "max_tokens": 5}, {"message": f"{said} unsupported", "detail": [said]}
     ),

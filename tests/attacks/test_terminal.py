@@ -347,7 +347,7 @@ def test_the_judge_command_prints_no_control_sequences(
     assert not _obeyed(printed)
 
 
-PRINTING = {"plugin/terminal.py", "cli/output.py", "llm/servers/embedded_server.py"}
+PRINTING = {"plugin/terminal.py", "cli/console.py", "llm/servers/embedded_server.py"}
 """The modules that may print. The last is a process of its own, which says where it serves."""
 
 

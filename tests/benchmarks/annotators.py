@@ -15,12 +15,12 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from pytest_rageval.config import Settings
+from pytest_rageval.datatypes import EvalSet
 from pytest_rageval.errors import RagevalError
 from pytest_rageval.evaluations.label_agreement import ANNOTATORS, AgreementRequest
-from pytest_rageval.model import EvalSet
 from pytest_rageval.reports.judge_calibration import agreement_lines
 from pytest_rageval.session import Components, Session
-from pytest_rageval.session.models import DefaultGenerator
+from pytest_rageval.session.default_components import DefaultGenerator
 from tests.benchmarks.real_data import ms_marco
 
 KS = (1, 3, 5, 10)

@@ -22,19 +22,19 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from pytest_rageval.answers.judge_replies import parse_preference
 from pytest_rageval.config import Settings
+from pytest_rageval.datatypes import Document, EvalSet
 from pytest_rageval.errors import RagevalError
 from pytest_rageval.evalsets import from_records
 from pytest_rageval.evaluations.arena import arena_notes
 from pytest_rageval.evaluations.pipeline import ScoreRequest
 from pytest_rageval.llm.api import LLM
-from pytest_rageval.model import Document, EvalSet
-from pytest_rageval.prompts.rendering import OWN
+from pytest_rageval.prompts.rendering import DEFAULT_PROMPTS
 from pytest_rageval.reports.results import score_entry, usage_entry, usage_lines
 from pytest_rageval.reports.systems import ratings_entries, ratings_lines
 from pytest_rageval.reports.terminal import table_lines
 from pytest_rageval.retrievers.bm25 import BM25Retriever
 from pytest_rageval.session import Components, Session
-from pytest_rageval.session.models import DefaultGenerator
+from pytest_rageval.session.default_components import DefaultGenerator
 from tests.benchmarks.real_data import DATA, Search, say
 
 DOMAINS = ("recreation", "writing")
@@ -50,7 +50,7 @@ class TagJudge:
 
     async def prefer(self, question: str, first: str, second: str) -> int:
         """What it says without giving reasons."""
-        prompt = f"{OWN.preference(question, first, second)}\n\n"
+        prompt = f"{DEFAULT_PROMPTS.preference(question, first, second)}\n\n"
         grammar = {"grammar": A_TAG}
         reply = await self._llm.acomplete(prompt, temperature=0.0, max_tokens=16, extra_body=grammar)
         return int(parse_preference(reply.text))

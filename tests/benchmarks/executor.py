@@ -18,7 +18,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from pytest_rageval import RetrieverFactory
-from pytest_rageval.concurrency.event_loop import PrivateLoop
+from pytest_rageval.concurrency.event_loop import BackgroundEventLoop
 from pytest_rageval.retrievers import adapt_retriever
 
 PASSAGES, WORDS, VOCABULARY, TERMS, ROUNDS, WORKERS = 18_000, 60, 400, 12, 5, 2
@@ -50,7 +50,7 @@ class PlainBM25:
 
 def seconds(executor: Executor | None, questions: list[str]) -> float:
     """What all rankings take, without the time in which the index is built."""
-    loop = PrivateLoop()
+    loop = BackgroundEventLoop()
     try:
         retriever = adapt_retriever(RetrieverFactory(PlainBM25, PASSAGES), loop, executor=executor)
 

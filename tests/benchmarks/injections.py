@@ -18,9 +18,9 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from pytest_rageval.answers.llm_judge import LLMJudge
 from pytest_rageval.cli.judge import Trial, compare_fences, flip_rate
-from pytest_rageval.llm.gateway import Access, Gateway
+from pytest_rageval.llm.gateway import Gateway, GatewaySettings
 from pytest_rageval.llm.messages import Reply, Request
-from pytest_rageval.llm.servers.server import EmbeddedServer, Pace, weights_in_force
+from pytest_rageval.llm.servers.server import EmbeddedServer, RequestPolicy, weights_in_force
 from pytest_rageval.stats.intervals import wilson
 
 YES_OR_NO = 'root ::= "yes" | "no"'
@@ -57,7 +57,7 @@ async def main() -> None:
     """Print the table."""
     server = EmbeddedServer(weights_in_force(None))
     with tempfile.TemporaryDirectory() as folder:
-        gateway = Gateway(Access(Path(folder), pace=Pace(timeout_s=600.0)))
+        gateway = Gateway(GatewaySettings(Path(folder), pace=RequestPolicy(timeout_s=600.0)))
         constrained: Any = Constrained(gateway)
         judge = LLMJudge(constrained, server, server.weights.name)
         for name, trials in zip(("with fences", "without"), await compare_fences(judge), strict=True):

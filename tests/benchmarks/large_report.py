@@ -16,8 +16,8 @@ from typing import Any, TypeVar
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
+from pytest_rageval.datatypes import Document, Example, Gold, Ranking
 from pytest_rageval.files import write_whole
-from pytest_rageval.model import Document, Example, Gold, Ranking
 from pytest_rageval.reports import json_report
 from pytest_rageval.reports.evidence import evaluated_questions, explained_examples
 from pytest_rageval.reports.results import report_document, score_entry

@@ -20,9 +20,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from pytest_rageval.llm.gateway import Access, Gateway
+from pytest_rageval.llm.gateway import Gateway, GatewaySettings
 from pytest_rageval.llm.messages import Reply, Request
-from pytest_rageval.llm.servers.server import Pace, RemoteServer
+from pytest_rageval.llm.servers.server import RemoteServer, RequestPolicy
 from pytest_rageval.llm.stores.interface import Entry
 from pytest_rageval.llm.stores.sqlite_file import FILE, Database, Store
 
@@ -85,7 +85,7 @@ def numbered(count: int) -> list[Request]:
 
 async def asked(folder: Path, requests: list[Request], at_once: int) -> Gateway:
     """Ask for all of them through a gateway."""
-    gateway, server = Gateway(Access(folder, mode="replay")), RemoteServer(NOWHERE)
+    gateway, server = Gateway(GatewaySettings(folder, mode="replay")), RemoteServer(NOWHERE)
     for start in range(0, len(requests), at_once):
         await asyncio.gather(*(gateway.ask(server, r) for r in requests[start : start + at_once]))
     await gateway.close()
@@ -131,7 +131,7 @@ async def bare(url: str, count: int) -> None:
 
 async def through_door(url: str, folder: Path, count: int) -> None:
     """The same with everything that a gateway does."""
-    gateway, server = Gateway(Access(folder, pace=Pace(concurrency=64))), RemoteServer(url)
+    gateway, server = Gateway(GatewaySettings(folder, pace=RequestPolicy(concurrency=64))), RemoteServer(url)
     await asyncio.gather(*(gateway.ask(server, request(url, i)) for i in range(count)))
     await gateway.close()
 
@@ -152,7 +152,7 @@ def memory(folder: Path) -> None:
 
 async def ask_many(folder: Path) -> None:
     """Ask for all, and print how the memory grew."""
-    gateway, server = Gateway(Access(folder, mode="replay")), RemoteServer(NOWHERE)
+    gateway, server = Gateway(GatewaySettings(folder, mode="replay")), RemoteServer(NOWHERE)
     at_start = peak_mb()
     for start in range(0, 100_000, 1000):
         await asyncio.gather(*(gateway.ask(server, request(NOWHERE, i)) for i in range(start, start + 1000)))

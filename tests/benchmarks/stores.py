@@ -23,10 +23,10 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from pytest_rageval.llm.cache import Cache
-from pytest_rageval.llm.gateway import Access, Gateway
-from pytest_rageval.llm.servers.server import Pace, RemoteServer
+from pytest_rageval.llm.gateway import Gateway, GatewaySettings
+from pytest_rageval.llm.servers.server import RemoteServer, RequestPolicy
+from pytest_rageval.llm.stores.factory import store_opener
 from pytest_rageval.llm.stores.interface import Entry, OpenStore
-from pytest_rageval.llm.stores.opening import store_opener
 from pytest_rageval.llm.stores.sqlite import SqliteStore
 from pytest_rageval.secret import parse_cache
 from tests.benchmarks.replies import SERVER, bare, reply, request, timed
@@ -127,7 +127,7 @@ def cold(folder: Path, rounds: int) -> None:
 
 async def through_gateway(url: str, opened: OpenStore, folder: Path) -> None:
     """Ask for a thousand replies."""
-    gateway = Gateway(Access(folder / "local", pace=Pace(concurrency=64), store=opened))
+    gateway = Gateway(GatewaySettings(folder / "local", pace=RequestPolicy(concurrency=64), store=opened))
     server = RemoteServer(url)
     await asyncio.gather(*(gateway.ask(server, request(url, number)) for number in range(1000)))
     await gateway.close()

@@ -15,9 +15,9 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from pytest_rageval.config import Settings
+from pytest_rageval.datatypes import Document, EvalSet
 from pytest_rageval.errors import RagevalError
 from pytest_rageval.evaluations.pipeline import ScoreRequest
-from pytest_rageval.model import Document, EvalSet
 from pytest_rageval.reports.results import score_entry
 from pytest_rageval.reports.systems import matrix_entries, matrix_lines
 from pytest_rageval.retrievers.bm25 import BM25Retriever
@@ -25,7 +25,7 @@ from pytest_rageval.retrievers.dense import DenseRetriever, PooledRetriever
 from pytest_rageval.retrievers.llm_baselines import FeedbackRetriever, FusionRetriever, HyDERetriever
 from pytest_rageval.scores import Score
 from pytest_rageval.session import Components, Session
-from pytest_rageval.session.models import DefaultGenerator, DefaultJudge
+from pytest_rageval.session.default_components import DefaultGenerator, DefaultJudge
 from pytest_rageval.stats.bootstrap import bca_means
 from tests.benchmarks.real_data import ms_marco_pools, say
 

@@ -14,7 +14,7 @@ import pytest
 
 import pytest_rageval
 from pytest_rageval.config import OPTIONS, resolve
-from pytest_rageval.config.models import KEYS
+from pytest_rageval.config.model_settings import KEYS
 from pytest_rageval.evalsets import FORMATS
 from pytest_rageval.plugin.summary import LEGEND
 from pytest_rageval.prompts.templates import MARK, PLACEHOLDER, TEMPLATES

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import pytest
 
 from pytest_rageval.cli import main
+from pytest_rageval.datatypes import Nugget
 from pytest_rageval.evalsets import load
-from pytest_rageval.model import Nugget
 from tests.llm_server import Fault, LLMServer, Said, clerk
 
 NUGGETS = [{"text": "It has a code", "vital": True}, {"text": "It is one of all things", "vital": False}]

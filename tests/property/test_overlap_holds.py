@@ -5,8 +5,8 @@ from itertools import accumulate
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_rageval.datatypes import Document, Gold, Ranking, Span
 from pytest_rageval.measures.gold_matching import GoldMatch, overlap
-from pytest_rageval.model import Document, Gold, Ranking, Span
 
 # No word comes twice, and all are of one length, so that spans and texts have the same shares but for spaces.
 WORDS = [f"{n:03}" for n in range(200)]

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from pytest_rageval.concurrency.event_loop import PrivateLoop
+from pytest_rageval.concurrency.event_loop import BackgroundEventLoop
+from pytest_rageval.digests import digest
 from pytest_rageval.errors import InputError
-from pytest_rageval.fingerprint import digest
 from pytest_rageval.llm.api import LLM, REFUSED
 from pytest_rageval.llm.cassette import entry_line, read_cassette, read_entry, write_cassette
-from pytest_rageval.llm.gateway import Access, Gateway
+from pytest_rageval.llm.gateway import Gateway, GatewaySettings
 from pytest_rageval.llm.messages import KEY_SCHEMA, Reply, Request, request_summary, well_formed
 from pytest_rageval.llm.servers.server import RemoteServer
 from pytest_rageval.llm.stores.interface import Entry
@@ -215,7 +215,7 @@ def test_what_does_not_change_a_reply_cannot_be_part_of_a_request(name: str) -> 
     """Timeouts, retries, keys and headers are refused before a key is made."""
     assert name in REFUSED
     with tempfile.TemporaryDirectory() as folder:
-        gateway, loop = Gateway(Access(Path(folder) / "cache")), PrivateLoop()
+        gateway, loop = Gateway(GatewaySettings(Path(folder) / "cache")), BackgroundEventLoop()
         model = LLM(gateway, loop, lambda: (RemoteServer("http://127.0.0.1:9/v1"), "m"))
         with pytest.raises(InputError, match=f"does not take '{name}'"):
             model.complete("Why?", **{name: 1})

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from pytest_rageval.datatypes import CONTEXT, EvalSet, Example, Gold
 from pytest_rageval.evalsets import load
 from pytest_rageval.llm.cassette import read_cassette, write_cassette
 from pytest_rageval.llm.messages import Reply, Request, well_formed
 from pytest_rageval.llm.stores.interface import Entry
 from pytest_rageval.llm.stores.sqlite_file import Database, Store
-from pytest_rageval.model import CONTEXT, EvalSet, Example, Gold
 from pytest_rageval.scores import Spec
 
 UNICODE = st.text()

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import pytest
 
 from pytest_rageval.cli.evalset_anchor import anchor
+from pytest_rageval.datatypes import EvalSet, Example, Gold, Span
 from pytest_rageval.evalsets.corpus import read_corpus
-from pytest_rageval.model import EvalSet, Example, Gold, Span
 
 pytestmark = pytest.mark.slow
 

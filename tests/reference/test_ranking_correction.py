@@ -7,9 +7,9 @@ import numpy.typing as npt
 import pytest
 
 from pytest_rageval.calibration import Calibration
+from pytest_rageval.datatypes import Document, Example, Ranking
 from pytest_rageval.evalsets.human_labels import HumanLabels, LabelledPassage
 from pytest_rageval.measures.ranking import LABEL_MEASURES, usefulness
-from pytest_rageval.model import Document, Example, Ranking
 from pytest_rageval.scores import Evidence, Outcome, Score
 from pytest_rageval.stats.prediction_powered import prediction_powered_mean
 

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import pytest
 
+from pytest_rageval.datatypes import Document, Gold, Ranking, Span
 from pytest_rageval.measures.gold_matching import SHARE, GoldMatch, overlap
-from pytest_rageval.model import Document, Gold, Ranking, Span
 from pytest_rageval.retrievers.bm25 import BM25Retriever
 
 pytestmark = pytest.mark.slow

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from pytest_rageval.answers.citations import without_citations
+from pytest_rageval.datatypes import Document, Example, Gold, Ranking
 from pytest_rageval.evalsets import load
 from pytest_rageval.evaluations.pipeline import Pipeline, ScoreRequest
 from pytest_rageval.evaluations.registry import resolve
-from pytest_rageval.model import Document, Example, Gold, Ranking
 from pytest_rageval.scores import Outcome
 
 NAMES = (

@@ -2,8 +2,8 @@
 
 import pytest
 
+from pytest_rageval.datatypes import Example
 from pytest_rageval.evaluations.sufficiency import strata
-from pytest_rageval.model import Example
 from pytest_rageval.scores import Evidence, Outcome
 
 SHARES = {"GPT-4o": (83, 13, 4), "Claude 3.5 Sonnet": (86, 3, 11)}

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 import pytrec_eval
 
-from pytest_rageval.concurrency.event_loop import PrivateLoop
+from pytest_rageval.concurrency.event_loop import BackgroundEventLoop
+from pytest_rageval.datatypes import Document, Example, Gold
 from pytest_rageval.evaluations.pipeline import Pipeline, ResolvedScore
 from pytest_rageval.evaluations.ranking import evaluate_ranking
-from pytest_rageval.model import Document, Example, Gold
 from pytest_rageval.retrievers import adapt_retriever
 from pytest_rageval.retrievers.bm25 import BM25Retriever
 from pytest_rageval.scores import Outcome, Spec
@@ -84,7 +84,7 @@ def task(request: pytest.FixtureRequest, data: Data) -> Task:
 @pytest.fixture(scope="module")
 def outcomes(task: Task) -> Iterator[Mapping[str, list[Outcome]]]:
     """By the score's name: an outcome per example, as a test run computes them."""
-    loop = PrivateLoop()
+    loop = BackgroundEventLoop()
     run = Pipeline(adapt_retriever(task.search, loop), None, None)
     yield {
         f"{name}@{k}": loop.run(evaluate_ranking(run, task.examples, ResolvedScore(Spec(name, None, k), k)))

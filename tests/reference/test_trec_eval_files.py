@@ -8,9 +8,9 @@ from statistics import fmean
 import numpy as np
 import pytest
 
+from pytest_rageval.datatypes import Document, Gold, Ranking
 from pytest_rageval.measures.gold_matching import GoldMatch, ideal_labels
 from pytest_rageval.measures.ranking import MEASURES, Labels
-from pytest_rageval.model import Document, Gold, Ranking
 
 pytestmark = pytest.mark.slow
 

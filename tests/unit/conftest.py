@@ -5,17 +5,17 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from pytest_rageval.concurrency.event_loop import PrivateLoop
+from pytest_rageval.concurrency.event_loop import BackgroundEventLoop
 
 PATIENCE_S = 60.0
 
 
 @pytest.fixture
-def loops() -> Iterator[Callable[..., PrivateLoop]]:
+def loops() -> Iterator[Callable[..., BackgroundEventLoop]]:
     """Makes private loops that raise TimeoutError where they would hang, and closes them."""
-    made: list[PrivateLoop] = []
+    made: list[BackgroundEventLoop] = []
 
-    def make(*, threads: int = 1, tick: Callable[[], None] = lambda: None) -> PrivateLoop:
+    def make(*, threads: int = 1, tick: Callable[[], None] = lambda: None) -> BackgroundEventLoop:
         deadline = time.monotonic() + PATIENCE_S
 
         def guarded() -> None:
@@ -23,7 +23,7 @@ def loops() -> Iterator[Callable[..., PrivateLoop]]:
             if time.monotonic() > deadline:
                 raise TimeoutError("the loop waits for something that never comes")
 
-        made.append(PrivateLoop(threads=threads, tick=guarded))
+        made.append(BackgroundEventLoop(threads=threads, tick=guarded))
         return made[-1]
 
     yield make
@@ -32,6 +32,6 @@ def loops() -> Iterator[Callable[..., PrivateLoop]]:
 
 
 @pytest.fixture
-def loop(loops: Callable[..., PrivateLoop]) -> PrivateLoop:
+def loop(loops: Callable[..., BackgroundEventLoop]) -> BackgroundEventLoop:
     """A private loop that calls synchronous functions in the test's thread."""
     return loops()

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.concurrency.event_loop import PrivateLoop
+from pytest_rageval.concurrency.event_loop import BackgroundEventLoop
+from pytest_rageval.datatypes import Document
 from pytest_rageval.errors import CallableError, InputError, Unscored
 from pytest_rageval.generator import EmbeddedGenerator, LLMGenerator, adapt_generator
 from pytest_rageval.llm.messages import Reply, Request, request_summary
 from pytest_rageval.llm.servers.server import RemoteServer
-from pytest_rageval.model import Document
 from pytest_rageval.prompts.rendering import (
-    OWN,
+    DEFAULT_PROMPTS,
     Prompts,
     few_shot_citing_prompt,
     few_shot_long_answer_prompt,
@@ -45,7 +45,7 @@ class _Kept:
         self.texts = texts
         self.requests: list[tuple[Request, Sequence[int]]] = []
 
-    def at_hand(self, request: Request, samples: Sequence[int]) -> list[Reply] | None:
+    def replies_nowait(self, request: Request, samples: Sequence[int]) -> list[Reply] | None:
         self.requests.append((request, samples))
         found = [self.texts.get(f"_{sample}") for sample in samples]
         return None if None in found else [Reply(text or "") for text in found]
@@ -55,9 +55,9 @@ def test_cached_answers_equal_those_of_single_calls() -> None:
     """Of the same request, without its reasoning; none where one is missing, or where one is empty."""
     kept, asked = _Kept(_0=" a\n", _1="<think>b?</think> b", _2=""), _Gateway()
     kept_generator, asking = LLMGenerator(kept, SERVER, "m"), LLMGenerator(asked, SERVER, "m")
-    assert kept_generator.at_hand("generate", "Which?", PASSAGES, range(2)) == ("a", "b")
-    assert kept_generator.at_hand("generate", "Which?", PASSAGES, range(3)) is None
-    assert kept_generator.at_hand("cite", "Which?", PASSAGES, [3]) is None
+    assert kept_generator.answers_nowait("generate", "Which?", PASSAGES, range(2)) == ("a", "b")
+    assert kept_generator.answers_nowait("generate", "Which?", PASSAGES, range(3)) is None
+    assert kept_generator.answers_nowait("cite", "Which?", PASSAGES, [3]) is None
     asyncio.run(asking.generate("Which?", PASSAGES))
     assert kept.requests[0] == (asked.requests[0], range(2))
 
@@ -66,16 +66,16 @@ def test_a_model_at_temperature_0_has_one_cached_answer() -> None:
     """All of its draws are the first."""
     kept = _Kept(_0="a")
     generator = EmbeddedGenerator(kept, SERVER, "m")
-    assert generator.at_hand("generate", "Which?", PASSAGES, (3, 4)) == ("a", "a")
-    assert generator.at(0.5).at_hand("generate", "Which?", PASSAGES, (3, 4)) is None
+    assert generator.answers_nowait("generate", "Which?", PASSAGES, (3, 4)) == ("a", "a")
+    assert generator.at(0.5).answers_nowait("generate", "Which?", PASSAGES, (3, 4)) is None
 
 
-def test_the_users_own_code_has_no_cached_replies(loop: PrivateLoop) -> None:
+def test_the_users_own_code_has_no_cached_replies(loop: BackgroundEventLoop) -> None:
     """It is called."""
-    assert adapt_generator(_sync, loop).at_hand("generate", "Which?", PASSAGES, [0]) is None
+    assert adapt_generator(_sync, loop).answers_nowait("generate", "Which?", PASSAGES, [0]) is None
 
 
-def _generate(loop: PrivateLoop, generator: object, sample: int = 0) -> str:
+def _generate(loop: BackgroundEventLoop, generator: object, sample: int = 0) -> str:
     return loop.run(adapt_generator(generator, loop).generate("Which?", PASSAGES, sample=sample))
 
 
@@ -95,23 +95,23 @@ class _AsyncCallable:
 
 
 @pytest.mark.parametrize("generator", [_sync, _async, partial(_async), _AsyncCallable()])
-def test_functions_are_generators(loop: PrivateLoop, generator: Callable[..., Any]) -> None:
+def test_functions_are_generators(loop: BackgroundEventLoop, generator: Callable[..., Any]) -> None:
     """Sync and async; the passages are Documents, and the answer is stripped."""
     assert _generate(loop, generator) == "Which? one+two"
 
 
-def test_a_sync_function_is_called_in_the_tests_thread(loop: PrivateLoop) -> None:
+def test_a_sync_function_is_called_in_the_tests_thread(loop: BackgroundEventLoop) -> None:
     """As a retriever is."""
     assert _generate(loop, lambda _q, _p: str(threading.get_ident())) == str(threading.get_ident())
 
 
-def test_a_generator_of_the_package_is_used_unchanged(loop: PrivateLoop) -> None:
+def test_a_generator_of_the_package_is_used_unchanged(loop: BackgroundEventLoop) -> None:
     """It uses the gateway, and nothing else calls it."""
     ours = LLMGenerator(_Gateway(), SERVER, "m")
     assert adapt_generator(ours, loop) is ours
 
 
-def test_draws_have_one_prompt_which_is_filled_once(loop: PrivateLoop) -> None:
+def test_draws_have_one_prompt_which_is_filled_once(loop: BackgroundEventLoop) -> None:
     """And once without a question, where something asks what the requests are made of."""
     filled = []
 
@@ -140,7 +140,7 @@ async def _fail_async(question: str, passages: Sequence[Document]) -> str:
 
 @pytest.mark.parametrize("generator", [_fail, _fail_async])
 def test_an_exception_of_the_function_is_reported_with_the_question(
-    loop: PrivateLoop, generator: Callable[..., Any]
+    loop: BackgroundEventLoop, generator: Callable[..., Any]
 ) -> None:
     """The user's exception is the cause, and the line in the user's code is shown."""
     with pytest.raises(CallableError) as caught:
@@ -151,7 +151,7 @@ def test_an_exception_of_the_function_is_reported_with_the_question(
 
 
 @pytest.mark.parametrize("error", [Unscored("too long"), InputError("no key")])
-def test_our_own_errors_pass(loop: PrivateLoop, error: Exception) -> None:
+def test_our_own_errors_pass(loop: BackgroundEventLoop, error: Exception) -> None:
     """A generator may say that this one has no answer, or that the run is wrong."""
 
     def generate(_question: str, _passages: Sequence[Document]) -> str:
@@ -165,14 +165,14 @@ def test_our_own_errors_pass(loop: PrivateLoop, error: Exception) -> None:
 @pytest.mark.parametrize(
     ("returned", "name"), [(None, "NoneType"), (["a"], "list"), (b"a", "bytes"), (7, "int")]
 )
-def test_an_answer_is_text(loop: PrivateLoop, returned: object, name: str) -> None:
+def test_an_answer_is_text(loop: BackgroundEventLoop, returned: object, name: str) -> None:
     """Anything else is an error that names the question."""
     with pytest.raises(CallableError, match=f"rageval_generator returned {name} for 'Which\\?'"):
         _generate(loop, lambda _q, _p: returned)
 
 
 @pytest.mark.parametrize("empty", ["", " \n"])
-def test_an_empty_answer_is_unscored(loop: PrivateLoop, empty: str) -> None:
+def test_an_empty_answer_is_unscored(loop: BackgroundEventLoop, empty: str) -> None:
     """Saying nothing is no answer, of functions and of models."""
     for generator in (lambda _q, _p: empty, LLMGenerator(_Gateway(empty), SERVER, "m")):
         with pytest.raises(Unscored, match="the generator's reply is empty"):
@@ -180,7 +180,7 @@ def test_an_empty_answer_is_unscored(loop: PrivateLoop, empty: str) -> None:
 
 
 @pytest.mark.parametrize("value", [None, "model", 5])
-def test_what_cannot_be_called_is_refused(loop: PrivateLoop, value: object) -> None:
+def test_what_cannot_be_called_is_refused(loop: BackgroundEventLoop, value: object) -> None:
     """The error says what the fixture gave and what it should give."""
     with pytest.raises(CallableError, match="which cannot be called") as caught:
         adapt_generator(value, loop)
@@ -188,7 +188,7 @@ def test_what_cannot_be_called_is_refused(loop: PrivateLoop, value: object) -> N
     assert "(question, passages) -> str" in str(caught.value)
 
 
-def test_a_models_request_has_prompt_temperature_and_sample(loop: PrivateLoop) -> None:
+def test_a_models_request_has_prompt_temperature_and_sample(loop: BackgroundEventLoop) -> None:
     """Samples of one prompt are different requests, at the paper's temperature."""
     gateway = _Gateway()
     generator = LLMGenerator(gateway, SERVER, "m")
@@ -199,7 +199,7 @@ def test_a_models_request_has_prompt_temperature_and_sample(loop: PrivateLoop) -
     assert (first.messages, first.sample, second.sample) == (second.messages, 0, 1)
 
 
-def test_the_embedded_model_draws_once(loop: PrivateLoop) -> None:
+def test_the_embedded_model_draws_once(loop: BackgroundEventLoop) -> None:
     """It is not sampled: all draws of a prompt are one request, without chance and of one line."""
     gateway = _Gateway()
     for sample in (0, 2):
@@ -209,11 +209,11 @@ def test_the_embedded_model_draws_once(loop: PrivateLoop) -> None:
     assert (first.parameters["temperature"], first.parameters["stop"]) == (0.0, ["\n"])
 
 
-def _cite(loop: PrivateLoop, generator: object) -> str:
+def _cite(loop: BackgroundEventLoop, generator: object) -> str:
     return loop.run(adapt_generator(generator, loop).cite("Which?", PASSAGES))
 
 
-def test_models_are_asked_to_cite_by_a_prompt_of_its_own(loop: PrivateLoop) -> None:
+def test_models_are_asked_to_cite_by_a_prompt_of_its_own(loop: BackgroundEventLoop) -> None:
     """The parameters are those of an answer, but that the local model may say more."""
     gateway = _Gateway(" c7 [1]\n")
     for generator in (
@@ -223,13 +223,13 @@ def test_models_are_asked_to_cite_by_a_prompt_of_its_own(loop: PrivateLoop) -> N
         assert _cite(loop, generator) == "c7 [1]"
         _generate(loop, generator)
     cited, answered, cited_locally, answered_locally = gateway.requests
-    assert cited.messages[0]["content"] == OWN.citing("Which?", ["one", "two"])
+    assert cited.messages[0]["content"] == DEFAULT_PROMPTS.citing("Which?", ["one", "two"])
     assert cited.parameters == answered.parameters == {"temperature": 0.5, "max_tokens": 9}
     assert cited_locally.messages[0]["content"] == few_shot_citing_prompt("Which?", ["one", "two"])
     assert cited_locally.parameters == answered_locally.parameters | {"max_tokens": 64}
 
 
-def test_a_function_cites_by_its_own_prompt(loop: PrivateLoop) -> None:
+def test_a_function_cites_by_its_own_prompt(loop: BackgroundEventLoop) -> None:
     """It is called as for an answer."""
     assert _cite(loop, _sync) == "Which? one+two"
 
@@ -260,19 +260,19 @@ class _Citing(_Sync):
     ],
 )
 def test_an_objects_methods_are_called_as_a_function_is(
-    loop: PrivateLoop, generator: object, answered: str, cited: str
+    loop: BackgroundEventLoop, generator: object, answered: str, cited: str
 ) -> None:
     """Sync or async, with or without `sample` and `cite`; what cannot cite gives its answer."""
     assert _generate(loop, generator, sample=1) == answered
     assert _cite(loop, generator) == cited
 
 
-def test_a_function_with_a_parameter_sample_receives_it(loop: PrivateLoop) -> None:
+def test_a_function_with_a_parameter_sample_receives_it(loop: BackgroundEventLoop) -> None:
     """So that repeated draws can differ where the user keeps replies."""
     assert _generate(loop, lambda _q, _p, sample: f"draw {sample}", sample=2) == "draw 2"
 
 
-def test_exceptions_and_results_of_a_method_are_reported_as_of_a_function(loop: PrivateLoop) -> None:
+def test_exceptions_and_results_of_a_method_are_reported_as_of_a_function(loop: BackgroundEventLoop) -> None:
     """An error of the user's code, of `cite` too."""
 
     class Broken:
@@ -288,7 +288,7 @@ def test_exceptions_and_results_of_a_method_are_reported_as_of_a_function(loop: 
         _cite(loop, Broken())
 
 
-def test_parameters_of_the_user_replace_ours(loop: PrivateLoop) -> None:
+def test_parameters_of_the_user_replace_ours(loop: BackgroundEventLoop) -> None:
     """They are part of the request and of the identity, in which secrets and long values are hashed."""
     gateway = _Gateway()
     given = {"seed": 7, "max_tokens": 80, "user": "planted", "stop": ["a"]}
@@ -307,17 +307,17 @@ def test_parameters_of_the_user_replace_ours(loop: PrivateLoop) -> None:
     assert plain.identity("generate").keys() == {"", "temperature", "max_tokens", "prompt to generate"}
 
 
-def _explain(loop: PrivateLoop, generator: object) -> str:
+def _explain(loop: BackgroundEventLoop, generator: object) -> str:
     return loop.run(adapt_generator(generator, loop).explain("Which?", PASSAGES))
 
 
-def test_models_are_asked_for_a_long_answer_by_a_prompt_of_its_own(loop: PrivateLoop) -> None:
+def test_models_are_asked_for_a_long_answer_by_a_prompt_of_its_own(loop: BackgroundEventLoop) -> None:
     """The local model sees worked examples, and may say more than in a short answer."""
     gateway = _Gateway(" It is c7.\n")
     remote, local = LLMGenerator(gateway, SERVER, "m", max_tokens=9), EmbeddedGenerator(gateway, SERVER, "m")
     assert [_explain(loop, generator) for generator in (remote, local)] == ["It is c7."] * 2
     asked, asked_locally = gateway.requests
-    assert asked.messages[0]["content"] == OWN.long_answer("Which?", ["one", "two"])
+    assert asked.messages[0]["content"] == DEFAULT_PROMPTS.long_answer("Which?", ["one", "two"])
     assert asked.parameters == {"temperature": 0.5, "max_tokens": 9}
     assert asked_locally.messages[0]["content"] == few_shot_long_answer_prompt("Which?", ["one", "two"])
     assert asked_locally.parameters["max_tokens"] == 128
@@ -331,7 +331,7 @@ class _Explaining(_Sync):
         return f"Of {len(passages)} passages: {question}"
 
 
-def test_a_function_answers_at_length_by_its_own_prompt(loop: PrivateLoop) -> None:
+def test_a_function_answers_at_length_by_its_own_prompt(loop: BackgroundEventLoop) -> None:
     """Where it has no method `explain`, it is called as for an answer."""
     assert _explain(loop, _sync) == "Which? one+two"
     assert _explain(loop, _Sync()) == "Which? 2"

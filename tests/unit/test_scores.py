@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from pytest_rageval.datatypes import Example
 from pytest_rageval.errors import InputError, TooManyUnscoredError
-from pytest_rageval.model import Example
 from pytest_rageval.scores import Outcome, Score, compute_intervals
 from pytest_rageval.stats import bootstrap
 from pytest_rageval.stats.intervals import Quantile, wilson

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_rageval import spool as spool_module
-from pytest_rageval.spool import Kept, Spool, listed, made
+from pytest_rageval.spool import Spool, SpooledTuple, listed, made
 
 SINGLE = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
 RECORDS = st.recursive(
@@ -146,10 +146,10 @@ def test_a_cached_list_is_read_as_a_list() -> None:
 
 def test_a_cached_tuple_equals_the_tuple() -> None:
     """As documents of rankings are compared."""
-    kept = Kept(Spool(), ["a", "b"], 2)
+    kept = SpooledTuple(Spool(), ["a", "b"], 2)
     assert kept == ("a", "b")
     assert kept == ("a", "b")
-    assert kept == Kept(Spool(), ("a", "b"), 2)
+    assert kept == SpooledTuple(Spool(), ("a", "b"), 2)
     assert kept != ("a",)
     assert hash(kept) == hash(("a", "b"))
     assert (kept[0], kept[:1], [*kept], repr(kept)) == ("a", ("a",), ["a", "b"], "('a', 'b')")

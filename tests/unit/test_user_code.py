@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.concurrency.event_loop import PrivateLoop
+from pytest_rageval.concurrency.event_loop import BackgroundEventLoop
 from pytest_rageval.errors import CallableError, InputError, Planned, QueryError, Unscored
-from pytest_rageval.user_code import FIRST, PlanStub, Unusable, UserCallable, takes
+from pytest_rageval.user_code import FIRST, InvalidResult, PlanStub, UserCallable, takes
 
 
 def _sync(question: str) -> str:
@@ -33,12 +33,12 @@ class _AsyncObject:
         return await _async(question)
 
 
-def _user(loop: PrivateLoop, function: Callable[..., Any]) -> UserCallable:
+def _user(loop: BackgroundEventLoop, function: Callable[..., Any]) -> UserCallable:
     return UserCallable("rageval_generator", function, loop)
 
 
 @pytest.mark.parametrize("function", [_sync, _async, partial(_async), _AsyncObject(), _sync_to_async])
-def test_sync_and_async_callables_are_called(loop: PrivateLoop, function: Callable[..., Any]) -> None:
+def test_sync_and_async_callables_are_called(loop: BackgroundEventLoop, function: Callable[..., Any]) -> None:
     """Also a sync one that gives something to await; calls are counted."""
     user = _user(loop, function)
     assert [loop.run(user.call("a")) for _ in range(3)] == ["A"] * 3
@@ -46,13 +46,13 @@ def test_sync_and_async_callables_are_called(loop: PrivateLoop, function: Callab
     assert user.function is function
 
 
-def test_a_sync_callable_runs_in_the_tests_thread(loop: PrivateLoop) -> None:
+def test_a_sync_callable_runs_in_the_tests_thread(loop: BackgroundEventLoop) -> None:
     """Some may be used only where they were made."""
     user = _user(loop, lambda _: threading.get_ident())
     assert loop.run(user.call("a")) == threading.get_ident()
 
 
-def test_a_lazy_series_is_read_where_it_may_run(loop: PrivateLoop) -> None:
+def test_a_lazy_series_is_read_where_it_may_run(loop: BackgroundEventLoop) -> None:
     """A generator of documents runs as it is read."""
 
     def lazy(_: str) -> Iterator[int]:
@@ -62,7 +62,9 @@ def test_a_lazy_series_is_read_where_it_may_run(loop: PrivateLoop) -> None:
 
 
 @pytest.mark.parametrize("kind", [LookupError, SystemExit])
-def test_an_async_callable_fails_at_one_question(loop: PrivateLoop, kind: type[BaseException]) -> None:
+def test_an_async_callable_fails_at_one_question(
+    loop: BackgroundEventLoop, kind: type[BaseException]
+) -> None:
     """It is called for the others; for the same one not again in this run, but in the next."""
 
     async def fails(question: str) -> str:
@@ -85,7 +87,9 @@ def test_an_async_callable_fails_at_one_question(loop: PrivateLoop, kind: type[B
         loop.run(user.call("a"))
 
 
-def _called(loop: PrivateLoop, user: UserCallable, *questions: str, at_once: bool = False) -> list[Any]:
+def _called(
+    loop: BackgroundEventLoop, user: UserCallable, *questions: str, at_once: bool = False
+) -> list[Any]:
     """What becomes of the questions in one run."""
 
     async def each() -> list[Any]:
@@ -113,7 +117,7 @@ def _wrong_sync(question: str) -> str:
 @pytest.mark.parametrize("at_once", [True, False])
 @pytest.mark.parametrize("function", [_wrong, _wrong_sync])
 def test_what_fails_at_the_first_few_is_called_no_more(
-    loop: PrivateLoop, function: Callable[..., Any], *, at_once: bool
+    loop: BackgroundEventLoop, function: Callable[..., Any], *, at_once: bool
 ) -> None:
     """A wrong line of code would fail at all of them, after a paid reply each; the rest have the first error."""
     user = _user(loop, function)
@@ -123,7 +127,7 @@ def test_what_fails_at_the_first_few_is_called_no_more(
 
 
 @pytest.mark.parametrize("at_once", [True, False])
-def test_what_has_answered_one_is_called_for_all(loop: PrivateLoop, *, at_once: bool) -> None:
+def test_what_has_answered_one_is_called_for_all(loop: BackgroundEventLoop, *, at_once: bool) -> None:
     """However many it fails at."""
 
     async def seldom(question: str) -> str:
@@ -135,7 +139,7 @@ def test_what_has_answered_one_is_called_for_all(loop: PrivateLoop, *, at_once: 
     assert [outcome for outcome in outcomes if not isinstance(outcome, QueryError)] == ["q3"]
 
 
-def test_different_failures_are_no_wrong_line(loop: PrivateLoop) -> None:
+def test_different_failures_are_no_wrong_line(loop: BackgroundEventLoop) -> None:
     """Only as many of one kind end the calls."""
     kinds = [LookupError, ValueError, OSError, TypeError]
 
@@ -147,7 +151,7 @@ def test_different_failures_are_no_wrong_line(loop: PrivateLoop) -> None:
     assert user.calls == len(kinds) * (FIRST - 1) + 1
 
 
-def test_one_question_asked_in_many_ways_is_one_question(loop: PrivateLoop) -> None:
+def test_one_question_asked_in_many_ways_is_one_question(loop: BackgroundEventLoop) -> None:
     """A question may be asked at several cut-offs, and for several samples."""
 
     def fails(question: str, *, sample: int) -> str:
@@ -163,7 +167,7 @@ def test_one_question_asked_in_many_ways_is_one_question(loop: PrivateLoop) -> N
     assert loop.run(each())[-1] == "good"
 
 
-def test_a_question_without_an_answer_is_no_failure(loop: PrivateLoop) -> None:
+def test_a_question_without_an_answer_is_no_failure(loop: BackgroundEventLoop) -> None:
     """The model said nothing, or the judge gave no verdict."""
 
     def unscored(_: str) -> str:
@@ -174,7 +178,7 @@ def test_a_question_without_an_answer_is_no_failure(loop: PrivateLoop) -> None:
     assert user.calls == len(QUESTIONS)
 
 
-def test_an_async_callable_is_called_for_a_few_and_then_for_all_at_once(loop: PrivateLoop) -> None:
+def test_an_async_callable_is_called_for_a_few_and_then_for_all_at_once(loop: BackgroundEventLoop) -> None:
     """As many as could show that all would fail."""
     most: list[int] = []
     calls = 0
@@ -192,7 +196,7 @@ def test_an_async_callable_is_called_for_a_few_and_then_for_all_at_once(loop: Pr
     assert max(most) > FIRST
 
 
-def test_a_sync_callable_that_exits_is_an_error(loop: PrivateLoop) -> None:
+def test_a_sync_callable_that_exits_is_an_error(loop: BackgroundEventLoop) -> None:
     """As one that was written for the command line does where a file is missing."""
 
     def exits(_: str) -> str:
@@ -203,7 +207,7 @@ def test_a_sync_callable_that_exits_is_an_error(loop: PrivateLoop) -> None:
 
 
 @pytest.mark.parametrize("error", [Unscored("no score"), InputError("no model")])
-def test_errors_of_the_package_are_not_wrapped(loop: PrivateLoop, error: Exception) -> None:
+def test_errors_of_the_package_are_not_wrapped(loop: BackgroundEventLoop, error: Exception) -> None:
     """The callable may ask models with rageval_llm: the next call is a call."""
 
     def fails(_: str) -> str:
@@ -221,12 +225,12 @@ def test_errors_of_the_package_are_not_wrapped(loop: PrivateLoop, error: Excepti
         assert user.calls == 2
 
 
-def test_a_result_is_read_where_it_is_returned(loop: PrivateLoop) -> None:
+def test_a_result_is_read_where_it_is_returned(loop: BackgroundEventLoop) -> None:
     """One that cannot be used is a failure at its question; what it was is the reason."""
 
     def read(result: str) -> int:
         if result == "A":
-            raise Unusable("returned A", "returned A for {question}.\nReturn B.")
+            raise InvalidResult("returned A", "returned A for {question}.\nReturn B.")
         return len(result)
 
     for function in (_sync, _async):
@@ -346,13 +350,13 @@ def _drawn(question: str, *, model: str = "m", **_: object) -> str:
     ],
 )
 def test_a_function_is_known_by_its_name_and_its_object(
-    loop: PrivateLoop, function: Callable[..., Any], identity: str
+    loop: BackgroundEventLoop, function: Callable[..., Any], identity: str
 ) -> None:
     """So that a baseline blames another judge on the judge, and the same one in another process on nobody."""
     assert _user(loop, function).identity == f"{__name__}.{identity}"
 
 
-def test_a_function_may_say_what_it_is(loop: PrivateLoop) -> None:
+def test_a_function_may_say_what_it_is(loop: BackgroundEventLoop) -> None:
     """For what no name can tell: settings, weights, a prompt."""
     assert _user(loop, _Set("m1, temperature 0")).identity == "m1, temperature 0"
     assert _user(loop, _Set("m1, temperature 0").compare).identity == "m1, temperature 0"

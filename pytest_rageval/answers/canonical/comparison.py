@@ -15,7 +15,7 @@ from pytest_rageval.answers.canonical.dates import Date, date_states, dates_agre
 from pytest_rageval.answers.canonical.parsing import (
     Figure,
     Mark,
-    Question,
+    ParsedQuestion,
     Token,
     ask,
     content_at,
@@ -121,7 +121,7 @@ def states(prediction: str, reference: str, *, question: str = "") -> bool:
     return _states(prediction, reference, ask(_beginning(question)))
 
 
-def _states(prediction: str, reference: str, asked: Question) -> bool:
+def _states(prediction: str, reference: str, asked: ParsedQuestion) -> bool:
     if not prediction.strip():
         return False
     said, wanted = fold(prediction), fold(reference)
@@ -198,7 +198,7 @@ def _date_alone(reference: str) -> Date | None:
     return value if isinstance(value, Date) else None
 
 
-def _place_around_stated(tokens: Sequence[Token], reference: str, question: Question) -> bool:
+def _place_around_stated(tokens: Sequence[Token], reference: str, question: ParsedQuestion) -> bool:
     """Return True if a prediction names the place that contains the reference's place, and no other place in it.
 
     For the reference "the stadium in Orlando", "Orlando, Florida" does; "the harbour in Orlando" names another place
@@ -227,7 +227,7 @@ def _beginning(text: str) -> str:
     return text[: LONGEST + 1].rsplit(maxsplit=1)[0][:LONGEST] if text[:LONGEST].split() else ""
 
 
-def _version_stated(tokens: Sequence[Token], reference: str, question: Question) -> bool:
+def _version_stated(tokens: Sequence[Token], reference: str, question: ParsedQuestion) -> bool:
     wanted = _polarity(parse(reference), question)
     said = _polarity(tokens, question)
     outright = _said_outright(parse(reference)) is not None
@@ -247,7 +247,7 @@ def _version_stated(tokens: Sequence[Token], reference: str, question: Question)
 
 
 @lru_cache(maxsize=8192)
-def _demands_of(reference: str, question: Question) -> Demand:
+def _demands_of(reference: str, question: ParsedQuestion) -> Demand:
     """Return the demands of a reference.
 
     Words and figures of the question are not demanded, unless nothing else is left or the question offers a choice.
@@ -263,7 +263,7 @@ def _demands_of(reference: str, question: Question) -> Demand:
 
 
 def _demand(
-    tokens: tuple[Token, ...], question: Question, given: frozenset[str], *, every: bool = False
+    tokens: tuple[Token, ...], question: ParsedQuestion, given: frozenset[str], *, every: bool = False
 ) -> Demand:
     numbered = [(at, token) for at, token in enumerate(tokens) if isinstance(token, Figure)]
     figures = [
@@ -312,12 +312,14 @@ def _runs(tokens: tuple[Token, ...], *, every: bool) -> list[list[int]]:
     return [run for run in runs if run]
 
 
-def _asserted(tokens: Sequence[Token], spans: Iterable[Span], question: Question, *, negated: bool) -> bool:
+def _asserted(
+    tokens: Sequence[Token], spans: Iterable[Span], question: ParsedQuestion, *, negated: bool
+) -> bool:
     """Return True if any of the spans is negated exactly as the reference is."""
     return any(question.negated or _is_negated(tokens, *span) == negated for span in spans)
 
 
-def _figure_spans(tokens: Sequence[Token], figure: Figure, question: Question) -> Iterator[Span]:
+def _figure_spans(tokens: Sequence[Token], figure: Figure, question: ParsedQuestion) -> Iterator[Span]:
     wanted = _as_asked(figure, question)
     for at, token in enumerate(tokens):
         if isinstance(token, Figure) and (
@@ -326,7 +328,7 @@ def _figure_spans(tokens: Sequence[Token], figure: Figure, question: Question) -
             yield at, at + 1
 
 
-def _coarser(wanted: Figure, said: Figure, question: Question) -> bool:
+def _coarser(wanted: Figure, said: Figure, question: ParsedQuestion) -> bool:
     """Return True if the question asks "when" and the answer is the year, or year and month, of the wanted date."""
     want, have = wanted.value, said.value
     return (
@@ -340,7 +342,7 @@ def _coarser(wanted: Figure, said: Figure, question: Question) -> bool:
     )
 
 
-def _as_asked(figure: Figure, question: Question) -> Figure:
+def _as_asked(figure: Figure, question: ParsedQuestion) -> Figure:
     """Give a bare number the unit that the question asks for; take from a date what it names, or does not ask for."""
     value = figure.value
     if isinstance(value, Quantity) and not value.units:
@@ -353,7 +355,7 @@ def _as_asked(figure: Figure, question: Question) -> Figure:
     return replace(figure, value=replace(value, year=None, swapped=None)) if value.year in named else figure
 
 
-def _phrases_stated(tokens: Sequence[Token], demand: Demand, question: Question) -> bool:
+def _phrases_stated(tokens: Sequence[Token], demand: Demand, question: ParsedQuestion) -> bool:
     def stated(phrase: Phrase) -> bool:
         return _asserted(tokens, phrase_spans(tokens, phrase, question), question, negated=phrase.negated)
 
@@ -398,7 +400,7 @@ def _shortened(phrase: Phrase) -> Iterator[Phrase]:
             yield replace(phrase, words=words[missing:], cut_left=True, uncut=())
 
 
-def _miscounts(tokens: Sequence[Token], demand: Demand, question: Question) -> bool:
+def _miscounts(tokens: Sequence[Token], demand: Demand, question: ParsedQuestion) -> bool:
     """Return True if the prediction has another number before a noun that the reference counts."""
     for figure, noun in demand.counted:
         said = [
@@ -499,7 +501,7 @@ def _said_outright(tokens: Sequence[Token]) -> bool | None:
     return None
 
 
-def _polarity(tokens: Sequence[Token], question: Question) -> bool | None:
+def _polarity(tokens: Sequence[Token], question: ParsedQuestion) -> bool | None:
     """Return the yes or no that a text amounts to; None where it is neither.
 
     To a yes-or-no question, a statement that repeats words of the question says yes, or no where it denies them.

@@ -40,7 +40,17 @@ from pytest_rageval.answers.canonical.words import (
     word_of,
 )
 
-__all__ = ["Figure", "Mark", "Question", "Token", "ask", "content_at", "figure_states", "form_at", "parse"]
+__all__ = [
+    "Figure",
+    "Mark",
+    "ParsedQuestion",
+    "Token",
+    "ask",
+    "content_at",
+    "figure_states",
+    "form_at",
+    "parse",
+]
 
 # Abbreviations and what they stand for. "us" is a country only where it cannot be the pronoun.
 _FORMS = (
@@ -142,7 +152,7 @@ Token = Figure | Word | Mark
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class ParsedQuestion:
     """A question as far as it matters for comparing answers.
 
     `stems` are the words it repeats and `figures` the figures it names; `understood` the dimensions that a bare
@@ -349,7 +359,7 @@ def _bare_year(value: Quantity | Date | ClockTime) -> int | None:
 
 
 @lru_cache(maxsize=4096)
-def ask(text: str) -> Question:
+def ask(text: str) -> ParsedQuestion:
     """Read a question; an empty text gives nothing away.
 
     >>> ask("Who wrote Frankenstein?").person, ask("Is parking free?").polar
@@ -371,7 +381,7 @@ def ask(text: str) -> Question:
     if not _SHARES.isdisjoint(forms):
         understood.add("share")
     how_many = pairs.index(("how", "many")) if ("how", "many") in pairs else len(forms)
-    return Question(
+    return ParsedQuestion(
         stems=frozenset(stem for word in words if word.content for stem in (word.stem, word.alternative)),
         figures=tuple(token for token in tokens if isinstance(token, Figure)),
         person=person_named or not _PERSON_WORDS.isdisjoint(forms),

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from pytest_rageval.answers.canonical.parsing import Mark, Question, Token, content_at, form_at
+from pytest_rageval.answers.canonical.parsing import Mark, ParsedQuestion, Token, content_at, form_at
 from pytest_rageval.answers.canonical.words import (
     ARTICLES,
     DISTINGUISHING,
@@ -71,14 +71,14 @@ class Phrase:
     uncut: tuple[Word, ...] = ()
 
 
-def phrase_spans(tokens: Sequence[Token], phrase: Phrase, question: Question) -> Iterator[Span]:
+def phrase_spans(tokens: Sequence[Token], phrase: Phrase, question: ParsedQuestion) -> Iterator[Span]:
     """Return the places of `_candidates` that do not name something else ("New York" for "York")."""
     for span in _candidates(tokens, phrase, question):
         if not _of_something_else(tokens, span, phrase, question):
             yield span
 
 
-def _of_something_else(tokens: Sequence[Token], span: Span, phrase: Phrase, question: Question) -> bool:
+def _of_something_else(tokens: Sequence[Token], span: Span, phrase: Phrase, question: ParsedQuestion) -> bool:
     """Return True if the words before a span make it part of another name, or describe a relative of that person."""
     if question.person and _is_relation(tokens, span[0], question.stems | phrase.companions):
         return True
@@ -99,7 +99,7 @@ def _is_relation(tokens: Sequence[Token], at: int, known: frozenset[str]) -> boo
     return related or link == "unlike"
 
 
-def _candidates(tokens: Sequence[Token], phrase: Phrase, question: Question) -> Iterator[Span]:
+def _candidates(tokens: Sequence[Token], phrase: Phrase, question: ParsedQuestion) -> Iterator[Span]:
     """Every place where a prediction states a phrase, best form first.
 
     The words are in the order of the reference, next to each other but for articles, particles and one further
@@ -120,7 +120,7 @@ def _candidates(tokens: Sequence[Token], phrase: Phrase, question: Question) -> 
         yield from _abbreviated(tokens, phrase.uncut or whole, question)
 
 
-def _sequence(tokens: Sequence[Token], words: tuple[Word, ...], question: Question) -> Iterator[Span]:
+def _sequence(tokens: Sequence[Token], words: tuple[Word, ...], question: ParsedQuestion) -> Iterator[Span]:
     """The places where words stand in order with at most one other word among them.
 
     All but the last may be given names. Characters of a script without spaces must follow each other directly.
@@ -172,7 +172,7 @@ def _is_other_name(tokens: Sequence[Token], span: Span) -> bool:
     return before in ARTICLES or given
 
 
-def _replaced(tokens: Sequence[Token], span: Span, phrase: Phrase, question: Question) -> bool:
+def _replaced(tokens: Sequence[Token], span: Span, phrase: Phrase, question: ParsedQuestion) -> bool:
     """Return True if another word stands in place of a word that was cut from the phrase.
 
     A noun of the question may follow the phrase, because it names the kind of thing that is asked for. It may not
@@ -186,7 +186,7 @@ def _replaced(tokens: Sequence[Token], span: Span, phrase: Phrase, question: Que
     return phrase.cut_right and after is not None and ends and after.stem not in known
 
 
-def _inverted(tokens: Sequence[Token], words: tuple[Word, ...], question: Question) -> Iterator[Span]:
+def _inverted(tokens: Sequence[Token], words: tuple[Word, ...], question: ParsedQuestion) -> Iterator[Span]:
     """The places of "director of finance" for "finance director", of adverbs ("rained heavily") and "Shelley, Mary"."""
     for cut in range(1, len(words)):
         for start, middle in _sequence(tokens, words[cut:], question):
@@ -221,7 +221,9 @@ def _joined(tokens: Sequence[Token], words: tuple[Word, ...]) -> Iterator[Span]:
             yield start, at
 
 
-def _abbreviated(tokens: Sequence[Token], words: tuple[Word, ...], question: Question) -> Iterator[Span]:
+def _abbreviated(
+    tokens: Sequence[Token], words: tuple[Word, ...], question: ParsedQuestion
+) -> Iterator[Span]:
     """The places of an initialism of the words, or of the words after one.
 
     An initialism of the question says nothing: it is what the words of the answer are for, and many words have it.

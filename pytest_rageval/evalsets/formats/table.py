@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from pytest_rageval.datatypes import CONTEXT
 from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets.field_map import NUMBER, checked_fields, is_target, mapped, refuse_gold_twice
 from pytest_rageval.evalsets.files import lines, parse
 from pytest_rageval.evalsets.records import EXPORT_REMEDY, Records, field_map_remedy, is_export
-from pytest_rageval.model import CONTEXT
 
 __all__ = ["delimiter_of", "listed", "read", "rows"]
 

@@ -2,8 +2,8 @@
 
 - `read_traces` is the entry point.
 - `exports`: recognises which tool a record is from. `opentelemetry`, `langfuse` and `langsmith` read it.
-- `parts`: what all of them are read into: spans, items of data sets, feedback.
-- `texts`: finds questions and answers in recorded inputs and outputs.
+- `records`: what all of them are read into: spans, items of data sets, feedback.
+- `extraction`: finds questions and answers in recorded inputs and outputs.
 """
 
 from collections import Counter, defaultdict
@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pytest_rageval.datatypes import Document, Step
+from pytest_rageval.digests import digest
 from pytest_rageval.evalsets.traces.exports import read_export
-from pytest_rageval.evalsets.traces.parts import NOT_ASKED, Feedback, Item, Kind, Span
-from pytest_rageval.evalsets.traces.texts import Asked
-from pytest_rageval.fingerprint import digest
-from pytest_rageval.model import Document, Step
+from pytest_rageval.evalsets.traces.extraction import ExtractedQuestion
+from pytest_rageval.evalsets.traces.records import NOT_ASKED, Feedback, Item, Kind, Span
 from pytest_rageval.plural import plural
 
 __all__ = ["Recorded", "Traces", "question_key", "read_traces"]
@@ -43,7 +43,7 @@ class Recorded:
 
     place: str
     id: str
-    asked: Asked
+    asked: ExtractedQuestion
     time: float
     retrieved: tuple[Document, ...] | None = None
     lacks: str = "without a retrieval"

@@ -8,24 +8,24 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from pytest_rageval.datatypes import Step
 from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets.files import json_elements, json_records, not_utf8, opened, parse
 from pytest_rageval.evalsets.format import Shape
 from pytest_rageval.evalsets.formats.table import delimiter_of, rows
+from pytest_rageval.evalsets.traces.extraction import ExtractedQuestion, answer_in, asked_in, unpacked
 from pytest_rageval.evalsets.traces.langfuse import read_download, read_observation, read_trace
 from pytest_rageval.evalsets.traces.langsmith import read_run
 from pytest_rageval.evalsets.traces.opentelemetry import is_phoenix, read_otlp, read_phoenix
-from pytest_rageval.evalsets.traces.parts import (
+from pytest_rageval.evalsets.traces.records import (
     Item,
-    Part,
+    TraceRecord,
     documents_in,
     feedback_in,
     first_field,
     objects_in,
     seconds,
 )
-from pytest_rageval.evalsets.traces.texts import Asked, answer_in, asked_in, unpacked
-from pytest_rageval.model import Step
 
 __all__ = ["read_export"]
 
@@ -48,7 +48,7 @@ PREFIXES: Final = {
 """How columns of a CSV file that hold parts of an object begin."""
 
 
-def read_export(path: Path) -> Iterator[Part]:
+def read_export(path: Path) -> Iterator[TraceRecord]:
     """Yield what a file holds; InputError if it cannot be read, or a record is of no known kind."""
     if not path.exists():
         raise InputError(f"The traces {path} cannot be read: there is no such file.")
@@ -91,7 +91,7 @@ def _of_row(row: Mapping[str, str]) -> dict[str, Any]:
     return record
 
 
-def _parts(record: Any, place: str) -> Iterator[Part]:
+def _parts(record: Any, place: str) -> Iterator[TraceRecord]:
     """The parts of one record, by its keys."""
     if not isinstance(record, Mapping):
         raise InputError(f"{place}: a record is an object, found {record!r:.40}.\n{ALLOWED}")
@@ -102,11 +102,13 @@ def _parts(record: Any, place: str) -> Iterator[Part]:
     yield from read(record, place)
 
 
-def _item(record: Mapping[str, Any], place: str) -> Iterator[Part]:
+def _item(record: Mapping[str, Any], place: str) -> Iterator[TraceRecord]:
     """An item of a data set; what it expects is a reference, unlike what a trace answered."""
     asked = asked_in(first_field(record, "question", "inputs", "input"))
     if "question" in record and isinstance(record.get("history"), list):
-        asked = Asked(asked.question, asked_in({"messages": [*record["history"], ["user", "?"]]}).history)
+        asked = ExtractedQuestion(
+            asked.question, asked_in({"messages": [*record["history"], ["user", "?"]]}).history
+        )
     expected = first_field(record, "reference", "expectedOutput", "expected_output", "outputs", "output")
     metadata = unpacked(record.get("metadata"))
     yield Item(
@@ -127,7 +129,7 @@ def _item(record: Mapping[str, Any], place: str) -> Iterator[Part]:
     )
 
 
-def _alone(record: Mapping[str, Any], _: str) -> Iterator[Part]:
+def _alone(record: Mapping[str, Any], _: str) -> Iterator[TraceRecord]:
     """A score of Langfuse or an annotation of Phoenix, as a row of its own."""
     about = first_field(record, "observationId", "observation_id", "span_id", "traceId", "trace_id")
     yield from feedback_in(str(about), [record])
@@ -141,13 +143,15 @@ def _wrapped(record: Mapping[str, Any]) -> Any:
     return next((record[name] for name in WRAPPERS if isinstance(record.get(name), list | dict)), None)
 
 
-def _each_wrapped(record: Mapping[str, Any], place: str) -> Iterator[Part]:
+def _each_wrapped(record: Mapping[str, Any], place: str) -> Iterator[TraceRecord]:
     inner = _wrapped(record)
     for number, each in enumerate(inner if isinstance(inner, list) else [inner], 1):
         yield from _parts(each, f"{place}, record {number}")
 
 
-READERS: Final[tuple[tuple[Callable[[Mapping[str, Any]], Any], Callable[..., Iterator[Part]]], ...]] = (
+READERS: Final[
+    tuple[tuple[Callable[[Mapping[str, Any]], Any], Callable[..., Iterator[TraceRecord]]], ...]
+] = (
     (lambda record: record.keys() & {"resourceSpans", "resource_spans"}, read_otlp),
     (lambda record: isinstance(record.get("trace"), Mapping) and "observations" in record, read_download),
     (lambda record: "run_type" in record, read_run),

@@ -7,23 +7,23 @@ In camel or snake case, as its tables and its blob storage export them (langfuse
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pytest_rageval.evalsets.traces.parts import (
+from pytest_rageval.evalsets.traces.extraction import answer_in, asked_in, unpacked
+from pytest_rageval.evalsets.traces.records import (
     KINDS,
     Kind,
-    Part,
     Span,
+    TraceRecord,
     documents_in,
     feedback_in,
     first_field,
     objects_in,
     seconds,
 )
-from pytest_rageval.evalsets.traces.texts import answer_in, asked_in, unpacked
 
 __all__ = ["read_download", "read_observation", "read_trace"]
 
 
-def read_trace(record: Mapping[str, Any], place: str) -> Iterator[Part]:
+def read_trace(record: Mapping[str, Any], place: str) -> Iterator[TraceRecord]:
     """Yield the parts of a trace with its observations and scores."""
     trace = str(record.get("id") or "")
     start = seconds(first_field(record, "timestamp", "createdAt", "created_at"))
@@ -48,7 +48,7 @@ def read_trace(record: Mapping[str, Any], place: str) -> Iterator[Part]:
     yield from feedback_in(trace, scores)
 
 
-def read_observation(record: Mapping[str, Any], place: str) -> Iterator[Part]:
+def read_observation(record: Mapping[str, Any], place: str) -> Iterator[TraceRecord]:
     """Yield the span of an observation."""
     kind = KINDS.get(str(record.get("type")).lower(), Kind.OTHER)
     trace = str(first_field(record, "traceId", "trace_id") or "")
@@ -68,6 +68,6 @@ def read_observation(record: Mapping[str, Any], place: str) -> Iterator[Part]:
     )
 
 
-def read_download(record: Mapping[str, Any], place: str) -> Iterator[Part]:
+def read_download(record: Mapping[str, Any], place: str) -> Iterator[TraceRecord]:
     """Yield the parts of a trace as the page of one downloads it: its observations are next to it."""
     return read_trace({**record["trace"], "observations": record["observations"]}, place)

@@ -4,23 +4,23 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pytest_rageval.evalsets.traces.parts import (
+from pytest_rageval.evalsets.traces.extraction import answer_in, asked_in, unpacked
+from pytest_rageval.evalsets.traces.records import (
     KINDS,
     Kind,
-    Part,
     Span,
+    TraceRecord,
     documents_in,
     feedback_in,
     first_field,
     objects_in,
     seconds,
 )
-from pytest_rageval.evalsets.traces.texts import answer_in, asked_in, unpacked
 
 __all__ = ["read_run"]
 
 
-def read_run(record: Mapping[str, Any], place: str) -> Iterator[Part]:
+def read_run(record: Mapping[str, Any], place: str) -> Iterator[TraceRecord]:
     """Yield the span of a run, those of its children, and the feedback on them."""
     identifier = str(first_field(record, "id", "run_id") or place)
     trace = str(record.get("trace_id") or identifier)

@@ -14,12 +14,14 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from pytest_rageval.evalsets.traces.parts import (
+from pytest_rageval.datatypes import Document
+from pytest_rageval.evalsets.traces.extraction import answer_in, asked_in
+from pytest_rageval.evalsets.traces.records import (
     KINDS,
     LEVELS,
     Kind,
-    Part,
     Span,
+    TraceRecord,
     at_path,
     documents_in,
     feedback_in,
@@ -30,8 +32,6 @@ from pytest_rageval.evalsets.traces.parts import (
     objects_in,
     seconds,
 )
-from pytest_rageval.evalsets.traces.texts import answer_in, asked_in
-from pytest_rageval.model import Document
 
 __all__ = ["is_phoenix", "read_otlp", "read_phoenix"]
 
@@ -46,7 +46,7 @@ def is_phoenix(record: Mapping[str, Any]) -> bool:
     )
 
 
-def read_phoenix(record: Mapping[str, Any], place: str) -> Iterator[Part]:
+def read_phoenix(record: Mapping[str, Any], place: str) -> Iterator[TraceRecord]:
     """Yield such a span, and the annotations of it."""
     named = nested(record)
     context, attributes = (
@@ -67,7 +67,7 @@ def read_phoenix(record: Mapping[str, Any], place: str) -> Iterator[Part]:
     yield from feedback_in(span.id, named.get("annotations", named.get("span_annotations")))
 
 
-def read_otlp(record: Mapping[str, Any], place: str) -> Iterator[Part]:
+def read_otlp(record: Mapping[str, Any], place: str) -> Iterator[TraceRecord]:
     """Yield the spans of an export in OTLP, and the evaluations among their events."""
     found = (
         span
@@ -118,7 +118,7 @@ def _any_value(value: Any, levels: int = LEVELS) -> Any:
     return None
 
 
-def _with_attributes(span: Span, at: Mapping[str, Any]) -> Iterator[Part]:
+def _with_attributes(span: Span, at: Mapping[str, Any]) -> Iterator[TraceRecord]:
     """A span with what the attributes of OpenInference or of the GenAI conventions say, and the feedback on it."""
     kind = first_of(at_path(at, "openinference", "span", "kind"), at_path(at, "gen_ai", "operation", "name"))
     span.kind = span.kind if kind is None else KINDS.get(str(kind).lower(), Kind.OTHER)

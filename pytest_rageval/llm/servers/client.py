@@ -13,8 +13,15 @@ from urllib.parse import urljoin
 from pytest_rageval.config import Api, Role
 from pytest_rageval.errors import ContextOverflow, ServerError, Unscored
 from pytest_rageval.lazy import lazy_pattern
-from pytest_rageval.llm.exchange import Answer, EndedEarly, Exchange, record_of, send_exchange, send_raw
 from pytest_rageval.llm.messages import MOST_TEXT, Billed, Reply, Request, TooLarge, well_formed
+from pytest_rageval.llm.proxied_request import (
+    Answer,
+    EndedEarly,
+    ProxiedRequest,
+    record_of,
+    send_proxied_request,
+    send_raw,
+)
 from pytest_rageval.llm.servers import completions, responses
 from pytest_rageval.llm.servers.rate_limits import retry_after, until_reset
 from pytest_rageval.plural import counted
@@ -40,7 +47,7 @@ URL_OPTIONS: Final[Mapping[Role, str]] = {
 
 KEY_REFUSED: Final = {401, 403}
 BUSY: Final = {429, 503, 529}  # statuses of a server with too much load
-REFUSALS: Final = {400, 404, 422}  # statuses that the client of an exchange is to see
+REFUSALS: Final = {400, 404, 422}  # statuses that the client of a proxied request is to see
 RETRYABLE: Final = {408, 409, 425, 500, 502, 504, *BUSY}
 
 OVERFLOW: Final = lazy_pattern(
@@ -167,21 +174,23 @@ class Client:
         """
         try:
             response = await self._response(request, parameters)
-            reply = self._reply(response.content, request.path if isinstance(request, Exchange) else None)
+            reply = self._reply(
+                response.content, request.path if isinstance(request, ProxiedRequest) else None
+            )
         except RetryableError as failure:
-            if isinstance(request, Exchange) and request.begun:
+            if isinstance(request, ProxiedRequest) and request.begun:
                 # Another attempt would send twice what has been passed on.
                 raise Billed(failure.reason) from None
             raise
         return reply, until_reset(response.headers)
 
-    async def pass_on(
-        self, exchange: Exchange, method: str, content: bytes, headers: Mapping[str, str]
+    async def forward(
+        self, proxied: ProxiedRequest, method: str, content: bytes, headers: Mapping[str, str]
     ) -> Answer:
         """Send a request of any kind once, and return the answer, whatever its status; raises as `complete`."""
         try:
             answer: Answer = await self._response(
-                exchange, {}, lambda client: send_raw(client, method, exchange.path, content, headers)
+                proxied, {}, lambda client: send_raw(client, method, proxied.path, content, headers)
             )
         except RetryableError as error:
             raise (Unscored if error.kind == "unreached" else Billed)(error.reason) from None
@@ -230,9 +239,9 @@ class Client:
                     **self._most_bytes,
                 )
             self._connection.use(credentials)
-            if send is None and isinstance(request, Exchange):
-                exchange = request
-                send = lambda client: send_exchange(client, exchange)  # noqa: E731 - one of two ways
+            if send is None and isinstance(request, ProxiedRequest):
+                proxied = request
+                send = lambda client: send_proxied_request(client, proxied)  # noqa: E731 - one of two ways
             async with asyncio.timeout(self._timeout_s):
                 if send is not None:
                     answer = await send(self._connection.client)
@@ -265,7 +274,7 @@ class Client:
             self._connection = None
 
     def _reply(self, body: bytes, path: str | None = None) -> Reply:
-        """Parse the reply in a body; with the path of an exchange it is the whole answer."""
+        """Parse the reply in a body; with the path of a proxied request it is the whole answer."""
         try:
             if path is not None:
                 whole = record_of(path, _parsed(body))

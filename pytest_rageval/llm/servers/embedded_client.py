@@ -11,8 +11,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
-from pytest_rageval.llm.exchange import Answer, Exchange
 from pytest_rageval.llm.messages import Reply, Request
+from pytest_rageval.llm.proxied_request import Answer, ProxiedRequest
 from pytest_rageval.llm.servers.client import Client, Endpoint
 
 if TYPE_CHECKING:
@@ -45,12 +45,12 @@ class EmbeddedClient(Client):
         async with self._last as context:
             return await context.complete_after(before, prompt, request, parameters)
 
-    async def pass_on(
-        self, exchange: Exchange, method: str, content: bytes, headers: Mapping[str, str]
+    async def forward(
+        self, proxied: ProxiedRequest, method: str, content: bytes, headers: Mapping[str, str]
     ) -> Answer:
-        """Send a request of any kind once; raises as `Client.pass_on`."""
+        """Send a request of any kind once; raises as `Client.forward`."""
         async with self._last as context:
-            return await context.pass_on(exchange, method, content, headers)
+            return await context.forward(proxied, method, content, headers)
 
     async def call(self, request: Request, do: Callable[["AsyncOpenAI"], Awaitable[T]]) -> T:
         """Do something else with the library's client; raises as `Client.call`."""

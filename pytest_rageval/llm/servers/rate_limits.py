@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["Announcer", "Limiter", "Patience", "Slot", "Wait", "retry_after", "until_reset"]
+__all__ = ["Limiter", "OutageTimer", "Slot", "Stall", "StallNotifier", "retry_after", "until_reset"]
 
 DECREASE: Final = 0.5  # the factor of the limit of requests in flight after congestion
 MANY: Final = 0.3  # the share of recent requests refused above which fewer are sent at once
@@ -159,7 +159,7 @@ class Limiter:
             future.set_result(Slot(now, tokens))
 
 
-class Patience:
+class OutageTimer:
     """A stopwatch for one server: it runs while requests wait and none of them succeeds.
 
     It starts at the sending of the first attempt that fails, and a success resets it. It is stopped while no
@@ -222,7 +222,7 @@ class Patience:
 
 
 @dataclass(frozen=True, slots=True)
-class Wait:
+class Stall:
     """A server that requests wait for."""
 
     url: str  # without secrets
@@ -244,14 +244,14 @@ class Wait:
         return f"waiting for {self.url} ({requests}, {self.seconds:.0f} {most}s): {self.last}"
 
 
-class Announcer:
+class StallNotifier:
     """Prints (`say`) a line for each server that keeps requests waiting, once until it answers again."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say
         self._announced: set[str] = set()
 
-    def __call__(self, waits: Sequence[Wait]) -> None:
+    def __call__(self, waits: Sequence[Stall]) -> None:
         """Announce the new waits that have lasted long enough."""
         self._announced &= {wait.url for wait in waits}
         for wait in waits:

@@ -12,10 +12,10 @@ from typing import Any, Final
 
 from pytest_rageval.errors import RagevalError, ServerError, Unscored
 from pytest_rageval.lazy import lazy_pattern
-from pytest_rageval.llm.budget import Purchase, count_tokens, prompt_tokens
+from pytest_rageval.llm.budget import Charge, count_tokens, prompt_tokens
 from pytest_rageval.llm.messages import Billed, Reply, Request
 from pytest_rageval.llm.servers.client import Client, Refused, RetryableError
-from pytest_rageval.llm.servers.rate_limits import Limiter, Patience, Slot, Wait
+from pytest_rageval.llm.servers.rate_limits import Limiter, OutageTimer, Slot, Stall
 from pytest_rageval.plural import plural
 
 __all__ = ["Sender", "UnsupportedParams"]
@@ -28,9 +28,9 @@ SLOW: Final = 0.5  # the share of the timeout after which a reply counts as slow
 
 BILLED: Final = {"slow", "garbled", "dropped"}  # failures after which the server may charge for the attempt
 
-MakePurchase = Callable[[], AbstractAsyncContextManager[Purchase]]
+MakeCharge = Callable[[], AbstractAsyncContextManager[Charge]]
 Keep = Callable[[Reply], Awaitable[Reply]] | None
-FREE: Final[MakePurchase] = lambda: contextlib.nullcontext(Purchase())  # noqa: E731 - a purchase without a budget
+FREE: Final[MakeCharge] = lambda: contextlib.nullcontext(Charge())  # noqa: E731 - a purchase without a budget
 
 
 @dataclass
@@ -52,15 +52,15 @@ class Sender:
     _without_flex: set[str] = field(default_factory=set)
     _broken: dict[str, RagevalError] = field(default_factory=dict)
     _reached: bool = False
-    _patience: Patience = field(init=False)
+    _patience: OutageTimer = field(init=False)
     _given_up: ServerError | None = None
     _silent_since: float | None = None
     _woken: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
-        self._patience = Patience(self.patience_s, self._give_up)
+        self._patience = OutageTimer(self.patience_s, self._give_up)
 
-    async def send(self, request: Request, *, purchase: MakePurchase = FREE, keep: Keep = None) -> Reply:
+    async def send(self, request: Request, *, purchase: MakeCharge = FREE, keep: Keep = None) -> Reply:
         """Return the server's reply to a request.
 
         After an error that holds for a whole model, such as a wrong key, the model is not asked again. `purchase`
@@ -75,21 +75,21 @@ class Sender:
             return await self._send(request, purchase, keep)
 
     @property
-    def wait(self) -> Wait | None:
+    def wait(self) -> Stall | None:
         """Why requests wait: the server refuses, is silent, or asked for a pause; None otherwise."""
         patience = self._patience
         if not patience.requests or self._given_up is not None:
             return None
         url, requests = self.client.url, patience.requests
         if patience.last:
-            return Wait(url, patience.last, requests, patience.spent, patience.seconds)
+            return Stall(url, patience.last, requests, patience.spent, patience.seconds)
         if self._silent_since is not None:
-            return Wait(url, "no answer yet", requests, time.monotonic() - self._silent_since)
+            return Stall(url, "no answer yet", requests, time.monotonic() - self._silent_since)
         paused_s = self.limiter.paused_s
         reason = "its rate limit is used up"
-        return Wait(url, reason, requests, paused_s) if paused_s else None
+        return Stall(url, reason, requests, paused_s) if paused_s else None
 
-    async def _send(self, request: Request, purchase: MakePurchase, keep: Keep) -> Reply:
+    async def _send(self, request: Request, purchase: MakeCharge, keep: Keep) -> Reply:
         unsupported = self._unsupported.setdefault(request.model, UnsupportedParams())
         tokens = prompt_tokens(request.messages, request.parameters) if self.limiter.counts_tokens else 0
         failures: list[RetryableError] = []
@@ -133,7 +133,7 @@ class Sender:
                 await asyncio.wait_for(self._woken.wait(), delay)
 
     async def _attempt(
-        self, request: Request, parameters: Mapping[str, Any], slot: Slot, bought: Purchase
+        self, request: Request, parameters: Mapping[str, Any], slot: Slot, bought: Charge
     ) -> Reply:
         """Send the request once, and adapt the limiter to the outcome."""
         if self._silent_since is None:

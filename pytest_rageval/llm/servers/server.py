@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from pytest_rageval.config import Api, Role
+from pytest_rageval.digests import file_digest
 from pytest_rageval.errors import InputError, RagevalError, ServerError, require
-from pytest_rageval.fingerprint import file_digest
 from pytest_rageval.llm.budget import Limits
 from pytest_rageval.llm.servers.client import URL_OPTIONS, Client, Endpoint
 from pytest_rageval.llm.servers.embedded_client import EmbeddedClient
@@ -25,8 +25,8 @@ __all__ = [
     "PACKAGED_MODEL",
     "URL_OPTIONS",
     "EmbeddedServer",
-    "Pace",
     "RemoteServer",
+    "RequestPolicy",
     "Server",
     "Weights",
     "weights_in_force",
@@ -53,7 +53,7 @@ PURPOSE: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class RequestPolicy:
     """How fast this process asks a server."""
 
     concurrency: int = 16  # the most requests in flight
@@ -72,7 +72,7 @@ class Server(Endpoint, Protocol):
         """The most requests at once; None for a server that limits them itself."""
 
     @property
-    def pace(self) -> Pace | None:
+    def pace(self) -> RequestPolicy | None:
         """How fast it is asked; None for the pace of the run."""
 
     @property
@@ -122,7 +122,7 @@ class RemoteServer:
         key_name: str = "OPENAI_API_KEY",
         needs_key: bool = False,
         key_command: tuple[str, ...] = (),
-        pace: Pace | None = None,
+        pace: RequestPolicy | None = None,
         limits: Limits = NO_LIMITS,
         flex: bool = False,
     ) -> None:
@@ -218,7 +218,7 @@ class EmbeddedServer:
     role: Role = "generator"
     key_name = ""
     key_command = ()
-    pace: Pace | None = None
+    pace: RequestPolicy | None = None
     limits = NO_LIMITS
     flex = False
     label = "embedded model"

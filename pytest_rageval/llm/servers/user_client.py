@@ -17,14 +17,14 @@ from typing import Any, Final, NamedTuple
 from pytest_rageval.config import ROLES, Api, Role
 from pytest_rageval.errors import CallableError, RagevalError, ServerError, Unscored, summary_line
 from pytest_rageval.llm.budget import Limits
-from pytest_rageval.llm.exchange import CHAT, Answer, Exchange
 from pytest_rageval.llm.messages import Reply, Request, well_formed
+from pytest_rageval.llm.proxied_request import CHAT, Answer, ProxiedRequest
 from pytest_rageval.llm.servers.client import Client, RetryableError, refusal_in
-from pytest_rageval.llm.servers.server import NO_LIMITS, Pace
+from pytest_rageval.llm.servers.server import NO_LIMITS, RequestPolicy
 from pytest_rageval.secret import Credentials, Secret, is_secret_name, public_url
 from pytest_rageval.user_code import accepts, is_async
 
-__all__ = ["OwnClient", "OwnFunction", "OwnServer", "own_functions"]
+__all__ = ["UserClient", "UserFunction", "UserServer", "own_functions"]
 
 CALLED: Final = "(model, messages, **parameters)"
 
@@ -52,14 +52,14 @@ NAMED: Final = {
 """Beginnings of the names of exceptions that carry no status, and the status that they stand for."""
 
 
-class OwnFunction(NamedTuple):
+class UserFunction(NamedTuple):
     """A function that is asked, and what the fixture calls it, for errors."""
 
     function: object
     name: str = "rageval_client"
 
 
-def own_functions(client: object) -> dict[Role, OwnFunction]:
+def own_functions(client: object) -> dict[Role, UserFunction]:
     """Return the functions in the value of the fixture `rageval_client`, by the role of the model that they ask.
 
     It is one function for both, or a mapping with a function for "generator", "judge" or each; None means no function.
@@ -70,17 +70,17 @@ def own_functions(client: object) -> dict[Role, OwnFunction]:
     if client is None:
         return {}
     if not isinstance(client, Mapping):
-        return dict.fromkeys(ROLES, OwnFunction(client))
+        return dict.fromkeys(ROLES, UserFunction(client))
     if not client or not client.keys() <= set(ROLES):
         found = ", ".join(map(repr, client)) or "nothing"
         raise CallableError(
             f"rageval_client is a mapping with {found}.\n"
             'Return {"generator": function, "judge": function}, one of these, or one function for both.'
         )
-    return {role: OwnFunction(function, f"rageval_client[{role!r}]") for role, function in client.items()}
+    return {role: UserFunction(function, f"rageval_client[{role!r}]") for role, function in client.items()}
 
 
-class OwnServer:
+class UserServer:
     """What the user's client reaches. Two with the same function and settings are one server.
 
     Raises:
@@ -95,10 +95,10 @@ class OwnServer:
 
     def __init__(
         self,
-        own: OwnFunction,
+        own: UserFunction,
         *,
         role: Role = "generator",
-        pace: Pace | None = None,
+        pace: RequestPolicy | None = None,
         limits: Limits = NO_LIMITS,
     ) -> None:
         function, name = own
@@ -127,7 +127,7 @@ class OwnServer:
         self._settings = (id(function), name, role, pace, limits)
 
     def __eq__(self, other: object) -> bool:
-        return self._settings == other._settings if isinstance(other, OwnServer) else NotImplemented
+        return self._settings == other._settings if isinstance(other, UserServer) else NotImplemented
 
     def __hash__(self) -> int:
         return hash(self._settings)
@@ -140,9 +140,9 @@ class OwnServer:
         """Its name in reports."""
         return self.base_url if self.role == "generator" else f"{self.base_url} ({self.role})"
 
-    def client(self, *, timeout_s: float) -> "OwnClient":
+    def client(self, *, timeout_s: float) -> "UserClient":
         """Return what calls the function."""
-        return OwnClient(self, timeout_s=timeout_s)
+        return UserClient(self, timeout_s=timeout_s)
 
     async def address(self) -> str:
         """Return its name: the client knows the address."""
@@ -156,10 +156,10 @@ class OwnServer:
         """Nothing was started."""
 
 
-class OwnClient(Client):
+class UserClient(Client):
     """Calls the user's client, once for each attempt; its exceptions are read like the statuses of a server."""
 
-    def __init__(self, server: OwnServer, *, timeout_s: float) -> None:
+    def __init__(self, server: UserServer, *, timeout_s: float) -> None:
         super().__init__(server, timeout_s=timeout_s)
         self._function = server.function
         self._name = server.name
@@ -173,7 +173,7 @@ class OwnClient(Client):
             RetryableError, Refused, ServerError, Unscored: as for a server.
             CallableError: it returned something else than a chat completion.
         """
-        path = request.path if isinstance(request, Exchange) else None
+        path = request.path if isinstance(request, ProxiedRequest) else None
         if path not in {None, CHAT}:
             raise self._only_chat(f"/v1{path}")
         outcome = await self._outcome(request, parameters)
@@ -181,15 +181,15 @@ class OwnClient(Client):
             raise outcome
         return self._reply(outcome, path), None
 
-    async def pass_on(
+    async def forward(
         self,
-        exchange: Exchange,
+        proxied: ProxiedRequest,
         method: str,
         content: bytes,  # noqa: ARG002 - as of a server
         headers: Mapping[str, str],  # noqa: ARG002 - likewise
     ) -> Answer:
         """Raise Unscored: there is no server to pass a request on to."""
-        raise self._only_chat(f"{method} /v1{exchange.path}")
+        raise self._only_chat(f"{method} /v1{proxied.path}")
 
     def _only_chat(self, asked: str) -> Unscored:
         return Unscored(

@@ -1,9 +1,9 @@
 """Where replies are kept: a cache folder, Redis or Valkey, or a folder of diskcache.
 
-- `interface`: `ReplyStore`, the interface. `opening`: opens the store of a folder or URL.
-- `sqlite`: the default. `sqlite_file`: its file. `sqlite_leases`: its claims.
+- `interface`: `ReplyStore`, the interface. `factory`: opens the store of a folder or URL.
+- `sqlite`: the default. `sqlite_file`: its file. `sqlite_claims`: its claims.
 - `redis`, `diskcache`: stores that machines or teams share. `fallback`: bridges an outage of a shared store.
-- `entry_text`: the text form of an entry, for key-value stores.
+- `entry_codec`: the text form of an entry, for key-value stores.
 """
 
 from collections.abc import Callable, Mapping

@@ -20,9 +20,9 @@ from typing import Any, Final
 from pytest_rageval.errors import StoreError, require
 from pytest_rageval.files import make_cache_folder
 from pytest_rageval.llm.messages import Reply
-from pytest_rageval.llm.stores.entry_text import entry_text, inspected, usable_replies
+from pytest_rageval.llm.stores.entry_codec import entry_text, inspected, usable_replies
 from pytest_rageval.llm.stores.interface import LEASE_S, Damaged, Entry, Spending, claimed, start_renewing
-from pytest_rageval.llm.stores.sqlite_leases import Owners
+from pytest_rageval.llm.stores.sqlite_claims import Owners
 from pytest_rageval.secret import StoreURL
 
 __all__ = ["DiskcacheStore"]

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 
 from pytest_rageval.errors import StoreError, require
 from pytest_rageval.llm.messages import Reply
-from pytest_rageval.llm.stores.entry_text import entry_text, inspected, usable_replies
+from pytest_rageval.llm.stores.entry_codec import entry_text, inspected, usable_replies
 from pytest_rageval.llm.stores.interface import (
     LEASE_S,
     Damaged,

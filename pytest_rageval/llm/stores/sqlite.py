@@ -9,8 +9,8 @@ from typing import Final
 from pytest_rageval.llm.maintenance import inspect
 from pytest_rageval.llm.messages import Reply
 from pytest_rageval.llm.stores.interface import Damaged, Entry, Spending, claimed
+from pytest_rageval.llm.stores.sqlite_claims import Claims
 from pytest_rageval.llm.stores.sqlite_file import Database, Store
-from pytest_rageval.llm.stores.sqlite_leases import Leases
 
 __all__ = ["RESTORED", "SqliteStore", "spend"]
 
@@ -24,8 +24,8 @@ class SqliteStore:
     def __init__(self, directory: Path, remark: Callable[[str], None] = lambda _: None) -> None:
         self.database = Database(directory, restored=lambda: remark(RESTORED))
         self._table = Store(self.database)
-        self.at_hand = self._table.at_hand
-        self.leases = Leases(self.database)
+        self.get_nowait = self._table.get_nowait
+        self.leases = Claims(self.database)
 
     @property
     def damaged(self) -> set[str]:

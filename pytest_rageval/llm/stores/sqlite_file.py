@@ -72,10 +72,10 @@ class Store:
         rows = self._database.rows(many, (only_run, json.dumps(sorted(keys))))
         return self._that_count(rows, run, only_run=only_run)
 
-    def at_hand(self, keys: Sequence[str], *, run: str = "", only_run: bool = False) -> dict[str, Reply]:
+    def get_nowait(self, keys: Sequence[str], *, run: str = "", only_run: bool = False) -> dict[str, Reply]:
         """As `get_many` for a few keys, without waiting; what takes waiting is left out."""
         few = f"{SELECT} ({', '.join('?' * len(keys))})"
-        rows = self._database.rows_at_hand(few, (only_run, *keys))
+        rows = self._database.rows_nowait(few, (only_run, *keys))
         return self._that_count(rows, run, only_run=only_run)
 
     def put_many(self, entries: Iterable[Entry], *, run: str = "") -> None:
@@ -201,7 +201,7 @@ class Database:
                 self.read_any_text()
                 return connection.execute(sql, parameters).fetchall()
 
-    def rows_at_hand(self, sql: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
+    def rows_nowait(self, sql: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
         """Return all rows of a statement that only reads, without waiting for other processes; none where that fails.
 
         They are of the file that is open, even where that was removed: what was kept still counts.

@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, cast
 
 from pytest_rageval.calibration import Calibration
 from pytest_rageval.config import Settings
+from pytest_rageval.datatypes import EvalSet, Example, Ranking
 from pytest_rageval.errors import InputError, RagevalError
 from pytest_rageval.evaluations.pipeline import ScoreRequest
 from pytest_rageval.evaluations.registry import Registry
 from pytest_rageval.evaluations.scoring import ScoreDef, check_failures
 from pytest_rageval.gate.baseline import Baseline
 from pytest_rageval.lazy import Lazy
-from pytest_rageval.model import EvalSet, Example, Ranking
 from pytest_rageval.plural import counted
 from pytest_rageval.printable import printable
 from pytest_rageval.reports.results import REPORTED
 from pytest_rageval.scores import Outcome, Score
+from pytest_rageval.session.base import BaseSession
 from pytest_rageval.session.evaluated_test import EvaluatedTest
 from pytest_rageval.session.pipelines import Components, MarkedTest
-from pytest_rageval.session.rules import Rules
 from pytest_rageval.session.shards.plain_data import Reader
 from pytest_rageval.session.shards.record import FORMAT
 
@@ -432,7 +432,7 @@ class MergedRun:
         baselines: dict[str, Baseline],
         *,
         explain: bool = False,
-    ) -> "RuledTest":
+    ) -> "MergedTestResult":
         """Rule on a test as in one run; see `MergedSession` for `baselines`, `EvaluatedTest.results` for `explain`."""
         reported = joined.entry
         base = {
@@ -442,7 +442,7 @@ class MergedRun:
         }
         if joined.evalset is None:
             found = {"evalset": None, "scores": [], **base}
-            return RuledTest({"nodeid": joined.nodeid, **joined.outcome, **_in_order(found)}, {})
+            return MergedTestResult({"nodeid": joined.nodeid, **joined.outcome, **_in_order(found)}, {})
         session = MergedSession(self.registry, settings, joined, baselines)
         test = EvaluatedTest(
             cast("Session", session),
@@ -468,7 +468,7 @@ class MergedRun:
         results = {**base, **test.results(describe=True, explain=explain)}
         if results["evalset"] is not None:
             results["evalset"] = joined.about["evalset"]
-        return RuledTest({"nodeid": joined.nodeid, **outcome, **_in_order(results)}, results)
+        return MergedTestResult({"nodeid": joined.nodeid, **outcome, **_in_order(results)}, results)
 
     def _marked(self, joined: MergedTest, root: Path) -> MarkedTest:
         markers = {**joined.markers, "rageval_evalset": [Marker((joined.evalset,), {})]}
@@ -484,7 +484,7 @@ class MergedRun:
         )
 
 
-class RuledTest(NamedTuple):
+class MergedTestResult(NamedTuple):
     """A test's entry for the report; and its results, with its baseline in an update."""
 
     entry: dict[str, Any]
@@ -503,7 +503,7 @@ class MergedComponents(Components):
         return list(self.named)
 
 
-class MergedSession(Rules):
+class MergedSession(BaseSession):
     """Replaces `Session` for `EvaluatedTest`, from the reports of shards.
 
     Args:

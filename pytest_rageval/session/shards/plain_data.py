@@ -12,10 +12,10 @@ from math import isfinite
 from numbers import Integral, Real
 from typing import Any, Final
 
-from pytest_rageval.conversation import Question
+from pytest_rageval.conversation import QuestionWithHistory
+from pytest_rageval.datatypes import Document, Example, Gold, Nugget, Ranking, Span
 from pytest_rageval.errors import QueryError
 from pytest_rageval.evalsets.human_labels import HumanLabels, LabelledAnswer, LabelledPair, LabelledPassage
-from pytest_rageval.model import Document, Example, Gold, Nugget, Ranking, Span
 from pytest_rageval.scores import Evidence, Outcome, Places
 from pytest_rageval.stats.agreement import Tally
 
@@ -90,7 +90,7 @@ class Writer:
         return {NAME: "dict", "of": [self.each(pair) for pair in value.items()]}
 
 
-def _question(writer: Writer, value: Question) -> Any:
+def _question(writer: Writer, value: QuestionWithHistory) -> Any:
     history = writer.each(value.history)
     return {NAME: "Question", "text": str(value), "history": history} if history else str(value)
 
@@ -105,7 +105,7 @@ def _float(_: Writer, value: float) -> Any:
 
 
 WRITTEN: Final[Sequence[tuple[Any, Callable[[Writer, Any], Any]]]] = (
-    (Question, _question),
+    (QuestionWithHistory, _question),
     ((str, int, type(None)), lambda _, value: value),
     (float, _float),
     # Those of numpy.
@@ -154,7 +154,7 @@ class Reader:
 
 READ: Final[Mapping[str, Callable[[Reader, Mapping[str, Any]], Any]]] = {
     "at": lambda reader, plain: reader.at(plain["place"]),
-    "Question": lambda reader, plain: Question(plain["text"], reader.value(plain["history"])),
+    "Question": lambda reader, plain: QuestionWithHistory(plain["text"], reader.value(plain["history"])),
     "QueryError": lambda _, plain: QueryError(
         plain["message"], plain["reason"], part=plain["part"], cause=plain["cause"]
     ),

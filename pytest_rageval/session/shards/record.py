@@ -8,19 +8,19 @@ from typing import Any, Final
 from pytest_rageval.calibration import Bounds, Calibration
 from pytest_rageval.config import Settings
 from pytest_rageval.conversation import conversation_text, history_of
+from pytest_rageval.datatypes import EvalSet
+from pytest_rageval.digests import digest
 from pytest_rageval.errors import RagevalError
-from pytest_rageval.evalsets.parts import part_of
+from pytest_rageval.evalsets.subsets import subset_of
 from pytest_rageval.evaluations.pipeline import ScoreRequest
 from pytest_rageval.evaluations.registry import SCORES, PluginScore
 from pytest_rageval.evaluations.scoring import ScoreDef
-from pytest_rageval.fingerprint import digest
 from pytest_rageval.gate.threshold import Threshold
-from pytest_rageval.model import EvalSet
 from pytest_rageval.reports.results import Notes, error_entry, evalset_entry, score_entry
 from pytest_rageval.scores import Outcome, Score, Spec
+from pytest_rageval.session.base import request_of
 from pytest_rageval.session.calibration_gate import corrected_by
 from pytest_rageval.session.pipelines import Components, MarkedTest
-from pytest_rageval.session.rules import request_of
 from pytest_rageval.session.session import Session
 from pytest_rageval.session.shards.plain_data import Writer
 from pytest_rageval.stats.intervals import UNIT
@@ -64,7 +64,7 @@ class ShardRecord:
         self._components = components
         self._test = test
         self._index, self._number = session.settings.shard or (1, 1)
-        self._sampled = part_of(whole, sample=session.settings.sample)
+        self._sampled = subset_of(whole, sample=session.settings.sample)
         self._part = session.part_of(whole)
         self._warning = warning
         self._writer = Writer()

@@ -3,7 +3,7 @@
 import pytest
 
 from pytest_rageval.answers.comparators import CanonicalComparator
-from pytest_rageval.concurrency.event_loop import PrivateLoop
+from pytest_rageval.concurrency.event_loop import BackgroundEventLoop
 from pytest_rageval.errors import Unscored
 
 
@@ -17,7 +17,7 @@ from pytest_rageval.errors import Unscored
     ],
 )
 def test_canonical_comparison_wants_one_of_the_references(
-    loop: PrivateLoop, references: list[str], prediction: str, expected: float
+    loop: BackgroundEventLoop, references: list[str], prediction: str, expected: float
 ) -> None:
     """Any one of them, in canonical form."""
     assert loop.run(CanonicalComparator().compare("How far?", references, prediction)) == expected
@@ -26,7 +26,7 @@ def test_canonical_comparison_wants_one_of_the_references(
 LONG = "It is far, and further than anybody thought. " * 100
 
 
-def test_a_reference_too_long_for_the_rules_has_no_verdict(loop: PrivateLoop) -> None:
+def test_a_reference_too_long_for_the_rules_has_no_verdict(loop: BackgroundEventLoop) -> None:
     """Unless another reference is stated, or it is the same text."""
     compare = CanonicalComparator().compare
     with pytest.raises(Unscored, match="a reference is longer than 300 words"):
@@ -35,7 +35,7 @@ def test_a_reference_too_long_for_the_rules_has_no_verdict(loop: PrivateLoop) ->
     assert loop.run(compare("How far?", [LONG], LONG.upper())) == 1.0
 
 
-def test_only_the_beginning_of_a_long_prediction_is_read(loop: PrivateLoop) -> None:
+def test_only_the_beginning_of_a_long_prediction_is_read(loop: BackgroundEventLoop) -> None:
     """A runaway output is no short answer, but may begin with one."""
     compare = CanonicalComparator().compare
     assert loop.run(compare("How far?", ["5 km"], f"5 km. {LONG}")) == 1.0

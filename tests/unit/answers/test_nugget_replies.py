@@ -10,12 +10,12 @@ from pytest_rageval.answers.judge_protocol import with_tally
 from pytest_rageval.answers.judge_replies import parse_nuggets, parse_support
 from pytest_rageval.answers.llm_judge import LLMJudge, Poll
 from pytest_rageval.answers.user_judge import adapt_judge
-from pytest_rageval.concurrency.event_loop import PrivateLoop
+from pytest_rageval.concurrency.event_loop import BackgroundEventLoop
+from pytest_rageval.datatypes import Nugget
 from pytest_rageval.errors import CallableError, Unscored
 from pytest_rageval.llm.messages import Reply, Request
 from pytest_rageval.llm.servers.server import RemoteServer
-from pytest_rageval.model import Nugget
-from pytest_rageval.prompts.rendering import OWN
+from pytest_rageval.prompts.rendering import DEFAULT_PROMPTS
 from pytest_rageval.stats.agreement import Tally
 
 YES, PART, NO = 1.0, 0.5, 0.0
@@ -86,7 +86,9 @@ def test_all_nuggets_are_labelled_in_one_request() -> None:
     labels = asyncio.run(_judge(gateway).support("How far?", ["5 km", "by bus"], "It is 5 km."))
     assert labels == (YES, NO)
     (request,) = gateway.requests
-    assert request.messages[0]["content"] == OWN.support("How far?", ["5 km", "by bus"], "It is 5 km.")
+    assert request.messages[0]["content"] == DEFAULT_PROMPTS.support(
+        "How far?", ["5 km", "by bus"], "It is 5 km."
+    )
     assert request.parameters == {"temperature": 0.0, "max_tokens": 100}
 
 
@@ -99,7 +101,7 @@ def test_the_median_of_several_votes_counts_for_each_nugget() -> None:
     assert asyncio.run(with_tally(lost)) == ((YES, NO), Tally(1, 1, 2, 1, 1))
 
 
-def _own(loop: PrivateLoop, returned: object) -> Sequence[float]:
+def _own(loop: BackgroundEventLoop, returned: object) -> Sequence[float]:
     judge = adapt_judge(SimpleNamespace(compare=print, support=lambda *_: returned), loop)
     return loop.run(judge.support("How far?", ("5 km", "by bus"), "It is 5 km."))
 
@@ -107,7 +109,7 @@ def _own(loop: PrivateLoop, returned: object) -> Sequence[float]:
 @pytest.mark.parametrize(
     "returned", [["support", "not_support"], ("support", "not_support"), [True, False], [1, 0.0]]
 )
-def test_a_judge_of_the_users_labels(loop: PrivateLoop, returned: object) -> None:
+def test_a_judge_of_the_users_labels(loop: BackgroundEventLoop, returned: object) -> None:
     """By words or by numbers."""
     assert _own(loop, returned) == (YES, NO)
 
@@ -115,7 +117,7 @@ def test_a_judge_of_the_users_labels(loop: PrivateLoop, returned: object) -> Non
 @pytest.mark.parametrize(
     "returned", ["support", ["support", "yes"], [1, 0.3], [None, 1], {"5 km": "support"}, 1.0]
 )
-def test_anything_else_that_it_returns_is_an_error(loop: PrivateLoop, returned: object) -> None:
+def test_anything_else_that_it_returns_is_an_error(loop: BackgroundEventLoop, returned: object) -> None:
     """It shows what came back, and what would do."""
     with pytest.raises(CallableError) as caught:
         _own(loop, returned)
@@ -127,14 +129,14 @@ def test_anything_else_that_it_returns_is_an_error(loop: PrivateLoop, returned: 
     ("returned", "reason"), [(None, "the judge gave no labels"), ([1], "gave 1 label for 2 nuggets")]
 )
 def test_without_a_label_for_each_a_question_is_unscored(
-    loop: PrivateLoop, returned: object, reason: str
+    loop: BackgroundEventLoop, returned: object, reason: str
 ) -> None:
     """With the reason."""
     with pytest.raises(Unscored, match=reason):
         _own(loop, returned)
 
 
-def test_a_judge_without_the_method_is_an_error(loop: PrivateLoop) -> None:
+def test_a_judge_without_the_method_is_an_error(loop: BackgroundEventLoop) -> None:
     """It names the method, what needs it, and what it returns."""
     judge = adapt_judge(SimpleNamespace(compare=print), loop)
     with pytest.raises(CallableError) as caught:
@@ -172,4 +174,4 @@ def test_nuggets_are_asked_for_once() -> None:
     gateway = _Gateway('[{"text": "5 km", "vital": true}]')
     assert asyncio.run(_judge(gateway).nuggets("How far?", ["It is 5 km."])) == (Nugget("5 km"),)
     (request,) = gateway.requests
-    assert request.messages[0]["content"] == OWN.nuggets("How far?", ["It is 5 km."])
+    assert request.messages[0]["content"] == DEFAULT_PROMPTS.nuggets("How far?", ["It is 5 km."])

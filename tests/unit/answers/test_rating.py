@@ -11,11 +11,11 @@ from pytest_rageval.answers.judge_protocol import Rating
 from pytest_rageval.answers.judge_replies import RATING_FORMAT, parse_rating
 from pytest_rageval.answers.llm_judge import LONGEST, LLMJudge, Poll
 from pytest_rageval.answers.user_judge import adapt_judge
-from pytest_rageval.concurrency.event_loop import PrivateLoop
+from pytest_rageval.concurrency.event_loop import BackgroundEventLoop
 from pytest_rageval.errors import CallableError, Unscored
 from pytest_rageval.llm.messages import Reply, Request
 from pytest_rageval.llm.servers.server import RemoteServer
-from pytest_rageval.prompts.rendering import OWN, repair_prompt
+from pytest_rageval.prompts.rendering import DEFAULT_PROMPTS, repair_prompt
 from pytest_rageval.prompts.templates import CRITERIA
 
 
@@ -95,7 +95,9 @@ def test_a_rating_is_asked_for_in_its_form() -> None:
     gateway = _Gateway(said(4))
     assert _rate(gateway) == (4.0, "So it is.")
     (request,) = gateway.requests
-    assert request.messages[0]["content"] == OWN.rating("correctness", "How far?", ["five"], ["5 km"])
+    assert request.messages[0]["content"] == DEFAULT_PROMPTS.rating(
+        "correctness", "How far?", ["five"], ["5 km"]
+    )
     assert request.parameters == {"temperature": 0.0, "max_tokens": 100, "response_format": RATING_FORMAT}
     schema = RATING_FORMAT["json_schema"]["schema"]
     assert list(schema["properties"]) == ["explanation", "grade"] == schema["required"]
@@ -167,7 +169,7 @@ def test_of_several_votes_on_a_context_the_first_of_most_gives_the_reasons() -> 
 @pytest.mark.parametrize("criterion", CRITERIA)
 def test_each_criterion_has_its_prompt_and_its_identity(criterion: str) -> None:
     """What is rated and what it is held against are in it, with five anchors; what a rating depends on says so."""
-    prompt = OWN.rating(criterion, "How {far}?", ["five {answer}"], ["5 km"])
+    prompt = DEFAULT_PROMPTS.rating(criterion, "How {far}?", ["five {answer}"], ["5 km"])
     assert "Question: How {far}?\n" in prompt
     assert prompt.index("5 km") != prompt.index("five {answer}")
     assert [line[0] for line in prompt.splitlines() if line[1:3] == ": "] == ["5", "4", "3", "2", "1"]
@@ -188,7 +190,7 @@ def test_each_criterion_has_its_prompt_and_its_identity(criterion: str) -> None:
         (5, (5.0, "")),
     ],
 )
-def test_a_judge_of_the_users_rates(loop: PrivateLoop, returned: object, rating: Rating) -> None:
+def test_a_judge_of_the_users_rates(loop: BackgroundEventLoop, returned: object, rating: Rating) -> None:
     """By `rate`, in the test's thread, with what is rated and what it is held against as lists."""
     seen: list[object] = []
 
@@ -205,7 +207,7 @@ def test_a_judge_of_the_users_rates(loop: PrivateLoop, returned: object, rating:
     "returned",
     [0, 0.5, 5.5, "5", True, (True, "why"), (4, 4), (4, "why", "more"), float("nan"), [None, "why"]],
 )
-def test_anything_else_that_it_returns_is_an_error(loop: PrivateLoop, returned: object) -> None:
+def test_anything_else_that_it_returns_is_an_error(loop: BackgroundEventLoop, returned: object) -> None:
     """It shows what came back, and what would do."""
     judge = adapt_judge(SimpleNamespace(compare=print, rate=lambda *_: returned), loop)
     with pytest.raises(CallableError) as caught:
@@ -214,7 +216,7 @@ def test_anything_else_that_it_returns_is_an_error(loop: PrivateLoop, returned: 
     assert "Return a grade from 1 to 5, or (grade, explanation), or None" in str(caught.value)
 
 
-def test_an_exception_of_rate_is_reported_with_the_question(loop: PrivateLoop) -> None:
+def test_an_exception_of_rate_is_reported_with_the_question(loop: BackgroundEventLoop) -> None:
     """And not with the criterion, which comes first."""
 
     def rate(*_: object) -> float:
@@ -225,14 +227,14 @@ def test_an_exception_of_rate_is_reported_with_the_question(loop: PrivateLoop) -
         loop.run(judge.rate("correctness", "How far?", ["five"], ["5 km"]))
 
 
-def test_none_means_no_rating(loop: PrivateLoop) -> None:
+def test_none_means_no_rating(loop: BackgroundEventLoop) -> None:
     """The example is unscored."""
     judge = adapt_judge(SimpleNamespace(compare=print, rate=lambda *_: None), loop)
     with pytest.raises(Unscored, match="the judge gave no rating"):
         loop.run(judge.rate("correctness", "How far?", ["five"], ["5 km"]))
 
 
-def test_a_judge_without_rate_is_an_error_that_names_the_method(loop: PrivateLoop) -> None:
+def test_a_judge_without_rate_is_an_error_that_names_the_method(loop: BackgroundEventLoop) -> None:
     """With its arguments, and with what it returns."""
     judge = adapt_judge(SimpleNamespace(compare=print), loop)
     with pytest.raises(CallableError) as caught:

@@ -11,19 +11,19 @@ from pytest_rageval.answers.comparators import GradedComparator
 from pytest_rageval.answers.judge_protocol import Preference
 from pytest_rageval.answers.llm_judge import LLMJudge
 from pytest_rageval.answers.user_judge import adapt_judge
-from pytest_rageval.concurrency.event_loop import PrivateLoop
+from pytest_rageval.concurrency.event_loop import BackgroundEventLoop
 from pytest_rageval.errors import CallableError, InputError, Unscored
 from pytest_rageval.llm.servers.server import RemoteServer
 from pytest_rageval.user_code import PlanStub
 
 
-def _compare(loop: PrivateLoop, method: Any, *references: str) -> float:
+def _compare(loop: BackgroundEventLoop, method: Any, *references: str) -> float:
     judge = adapt_judge(SimpleNamespace(compare=method), loop)
     return loop.run(judge.compare("How far?", references or ("5 km",), "five kilometres"))
 
 
 @pytest.mark.parametrize(("returned", "score"), [(True, 1.0), (False, 0.0), (1, 1.0), (0, 0.0), (0.25, 0.25)])
-def test_a_verdict_is_a_bool_or_a_number(loop: PrivateLoop, returned: float, score: float) -> None:
+def test_a_verdict_is_a_bool_or_a_number(loop: BackgroundEventLoop, returned: float, score: float) -> None:
     """Sync or async, the score is a float."""
 
     async def judge(*_: object) -> float:
@@ -34,7 +34,7 @@ def test_a_verdict_is_a_bool_or_a_number(loop: PrivateLoop, returned: float, sco
         assert (found, type(found)) == (score, float)
 
 
-def test_question_references_and_prediction_are_handed_over(loop: PrivateLoop) -> None:
+def test_question_references_and_prediction_are_handed_over(loop: BackgroundEventLoop) -> None:
     """By position, the references as a list, in the test's thread."""
     seen: list[object] = []
 
@@ -46,14 +46,14 @@ def test_question_references_and_prediction_are_handed_over(loop: PrivateLoop) -
     assert seen == ["How far?", ["5 km", "5000 m"], "five kilometres", threading.get_ident()]
 
 
-def test_none_means_no_verdict(loop: PrivateLoop) -> None:
+def test_none_means_no_verdict(loop: BackgroundEventLoop) -> None:
     """The example is unscored, not scored 0."""
     with pytest.raises(Unscored, match="the judge gave no verdict"):
         _compare(loop, lambda *_: None)
 
 
 @pytest.mark.parametrize("returned", ["yes", 1.5, -0.1, float("nan"), [True]])
-def test_anything_else_is_an_error(loop: PrivateLoop, returned: object) -> None:
+def test_anything_else_is_an_error(loop: BackgroundEventLoop, returned: object) -> None:
     """It shows what came back, and what would do."""
     with pytest.raises(CallableError) as caught:
         _compare(loop, lambda *_: returned)
@@ -66,7 +66,7 @@ def test_anything_else_is_an_error(loop: PrivateLoop, returned: object) -> None:
     [(False, (0.0, "")), ((True, "All is there."), (1.0, "All is there.")), ([0.5, "Half."], (0.5, "Half."))],
 )
 def test_a_verdict_on_a_context_may_be_explained(
-    loop: PrivateLoop, returned: object, verdict: object
+    loop: BackgroundEventLoop, returned: object, verdict: object
 ) -> None:
     """A verdict alone has no explanation."""
     judge = adapt_judge(SimpleNamespace(compare=print, sufficient=lambda *_: returned), loop)
@@ -74,7 +74,7 @@ def test_a_verdict_on_a_context_may_be_explained(
 
 
 @pytest.mark.parametrize("returned", ["yes", (True, 1), (2, "why"), ("why", True), (True, "why", "more")])
-def test_any_other_verdict_on_a_context_is_an_error(loop: PrivateLoop, returned: object) -> None:
+def test_any_other_verdict_on_a_context_is_an_error(loop: BackgroundEventLoop, returned: object) -> None:
     """It names the pair too."""
     judge = adapt_judge(SimpleNamespace(compare=print, sufficient=lambda *_: returned), loop)
     with pytest.raises(CallableError) as caught:
@@ -83,7 +83,7 @@ def test_any_other_verdict_on_a_context_is_an_error(loop: PrivateLoop, returned:
     assert "(one of these, explanation), or None" in str(caught.value)
 
 
-def test_an_exception_of_the_judge_is_reported_with_the_question(loop: PrivateLoop) -> None:
+def test_an_exception_of_the_judge_is_reported_with_the_question(loop: BackgroundEventLoop) -> None:
     """The user's exception is the cause."""
 
     def judge(*_: object) -> bool:
@@ -94,7 +94,7 @@ def test_an_exception_of_the_judge_is_reported_with_the_question(loop: PrivateLo
 
 
 @pytest.mark.parametrize("error", [Unscored("too long"), InputError("no key")])
-def test_our_own_errors_pass(loop: PrivateLoop, error: Exception) -> None:
+def test_our_own_errors_pass(loop: BackgroundEventLoop, error: Exception) -> None:
     """A judge may say itself that there is no verdict."""
 
     async def judge(*_: object) -> bool:
@@ -120,7 +120,7 @@ async def _function(question: str, references: list[str], prediction: str) -> bo
 
 
 @pytest.mark.parametrize("judge", [_function, _Object().compare, _Called()])
-def test_a_function_compares(loop: PrivateLoop, judge: Any) -> None:
+def test_a_function_compares(loop: BackgroundEventLoop, judge: Any) -> None:
     """Sync or async, a method or an object that can be called; its name is in the baseline."""
     adapted = adapt_judge(judge, loop)
     assert loop.run(adapted.compare("How far?", ("5 km",), "five kilometres")) == 1.0
@@ -132,7 +132,7 @@ def test_a_function_compares(loop: PrivateLoop, judge: Any) -> None:
 @pytest.mark.parametrize(
     "judge", [lambda _q, _p: True, lambda: True, SimpleNamespace(compare=lambda _q: True), _Object]
 )
-def test_other_arguments_are_an_error_that_shows_them(loop: PrivateLoop, judge: Any) -> None:
+def test_other_arguments_are_an_error_that_shows_them(loop: BackgroundEventLoop, judge: Any) -> None:
     """Before anything is asked, and in a plan too."""
     for part in (judge, PlanStub("rageval_judge", judge, print)):
         with pytest.raises(CallableError) as caught:
@@ -144,7 +144,7 @@ def test_other_arguments_are_an_error_that_shows_them(loop: PrivateLoop, judge: 
     assert str(caught.value).splitlines()[1] == last
 
 
-def test_an_exception_of_a_function_is_reported_with_the_fixture(loop: PrivateLoop) -> None:
+def test_an_exception_of_a_function_is_reported_with_the_fixture(loop: BackgroundEventLoop) -> None:
     """It has no name of a method."""
 
     def judge(_question: str, _references: list[str], _prediction: str) -> bool:
@@ -155,13 +155,13 @@ def test_an_exception_of_a_function_is_reported_with_the_fixture(loop: PrivateLo
 
 
 @pytest.mark.parametrize("judge", [None, object(), SimpleNamespace(compare="yes")])
-def test_a_missing_method_is_named(loop: PrivateLoop, judge: object) -> None:
+def test_a_missing_method_is_named(loop: BackgroundEventLoop, judge: object) -> None:
     """The error says which method, with its arguments."""
     with pytest.raises(CallableError, match=r"lacks the method compare\(question, references, prediction\)"):
         adapt_judge(judge, loop)
 
 
-def test_a_judge_that_grades_is_a_comparator(loop: PrivateLoop) -> None:
+def test_a_judge_that_grades_is_a_comparator(loop: BackgroundEventLoop) -> None:
     """By its method `grade`, sync or async; what it returns is checked like a verdict."""
 
     async def grade(_question: str, references: list[str], prediction: str) -> float:
@@ -176,7 +176,7 @@ def test_a_judge_that_grades_is_a_comparator(loop: PrivateLoop) -> None:
 
 @pytest.mark.parametrize("returned", [2, 3, 4, 5, -0.25, 1.01])
 def test_a_grade_out_of_range_is_reported_with_the_method_and_the_range(
-    loop: PrivateLoop, returned: float
+    loop: BackgroundEventLoop, returned: float
 ) -> None:
     """Nothing is clipped: grades from 1 to 5 are told how they become shares."""
     judge = adapt_judge(SimpleNamespace(compare=print, grade=lambda *_: returned), loop)
@@ -189,7 +189,7 @@ def test_a_grade_out_of_range_is_reported_with_the_method_and_the_range(
     )
 
 
-def test_a_judge_without_grade_is_an_error_that_names_the_method(loop: PrivateLoop) -> None:
+def test_a_judge_without_grade_is_an_error_that_names_the_method(loop: BackgroundEventLoop) -> None:
     """With its arguments, and with what it returns."""
     judge = adapt_judge(SimpleNamespace(compare=print), loop)
     with pytest.raises(CallableError) as caught:
@@ -201,7 +201,7 @@ def test_a_judge_without_grade_is_an_error_that_names_the_method(loop: PrivateLo
     )
 
 
-def test_a_judge_of_the_package_is_used_unchanged(loop: PrivateLoop) -> None:
+def test_a_judge_of_the_package_is_used_unchanged(loop: BackgroundEventLoop) -> None:
     """It says itself what its verdicts depend on, and how a repeated run asks it again."""
     judge = LLMJudge(gateway=None, server=RemoteServer("http://here/v1"), model="j")
     assert adapt_judge(judge, loop) is judge
@@ -209,13 +209,13 @@ def test_a_judge_of_the_package_is_used_unchanged(loop: PrivateLoop) -> None:
     assert adapt_judge(judge, loop).repetition(2) != judge
 
 
-def _prefer(loop: PrivateLoop, method: Any) -> Preference:
+def _prefer(loop: BackgroundEventLoop, method: Any) -> Preference:
     judge = adapt_judge(SimpleNamespace(compare=print, prefer=method), loop)
     return loop.run(judge.prefer("How far?", "5 km", "6 km"))
 
 
 @pytest.mark.parametrize("returned", [0, 1, 2, np.int64(2)])
-def test_a_preference_is_a_whole_number(loop: PrivateLoop, returned: int) -> None:
+def test_a_preference_is_a_whole_number(loop: BackgroundEventLoop, returned: int) -> None:
     """1 or 2 for the better answer, 0 for neither; sync or async, with the answers in their order."""
     seen: list[object] = []
 
@@ -229,19 +229,19 @@ def test_a_preference_is_a_whole_number(loop: PrivateLoop, returned: int) -> Non
     assert seen == [("How far?", "5 km", "6 km")]
 
 
-def test_a_preference_may_be_explained(loop: PrivateLoop) -> None:
+def test_a_preference_may_be_explained(loop: BackgroundEventLoop) -> None:
     """As a pair."""
     assert _prefer(loop, lambda *_: (2, "It is 6 km.")) == (2, "It is 6 km.")
 
 
-def test_no_preference_at_all_is_unscored(loop: PrivateLoop) -> None:
+def test_no_preference_at_all_is_unscored(loop: BackgroundEventLoop) -> None:
     """None is no tie."""
     with pytest.raises(Unscored, match="the judge gave no verdict"):
         _prefer(loop, lambda *_: None)
 
 
 @pytest.mark.parametrize("returned", [3, -1, True, False, 1.0, "1", [1]])
-def test_anything_but_1_2_or_0_is_not_a_preference(loop: PrivateLoop, returned: object) -> None:
+def test_anything_but_1_2_or_0_is_not_a_preference(loop: BackgroundEventLoop, returned: object) -> None:
     """True could mean the first answer, or anything."""
     with pytest.raises(CallableError) as caught:
         _prefer(loop, lambda *_: returned)
@@ -251,7 +251,7 @@ def test_anything_but_1_2_or_0_is_not_a_preference(loop: PrivateLoop, returned: 
     )
 
 
-def test_a_judge_without_prefer_is_an_error_that_names_the_method(loop: PrivateLoop) -> None:
+def test_a_judge_without_prefer_is_an_error_that_names_the_method(loop: BackgroundEventLoop) -> None:
     """With its arguments, and with what it returns."""
     with pytest.raises(CallableError) as caught:
         _prefer(loop, None)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from pytest_rageval.calibration import Bounds, Calibration, rule_on
+from pytest_rageval.datatypes import Document, Example, Ranking
 from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets.human_labels import (
     HumanLabels,
@@ -15,7 +16,6 @@ from pytest_rageval.evalsets.human_labels import (
     LabelledPassage,
     Scale,
 )
-from pytest_rageval.model import Document, Example, Ranking
 from pytest_rageval.reports.judge_calibration import agreement_with_people, calibration_lines, corrected_entry
 from pytest_rageval.scores import Evidence, Outcome, Score
 from pytest_rageval.stats.agreement import accuracy, cohen_kappa, pearson

@@ -1,7 +1,7 @@
 """How many verdicts stay."""
 
 from pytest_rageval.cli.judge import Flips, changed_verdicts, split_votes
-from pytest_rageval.model import Example
+from pytest_rageval.datatypes import Example
 from pytest_rageval.scores import Evidence, Outcome
 from pytest_rageval.stats.agreement import Tally
 

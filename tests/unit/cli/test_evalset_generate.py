@@ -6,8 +6,8 @@ from collections import Counter
 import pytest
 
 from pytest_rageval.cli.evalset_generate import MAX_CHARACTERS, Candidate, draw, parsed, passages
-from pytest_rageval.model import Document, Span
-from pytest_rageval.prompts.rendering import OWN, few_shot_question_prompt
+from pytest_rageval.datatypes import Document, Span
+from pytest_rageval.prompts.rendering import DEFAULT_PROMPTS, few_shot_question_prompt
 
 
 def file(source: str, n: int) -> list[Document]:
@@ -157,7 +157,7 @@ def test_the_page_for_a_base_model_shows_what_it_asks_for() -> None:
 
 def test_the_prompt_for_a_model_at_a_server_shows_the_same() -> None:
     """With its passages fenced, and the one to ask about as the last."""
-    *worked, last = OWN.question("The  last\none.").split("Passage:\n")[1:]
+    *worked, last = DEFAULT_PROMPTS.question("The  last\none.").split("Passage:\n")[1:]
     assert re.fullmatch(r"<passage (\w+)>\nThe last one\.\n</passage \1>\nQuestion:", last)
     assert len(worked) == 4
     for exercise in worked:

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from pytest_rageval.concurrency import event_loop as loop_module
-from pytest_rageval.concurrency.event_loop import PrivateLoop
+from pytest_rageval.concurrency.event_loop import BackgroundEventLoop
 
-Loops = Callable[..., PrivateLoop]
+Loops = Callable[..., BackgroundEventLoop]
 
 
 async def _result(value: Any) -> Any:
@@ -19,12 +19,12 @@ async def _result(value: Any) -> Any:
     return value
 
 
-def test_a_coroutines_result_is_returned(loop: PrivateLoop) -> None:
+def test_a_coroutines_result_is_returned(loop: BackgroundEventLoop) -> None:
     """`run` returns what the coroutine returns, time after time."""
     assert [loop.run(_result(value)) for value in ("a", "b")] == ["a", "b"]
 
 
-def test_it_runs_below_a_running_loop(loop: PrivateLoop) -> None:
+def test_it_runs_below_a_running_loop(loop: BackgroundEventLoop) -> None:
     """A test that is itself asynchronous can evaluate."""
 
     async def test() -> str:
@@ -33,14 +33,14 @@ def test_it_runs_below_a_running_loop(loop: PrivateLoop) -> None:
     assert asyncio.run(test()) == "inner"
 
 
-def test_the_thread_starts_with_the_first_run(loop: PrivateLoop) -> None:
+def test_the_thread_starts_with_the_first_run(loop: BackgroundEventLoop) -> None:
     """A run without evaluation has no thread."""
     before = loop.started
     loop.run(_result(None))
     assert (before, loop.started) == (False, True)
 
 
-def test_calls_come_back_to_the_calling_thread(loop: PrivateLoop) -> None:
+def test_calls_come_back_to_the_calling_thread(loop: BackgroundEventLoop) -> None:
     """A synchronous function is called in the thread that waits, the coroutine is not."""
 
     async def both() -> tuple[int, int]:
@@ -51,7 +51,7 @@ def test_calls_come_back_to_the_calling_thread(loop: PrivateLoop) -> None:
     assert in_loop != called
 
 
-def test_calls_are_made_one_at_a_time_in_order(loop: PrivateLoop) -> None:
+def test_calls_are_made_one_at_a_time_in_order(loop: BackgroundEventLoop) -> None:
     """With one thread, calls do not overlap and keep their order."""
     log: list[str] = []
 
@@ -113,7 +113,7 @@ def test_a_function_that_raises_stop_iteration_does_not_hang(loops: Loops, threa
     assert not isinstance(caught.value, TimeoutError)
 
 
-def test_a_coroutines_exception_is_raised(loop: PrivateLoop) -> None:
+def test_a_coroutines_exception_is_raised(loop: BackgroundEventLoop) -> None:
     """`run` raises what the coroutine raises."""
 
     async def fail() -> None:
@@ -144,7 +144,7 @@ def test_an_interrupt_while_waiting_cancels_the_coroutine(loops: Loops) -> None:
     assert cancelled.wait(60)
 
 
-def test_an_interrupt_in_a_called_function_cancels_the_coroutine(loop: PrivateLoop) -> None:
+def test_an_interrupt_in_a_called_function_cancels_the_coroutine(loop: BackgroundEventLoop) -> None:
     """What is no Exception, such as pytest's own skip and fail, goes straight up."""
     cancelled = threading.Event()
 
@@ -163,7 +163,7 @@ def test_an_interrupt_in_a_called_function_cancels_the_coroutine(loop: PrivateLo
     assert cancelled.wait(60)
 
 
-def test_the_run_after_an_interrupted_one_serves_only_its_own_calls(loop: PrivateLoop) -> None:
+def test_the_run_after_an_interrupted_one_serves_only_its_own_calls(loop: BackgroundEventLoop) -> None:
     """Calls that a cancelled run left behind are not made later."""
     made: list[str] = []
 
@@ -212,7 +212,7 @@ def test_a_closed_loop_is_replaced_by_a_new_one(loops: Loops, threads: int) -> N
 
 def test_closing_what_never_ran_does_nothing() -> None:
     """An unused loop can be closed, and closed again."""
-    loop = PrivateLoop(threads=2)
+    loop = BackgroundEventLoop(threads=2)
     loop.close()
     loop.close()
     assert not loop.started
@@ -258,7 +258,7 @@ def test_a_coroutine_in_another_loop_waits_for_a_result(loops: Loops) -> None:
     assert ended.wait(60)
 
 
-def test_trio_waits_for_a_result(loop: PrivateLoop) -> None:
+def test_trio_waits_for_a_result(loop: BackgroundEventLoop) -> None:
     """Through anyio, in a thread."""
     trio = pytest.importorskip("trio")
 
@@ -270,7 +270,7 @@ def test_trio_waits_for_a_result(loop: PrivateLoop) -> None:
     trio.run(test)
 
 
-def test_closing_runs_something_last(loop: PrivateLoop) -> None:
+def test_closing_runs_something_last(loop: BackgroundEventLoop) -> None:
     """In the loop; what it raises is raised."""
     ran: list[str] = []
 
@@ -286,7 +286,7 @@ def test_closing_runs_something_last(loop: PrivateLoop) -> None:
 
 
 def test_closing_does_not_wait_for_code_that_blocks(
-    monkeypatch: pytest.MonkeyPatch, loop: PrivateLoop
+    monkeypatch: pytest.MonkeyPatch, loop: BackgroundEventLoop
 ) -> None:
     """It says which line holds the loop up; a loop of its own does the next run."""
     monkeypatch.setattr(loop_module, "CLOSE_S", 0.1)

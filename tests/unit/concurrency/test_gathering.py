@@ -9,7 +9,7 @@ from time import monotonic
 
 import pytest
 
-from pytest_rageval.concurrency.gathering import Promise, gather_all, gather_two
+from pytest_rageval.concurrency.gathering import CallbackFuture, gather_all, gather_two
 
 
 def test_an_error_is_raised_when_all_have_ended(loop) -> None:
@@ -70,11 +70,11 @@ def test_so_many_at_a_time_in_their_order(loop) -> None:
 @pytest.mark.parametrize(("together", "least"), [(1, 195), (200, 100)])
 def test_the_next_begins_at_once_where_they_end_one_by_one(loop, together: int, least: int) -> None:
     """Replies of a server come so: as many as are allowed stay in flight. Those that are looked up end together."""
-    waiting: list[Promise[None]] = []
+    waiting: list[CallbackFuture[None]] = []
     seen: list[int] = []
 
     async def work(_: int) -> None:
-        waiting.append(Promise())
+        waiting.append(CallbackFuture())
         await waiting[-1]
 
     async def reply() -> None:
@@ -147,10 +147,10 @@ async def count_tasks(gathered: Awaitable[object]) -> int:
 
 def test_what_waits_for_promises_takes_no_task(loop) -> None:
     """Also where gathered coroutines gather others. One that waits for any other future takes one."""
-    promises: list[Promise[int]] = []
+    promises: list[CallbackFuture[int]] = []
 
     async def promised(number: int) -> int:
-        promises.append(Promise())
+        promises.append(CallbackFuture())
         return number + await promises[-1]
 
     async def two(number: int) -> int:
@@ -183,7 +183,7 @@ def test_a_coroutine_keeps_its_context_where_it_becomes_a_task(loop) -> None:
 
     async def work(number: int) -> tuple[int, int]:
         token = variable.set(number)
-        promise: Promise[None] = Promise()
+        promise: CallbackFuture[None] = CallbackFuture()
         asyncio.get_running_loop().call_soon(promise.set_result, None)
         await promise
         await asyncio.sleep(0)
@@ -201,7 +201,7 @@ def test_a_wait_may_end_before_the_task_that_takes_it_over_runs(loop) -> None:
         found = []
         for value in range(3):
             await asyncio.sleep(0)
-            promise: Promise[int] = Promise()
+            promise: CallbackFuture[int] = CallbackFuture()
             asyncio.get_running_loop().call_soon(promise.set_result, value)
             found.append(await promise)
         return found
@@ -235,14 +235,14 @@ def test_those_that_wait_for_nothing_leave_the_loop_its_turns(loop) -> None:
 
 def test_cancelled_coroutines_are_closed(loop) -> None:
     """Their waits are cancelled, so that nothing is done for them; what is in a `finally` runs."""
-    promises: list[Promise[None]] = []
+    promises: list[CallbackFuture[None]] = []
     closed: list[int] = []
 
     async def work(number: int) -> None:
         try:
             if number % 2:
                 await asyncio.Event().wait()
-            promises.append(Promise())
+            promises.append(CallbackFuture())
             await promises[-1]
         finally:
             closed.append(number)
@@ -271,7 +271,7 @@ def test_cancelled_coroutines_end_in_their_own_contexts(loop) -> None:
     async def work(number: int) -> None:
         token = variable.set(number)
         try:
-            await Promise()
+            await CallbackFuture()
         except asyncio.CancelledError:
             seen.append("cancelled")
             if number == 0:

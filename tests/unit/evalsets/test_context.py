@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from pytest_rageval.datatypes import Example
 from pytest_rageval.evalsets import load, load_records
 from pytest_rageval.evalsets.records import from_records, write_jsonl
-from pytest_rageval.model import Example
 
 HISTORY = [{"role": "user", "content": "Do you ship?"}, {"role": "assistant", "content": "Yes."}]
 RECORD = {

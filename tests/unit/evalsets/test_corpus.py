@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from pytest_rageval.datatypes import Document, Span
 from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets.corpus import read_corpus
-from pytest_rageval.model import Document, Span
 
 
 def lines(path: Path, *records: Any) -> Path:

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
+from pytest_rageval.datatypes import EvalSet, Example, Gold
 from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets import LoadOptions, load
 from pytest_rageval.evalsets.field_map import NearMiss, mapped, near_misses
-from pytest_rageval.model import EvalSet, Example, Gold
 
 
 def _one(record: dict[str, Any], **fields: str) -> dict[str, Any]:

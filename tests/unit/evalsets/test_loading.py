@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from pytest_rageval.datatypes import Example, Gold
 from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets import FORMATS, Format, LoadOptions, load, load_records
 from pytest_rageval.evalsets.loading import find
-from pytest_rageval.model import Example, Gold
 
 
 def _error(path: Path, **words: Any) -> str:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from pytest_rageval.datatypes import EvalSet, Example, Gold
 from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets import load
-from pytest_rageval.model import EvalSet, Example, Gold
 
 ONE, TWO = '{"id": "a", "question": "Q1"}', '{"id": "b", "question": "Q2"}'
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
+from pytest_rageval.datatypes import EvalSet, Example, Gold, Nugget
 from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets import load, write_jsonl
 from pytest_rageval.evalsets.records import example_from, from_records
-from pytest_rageval.model import EvalSet, Example, Gold, Nugget
 
 PLACE = "support.jsonl line 3"
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from pytest_rageval.datatypes import EvalSet, Example, Gold
 from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets import LoadOptions, load
 from pytest_rageval.evalsets.formats.squad import articles
 from pytest_rageval.evalsets.formats.trec import is_header, read_topics
-from pytest_rageval.model import EvalSet, Example, Gold
 from tests.evalset_files import CONTEXTS, FILES, PASSAGES, jsonl
 
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from pytest_rageval.answers.judge_protocol import Preference, Rating, Verdict
-from pytest_rageval.concurrency.event_loop import PrivateLoop
+from pytest_rageval.concurrency.event_loop import BackgroundEventLoop
+from pytest_rageval.datatypes import Document, Example, Gold
 from pytest_rageval.evaluations.pipeline import Pipeline, ScoreRequest
 from pytest_rageval.evaluations.registry import resolve
-from pytest_rageval.model import Document, Example, Gold
 from pytest_rageval.retrievers import adapt_retriever
 from pytest_rageval.scores import Outcome
 
@@ -35,7 +35,7 @@ class World:
         asked: counts of ("retrieve" | "generate" | "cite" | "explain" | "compare" | "prefer", …).
     """
 
-    def __init__(self, loop: PrivateLoop) -> None:
+    def __init__(self, loop: BackgroundEventLoop) -> None:
         self.loop = loop
         self.rankings: dict[str, list[str]] = {}
         self.answers: dict[str, str | tuple[str, ...] | Exception] = {}
@@ -69,7 +69,7 @@ class World:
             raise said
         return said[sample] if isinstance(said, tuple) else said
 
-    def at_hand(self, *_: object) -> None:
+    def answers_nowait(self, *_: object) -> None:
         """No answer is kept."""
 
     async def cite(self, question: str, passages: Sequence[Document], *, sample: int = 0) -> str:
@@ -147,7 +147,7 @@ class World:
 
 
 @pytest.fixture
-def world(loop: PrivateLoop) -> World:
+def world(loop: BackgroundEventLoop) -> World:
     """An empty world."""
     return World(loop)
 

@@ -5,6 +5,7 @@ from itertools import product
 
 import pytest
 
+from pytest_rageval.datatypes import Example
 from pytest_rageval.errors import InputError, TooManyUnscoredError
 from pytest_rageval.evaluations.label_agreement import (
     ANNOTATORS,
@@ -14,7 +15,6 @@ from pytest_rageval.evaluations.label_agreement import (
     Association,
 )
 from pytest_rageval.evaluations.registry import resolve
-from pytest_rageval.model import Example
 from pytest_rageval.scores import Outcome, Score
 
 

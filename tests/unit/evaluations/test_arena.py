@@ -5,11 +5,11 @@ from collections import Counter
 import pytest
 
 from pytest_rageval.answers.judge_protocol import Preference
+from pytest_rageval.datatypes import Example
 from pytest_rageval.errors import Unscored
 from pytest_rageval.evaluations.arena import LEAST, drawn, fight, leading_half, shares_of_pairs
 from pytest_rageval.evaluations.pipeline import ScoreRequest
 from pytest_rageval.evaluations.registry import resolve
-from pytest_rageval.model import Example
 from pytest_rageval.scores import Places, Score
 
 ABSTENTION = "I couldn't find an answer."

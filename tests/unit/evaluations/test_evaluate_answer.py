@@ -2,8 +2,8 @@
 
 import pytest
 
+from pytest_rageval.datatypes import Example
 from pytest_rageval.errors import Unscored
-from pytest_rageval.model import Example
 
 
 def test_a_worked_example(world, example) -> None:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from pytest_rageval import user_code
+from pytest_rageval.datatypes import Example, Retrieval
 from pytest_rageval.evaluations.pipeline import Pipeline
-from pytest_rageval.model import Example, Retrieval
 from pytest_rageval.retrievers import adapt_retriever
 
 EXAMPLES = [Example(f"q{n}", f"q{n}") for n in range(1, 5)]

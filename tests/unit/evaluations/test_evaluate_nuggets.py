@@ -4,10 +4,10 @@ from math import log2
 
 import pytest
 
+from pytest_rageval.datatypes import Nugget
 from pytest_rageval.errors import Planned, Unscored
 from pytest_rageval.evaluations.pipeline import ScoreRequest
 from pytest_rageval.evaluations.registry import resolve
-from pytest_rageval.model import Nugget
 
 NUGGETS = (Nugget("one"), Nugget("two"), Nugget("three", vital=False), Nugget("four", vital=False))
 OF_PASSAGES = ("nuggets.coverage@3", "nuggets.vital@3", "nuggets.ndcg@3")

@@ -4,8 +4,8 @@ import math
 
 import pytest
 
+from pytest_rageval.datatypes import Document, Example, Gold, Span
 from pytest_rageval.errors import CallableError, InputError, Unscored
-from pytest_rageval.model import Document, Example, Gold, Span
 
 
 def _world(world, example):

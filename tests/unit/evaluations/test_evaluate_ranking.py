@@ -2,7 +2,7 @@
 
 import pytest
 
-from pytest_rageval.model import Document, Example, Gold, Span
+from pytest_rageval.datatypes import Document, Example, Gold, Span
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,12 @@
 
 import pytest
 
+from pytest_rageval.datatypes import Document, Example, Gold, Span
 from pytest_rageval.errors import InputError, Planned, Unscored
 from pytest_rageval.evaluations.pipeline import Pipeline, ScoreRequest
 from pytest_rageval.evaluations.registry import resolve
 from pytest_rageval.evaluations.rel_prime import pooled_notes
 from pytest_rageval.generator import adapt_generator
-from pytest_rageval.model import Document, Example, Gold, Span
 from pytest_rageval.retrievers import adapt_retriever
 from pytest_rageval.scores import Score
 

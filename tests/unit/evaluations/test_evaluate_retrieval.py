@@ -2,7 +2,7 @@
 
 import pytest
 
-from pytest_rageval.model import Document, Example, Gold, Ranking, Retrieval, Step
+from pytest_rageval.datatypes import Document, Example, Gold, Ranking, Retrieval, Step
 
 EXAMPLE = Example("q", "q", gold=(Gold("a"), Gold("b"), Gold("n", grade=0)))
 

@@ -5,9 +5,9 @@ import re
 
 import pytest
 
+from pytest_rageval.datatypes import Example, Gold
 from pytest_rageval.errors import CallableError, QueryError
 from pytest_rageval.evaluations.scoring import check_failures, error_of_all
-from pytest_rageval.model import Example, Gold
 from pytest_rageval.scores import Outcome
 
 

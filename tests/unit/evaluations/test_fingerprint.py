@@ -18,7 +18,7 @@ from pytest_rageval.llm.servers.server import RemoteServer
 from pytest_rageval.prompts.rendering import Prompts
 from pytest_rageval.scores import SCORING
 from pytest_rageval.session import Components, Session
-from pytest_rageval.session.models import DefaultGenerator, DefaultJudge
+from pytest_rageval.session.default_components import DefaultGenerator, DefaultJudge
 
 BASE = Settings(model="m1", base_url="http://here/v1", api_key="sk-secret")
 

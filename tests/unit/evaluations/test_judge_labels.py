@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
+from pytest_rageval.datatypes import Example
 from pytest_rageval.errors import CallableError, InputError, Unscored
 from pytest_rageval.evalsets.human_labels import HumanLabels, LabelledAnswer, LabelledPair
 from pytest_rageval.evaluations.calibration import judge_labels, preference, verdict_as_scored
-from pytest_rageval.model import Example
 from tests.unit.evaluations.conftest import World
 
 

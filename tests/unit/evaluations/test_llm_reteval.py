@@ -5,11 +5,11 @@ import threading
 
 import pytest
 
+from pytest_rageval.datatypes import Example, Gold
 from pytest_rageval.errors import Unscored
 from pytest_rageval.evaluations.llm_reteval import evaluate_llm_reteval
 from pytest_rageval.evaluations.pipeline import Pipeline, ResolvedScore
 from pytest_rageval.generator import adapt_generator
-from pytest_rageval.model import Example, Gold
 from pytest_rageval.retrievers import adapt_retriever
 from pytest_rageval.scores import Score, Spec
 

@@ -10,9 +10,9 @@ import pytest
 
 from pytest_rageval import spool
 from pytest_rageval.concurrency.gathering import gather_all
+from pytest_rageval.datatypes import Document, Example, Gold, Ranking, Span
 from pytest_rageval.evaluations.pipeline import Pipeline, ScoreRequest
 from pytest_rageval.evaluations.registry import resolve
-from pytest_rageval.model import Document, Example, Gold, Ranking, Span
 from pytest_rageval.retrievers import AT_ONCE, adapt_retriever
 from pytest_rageval.scores import Outcome
 from pytest_rageval.user_code import FIRST

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 import pytest
 
 from pytest_rageval.answers.judge_protocol import add_tally
-from pytest_rageval.concurrency.gathering import Promise, gather_all
+from pytest_rageval.concurrency.gathering import CallbackFuture, gather_all
+from pytest_rageval.datatypes import Document
 from pytest_rageval.errors import CallableError, Unscored
 from pytest_rageval.evaluations.pipeline import Pipeline
 from pytest_rageval.evaluations.single_flight import SingleFlight
-from pytest_rageval.model import Document
 from pytest_rageval.retrievers import adapt_retriever
 from pytest_rageval.stats.agreement import Tally
 from pytest_rageval.user_code import FIRST
@@ -30,7 +30,7 @@ def test_cached_answers_from_the_gold_passages_are_read_in_one_look_up(world, ex
     """In the samples of the draw and of the repeat, which are those of single calls."""
     asked: list[list[int]] = []
 
-    def at_hand(
+    def answers_nowait(
         method: str, question: str, passages: list[Document], samples: Sequence[int]
     ) -> tuple[str, ...]:
         assert (method, question, [each.text for each in passages]) == ("generate", "q", ["Reno"])
@@ -42,9 +42,9 @@ def test_cached_answers_from_the_gold_passages_are_read_in_one_look_up(world, ex
         called = world.loop.run(run.semi_gold(item))
         samples = [int(sample) for part, *_, sample in world.asked if part == "generate"]
         world.asked.clear()
-        world.at_hand = at_hand
+        world.answers_nowait = answers_nowait
         assert world.loop.run(run.semi_gold(item)) == ("a", "b", "c")
-        del world.at_hand
+        del world.answers_nowait
         assert asked.pop() == samples
         assert called == tuple("abcdefgh"[sample] for sample in samples)
     assert not world.asked
@@ -142,7 +142,7 @@ def test_work_that_was_dropped_is_done_again(loop) -> None:
     once = SingleFlight()
 
     async def waits() -> str:
-        await Promise()
+        await CallbackFuture()
         return "never"
 
     async def done() -> str:

@@ -5,24 +5,24 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.concurrency.event_loop import PrivateLoop
+from pytest_rageval.concurrency.event_loop import BackgroundEventLoop
+from pytest_rageval.datatypes import Example
 from pytest_rageval.errors import CallableError, InputError, Unscored
 from pytest_rageval.evaluations.pipeline import ResolvedScore
 from pytest_rageval.evaluations.registry import PluginComparator, PluginMeasure, PluginScore
-from pytest_rageval.model import Example
 from pytest_rageval.scores import Outcome, Spec
 
 EXAMPLES = [Example("q1", "one?"), Example("q2", "two?")]
 UNUSABLE = [None, 7, -0.1, float("nan"), float("inf"), "yes", "0.5", [1.0], 1j]
 
 
-def _comparing(loop: PrivateLoop, compare: Callable[..., Any]) -> float:
+def _comparing(loop: BackgroundEventLoop, compare: Callable[..., Any]) -> float:
     comparator = PluginComparator("house", type("House", (), {"compare": staticmethod(compare)})(), loop)
     return loop.run(comparator.compare("one?", ("a", "b"), "a"))
 
 
 @pytest.mark.parametrize(("verdict", "value"), [(True, 1.0), (False, 0.0), (0.25, 0.25), (1, 1.0)])
-def test_a_comparator_may_be_sync_or_async(loop: PrivateLoop, verdict: float, value: float) -> None:
+def test_a_comparator_may_be_sync_or_async(loop: BackgroundEventLoop, verdict: float, value: float) -> None:
     """Its verdict is a number in [0, 1]."""
 
     async def compare(_question: str, references: Sequence[str], prediction: str) -> float:
@@ -32,21 +32,23 @@ def test_a_comparator_may_be_sync_or_async(loop: PrivateLoop, verdict: float, va
         assert _comparing(loop, each) == value
 
 
-def test_a_comparator_may_have_no_verdict(loop: PrivateLoop) -> None:
+def test_a_comparator_may_have_no_verdict(loop: BackgroundEventLoop) -> None:
     """Then the example is unscored."""
     with pytest.raises(Unscored, match="comparator 'house' gave no verdict"):
         _comparing(loop, lambda *_: None)
 
 
 @pytest.mark.parametrize("verdict", UNUSABLE[1:])
-def test_an_unusable_verdict_names_comparator_and_question(loop: PrivateLoop, verdict: object) -> None:
+def test_an_unusable_verdict_names_comparator_and_question(
+    loop: BackgroundEventLoop, verdict: object
+) -> None:
     """And what it was."""
     with pytest.raises(CallableError) as caught:
         _comparing(loop, lambda *_: verdict)
     assert str(caught.value).startswith(f"comparator 'house' returned {verdict!r} for 'one?'.")
 
 
-def test_an_exception_of_a_comparator_is_reported(loop: PrivateLoop) -> None:
+def test_an_exception_of_a_comparator_is_reported(loop: BackgroundEventLoop) -> None:
     """With the line that raised."""
     with pytest.raises(CallableError, match=r"comparator 'house' raised for 'one\?': ZeroDivisionError: "):
         _comparing(loop, lambda *_: 1 / 0)
@@ -81,7 +83,7 @@ def test_a_measure_may_say_that_there_is_no_score() -> None:
         PluginMeasure("house", measure)("a", ["a"])
 
 
-def _scoring(loop: PrivateLoop, evaluate: Callable[..., Any]) -> list[Outcome]:
+def _scoring(loop: BackgroundEventLoop, evaluate: Callable[..., Any]) -> list[Outcome]:
     return loop.run(PluginScore("house", evaluate)(None, EXAMPLES, ResolvedScore(Spec("house", k=1), 1)))
 
 
@@ -92,7 +94,7 @@ def _giving(given: object) -> Callable[..., Any]:
     return evaluate
 
 
-def test_a_score_gives_an_outcome_an_example(loop: PrivateLoop) -> None:
+def test_a_score_gives_an_outcome_an_example(loop: BackgroundEventLoop) -> None:
     """With a value, which becomes a float, or with a reason."""
     first, second = _scoring(loop, _giving((Outcome(EXAMPLES[0], 1), Outcome(EXAMPLES[1], None, "why"))))
     assert (type(first.value), first.value) == (float, 1.0)
@@ -115,21 +117,23 @@ ONE, TWO = (Outcome(example, 0.5) for example in EXAMPLES)
         ([Outcome(EXAMPLES[0], "high"), TWO], "returned 'high' for example q1"),
     ],
 )
-def test_anything_else_is_an_error_that_names_the_score(loop: PrivateLoop, given: object, told: str) -> None:
+def test_anything_else_is_an_error_that_names_the_score(
+    loop: BackgroundEventLoop, given: object, told: str
+) -> None:
     """With what was found and what is wanted."""
     with pytest.raises(CallableError) as caught:
         _scoring(loop, _giving(given))
     assert str(caught.value).startswith(f"score 'house' {told}.\n")
 
 
-def test_a_score_is_async(loop: PrivateLoop) -> None:
+def test_a_score_is_async(loop: BackgroundEventLoop) -> None:
     """A plain function is told so."""
     with pytest.raises(CallableError, match="score 'house' is not async: it returned list"):
         _scoring(loop, lambda *_: [ONE, TWO])
 
 
 @pytest.mark.parametrize("error", [KeyError("x"), Unscored("x")])
-def test_an_exception_of_a_score_is_reported(loop: PrivateLoop, error: Exception) -> None:
+def test_an_exception_of_a_score_is_reported(loop: BackgroundEventLoop, error: Exception) -> None:
     """Of all examples at once, for which there is no single reason."""
 
     async def evaluate(*_: object) -> None:
@@ -139,7 +143,7 @@ def test_an_exception_of_a_score_is_reported(loop: PrivateLoop, error: Exception
         _scoring(loop, evaluate)
 
 
-def test_an_error_of_the_package_is_not_wrapped_by_a_score(loop: PrivateLoop) -> None:
+def test_an_error_of_the_package_is_not_wrapped_by_a_score(loop: BackgroundEventLoop) -> None:
     """What the run found is told in its own words."""
 
     async def evaluate(*_: object) -> None:
@@ -149,7 +153,7 @@ def test_an_error_of_the_package_is_not_wrapped_by_a_score(loop: PrivateLoop) ->
         _scoring(loop, evaluate)
 
 
-def test_a_value_beyond_the_stated_scale_is_an_error(loop: PrivateLoop) -> None:
+def test_a_value_beyond_the_stated_scale_is_an_error(loop: BackgroundEventLoop) -> None:
     """Else a bound that was refused as beyond it could have been passed."""
     score = PluginScore("house", _giving([ONE, Outcome(EXAMPLES[1], 5)]), scale=(0, 5))
     assert [each.value for each in loop.run(score(None, EXAMPLES, ResolvedScore(Spec("house", k=1), 1)))] == [

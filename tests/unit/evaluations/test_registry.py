@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
+from pytest_rageval.datatypes import Example
 from pytest_rageval.errors import InputError
 from pytest_rageval.evaluations.pipeline import ResolvedScore, ScoreRequest
 from pytest_rageval.evaluations.registry import SCORES, Registry, resolve
 from pytest_rageval.measures.ranking import LABEL_MEASURES, MEASURES
-from pytest_rageval.model import Example
 from pytest_rageval.scores import Evidence, Outcome, Score, Spec
 
 

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
+from pytest_rageval.datatypes import Example
 from pytest_rageval.errors import CallableError, Unscored
 from pytest_rageval.evaluations.scoring import score_each
-from pytest_rageval.model import Example
 from pytest_rageval.scores import Evidence
 
 

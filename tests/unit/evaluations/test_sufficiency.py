@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from pytest_rageval.answers.judge_replies import parse_reasoned, parse_yes_no
+from pytest_rageval.datatypes import Document, Ranking
 from pytest_rageval.errors import Unscored
 from pytest_rageval.evaluations.sufficiency import blamed, strata
-from pytest_rageval.model import Document, Ranking
-from pytest_rageval.prompts.rendering import OWN
+from pytest_rageval.prompts.rendering import DEFAULT_PROMPTS
 from pytest_rageval.scores import Evidence, Outcome
 
 
@@ -47,7 +47,7 @@ def test_without_a_verdict_the_question_is_unscored(world, example):
 
 def test_the_prompt_has_the_question_and_the_numbered_passages():
     """And asks for reasons before the verdict."""
-    prompt = OWN.sufficiency("How far?", ["5 km", "6 mi"])
+    prompt = DEFAULT_PROMPTS.sufficiency("How far?", ["5 km", "6 mi"])
     assert "Question: How far?\n" in prompt
     assert "\n[1] 5 km\n[2] 6 mi\n" in prompt
     assert prompt.index("sentences") < prompt.index('"Verdict: yes"')

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from pytest_rageval.datatypes import Example, Gold
 from pytest_rageval.errors import Unscored
 from pytest_rageval.evaluations.llm_reteval import ReferenceChecks, case_of, lost_by, triage_notes
-from pytest_rageval.model import Example, Gold
 from pytest_rageval.scores import Outcome, Score
 
 GOLD = "The seat of Washoe County in the state of Nevada has been Reno ever since the railway came in 1868"

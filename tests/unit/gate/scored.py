@@ -4,15 +4,20 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from pytest_rageval.datatypes import Document, Example, Ranking
 from pytest_rageval.errors import Cause, RagevalError
 from pytest_rageval.gate.baseline import baseline_entry
 from pytest_rageval.gate.comparison import BaselineScore, Comparison, compare
 from pytest_rageval.gate.drop_tests import drop_tests
 from pytest_rageval.gate.drops import Compared, DropTest
-from pytest_rageval.gate.ruling import BaselineLookup, Case, Ruling, rule
 from pytest_rageval.gate.threshold import Threshold
+from pytest_rageval.gate.threshold_results import (
+    BaselineLookup,
+    ThresholdInput,
+    ThresholdResult,
+    evaluate_thresholds,
+)
 from pytest_rageval.gate.verdict import Verdict, verdict_on
-from pytest_rageval.model import Document, Example, Ranking
 from pytest_rageval.scores import Evidence, Outcome, Score
 
 Values = Mapping[str, float | None]
@@ -88,9 +93,11 @@ def drop_verdict(score: Score, threshold: Threshold, drop: DropTest | None) -> V
     return verdict_on(score, threshold, None if drop is None else drop.comparison, drop)
 
 
-def rule_on(score: Score, threshold: Threshold, baseline: BaselineLookup, *, alpha: float = 0.05) -> Ruling:
+def rule_on(
+    score: Score, threshold: Threshold, baseline: BaselineLookup, *, alpha: float = 0.05
+) -> ThresholdResult:
     """The ruling on the only threshold of a test, whose error is raised."""
-    [ruling] = rule([Case(score, replace(threshold, alpha=alpha), baseline)])
+    [ruling] = evaluate_thresholds([ThresholdInput(score, replace(threshold, alpha=alpha), baseline)])
     if isinstance(ruling, RagevalError):
         raise ruling
     return ruling

@@ -13,8 +13,13 @@ from pytest_rageval.errors import InputError
 from pytest_rageval.gate.baseline import Baseline, BaselineEntry, baseline_entry, pinned
 from pytest_rageval.gate.baseline_update import anchors_after, update_of
 from pytest_rageval.gate.comparison import BaselineScore, Pin
-from pytest_rageval.gate.ruling import BaselineLookup, Case, Ruling, rule
 from pytest_rageval.gate.threshold import Threshold
+from pytest_rageval.gate.threshold_results import (
+    BaselineLookup,
+    ThresholdInput,
+    ThresholdResult,
+    evaluate_thresholds,
+)
 from pytest_rageval.reports.notes import compared_entry
 from pytest_rageval.reports.questions import failure_lines
 from pytest_rageval.scores import Score
@@ -43,13 +48,15 @@ def _ruling(
     tests: int = 1,
     lookup: dict[str, Any] | None = None,
     **words: Any,
-) -> Ruling:
+) -> ThresholdResult:
     words = {"max_total_drop": 0.05} | words
     baseline = BaselineLookup(
         {}, before_of(now if before is None else before), anchor=anchor, **(lookup or {})
     )
-    [ruling] = rule([Case(score_of(now), Threshold("recall@5", **words), baseline)], tests=tests)
-    assert isinstance(ruling, Ruling)
+    [ruling] = evaluate_thresholds(
+        [ThresholdInput(score_of(now), Threshold("recall@5", **words), baseline)], tests=tests
+    )
+    assert isinstance(ruling, ThresholdResult)
     return ruling
 
 
@@ -209,8 +216,8 @@ def test_a_bound_within_the_noise_of_runs_is_pointed_out_once() -> None:
     threshold = Threshold("recall@5", min=0.91, max_total_drop=0.09)
     before = replace(before_of(ALL), runs=2)
     lookup = BaselineLookup({}, before, anchor=replace(_anchor(ALL), runs=2))
-    [ruling] = rule([Case(score, threshold, lookup)])
-    assert isinstance(ruling, Ruling)
+    [ruling] = evaluate_thresholds([ThresholdInput(score, threshold, lookup)])
+    assert isinstance(ruling, ThresholdResult)
     assert [warning.partition(" is 0.010 from 0.920")[0] for warning in ruling.verdict.warnings] == [
         "min 0.91",
         "max_total_drop (0.910)",

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
+from pytest_rageval.datatypes import Document, Example, Gold, Ranking
 from pytest_rageval.errors import InputError
 from pytest_rageval.gate.baseline import LONGEST, Baseline, baseline_entry
 from pytest_rageval.gate.baseline_update import completed
 from pytest_rageval.gate.comparison import compare, mark_of
-from pytest_rageval.model import Document, Example, Gold, Ranking
 from pytest_rageval.scores import Evidence, Outcome, Score
 from tests.unit.gate.scored import example, ranked, score_of
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from pytest_rageval.datatypes import Example
 from pytest_rageval.errors import StaleBaselineError
 from pytest_rageval.gate.comparison import BaselineScore, compare, is_same
-from pytest_rageval.model import Example
 from pytest_rageval.plural import counted
 from pytest_rageval.scores import Outcome, Score
 from tests.unit.gate.scored import Values, before_of, comparison_of, example, ranked, score_of

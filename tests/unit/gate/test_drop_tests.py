@@ -4,13 +4,13 @@ from itertools import product
 
 import pytest
 
+from pytest_rageval.datatypes import Example, Gold
 from pytest_rageval.errors import InputError
 from pytest_rageval.gate.baseline import baseline_entry
 from pytest_rageval.gate.comparison import BaselineScore, Comparison, compare
 from pytest_rageval.gate.drop_tests import drop_tests, question_clusters
 from pytest_rageval.gate.drops import Compared, DropTest
 from pytest_rageval.gate.threshold import Threshold
-from pytest_rageval.model import Example, Gold
 from pytest_rageval.scores import Outcome, Score
 from tests.unit.gate.scored import Values, comparison_of, numbered
 

@@ -2,10 +2,10 @@
 
 import pytest
 
+from pytest_rageval.datatypes import Example
 from pytest_rageval.errors import Cause
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.gate.verdict import verdict_on
-from pytest_rageval.model import Example
 from pytest_rageval.scores import Outcome, Score
 from tests.unit.gate.scored import numbered, score_of
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.concurrency.event_loop import PrivateLoop
+from pytest_rageval.concurrency.event_loop import BackgroundEventLoop
 from pytest_rageval.errors import CallableError, InputError
 from pytest_rageval.llm.api import LLM, REFUSED
-from pytest_rageval.llm.gateway import Access, Gateway
+from pytest_rageval.llm.gateway import Gateway, GatewaySettings
 from pytest_rageval.llm.messages import Reply
-from pytest_rageval.llm.servers.server import Pace, RemoteServer, Server
+from pytest_rageval.llm.servers.server import RemoteServer, RequestPolicy, Server
 from tests.unit.llm.scripted import ScriptedServer
 
 
@@ -39,8 +39,8 @@ def make(server: ScriptedServer, tmp_path: Path) -> Iterator[Callable[..., LLM]]
         return RemoteServer(server.url, "sk-secret-key-of-mine"), "default-model"
 
     def made(chosen: Callable[[], tuple[Server, str]] = default) -> LLM:
-        gateway = Gateway(Access(tmp_path / "cache", pace=Pace(timeout_s=30, retries=0)))
-        opened.append(LLM(gateway, PrivateLoop(), chosen))
+        gateway = Gateway(GatewaySettings(tmp_path / "cache", pace=RequestPolicy(timeout_s=30, retries=0)))
+        opened.append(LLM(gateway, BackgroundEventLoop(), chosen))
         return opened[-1]
 
     yield made
@@ -104,9 +104,9 @@ def test_first_requests_of_many_threads_share_a_loop() -> None:
         return threading.get_ident()
 
     for _ in range(30):
-        loop, all_here = PrivateLoop(), threading.Barrier(8, timeout=60)
+        loop, all_here = BackgroundEventLoop(), threading.Barrier(8, timeout=60)
 
-        def ask(loop: PrivateLoop = loop, all_here: threading.Barrier = all_here) -> int:
+        def ask(loop: BackgroundEventLoop = loop, all_here: threading.Barrier = all_here) -> int:
             all_here.wait()
             return loop.submit(where()).result(60)
 

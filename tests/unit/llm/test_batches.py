@@ -13,7 +13,7 @@ from pytest_rageval.errors import BudgetError, ReplyPending, ServerError, StoreE
 from pytest_rageval.llm import batches as module
 from pytest_rageval.llm.batches import Batch
 from pytest_rageval.llm.budget import Limits
-from pytest_rageval.llm.gateway import Access, Gateway, Submission
+from pytest_rageval.llm.gateway import Gateway, GatewaySettings, Submission
 from pytest_rageval.llm.messages import Reply, Request
 from pytest_rageval.llm.servers.server import RemoteServer
 from tests.batch_server import BatchServer
@@ -54,7 +54,9 @@ class Runs:
         """What the work returns, in a process of its own."""
 
         async def main() -> Any:
-            gateway = Gateway(Access(self.folder / "cache", **{"batch": "collect", "run": "r", **access}))
+            gateway = Gateway(
+                GatewaySettings(self.folder / "cache", **{"batch": "collect", "run": "r", **access})
+            )
             try:
                 return await work(gateway)
             finally:
@@ -505,7 +507,9 @@ def test_two_processes_submit_one_batch(runs: Runs, server: BatchServer) -> None
     """At the same time: one waits for the other, and finds the requests in flight."""
 
     async def both() -> list[Submission]:
-        gateways = [Gateway(Access(runs.folder / "cache", batch="collect", run=name)) for name in "ab"]
+        gateways = [
+            Gateway(GatewaySettings(runs.folder / "cache", batch="collect", run=name)) for name in "ab"
+        ]
 
         async def one(gateway: Gateway) -> Submission:
             with pytest.raises(ReplyPending):

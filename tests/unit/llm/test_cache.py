@@ -18,7 +18,7 @@ from pytest_rageval.errors import StoreError
 from pytest_rageval.llm.cache import DAMAGED, Cache
 from pytest_rageval.llm.cassette import write_cassette
 from pytest_rageval.llm.messages import Reply
-from pytest_rageval.llm.stores import sqlite_file, sqlite_leases
+from pytest_rageval.llm.stores import sqlite_claims, sqlite_file
 from pytest_rageval.llm.stores.interface import Entry, Spending
 from pytest_rageval.llm.stores.sqlite_file import FILE
 from tests.unit.llm.scripted import until
@@ -136,7 +136,7 @@ def test_after_closing_another_process_sends_the_request(
     caches: Caches, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The end of a process gives its leases back; they need not run out."""
-    monkeypatch.setattr(sqlite_leases, "LEASE_S", 3600.0)
+    monkeypatch.setattr(sqlite_claims, "LEASE_S", 3600.0)
     one, other = caches(), caches()
 
     async def ask() -> object:
@@ -152,9 +152,9 @@ def test_after_closing_another_process_sends_the_request(
 @pytest.mark.slow
 def test_the_lease_of_a_dead_process_is_taken_over(caches: Caches, monkeypatch: pytest.MonkeyPatch) -> None:
     """As soon as it has run out, and by one alone; the other gets the reply."""
-    monkeypatch.setattr(sqlite_leases, "LEASE_S", 1.0)
+    monkeypatch.setattr(sqlite_claims, "LEASE_S", 1.0)
     # As if its process had been killed: nobody renews.
-    monkeypatch.setattr(sqlite_leases.Leases, "_start_renewing", lambda _: None)
+    monkeypatch.setattr(sqlite_claims.Claims, "_start_renewing", lambda _: None)
     dead, one, other = caches(), caches(), caches()
 
     async def ask(cache: Cache) -> object:
@@ -162,7 +162,7 @@ def test_the_lease_of_a_dead_process_is_taken_over(caches: Caches, monkeypatch: 
             await cache.wait_for_other("k")
         if claimed is True:
             # Its own lease must not run out, too, while the machine is busy.
-            monkeypatch.setattr(sqlite_leases, "LEASE_S", 3600.0)
+            monkeypatch.setattr(sqlite_claims, "LEASE_S", 3600.0)
             await cache.keep(Entry("k", Reply("x")))
         return claimed
 
@@ -180,8 +180,8 @@ def test_a_process_knows_when_its_claim_was_taken_over(
     caches: Caches, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As after it was stopped for a while: then it must not ask."""
-    monkeypatch.setattr(sqlite_leases, "LEASE_S", 0.1)
-    monkeypatch.setattr(sqlite_leases.Leases, "_start_renewing", lambda _: None)
+    monkeypatch.setattr(sqlite_claims, "LEASE_S", 0.1)
+    monkeypatch.setattr(sqlite_claims.Claims, "_start_renewing", lambda _: None)
     stopped, other = caches(), caches()
 
     async def take_over() -> list[bool]:
@@ -371,7 +371,7 @@ def test_a_late_reply_does_not_replace_one_that_may_be_in_use(
     caches: Caches, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A process was held up for longer than its lease lasts; it takes over what the other has kept."""
-    monkeypatch.setattr(sqlite_leases, "LEASE_S", 0.0)
+    monkeypatch.setattr(sqlite_claims, "LEASE_S", 0.0)
     slow, quick = caches(), caches()
 
     async def race() -> list[Reply]:
@@ -388,7 +388,7 @@ def test_a_claim_that_nobody_waits_for_blocks_no_other(
     caches: Caches, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who is cancelled while claiming will not ask; its living process must not keep the others waiting."""
-    monkeypatch.setattr(sqlite_leases, "LEASE_S", 3600.0)
+    monkeypatch.setattr(sqlite_claims, "LEASE_S", 3600.0)
     one, other = caches(), caches()
 
     async def claim() -> object:
@@ -442,8 +442,8 @@ def test_replies_at_hand_are_those_that_a_look_up_finds(
     at_once, looked_up = caches(cassette, **options), caches(cassette, **options)
     found: dict[str, Reply] = {}
     for key in keys:
-        found |= at_once.at_hand([key])
-    assert found == at_once.at_hand(keys) == looked_up.find(keys) != {}
+        found |= at_once.get_nowait([key])
+    assert found == at_once.get_nowait(keys) == looked_up.find(keys) != {}
     assert at_once.remarks == looked_up.remarks == {DAMAGED: 1}
 
 
@@ -453,15 +453,15 @@ def test_another_process_that_writes_does_not_block_a_look_up(caches: Caches, tm
     _keep(cache, Entry("k", Reply("x")))
     other = sqlite3.connect(tmp_path / "cache" / FILE, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
-    assert cache.at_hand(["k"]) == {"k": Reply("x")}
+    assert cache.get_nowait(["k"]) == {"k": Reply("x")}
 
     async def work() -> dict[str, Reply]:
         waiting = asyncio.ensure_future(cache.keep(Entry("l", Reply("y"))))
         await until(cache._using.locked)
-        assert cache.at_hand(["k"]) == {}
+        assert cache.get_nowait(["k"]) == {}
         other.execute("ROLLBACK")
         await waiting
-        return cache.at_hand(["k", "l"])
+        return cache.get_nowait(["k", "l"])
 
     assert _run(work()) == {"k": Reply("x"), "l": Reply("y")}
     other.close()
@@ -471,7 +471,7 @@ def test_at_hand_an_interrupt_at_any_moment_leaves_the_store_free(caches: Caches
     """Python handles signals after calls: after each one in turn, as if Ctrl-C was pressed then."""
     cache = caches()
     _keep(cache, Entry("k", Reply("x")))
-    code, calls = Cache.at_hand.__code__, 0
+    code, calls = Cache.get_nowait.__code__, 0
 
     def interrupted(nth: int) -> bool:
         left, called = nth, False
@@ -491,7 +491,7 @@ def test_at_hand_an_interrupt_at_any_moment_leaves_the_store_free(caches: Caches
         before = sys.gettrace()
         sys.settrace(trace)
         try:
-            return cache.at_hand(["k"]) != {"k": Reply("x")}
+            return cache.get_nowait(["k"]) != {"k": Reply("x")}
         except KeyboardInterrupt:
             return True
         finally:
@@ -522,7 +522,7 @@ def test_no_reply_is_at_hand_while_readers_wait(caches: Caches, monkeypatch: pyt
     monkeypatch.setattr(sqlite_file, "_switch_to_wal", lambda _: None)
     cache = caches()
     _keep(cache, Entry("k", Reply("x")))
-    assert cache.at_hand(["k"]) == {}
+    assert cache.get_nowait(["k"]) == {}
     assert cache.find(["k"]) == {"k": Reply("x")}
 
 
@@ -532,7 +532,7 @@ def test_replies_at_hand_in_an_unusable_folder_are_no_error(
     """The look-up that follows finds what is recorded, or raises."""
     (tmp_path / "file").touch()
     cache = caches(cassette, folder=tmp_path / "file" / "cache")
-    assert cache.at_hand(["a"]) == {}
+    assert cache.get_nowait(["a"]) == {}
     assert cache.find(["a"]) == {"a": Reply("recorded a")}
     with pytest.raises(StoreError):
         cache.find(["c"])
@@ -543,9 +543,9 @@ def test_cached_replies_outlive_their_folder_in_a_run(caches: Caches, tmp_path: 
     cache = caches()
     _keep(cache, Entry("k", Reply("x")))
     shutil.rmtree(tmp_path / "cache")
-    assert cache.at_hand(["k"]) == {"k": Reply("x")}
+    assert cache.get_nowait(["k"]) == {"k": Reply("x")}
     _keep(cache, Entry("l", Reply("y")))
-    assert caches().at_hand(["k", "l"]) == {"k": Reply("x"), "l": Reply("y")}
+    assert caches().get_nowait(["k", "l"]) == {"k": Reply("x"), "l": Reply("y")}
 
 
 def test_a_reply_that_nobody_waits_for_is_cached(caches: Caches, tmp_path: Path) -> None:

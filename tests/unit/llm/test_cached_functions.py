@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.concurrency.event_loop import PrivateLoop
+from pytest_rageval.concurrency.event_loop import BackgroundEventLoop
+from pytest_rageval.datatypes import Document
 from pytest_rageval.errors import CallableError, InputError, MissingReplyError, Unscored
 from pytest_rageval.llm.cached_functions import Functions
 from pytest_rageval.llm.cassette import read_cassette, write_cassette
-from pytest_rageval.llm.gateway import Access, Gateway
-from pytest_rageval.llm.stores import interface, sqlite_leases
-from pytest_rageval.model import Document
+from pytest_rageval.llm.gateway import Gateway, GatewaySettings
+from pytest_rageval.llm.stores import interface, sqlite_claims
 from pytest_rageval.user_code import UserCallable, is_cached
 from tests.unit.llm.scripted import until
 
@@ -31,11 +31,11 @@ class World:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.calls: list[Any] = []
-        self._opened: list[tuple[Gateway, PrivateLoop]] = []
+        self._opened: list[tuple[Gateway, BackgroundEventLoop]] = []
 
     def session(self, **access: Any) -> Functions:
         """What a process of its own would have."""
-        gateway, loop = Gateway(Access(self.folder, **access)), PrivateLoop()
+        gateway, loop = Gateway(GatewaySettings(self.folder, **access)), BackgroundEventLoop()
         # As any session has run something before threads come: see test_complete.py for when they are first.
         loop.submit(asyncio.sleep(0)).result(60)
         self._opened.append((gateway, loop))
@@ -111,7 +111,7 @@ def test_another_version_is_computed_again(world: World) -> None:
 def test_the_version_is_part_of_the_identity(world: World) -> None:
     """As generator or judge it is another one in another version."""
     session = world.session()
-    loop = PrivateLoop()
+    loop = BackgroundEventLoop()
     one, two = (UserCallable("g", session.cached(world.slow, version=v), loop) for v in "12")
     assert one.identity.endswith("slow@1")
     assert two.identity.endswith("slow@2")
@@ -680,7 +680,7 @@ def test_a_call_cancelled_at_any_moment_blocks_no_other(
     world: World, turns: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither the next call of this session nor that of another."""
-    monkeypatch.setattr(sqlite_leases, "LEASE_S", 0.3)
+    monkeypatch.setattr(sqlite_claims, "LEASE_S", 0.3)
     monkeypatch.setattr(interface, "RENEWAL_S", 0.05)
     one, other = (world.session().cached(world.slow_too, version="1") for _ in range(2))
 

@@ -22,24 +22,24 @@ from pytest_rageval.errors import (
 )
 from pytest_rageval.llm.budget import Limits
 from pytest_rageval.llm.cassette import read_cassette, write_cassette
-from pytest_rageval.llm.gateway import Access, Gateway
+from pytest_rageval.llm.gateway import Gateway, GatewaySettings
 from pytest_rageval.llm.messages import Reply, Request, request_summary
 from pytest_rageval.llm.servers import sender as sender_module
-from pytest_rageval.llm.servers.server import Pace, RemoteServer, Server
-from pytest_rageval.llm.stores import sqlite_leases
+from pytest_rageval.llm.servers.server import RemoteServer, RequestPolicy, Server
+from pytest_rageval.llm.stores import sqlite_claims
 from pytest_rageval.llm.stores.interface import Entry
 from pytest_rageval.llm.stores.sqlite_file import FILE
 from pytest_rageval.llm.usage import Usage
 from tests.unit.llm.scripted import Answer, ScriptedServer, completion, error, until
 
-PACE = Pace(concurrency=8, timeout_s=30, retries=1)
+PACE = RequestPolicy(concurrency=8, timeout_s=30, retries=1)
 
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Repeat at once, and renew leases often, so that nobody waits for these tests."""
     monkeypatch.setattr(sender_module, "FIRST_DELAY_S", 0.005)
-    monkeypatch.setattr(sqlite_leases, "RENEWAL_S", 0.05)
+    monkeypatch.setattr(sqlite_claims, "RENEWAL_S", 0.05)
 
 
 Through = Callable[..., Gateway]
@@ -50,7 +50,9 @@ def gateway(tmp_path: Path) -> Callable[..., Gateway]:
     """Makes doors on one cache folder."""
 
     def make(**options: Any) -> Gateway:
-        return Gateway(Access(options.pop("cache_dir", tmp_path / "cache"), **{"pace": PACE, **options}))
+        return Gateway(
+            GatewaySettings(options.pop("cache_dir", tmp_path / "cache"), **{"pace": PACE, **options})
+        )
 
     return make
 
@@ -183,7 +185,7 @@ def test_the_samples_of_a_request_are_one_look_up(gateway: Through) -> None:
     at_once, asked = gateway(), gateway()
     statements: list[str] = []
     at_once.cache.store.database._connection.set_trace_callback(statements.append)
-    assert at_once.at_hand(_request("a"), (2, 0, 1, 0)) == [samples[n][1] for n in (2, 0, 1, 0)]
+    assert at_once.replies_nowait(_request("a"), (2, 0, 1, 0)) == [samples[n][1] for n in (2, 0, 1, 0)]
     assert len(statements) == 1
     at_once.cache.close()
     assert _asked(asked, RemoteServer("http://u"), *(request for request, _ in samples)) == [
@@ -197,12 +199,12 @@ def test_a_cached_reply_counts_once_in_a_run(gateway: Through, tmp_path: Path) -
     """As it does for those who ask at the same time; the next run counts it again."""
     _filled(gateway(), (_request("a"), Reply("x")))
     run = 1
-    made = Gateway(Access(tmp_path / "cache", pace=PACE), lambda: run)
+    made = Gateway(GatewaySettings(tmp_path / "cache", pace=PACE), lambda: run)
     for _ in range(2):
-        made.at_hand(_request("a"), (0, 0))
+        made.replies_nowait(_request("a"), (0, 0))
     assert made.usage == Usage(requests=1, cached=1)
     run = 2
-    made.at_hand(_request("a"), (0,))
+    made.replies_nowait(_request("a"), (0,))
     assert made.usage == Usage(requests=2, cached=2)
     made.cache.close()
 
@@ -212,13 +214,13 @@ def test_at_hand_what_was_counted_takes_little_memory(
 ) -> None:
     """A run of 100,000 examples counts 500,000 replies: 16 bytes each, where numbers in a set took 80."""
     made, requests = gateway(), [_request(number) for number in range(5000)]
-    monkeypatch.setattr(made.cache, "at_hand", lambda keys: dict.fromkeys(keys, Reply("x")))
-    made.at_hand(_request("a"), (0,))
+    monkeypatch.setattr(made.cache, "get_nowait", lambda keys: dict.fromkeys(keys, Reply("x")))
+    made.replies_nowait(_request("a"), (0,))
     tracemalloc.start()
     try:
         for _ in range(2):
             for request in requests:
-                made.at_hand(request, (0, 1, 2, 3))
+                made.replies_nowait(request, (0, 1, 2, 3))
         assert tracemalloc.get_traced_memory()[0] < 24 * 20_000
     finally:
         tracemalloc.stop()
@@ -229,7 +231,7 @@ def test_with_one_missing_sample_no_reply_is_at_hand(gateway: Through) -> None:
     """It is asked for with the others, which then count."""
     _filled(gateway(), (_request("a"), Reply("x")))
     made = gateway()
-    assert made.at_hand(_request("a"), (0, 1)) is None
+    assert made.replies_nowait(_request("a"), (0, 1)) is None
     assert made.usage == Usage()
 
     async def main() -> list[Reply]:
@@ -249,7 +251,7 @@ def test_a_reply_in_flight_is_not_at_hand(gateway: Through) -> None:
         first = asyncio.create_task(made.ask_for_score(_at(server), _request("a")))
         await until(lambda: server.requests)
         await made.cache.keep(Entry(_request("a").key, Reply("of another process")))
-        assert made.at_hand(_request("a"), (0,)) is None
+        assert made.replies_nowait(_request("a"), (0,)) is None
         server.together = 1
         await first
 
@@ -264,7 +266,7 @@ def test_replies_at_hand_are_recorded(gateway: Through) -> None:
     samples = [(_request("a", sample=n), Reply(f"a{n}")) for n in range(2)]
     _filled(gateway(), *samples)
     made = gateway(record=True)
-    made.at_hand(_request("a"), (0, 1))
+    made.replies_nowait(_request("a"), (0, 1))
     made.cache.close()
     recorded = [(entry.key, entry.reply, entry.summary) for entry in made.used.values()]
     assert recorded == [(request.key, reply, request_summary(request)) for request, reply in samples]
@@ -427,8 +429,8 @@ def test_a_request_taken_over_by_another_is_not_sent(
 ) -> None:
     """This process was stopped between its claim and its turn: it waits for the other's reply."""
     # As if it had been stopped: it renews nothing, and counts as dead at once.
-    monkeypatch.setattr(sqlite_leases.Leases, "_start_renewing", lambda _: None)
-    monkeypatch.setattr(sqlite_leases, "LEASE_S", 0.05)
+    monkeypatch.setattr(sqlite_claims.Claims, "_start_renewing", lambda _: None)
+    monkeypatch.setattr(sqlite_claims, "LEASE_S", 0.05)
     stopped, other = gateway(pace=replace(PACE, concurrency=1)), gateway()
 
     async def main() -> list[Reply]:

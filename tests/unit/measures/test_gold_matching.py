@@ -5,10 +5,10 @@ import random
 import pytest
 
 from pytest_rageval.config import Settings
+from pytest_rageval.datatypes import Document, Gold, Ranking, Span
 from pytest_rageval.measures import gold_matching
 from pytest_rageval.measures.gold_matching import SHARE, GoldMatch, ideal_labels
 from pytest_rageval.measures.near_duplicates import runs
-from pytest_rageval.model import Document, Gold, Ranking, Span
 
 
 def _labels(documents: list[Document], *gold: Gold) -> list[int]:

@@ -5,15 +5,17 @@ import random
 import numpy as np
 import pytest
 
-from pytest_rageval.measures.gold_measures import GOLD_MEASURES, Row, values
+from pytest_rageval.measures.gold_measures import GOLD_MEASURES, GoldRanks, values
 from pytest_rageval.measures.ranking import MEASURES
 
 
-def _row(rng: random.Random, cutoff: int) -> Row:
+def _row(rng: random.Random, cutoff: int) -> GoldRanks:
     depth = rng.randint(0, cutoff + 3)
     found = [(at, rng.randint(1, 4)) for at in range(depth) if rng.random() < rng.choice((0.02, 0.3, 0.9))]
     missed = [rng.randint(1, 4) for _ in range(rng.randint(0, 3) + (not found))]
-    return Row(tuple(found), tuple(sorted([*missed, *(grade for _, grade in found)], reverse=True)), cutoff)
+    return GoldRanks(
+        tuple(found), tuple(sorted([*missed, *(grade for _, grade in found)], reverse=True)), cutoff
+    )
 
 
 @pytest.mark.parametrize("name", GOLD_MEASURES)

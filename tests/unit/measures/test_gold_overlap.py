@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from pytest_rageval.datatypes import Document, Gold, Span
 from pytest_rageval.measures.gold_matching import files_named, normal_path, overlap
-from pytest_rageval.model import Document, Gold, Span
 
 TEXT = "The Moon orbits Earth at an average distance of 384,400 km, about thirty times the diameter of Earth"
 

@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from pytest_rageval.conversation import Question
+from pytest_rageval.conversation import QuestionWithHistory
 from pytest_rageval.prompts.rendering import (
-    OWN,
+    DEFAULT_PROMPTS,
     few_shot_citing_prompt,
     few_shot_long_answer_prompt,
     few_shot_prompt,
@@ -15,20 +15,20 @@ from pytest_rageval.prompts.rendering import (
 
 HISTORY = [{"role": "user", "content": "Do you\nship {question}?"}, {"role": "assistant", "content": "Yes."}]
 SHOWN = "User: Do you ship {question}?\nAssistant: Yes."
-PLAIN, ASKED = "And in winter?", Question("And in winter?", HISTORY)
+PLAIN, ASKED = "And in winter?", QuestionWithHistory("And in winter?", HISTORY)
 
 
 @pytest.mark.parametrize(
     "prompt",
     [
-        lambda question: OWN.answer(question, ["p"]),
-        lambda question: OWN.citing(question, ["p"]),
-        lambda question: OWN.long_answer(question, ["p"]),
-        lambda question: OWN.same_answer(question, ["r"], "a"),
-        lambda question: OWN.graded_answer(question, ["r"], "a"),
-        lambda question: OWN.relevance(question, "p"),
-        lambda question: OWN.preference(question, "a", "b"),
-        lambda question: OWN.rating("faithfulness", question, ["a"], ["p"]),
+        lambda question: DEFAULT_PROMPTS.answer(question, ["p"]),
+        lambda question: DEFAULT_PROMPTS.citing(question, ["p"]),
+        lambda question: DEFAULT_PROMPTS.long_answer(question, ["p"]),
+        lambda question: DEFAULT_PROMPTS.same_answer(question, ["r"], "a"),
+        lambda question: DEFAULT_PROMPTS.graded_answer(question, ["r"], "a"),
+        lambda question: DEFAULT_PROMPTS.relevance(question, "p"),
+        lambda question: DEFAULT_PROMPTS.preference(question, "a", "b"),
+        lambda question: DEFAULT_PROMPTS.rating("faithfulness", question, ["a"], ["p"]),
     ],
 )
 def test_a_prompt_has_the_conversation_in_a_section_before_the_question(prompt: Callable[[str], str]) -> None:
@@ -40,7 +40,7 @@ def test_a_prompt_has_the_conversation_in_a_section_before_the_question(prompt: 
     assert "\n".join(lines[at + 2 : at + 4]) == SHOWN
     assert lines[at + 4].startswith("</conversation ")
     assert lines[at + 6] == "Question: And in winter?"
-    assert prompt(Question(PLAIN)) == prompt(PLAIN)
+    assert prompt(QuestionWithHistory(PLAIN)) == prompt(PLAIN)
     assert "onversation" not in prompt(PLAIN)
 
 

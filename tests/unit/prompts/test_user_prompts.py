@@ -9,7 +9,7 @@ from pytest_rageval.answers.llm_judge import LLMJudge
 from pytest_rageval.errors import InputError
 from pytest_rageval.generator import LLMGenerator
 from pytest_rageval.llm.servers.server import RemoteServer
-from pytest_rageval.prompts.rendering import OWN, prompts_of, read_templates
+from pytest_rageval.prompts.rendering import DEFAULT_PROMPTS, prompts_of, read_templates
 from pytest_rageval.prompts.templates import CRITERIA, PLACEHOLDER, TEMPLATES, UNQUOTED
 
 SERVER = RemoteServer("http://here/v1")
@@ -46,7 +46,7 @@ def test_a_prompt_is_replaced_alone(name: str) -> None:
     """Where it stands its words are asked, with the same texts in them; the others stay as they are."""
     prompts = prompts_of({name: TEMPLATES[name] + " Danke."}, "here")
     for other, ask in METHODS.items():
-        assert ask(prompts) == ask(OWN) + (" Danke." if other == name else "")
+        assert ask(prompts) == ask(DEFAULT_PROMPTS) + (" Danke." if other == name else "")
 
 
 @pytest.mark.parametrize("name", TEMPLATES)
@@ -64,7 +64,7 @@ def test_prompts_without_fences_differ_in_these_alone(name: str, mark: str) -> N
 
 def test_texts_may_hold_braces() -> None:
     """What stands in for one placeholder is not searched for others."""
-    assert "{passages} {x}" in OWN.answer("{passages} {x}", ["{question}"])
+    assert "{passages} {x}" in DEFAULT_PROMPTS.answer("{passages} {x}", ["{question}"])
 
 
 def test_what_replies_depend_on_names_the_prompt_in_force() -> None:
@@ -72,7 +72,8 @@ def test_what_replies_depend_on_names_the_prompt_in_force() -> None:
     worded = prompts_of({name: f"{text} Danke." for name, text in TEMPLATES.items()}, "here")
     for method in ("generate", "cite", "explain"):
         own, other = (
-            LLMGenerator(None, SERVER, "m", prompts=each).identity(method) for each in (OWN, worded)
+            LLMGenerator(None, SERVER, "m", prompts=each).identity(method)
+            for each in (DEFAULT_PROMPTS, worded)
         )
         assert {name for name in own if own[name] != other[name]} == {f"prompt to {method}"}
     for method in (
@@ -84,7 +85,9 @@ def test_what_replies_depend_on_names_the_prompt_in_force() -> None:
         "support",
         *(f"rate {criterion}" for criterion in CRITERIA),
     ):
-        own, other = (LLMJudge(None, SERVER, "m", prompts=each).identity(method) for each in (OWN, worded))
+        own, other = (
+            LLMJudge(None, SERVER, "m", prompts=each).identity(method) for each in (DEFAULT_PROMPTS, worded)
+        )
         assert {name for name in own if own[name] != other[name]} == {f"prompt to {method}"}
 
 

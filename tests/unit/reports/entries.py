@@ -4,8 +4,8 @@ from typing import Any
 
 from pytest_rageval.evaluations.pipeline import ScoreRequest
 from pytest_rageval.evaluations.registry import resolve
-from pytest_rageval.gate.ruling import Ruling
 from pytest_rageval.gate.threshold import Threshold
+from pytest_rageval.gate.threshold_results import ThresholdResult
 from pytest_rageval.gate.verdict import Verdict
 from pytest_rageval.reports import results
 from pytest_rageval.reports.results import Notes
@@ -21,7 +21,7 @@ def score_entry(score: Score, threshold: Threshold | None, verdict: Verdict | No
     return results.score_entry(score, threshold, verdict, _notes(score.spec))
 
 
-def ruling_entry(ruling: Ruling) -> dict[str, Any]:
+def ruling_entry(ruling: ThresholdResult) -> dict[str, Any]:
     """As `results.ruling_entry`."""
     return results.ruling_entry(ruling, _notes(ruling.threshold.spec))
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.model import Example
+from pytest_rageval.datatypes import Example
 from pytest_rageval.reports.terminal import notes
 from pytest_rageval.scores import Evidence, Outcome, Places, Score
 from tests.unit.reports.entries import score_entry

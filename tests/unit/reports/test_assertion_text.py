@@ -2,7 +2,7 @@
 
 import pytest
 
-from pytest_rageval.model import Document, Ranking
+from pytest_rageval.datatypes import Document, Ranking
 from pytest_rageval.reports.questions import explain
 from pytest_rageval.scores import Score
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from pytest_rageval.datatypes import Example
 from pytest_rageval.gate.threshold import Threshold
-from pytest_rageval.model import Example
 from pytest_rageval.reports.notes import common_entry
 from pytest_rageval.reports.terminal import notes, table_lines
 from pytest_rageval.scores import Evidence, Outcome, Score

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from pytest_rageval.datatypes import Document, Example, Gold, Ranking
 from pytest_rageval.gate.baseline import baseline_entry
 from pytest_rageval.gate.comparison import BaselineScore, compare
-from pytest_rageval.model import Document, Example, Gold, Ranking
 from pytest_rageval.reports.evidence import common_items, evaluated_questions, explained_examples
 from pytest_rageval.reports.results import score_entry
 from pytest_rageval.reports.retrieval import retrieved

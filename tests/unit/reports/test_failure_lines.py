@@ -2,10 +2,10 @@
 
 import pytest
 
-from pytest_rageval.gate.ruling import Ruling
+from pytest_rageval.datatypes import Document, Example, Ranking
 from pytest_rageval.gate.threshold import Threshold
+from pytest_rageval.gate.threshold_results import ThresholdResult
 from pytest_rageval.gate.verdict import verdict_on
-from pytest_rageval.model import Document, Example, Ranking
 from pytest_rageval.reports.questions import (
     failure_lines,
     lost_entry,
@@ -20,7 +20,7 @@ from pytest_rageval.stats.bootstrap import bca_means
 
 def _failure(score: Score, limit: int | None = None, **bounds: float) -> list[str]:
     threshold = Threshold(score.spec, **bounds)
-    return failure_lines(Ruling(threshold, score, verdict_on(score, threshold)), limit=limit)
+    return failure_lines(ThresholdResult(threshold, score, verdict_on(score, threshold)), limit=limit)
 
 
 def test_the_whole_text_of_a_failure(score: Score) -> None:

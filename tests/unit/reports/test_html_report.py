@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from pytest_rageval.datatypes import Document, Example, Gold, Ranking
 from pytest_rageval.gate.comparison import BaselineScore
-from pytest_rageval.gate.ruling import BaselineLookup
 from pytest_rageval.gate.threshold import Threshold
-from pytest_rageval.model import Document, Example, Gold, Ranking
+from pytest_rageval.gate.threshold_results import BaselineLookup
 from pytest_rageval.reports import html
 from pytest_rageval.reports.html import html_report
 from pytest_rageval.reports.results import report_document

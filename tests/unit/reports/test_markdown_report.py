@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from pytest_rageval.datatypes import Document, Example, Gold, Ranking
 from pytest_rageval.gate.comparison import BaselineScore
-from pytest_rageval.gate.ruling import BaselineLookup
 from pytest_rageval.gate.threshold import Threshold
-from pytest_rageval.model import Document, Example, Gold, Ranking
+from pytest_rageval.gate.threshold_results import BaselineLookup
 from pytest_rageval.reports.markdown import LINES, LONGEST, markdown_report
 from pytest_rageval.reports.results import report_document
 from pytest_rageval.scores import Evidence, Outcome, Score

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from pytest_rageval.datatypes import Document, Example, Gold, Ranking
 from pytest_rageval.errors import QueryError
-from pytest_rageval.model import Document, Example, Gold, Ranking
 from pytest_rageval.reports.notes import ANOMALIES, anomalies_entry, anomalies_text, why_all_zero
 from pytest_rageval.scores import Evidence, Outcome
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pytest_rageval.model import Document, Example, Ranking
+from pytest_rageval.datatypes import Document, Example, Ranking
 from pytest_rageval.reports.retrieval import retrieval_entry, retrieved
 from pytest_rageval.scores import Evidence, Outcome, Score
 

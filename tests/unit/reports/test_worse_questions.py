@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
+from pytest_rageval.datatypes import Document, Example, Gold, Ranking
 from pytest_rageval.gate.baseline import LONGEST
 from pytest_rageval.gate.comparison import BaselineScore, compare
-from pytest_rageval.gate.ruling import BaselineLookup, Ruling
 from pytest_rageval.gate.threshold import Threshold
-from pytest_rageval.model import Document, Example, Gold, Ranking
+from pytest_rageval.gate.threshold_results import BaselineLookup, ThresholdResult
 from pytest_rageval.reports.questions import failure_lines, question_lines, worse_entry
 from pytest_rageval.reports.terminal import table_lines, warning_lines
 from pytest_rageval.scores import Evidence, Outcome, Score
@@ -154,7 +154,7 @@ def test_the_questions_that_are_listed_are_why_a_bound_is_passed(
     assert f"{told}:" in failure_lines(ruling, limit=0)
 
 
-def _ruled(values: dict[str, list[float]], **words: Any) -> Ruling:
+def _ruled(values: dict[str, list[float]], **words: Any) -> ThresholdResult:
     """A threshold by topic: each has these values, and 1 before."""
     outcomes = [
         _outcome(f"{topic}{n}", value, "kb-9", tags={"topic": topic})

@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from pytest_rageval.concurrency.event_loop import PrivateLoop
+from pytest_rageval.concurrency.event_loop import BackgroundEventLoop
 from pytest_rageval.llm.api import LLM
-from pytest_rageval.llm.gateway import Access, Gateway
-from pytest_rageval.llm.servers.server import Pace, RemoteServer
+from pytest_rageval.llm.gateway import Gateway, GatewaySettings
+from pytest_rageval.llm.servers.server import RemoteServer, RequestPolicy
 from tests.llm_server import LLMServer
 
 
@@ -17,8 +17,10 @@ def ask(llm: LLMServer, tmp_path) -> Iterator[Callable[..., LLM]]:
     opened: list[LLM] = []
 
     def made(mode: str = "live") -> LLM:
-        gateway = Gateway(Access(tmp_path / "cache", mode=mode, pace=Pace(timeout_s=30, retries=0)))
-        opened.append(LLM(gateway, PrivateLoop(), lambda: (RemoteServer(llm.url, "sk-none"), "m1")))
+        gateway = Gateway(
+            GatewaySettings(tmp_path / "cache", mode=mode, pace=RequestPolicy(timeout_s=30, retries=0))
+        )
+        opened.append(LLM(gateway, BackgroundEventLoop(), lambda: (RemoteServer(llm.url, "sk-none"), "m1")))
         return opened[-1]
 
     yield made

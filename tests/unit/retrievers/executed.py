@@ -6,8 +6,8 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from pytest_rageval.datatypes import Document, Retrieval, Step
 from pytest_rageval.errors import InputError, Unscored
-from pytest_rageval.model import Document, Retrieval, Step
 
 built: list[int] = []
 

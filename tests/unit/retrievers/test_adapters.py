@@ -8,13 +8,13 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from pytest_rageval.concurrency.event_loop import PrivateLoop
+from pytest_rageval.concurrency.event_loop import BackgroundEventLoop
 from pytest_rageval.errors import CallableError
 from pytest_rageval.retrievers import adapt_retriever
 from pytest_rageval.retrievers.adapters import callables
 
 
-def _ask(loop: PrivateLoop, retriever: object, k: int = 3) -> list[str]:
+def _ask(loop: BackgroundEventLoop, retriever: object, k: int = 3) -> list[str]:
     return [document.text for document in loop.run(adapt_retriever(retriever, loop).retrieve("q", k))]
 
 
@@ -66,21 +66,21 @@ class _Search:
     ],
 )
 def test_a_callable_receives_k_as_its_signature_requires(
-    loop: PrivateLoop, function: Callable[..., Any], expected: str
+    loop: BackgroundEventLoop, function: Callable[..., Any], expected: str
 ) -> None:
     """By place or by name, or not at all; what is callable is called, whatever methods it has."""
     assert _ask(loop, function) == [expected]
 
 
 @pytest.mark.parametrize("name", callables.K_NAMES)
-def test_every_usual_name_of_k(loop: PrivateLoop, name: str) -> None:
+def test_every_usual_name_of_k(loop: BackgroundEventLoop, name: str) -> None:
     """As a keyword behind another parameter."""
     scope: dict[str, Any] = {}
     exec(f"def search(query, filters=None, *, {name}=10): return [f'{{query}} {{{name}}}']", scope)  # noqa: S102
     assert _ask(loop, scope["search"]) == ["q 3"]
 
 
-def test_a_function_that_hides_its_signature_is_given_both(loop: PrivateLoop) -> None:
+def test_a_function_that_hides_its_signature_is_given_both(loop: BackgroundEventLoop) -> None:
     """As some that are written in C do."""
 
     class Hidden:
@@ -157,7 +157,7 @@ class _Field(_LangChain):
     ],
 )
 def test_an_object_with_invoke_receives_k_if_it_accepts_it(
-    loop: PrivateLoop, retriever: object, expected: str
+    loop: BackgroundEventLoop, retriever: object, expected: str
 ) -> None:
     """A parameter, `search_kwargs`, a field of a copy, or none."""
     assert _ask(loop, retriever, 30) == [expected]
@@ -177,7 +177,7 @@ def test_an_object_with_invoke_receives_k_if_it_accepts_it(
 )
 @pytest.mark.parametrize("k", [3, 10])
 def test_a_retrievers_own_k_is_used_if_it_is_large_enough(
-    loop: PrivateLoop, retriever: object, expected: str, k: int
+    loop: BackgroundEventLoop, retriever: object, expected: str, k: int
 ) -> None:
     """A retriever is asked as it ships, and the first k of what it returns count."""
     ranking = loop.run(adapt_retriever(retriever, loop).retrieve("q", k))
@@ -206,21 +206,21 @@ class _Similar(_LlamaIndex):
     ],
 )
 def test_an_object_with_retrieve_receives_k_by_its_setting(
-    loop: PrivateLoop, retriever: object, expected: str
+    loop: BackgroundEventLoop, retriever: object, expected: str
 ) -> None:
     """Or by its own signature, or not at all."""
     assert _ask(loop, retriever) == [expected]
 
 
 @pytest.mark.parametrize(("retriever", "name"), [(_Field(), "k"), (_Similar(), "similarity_top_k")])
-def test_the_users_object_is_left_as_it_is(loop: PrivateLoop, retriever: object, name: str) -> None:
+def test_the_users_object_is_left_as_it_is(loop: BackgroundEventLoop, retriever: object, name: str) -> None:
     """The number is set in a copy, one for each k."""
     before = getattr(retriever, name)
     assert [_ask(loop, retriever, k)[0][-2:] for k in (13, 15, 13)] == ["13", "15", "13"]
     assert getattr(retriever, name) == before
 
 
-def test_the_search_with_scores_is_preferred_where_it_works(loop: PrivateLoop) -> None:
+def test_the_search_with_scores_is_preferred_where_it_works(loop: BackgroundEventLoop) -> None:
     """LangChain's base class has one that takes anything and raises."""
 
     def raises(*_arguments: object, **_options: object) -> list[str]:
@@ -245,7 +245,7 @@ def test_the_search_with_scores_is_preferred_where_it_works(loop: PrivateLoop) -
     ],
 )
 def test_what_can_be_run_is_given_its_inputs_by_name(
-    loop: PrivateLoop, run: Callable[..., Any], expected: str
+    loop: BackgroundEventLoop, run: Callable[..., Any], expected: str
 ) -> None:
     """The query under each of its names, and k where there is an input for it."""
     assert _ask(loop, SimpleNamespace(run=run)) == [expected]
@@ -266,7 +266,7 @@ def test_what_can_be_run_is_given_its_inputs_by_name(
     ],
 )
 def test_what_cannot_be_run_by_a_text_alone_is_refused(
-    loop: PrivateLoop, run: Callable[..., Any], said: str
+    loop: BackgroundEventLoop, run: Callable[..., Any], said: str
 ) -> None:
     """Before anything is asked: the error names what is wanted."""
     with pytest.raises(CallableError, match=said):
@@ -276,7 +276,7 @@ def test_what_cannot_be_run_by_a_text_alone_is_refused(
 @pytest.mark.parametrize(
     ("outputs", "said"), [({"replies": [], "meta": {}}, "but: replies, meta."), ([], "but: list.")]
 )
-def test_a_run_without_documents_is_reported(loop: PrivateLoop, outputs: object, said: str) -> None:
+def test_a_run_without_documents_is_reported(loop: BackgroundEventLoop, outputs: object, said: str) -> None:
     """What it gave instead."""
     with pytest.raises(CallableError, match=rf'whose run gave no "documents", {said}'):
         _ask(loop, SimpleNamespace(run=lambda query: outputs and query and outputs))
@@ -318,7 +318,7 @@ class _Pipeline:
     ],
 )
 def test_a_pipeline_is_given_the_query_at_every_input_for_it(
-    loop: PrivateLoop, inputs: dict[str, Any], outputs: dict[str, Any], expected: object
+    loop: BackgroundEventLoop, inputs: dict[str, Any], outputs: dict[str, Any], expected: object
 ) -> None:
     """And k only where the documents come out: the candidates before a joiner stay as they are."""
     assert _ask(loop, _Pipeline(inputs, outputs)) == [str(expected)]
@@ -333,7 +333,7 @@ def test_a_pipeline_is_given_the_query_at_every_input_for_it(
     ],
 )
 def test_a_pipeline_that_is_not_clear_is_refused(
-    loop: PrivateLoop, inputs: dict[str, Any], outputs: dict[str, Any], said: str
+    loop: BackgroundEventLoop, inputs: dict[str, Any], outputs: dict[str, Any], said: str
 ) -> None:
     """The error lists the sockets there are, and shows the function to write."""
     with pytest.raises(CallableError, match=said) as caught:
@@ -341,7 +341,7 @@ def test_a_pipeline_that_is_not_clear_is_refused(
     assert "lambda query, k: pipeline.run(" in str(caught.value)
 
 
-def test_a_pipeline_with_two_outputs_of_documents_is_refused(loop: PrivateLoop) -> None:
+def test_a_pipeline_with_two_outputs_of_documents_is_refused(loop: BackgroundEventLoop) -> None:
     """It is ambiguous which one is meant."""
     two = _Pipeline({"a": _open("query")}, {"a": _open("documents"), "b": _open("documents")})
     with pytest.raises(CallableError, match=r"has 2 open outputs .*: a\.documents, b\.documents\."):

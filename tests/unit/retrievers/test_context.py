@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.concurrency.event_loop import PrivateLoop
+from pytest_rageval.concurrency.event_loop import BackgroundEventLoop
+from pytest_rageval.datatypes import Example
 from pytest_rageval.errors import CallableError, InputError
 from pytest_rageval.evaluations.pipeline import Pipeline
-from pytest_rageval.model import Example
 from pytest_rageval.retrievers import adapt_retriever
 
 HISTORY = ({"role": "user", "content": "Do you ship?"}, {"role": "assistant", "content": "Yes."})
@@ -20,7 +20,7 @@ ASKED = Example("q1", "To Norway?", history=HISTORY, filters=FILTERS, metadata={
 BARE = Example("q2", "To Norway?")
 
 
-def _asked(loop: PrivateLoop, retriever: object, asked: Example | str = ASKED, k: int = 3) -> str:
+def _asked(loop: BackgroundEventLoop, retriever: object, asked: Example | str = ASKED, k: int = 3) -> str:
     [document] = loop.run(adapt_retriever(retriever, loop).retrieve(asked, k))
     return document.text
 
@@ -53,7 +53,7 @@ class _Search:
     ],
 )
 def test_a_callable_receives_what_its_signature_names(
-    loop: PrivateLoop, retriever: Callable[..., Any], expected: str
+    loop: BackgroundEventLoop, retriever: Callable[..., Any], expected: str
 ) -> None:
     """By name, wherever it stands; `filter` is a name of the filters too."""
     assert _asked(loop, retriever) == expected
@@ -69,13 +69,13 @@ def test_a_callable_receives_what_its_signature_names(
     ],
 )
 def test_without_context_a_default_stays_and_what_is_required_is_empty(
-    loop: PrivateLoop, retriever: Callable[..., Any], expected: str
+    loop: BackgroundEventLoop, retriever: Callable[..., Any], expected: str
 ) -> None:
     """So a retriever of an older eval set is called as it was."""
     assert _asked(loop, retriever, BARE) == expected
 
 
-def test_a_plain_question_has_no_context(loop: PrivateLoop) -> None:
+def test_a_plain_question_has_no_context(loop: BackgroundEventLoop) -> None:
     """As in rageval.retrieve("…", k)."""
     assert (
         _asked(loop, lambda query, k, filters, example: [f"{query} {filters} {example.id!r}"], "Why?")
@@ -93,7 +93,7 @@ def test_a_plain_question_has_no_context(loop: PrivateLoop) -> None:
         SimpleNamespace(run=lambda query, top_k=3: {"documents": [query]}),
     ],
 )
-def test_filters_that_would_be_ignored_are_an_error(loop: PrivateLoop, retriever: object) -> None:
+def test_filters_that_would_be_ignored_are_an_error(loop: BackgroundEventLoop, retriever: object) -> None:
     """The scores would be those of another search. Without filters it is asked as it is."""
     with pytest.raises(InputError, match=r"does not take them.*\nName them in the signature"):
         _asked(loop, retriever)
@@ -102,7 +102,7 @@ def test_filters_that_would_be_ignored_are_an_error(loop: PrivateLoop, retriever
     )
 
 
-def test_a_history_that_is_not_taken_is_noted(loop: PrivateLoop) -> None:
+def test_a_history_that_is_not_taken_is_noted(loop: BackgroundEventLoop) -> None:
     """The retriever may receive questions that stand alone."""
 
     def noted(retriever: Callable[..., Any]) -> bool:
@@ -120,7 +120,7 @@ def test_a_history_that_is_not_taken_is_noted(loop: PrivateLoop) -> None:
     ("name", "value"), [("history", ["hi"]), ("filters", "tenant=a"), ("metadata", ["x"])]
 )
 def test_another_form_of_context_is_an_error_where_it_is_named(
-    loop: PrivateLoop, name: str, value: object
+    loop: BackgroundEventLoop, name: str, value: object
 ) -> None:
     """For a retriever that does not name it, it is other data of that name."""
     example = Example("q", "Why?", extra={name: value})
@@ -131,7 +131,7 @@ def test_another_form_of_context_is_an_error_where_it_is_named(
     assert _asked(loop, lambda query, k: [query], example) == "Why?"
 
 
-def test_the_key_of_a_call_is_what_it_is_called_with(loop: PrivateLoop) -> None:
+def test_the_key_of_a_call_is_what_it_is_called_with(loop: BackgroundEventLoop) -> None:
     """Of two rows with one question, and other filters, both are asked; of other tags only one."""
 
     def key(retriever: Callable[..., Any], **fields: Any) -> object:
@@ -173,20 +173,20 @@ class _OverStore:
     ],
 )
 def test_filters_join_those_of_search_kwargs(
-    loop: PrivateLoop, own: dict[str, object], expected: str
+    loop: BackgroundEventLoop, own: dict[str, object], expected: str
 ) -> None:
     """LangChain replaces a keyword as a whole."""
     assert _asked(loop, _OverStore(**own)) == f"To Norway? {expected}"
 
 
 @pytest.mark.parametrize("own", [{"tenant": "b"}, lambda document: document])
-def test_filters_that_cannot_be_joined_are_an_error(loop: PrivateLoop, own: object) -> None:
+def test_filters_that_cannot_be_joined_are_an_error(loop: BackgroundEventLoop, own: object) -> None:
     """One would replace the other."""
     with pytest.raises(CallableError, match=r"which cannot be joined to it\.\nReturn a function"):
         _asked(loop, _OverStore(filter=own))
 
 
-def test_inputs_of_a_haystack_component_receive_context_by_name(loop: PrivateLoop) -> None:
+def test_inputs_of_a_haystack_component_receive_context_by_name(loop: BackgroundEventLoop) -> None:
     """Also a required one, which no query can fill."""
     component = SimpleNamespace(
         run=lambda query, filters, top_k=5: {"documents": [f"{query} {top_k} {filters}"]}
@@ -194,7 +194,7 @@ def test_inputs_of_a_haystack_component_receive_context_by_name(loop: PrivateLoo
     assert _asked(loop, component) == "To Norway? 3 {'tenant': 'a'}"
 
 
-def test_every_open_input_of_a_pipeline_receives_filters(loop: PrivateLoop) -> None:
+def test_every_open_input_of_a_pipeline_receives_filters(loop: BackgroundEventLoop) -> None:
     """A hybrid pipeline filters in both of its retrievers."""
     sockets = {"query": {"is_mandatory": True}, "filters": {"is_mandatory": False}}
     pipeline = SimpleNamespace(
@@ -206,7 +206,7 @@ def test_every_open_input_of_a_pipeline_receives_filters(loop: PrivateLoop) -> N
     assert _asked(loop, pipeline) == str({"dense": each, "sparse": each})
 
 
-def test_an_added_kind_of_retriever_may_take_context_too(loop: PrivateLoop) -> None:
+def test_an_added_kind_of_retriever_may_take_context_too(loop: BackgroundEventLoop) -> None:
     """The callable that its adapter makes names it; a default of k is not a number of its own."""
 
     def adapt(_retriever: object) -> Callable[..., list[str]]:

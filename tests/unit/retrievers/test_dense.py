@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from pytest_rageval.datatypes import Document
 from pytest_rageval.embeddings.encoder import Vectors
 from pytest_rageval.errors import CallableError, InputError
-from pytest_rageval.model import Document
 from pytest_rageval.retrievers.dense import DenseRetriever
 from tests.unit.retrievers.planar import Planar, Turned
 

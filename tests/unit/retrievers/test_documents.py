@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from pytest_rageval.datatypes import Document
 from pytest_rageval.errors import CallableError, InputError
-from pytest_rageval.model import Document
 from pytest_rageval.retrievers.documents import ID, TEXT, corpus_from, document_from
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from pytest_rageval import RetrieverFactory
-from pytest_rageval.concurrency.event_loop import PrivateLoop
+from pytest_rageval.concurrency.event_loop import BackgroundEventLoop
+from pytest_rageval.datatypes import Example, Ranking
 from pytest_rageval.errors import CallableError, InputError, QueryError, Unscored
-from pytest_rageval.model import Example, Ranking
 from pytest_rageval.retrievers import Retriever, adapt_retriever
 from pytest_rageval.retrievers.executor import MOST_CHUNKS
 from tests.unit.retrievers import executed
@@ -47,7 +47,9 @@ class Here(Executor):
         return future
 
 
-def _ask(loop: PrivateLoop, retriever: Retriever, asked: Sequence[Example | str], k: int = 2) -> Found:
+def _ask(
+    loop: BackgroundEventLoop, retriever: Retriever, asked: Sequence[Example | str], k: int = 2
+) -> Found:
     async def every() -> Found:
         return await asyncio.gather(*(retriever.retrieve(each, k) for each in asked), return_exceptions=True)
 
@@ -87,21 +89,21 @@ CONTEXT = Example(
     ],
 )
 def test_answers_and_errors_are_those_of_a_thread(
-    loop: PrivateLoop, pool: Executor, retriever: Any, asked: list[Example | str]
+    loop: BackgroundEventLoop, pool: Executor, retriever: Any, asked: list[Example | str]
 ) -> None:
     here = _plain(_ask(loop, adapt_retriever(retriever, loop), asked))
     there = _plain(_ask(loop, adapt_retriever(retriever, loop, executor=pool), asked))
     assert there == here
 
 
-def test_it_runs_in_other_processes(loop: PrivateLoop, pool: Executor) -> None:
+def test_it_runs_in_other_processes(loop: BackgroundEventLoop, pool: Executor) -> None:
     found = _ask(loop, adapt_retriever(executed.where, loop, executor=pool), [f"q{n}" for n in range(40)])
     processes = {each.documents[0].text.split()[1] for each in found if isinstance(each, Ranking)}
     assert len(found) == 40
     assert str(os.getpid()) not in processes
 
 
-def test_a_factory_builds_once_in_each_process(loop: PrivateLoop) -> None:
+def test_a_factory_builds_once_in_each_process(loop: BackgroundEventLoop) -> None:
     factory = RetrieverFactory(executed.Index, "index", lock=True)
     with ProcessPoolExecutor(2) as pool:
         retriever = adapt_retriever(factory, loop, executor=pool)
@@ -111,7 +113,7 @@ def test_a_factory_builds_once_in_each_process(loop: PrivateLoop) -> None:
     assert not executed.built
 
 
-def test_without_an_executor_a_factory_builds_here(loop: PrivateLoop) -> None:
+def test_without_an_executor_a_factory_builds_here(loop: BackgroundEventLoop) -> None:
     try:
         (found,) = _ask(loop, adapt_retriever(RetrieverFactory(executed.Index, "index"), loop), ["q"])
     finally:
@@ -121,7 +123,7 @@ def test_without_an_executor_a_factory_builds_here(loop: PrivateLoop) -> None:
     assert built == [os.getpid()]
 
 
-def test_what_cannot_be_pickled_is_named(loop: PrivateLoop, pool: Executor) -> None:
+def test_what_cannot_be_pickled_is_named(loop: BackgroundEventLoop, pool: Executor) -> None:
     try:
         index = executed.Index("index", lock=True)
     finally:
@@ -135,7 +137,7 @@ def test_what_cannot_be_pickled_is_named(loop: PrivateLoop, pool: Executor) -> N
         adapt_retriever(lambda query, k: [query] * k, loop, executor=pool)
 
 
-def test_a_large_retriever_is_not_sent_with_each_chunk(loop: PrivateLoop, pool: Executor) -> None:
+def test_a_large_retriever_is_not_sent_with_each_chunk(loop: BackgroundEventLoop, pool: Executor) -> None:
     with pytest.raises(InputError, match="is 10 MB when it is pickled"):
         adapt_retriever(executed.Large(), loop, executor=pool)
 
@@ -148,20 +150,20 @@ def test_a_large_retriever_is_not_sent_with_each_chunk(loop: PrivateLoop, pool: 
     ],
 )
 def test_what_cannot_be_used_is_refused(
-    loop: PrivateLoop, retriever: object, executor: object, message: str
+    loop: BackgroundEventLoop, retriever: object, executor: object, message: str
 ) -> None:
     with pytest.raises(InputError, match=message):
         adapt_retriever(retriever, loop, executor=executor)
 
 
-def test_a_factory_that_fails_is_an_error_with_its_line(loop: PrivateLoop, pool: Executor) -> None:
+def test_a_factory_that_fails_is_an_error_with_its_line(loop: BackgroundEventLoop, pool: Executor) -> None:
     with pytest.raises(CallableError, match="FileNotFoundError: no index at /none") as raised:
         adapt_retriever(RetrieverFactory(executed.no_index, "/none"), loop, executor=pool)
     assert "executed.py" in str(raised.value)
 
 
 def test_a_result_that_cannot_be_pickled_is_the_error_of_its_question(
-    loop: PrivateLoop, pool: Executor
+    loop: BackgroundEventLoop, pool: Executor
 ) -> None:
     found = _ask(loop, adapt_retriever(executed.faulty, loop, executor=pool), ["fine", "lock"])
     assert isinstance(found[0], Ranking)
@@ -169,7 +171,7 @@ def test_a_result_that_cannot_be_pickled_is_the_error_of_its_question(
     assert "returned for 'lock' what cannot be pickled" in str(found[1])
 
 
-def test_a_killed_process_is_a_clear_error(loop: PrivateLoop) -> None:
+def test_a_killed_process_is_a_clear_error(loop: BackgroundEventLoop) -> None:
     with ProcessPoolExecutor(1) as pool:
         retriever = adapt_retriever(executed.faulty, loop, executor=pool)
         assert isinstance(_ask(loop, retriever, ["fine"])[0], Ranking)
@@ -181,7 +183,7 @@ def test_a_killed_process_is_a_clear_error(loop: PrivateLoop) -> None:
 
 
 @pytest.mark.slow
-def test_a_failing_executor_is_asked_no_more_in_that_run(loop: PrivateLoop) -> None:
+def test_a_failing_executor_is_asked_no_more_in_that_run(loop: BackgroundEventLoop) -> None:
     here = Here()
     retriever = adapt_retriever(executed.where, loop, executor=here)
     _ask(loop, retriever, ["first"])
@@ -192,7 +194,7 @@ def test_a_failing_executor_is_asked_no_more_in_that_run(loop: PrivateLoop) -> N
     assert isinstance(_ask(loop, retriever, ["later"])[0], Ranking)
 
 
-def test_questions_go_in_chunks(loop: PrivateLoop) -> None:
+def test_questions_go_in_chunks(loop: BackgroundEventLoop) -> None:
     here = Here()
     retriever = adapt_retriever(executed.where, loop, executor=here)
     assert len(_ask(loop, retriever, [f"q{n}" for n in range(2000)])) == 2000
@@ -201,7 +203,7 @@ def test_questions_go_in_chunks(loop: PrivateLoop) -> None:
     assert here.chunks[0] == 5  # until one has answered
 
 
-def test_a_question_alone_has_the_time_of_its_process(loop: PrivateLoop) -> None:
+def test_a_question_alone_has_the_time_of_its_process(loop: BackgroundEventLoop) -> None:
     retriever = adapt_retriever(executed.where, loop, executor=Here())
     (first,) = _ask(loop, retriever, ["first"])
     assert isinstance(first, Ranking)
@@ -236,7 +238,7 @@ def test_a_cancelled_run_leaves_nothing_in_the_executor(loops: Any) -> None:
 
 
 @pytest.mark.slow
-def test_two_workers_of_dask(loop: PrivateLoop) -> None:
+def test_two_workers_of_dask(loop: BackgroundEventLoop) -> None:
     distributed = pytest.importorskip("distributed")
     with (
         distributed.LocalCluster(

@@ -6,10 +6,10 @@ from functools import partial
 
 import pytest
 
-from pytest_rageval.errors import PLAN_MARK, CallableError, InputError, Unscored
+from pytest_rageval.datatypes import Document
+from pytest_rageval.errors import PLACEHOLDER, CallableError, InputError, Unscored
 from pytest_rageval.llm.api import LLM
-from pytest_rageval.model import Document
-from pytest_rageval.prompts.rendering import OWN, prompts_of
+from pytest_rageval.prompts.rendering import DEFAULT_PROMPTS, prompts_of
 from pytest_rageval.retrievers.dense import DenseRetriever
 from pytest_rageval.retrievers.llm_baselines import (
     FeedbackRetriever,
@@ -60,7 +60,7 @@ def test_hyde_searches_with_the_passage_alone(
     assert _ids(_run(HyDERetriever(search, ask()))) == ["d90", "d100"]
     assert search.asked == [("perhaps 92", 2)]
     (body,) = llm.requests
-    assert llm.prompts == [OWN.hypothetical_passage("10")]
+    assert llm.prompts == [DEFAULT_PROMPTS.hypothetical_passage("10")]
     assert (body["temperature"], body["max_tokens"], body["stop"]) == (0.0, 96, ["\n\n"])
 
 
@@ -90,7 +90,7 @@ def test_rewriting_searches_with_the_better_query_and_answers_it(
     retrieval = asyncio.run(RewriteRetriever(search, ask(), passages=2, temperature=0.3)("11", 3))
     assert search.asked == [("11", 2), ("about 92", 3)]
     assert (_ids(retrieval.documents), retrieval.question) == (["d90", "d100", "d80"], "about 92")
-    assert llm.prompts == [OWN.better_query("11", ["10", "20"])]
+    assert llm.prompts == [DEFAULT_PROMPTS.better_query("11", ["10", "20"])]
     assert llm.requests[0]["temperature"] == 0.3
 
 
@@ -110,7 +110,7 @@ def test_prompts_are_those_of_the_user(llm: LLMServer, ask: Callable[..., LLM], 
 def test_hyde_may_be_zero_shot(llm: LLMServer, ask: Callable[..., LLM], search: Recorded) -> None:
     llm.model = lambda _: "30"
     _run(HyDERetriever(search, ask(), zero_shot=True, temperature=0.3))
-    assert llm.prompts == [OWN.hypothetical_passage("10", worked=False)]
+    assert llm.prompts == [DEFAULT_PROMPTS.hypothetical_passage("10", worked=False)]
     assert llm.requests[0]["temperature"] == 0.3
 
 
@@ -144,7 +144,7 @@ def test_fusion_asks_for_n_queries_that_differ(
 ) -> None:
     """Sampled, so that they do."""
     _run(FusionRetriever(search, ask(), n=3))
-    assert llm.prompts == [OWN.search_queries("10", 3)]
+    assert llm.prompts == [DEFAULT_PROMPTS.search_queries("10", 3)]
     assert llm.requests[0]["temperature"] == 0.7
 
 
@@ -234,7 +234,7 @@ def test_a_plan_continues_with_documents_that_are_not_known_yet(
     found = _run(technique(search, client), "10", 3)
     assert not llm.requests
     assert len(found) == 3
-    assert all(PLAN_MARK.search(document.text) for document in found)
+    assert all(PLACEHOLDER.search(document.text) for document in found)
     client.complete(f"Answer from {found[0].text}", max_tokens=5)
     usage = client._gateway.usage
     assert (usage.live, usage.dependent) == (2, 1)

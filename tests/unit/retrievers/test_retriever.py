@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.concurrency.event_loop import PrivateLoop
+from pytest_rageval.concurrency.event_loop import BackgroundEventLoop
+from pytest_rageval.datatypes import Document, Ranking
 from pytest_rageval.errors import CallableError
-from pytest_rageval.model import Document, Ranking
 from pytest_rageval.retrievers import adapt_retriever
 from pytest_rageval.retrievers.adapters import Adapter
 
@@ -39,7 +39,7 @@ class _AsyncCallable:
         return await _async(query, k)
 
 
-def _retrieve(loop: PrivateLoop, retriever: object, query: str = "q", k: int = 3) -> Ranking:
+def _retrieve(loop: BackgroundEventLoop, retriever: object, query: str = "q", k: int = 3) -> Ranking:
     return loop.run(adapt_retriever(retriever, loop).retrieve(query, k))
 
 
@@ -56,18 +56,20 @@ def _retrieve(loop: PrivateLoop, retriever: object, query: str = "q", k: int = 3
     ],
     ids=["sync", "async", "object", "async object", "returns a coroutine", "tuple", "iterator"],
 )
-def test_every_kind_of_retriever_gives_a_ranking(loop: PrivateLoop, retriever: Callable[..., Any]) -> None:
+def test_every_kind_of_retriever_gives_a_ranking(
+    loop: BackgroundEventLoop, retriever: Callable[..., Any]
+) -> None:
     """Functions and objects, sync and async, with documents of every kind."""
     ranking = _retrieve(loop, retriever)
     assert ranking == Ranking("q", (Document("one"), Document("two", "2"), Document("three", "3")))
 
 
-def test_query_and_k_are_handed_over(loop: PrivateLoop) -> None:
+def test_query_and_k_are_handed_over(loop: BackgroundEventLoop) -> None:
     """The retriever is asked with two positional arguments, as they were given."""
     assert [d.text for d in _retrieve(loop, lambda query, k: [f"{query} {k}"], "why?", 7)] == ["why? 7"]
 
 
-def test_more_than_k_documents_are_cut(loop: PrivateLoop) -> None:
+def test_more_than_k_documents_are_cut(loop: BackgroundEventLoop) -> None:
     """A retriever that ignores k is cut at k, after repeated documents are dropped."""
     ranking = _retrieve(loop, lambda _query, _k: ["a", "a", "b", "c"], k=2)
     assert [document.text for document in ranking] == ["a", "b"]
@@ -75,12 +77,14 @@ def test_more_than_k_documents_are_cut(loop: PrivateLoop) -> None:
 
 
 @pytest.mark.parametrize("nothing", [[], (), iter(())])
-def test_no_documents_are_an_empty_ranking(loop: PrivateLoop, nothing: object) -> None:
+def test_no_documents_are_an_empty_ranking(loop: BackgroundEventLoop, nothing: object) -> None:
     """Finding nothing is no error."""
     assert len(_retrieve(loop, lambda _query, _k: nothing)) == 0
 
 
-def test_a_sync_retriever_is_called_in_the_tests_thread_one_query_at_a_time(loop: PrivateLoop) -> None:
+def test_a_sync_retriever_is_called_in_the_tests_thread_one_query_at_a_time(
+    loop: BackgroundEventLoop,
+) -> None:
     """Many retrievers are not thread-safe, and some are bound to the thread that made them."""
     inside, threads, most = 0, set(), 0
 
@@ -101,7 +105,7 @@ def test_a_sync_retriever_is_called_in_the_tests_thread_one_query_at_a_time(loop
     assert (threads, most) == ({threading.get_ident()}, 1)
 
 
-def test_a_sync_generator_is_read_in_the_tests_thread_too(loop: PrivateLoop) -> None:
+def test_a_sync_generator_is_read_in_the_tests_thread_too(loop: BackgroundEventLoop) -> None:
     """A retriever that yields its documents runs while they are read: not in the loop's thread."""
     threads = set()
 
@@ -113,7 +117,7 @@ def test_a_sync_generator_is_read_in_the_tests_thread_too(loop: PrivateLoop) -> 
     assert threads == {threading.get_ident()}
 
 
-def test_an_async_retriever_is_asked_for_all_queries_at_once(loop: PrivateLoop) -> None:
+def test_an_async_retriever_is_asked_for_all_queries_at_once(loop: BackgroundEventLoop) -> None:
     """Five queries that wait for one another all end."""
     here: set[str] = set()
     all_here = asyncio.Event()
@@ -141,7 +145,9 @@ async def _agen(_query: str, _k: int) -> AsyncIterator[str]:
     ("returned", "name"),
     [(None, "NoneType"), ({"documents": []}, "dict"), ("text", "str"), (b"x", "bytes"), (5, "int")],
 )
-def test_anything_but_a_list_of_documents_is_an_error(loop: PrivateLoop, returned: object, name: str) -> None:
+def test_anything_but_a_list_of_documents_is_an_error(
+    loop: BackgroundEventLoop, returned: object, name: str
+) -> None:
     """The error says what came back, for which query, and what to return."""
     with pytest.raises(CallableError) as caught:
         _retrieve(loop, lambda _query, _k: returned)
@@ -151,13 +157,13 @@ def test_anything_but_a_list_of_documents_is_an_error(loop: PrivateLoop, returne
     )
 
 
-def test_an_async_generator_is_named(loop: PrivateLoop) -> None:
+def test_an_async_generator_is_named(loop: BackgroundEventLoop) -> None:
     """Documents that come one by one are refused as what they are."""
     with pytest.raises(CallableError, match="returned async_generator for 'q'"):
         _retrieve(loop, _agen)
 
 
-def test_an_item_without_text_is_named_with_its_rank(loop: PrivateLoop) -> None:
+def test_an_item_without_text_is_named_with_its_rank(loop: BackgroundEventLoop) -> None:
     """The error says which of the documents it is."""
     with pytest.raises(CallableError, match="for 'q', at rank 2, a document that has no text: int"):
         _retrieve(loop, lambda _query, _k: ["a", 7])
@@ -178,7 +184,7 @@ def _fail_while_read(query: str, k: int) -> Iterator[str]:
 
 @pytest.mark.parametrize("retriever", [_fail, _fail_async, _fail_while_read])
 def test_an_exception_of_the_retriever_is_reported_with_the_query(
-    loop: PrivateLoop, retriever: Callable[..., Any]
+    loop: BackgroundEventLoop, retriever: Callable[..., Any]
 ) -> None:
     """The user's exception is the cause, and the line in the user's code is shown."""
     with pytest.raises(CallableError) as caught:
@@ -188,7 +194,7 @@ def test_an_exception_of_the_retriever_is_reported_with_the_query(
     assert isinstance(caught.value.__cause__, LookupError)
 
 
-def test_a_wrong_signature_is_the_users_error(loop: PrivateLoop) -> None:
+def test_a_wrong_signature_is_the_users_error(loop: BackgroundEventLoop) -> None:
     """A retriever that takes no query is told so in Python's words."""
 
     def search() -> list[str]:
@@ -199,7 +205,7 @@ def test_a_wrong_signature_is_the_users_error(loop: PrivateLoop) -> None:
 
 
 @pytest.mark.parametrize("value", [None, ["doc"], "search"])
-def test_what_cannot_be_called_is_refused(loop: PrivateLoop, value: object) -> None:
+def test_what_cannot_be_called_is_refused(loop: BackgroundEventLoop, value: object) -> None:
     """The error says what the fixture gave and what it should give."""
     with pytest.raises(CallableError, match="which cannot be called") as caught:
         adapt_retriever(value, loop)
@@ -214,7 +220,7 @@ def _broken(retriever: object) -> Any:
 @pytest.mark.parametrize(
     "adapter", [(_broken, _sync), (lambda _: True, _broken)], ids=["recognises", "adapt"]
 )
-def test_an_adapter_that_raises_is_named(loop: PrivateLoop, adapter: Adapter) -> None:
+def test_an_adapter_that_raises_is_named(loop: BackgroundEventLoop, adapter: Adapter) -> None:
     """Its module says whose it is, and its line is shown, whatever the retriever is."""
     with pytest.raises(CallableError) as caught:
         adapt_retriever("shelf", loop, [adapter])
@@ -224,13 +230,13 @@ def test_an_adapter_that_raises_is_named(loop: PrivateLoop, adapter: Adapter) ->
     assert places[-1].endswith(" in _broken")
 
 
-def test_an_adapter_that_gives_nothing_to_call_is_named(loop: PrivateLoop) -> None:
+def test_an_adapter_that_gives_nothing_to_call_is_named(loop: BackgroundEventLoop) -> None:
     """Now, and not at each question."""
     with pytest.raises(CallableError, match=r"builtins\.list gave list for str\.\nIt gives a function"):
         adapt_retriever("shelf", loop, [(callable, _sync), (lambda _: True, list)])
 
 
-def test_a_class_in_place_of_its_object_is_refused(loop: PrivateLoop) -> None:
+def test_a_class_in_place_of_its_object_is_refused(loop: BackgroundEventLoop) -> None:
     """Called, it would complain of arguments that the user never wrote."""
     with pytest.raises(CallableError, match=r"is the class _Callable itself(?s:.*)an object: _Callable\(…\)"):
         adapt_retriever(_Callable, loop)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pytest_rageval.cli import main
-from pytest_rageval.concurrency.event_loop import PrivateLoop
+from pytest_rageval.concurrency.event_loop import BackgroundEventLoop
 from pytest_rageval.errors import InputError, Unscored
 from pytest_rageval.retrievers import adapt_retriever
 from pytest_rageval.retrievers.trace_run import TraceRun
@@ -103,7 +103,7 @@ def test_the_eval_set_that_was_made_of_traces_is_a_run_too(tmp_path: Path) -> No
         search("Why?", 3)
 
 
-def test_looking_a_retrieval_up_takes_no_time_that_counts(tmp_path: Path, loop: PrivateLoop) -> None:
+def test_looking_a_retrieval_up_takes_no_time_that_counts(tmp_path: Path, loop: BackgroundEventLoop) -> None:
     """It is not the time of the retrieval."""
     retriever = adapt_retriever(TraceRun(_spans(tmp_path, phoenix())), loop)
     assert retriever.replays

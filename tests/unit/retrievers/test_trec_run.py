@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from pytest_rageval.concurrency.event_loop import PrivateLoop
+from pytest_rageval.concurrency.event_loop import BackgroundEventLoop
+from pytest_rageval.datatypes import Document, Example
 from pytest_rageval.errors import InputError
-from pytest_rageval.model import Document, Example
 from pytest_rageval.retrievers import adapt_retriever
 from pytest_rageval.retrievers.trec_run import TrecRun
 
@@ -70,7 +70,7 @@ def test_one_question_with_two_rankings_is_an_error(tmp_path: Path) -> None:
     assert [document.id for document in same("crime?", 1)] == ["a"]
 
 
-def test_one_question_in_two_contexts_has_two_rankings(tmp_path: Path, loop: PrivateLoop) -> None:
+def test_one_question_in_two_contexts_has_two_rankings(tmp_path: Path, loop: BackgroundEventLoop) -> None:
     """Each example finds its own, through the filters or the history that it is asked with."""
     (tmp_path / "a.run").write_text("1 Q0 d1 1 0.5 t\n2 Q0 d2 1 0.5 t\n3 Q0 d3 1 0.5 t\n")
     said = ({"role": "user", "content": "Hello"},)

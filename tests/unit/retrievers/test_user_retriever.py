@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.concurrency.event_loop import PrivateLoop
+from pytest_rageval.concurrency.event_loop import BackgroundEventLoop
+from pytest_rageval.datatypes import Ranking
 from pytest_rageval.errors import QueryError
-from pytest_rageval.model import Ranking
 from pytest_rageval.retrievers import Retriever, adapt_retriever
 from pytest_rageval.user_code import FIRST
 
@@ -32,7 +32,7 @@ class _Search:
         return self._returned
 
 
-def _all(loop: PrivateLoop, retriever: Retriever, queries: list[str], *again: str) -> list[Any]:
+def _all(loop: BackgroundEventLoop, retriever: Retriever, queries: list[str], *again: str) -> list[Any]:
     """What comes back for the queries at once, and then for others, in the same run."""
 
     async def gathered(queries: Iterable[str]) -> list[Any]:
@@ -56,7 +56,7 @@ def _all(loop: PrivateLoop, retriever: Retriever, queries: list[str], *again: st
         (["d", 7], "returned a document that has neither text nor id"),
     ],
 )
-def test_a_failure_is_that_of_its_query(loop: PrivateLoop, returned: object, reason: str) -> None:
+def test_a_failure_is_that_of_its_query(loop: BackgroundEventLoop, returned: object, reason: str) -> None:
     """The others have rankings; the reason is a line without the query."""
     search = _Search(lambda query: query == "q1", returned)
     results = _all(loop, adapt_retriever(search, loop), ["q0", "q1", "q2"], "q1")
@@ -70,7 +70,7 @@ def test_a_failure_is_that_of_its_query(loop: PrivateLoop, returned: object, rea
     assert search.asked == {"q0": 1, "q1": 1, "q2": 1}
 
 
-def test_a_query_that_failed_is_asked_again_in_the_next_run(loop: PrivateLoop) -> None:
+def test_a_query_that_failed_is_asked_again_in_the_next_run(loop: BackgroundEventLoop) -> None:
     """The trouble may have passed."""
     search = _Search(lambda _: True)
     retriever = adapt_retriever(search, loop)
@@ -79,7 +79,7 @@ def test_a_query_that_failed_is_asked_again_in_the_next_run(loop: PrivateLoop) -
     assert search.asked == {"q": 2}
 
 
-def test_a_retriever_that_answers_nothing_is_soon_asked_no_more(loop: PrivateLoop) -> None:
+def test_a_retriever_that_answers_nothing_is_soon_asked_no_more(loop: BackgroundEventLoop) -> None:
     """A dead server is not waited for four hundred times; the rest have the first error."""
     search = _Search(lambda _: True)
     queries = [f"q{n}" for n in range(20)]
@@ -88,7 +88,7 @@ def test_a_retriever_that_answers_nothing_is_soon_asked_no_more(loop: PrivateLoo
     assert [str(result) for result in results[FIRST:]] == [str(results[0])] * (20 - FIRST)
 
 
-def test_a_retriever_that_has_answered_is_asked_them_all(loop: PrivateLoop) -> None:
+def test_a_retriever_that_has_answered_is_asked_them_all(loop: BackgroundEventLoop) -> None:
     """However many it fails at."""
     search = _Search(lambda query: query != "q0")
     results = _all(loop, adapt_retriever(search, loop), [f"q{n}" for n in range(20)])
@@ -96,7 +96,7 @@ def test_a_retriever_that_has_answered_is_asked_them_all(loop: PrivateLoop) -> N
     assert len(search.asked) == 20
 
 
-def test_an_answer_counts_before_the_loop_has_seen_it(loop: PrivateLoop) -> None:
+def test_an_answer_counts_before_the_loop_has_seen_it(loop: BackgroundEventLoop) -> None:
     """The next calls are made, and fail, while the loop is busy with other things."""
 
     class Ahead(_Search):

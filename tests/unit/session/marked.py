@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pytest_rageval.model import EvalSet, Example, Gold
+from pytest_rageval.datatypes import EvalSet, Example, Gold
 from pytest_rageval.session import Components, Session
 from pytest_rageval.session.evaluated_test import EvaluatedTest
 from pytest_rageval.session.pipelines import MarkedTest

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pytest_rageval.answers.judge_protocol import Preference
-from pytest_rageval.model import Example
+from pytest_rageval.datatypes import Example
 from pytest_rageval.session.battles import Battles, arena_cutoffs
 
 NODE = "t.py::test_it[{}]".format

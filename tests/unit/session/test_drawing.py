@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from pytest_rageval.config import Settings
+from pytest_rageval.datatypes import EvalSet, Example, Gold
 from pytest_rageval.errors import InputError
 from pytest_rageval.evaluations.pipeline import ScoreRequest
-from pytest_rageval.model import EvalSet, Example, Gold
 from pytest_rageval.session import Components, Session
-from pytest_rageval.session.models import DefaultGenerator, DefaultJudge
+from pytest_rageval.session.default_components import DefaultGenerator, DefaultJudge
 from tests.llm_server import LLMServer
 from tests.unit.session.marked import Mark, evalset_of, evaluated, threshold
 

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from pytest_rageval.config import Settings
+from pytest_rageval.datatypes import EvalSet, Example, Ranking
 from pytest_rageval.evaluations.pipeline import Pipeline, ResolvedScore
 from pytest_rageval.evaluations.registry import Registry
 from pytest_rageval.evaluations.scoring import ScoreDef
 from pytest_rageval.gate.baseline import Baseline
 from pytest_rageval.gate.comparison import BaselineScore
 from pytest_rageval.gate.threshold import Threshold
-from pytest_rageval.model import EvalSet, Example, Ranking
 from pytest_rageval.scores import Evidence, Outcome, Spec
 from pytest_rageval.session import Components, Session
 from pytest_rageval.session.early_stop import DropWatch, Watched

@@ -8,7 +8,7 @@ import pytest
 
 from pytest_rageval.config import resolve
 from pytest_rageval.llm.budget import Budget, Limits
-from pytest_rageval.llm.gateway import Access, Gateway, PlanSource
+from pytest_rageval.llm.gateway import Gateway, GatewaySettings, PlanSource
 from pytest_rageval.llm.messages import Reply, Request
 from pytest_rageval.llm.servers import sender as sender_module
 from pytest_rageval.llm.servers.server import RemoteServer
@@ -33,7 +33,7 @@ def _ask(
     """The replies to requests, one after the other, and what was counted."""
 
     async def main() -> tuple[list[Reply], Usage]:
-        gateway = Gateway(Access(folder, **options))
+        gateway = Gateway(GatewaySettings(folder, **options))
         remote = RemoteServer(server.url, flex=True)
         try:
             return [await gateway.ask(remote, request) for request in requests], gateway.usage

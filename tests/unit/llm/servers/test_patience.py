@@ -10,7 +10,7 @@ from pytest_rageval.errors import ServerError, Unscored
 from pytest_rageval.llm.messages import Reply, Request
 from pytest_rageval.llm.servers import rate_limits, sender
 from pytest_rageval.llm.servers.client import Client, RetryableError
-from pytest_rageval.llm.servers.rate_limits import Announcer, Limiter, Wait
+from pytest_rageval.llm.servers.rate_limits import Limiter, Stall, StallNotifier
 from pytest_rageval.llm.servers.sender import Sender
 from pytest_rageval.llm.servers.server import RemoteServer
 from tests.unit.llm.servers.virtual_time import Clock
@@ -228,7 +228,7 @@ def test_a_waiting_request_has_a_reason(clock: Clock) -> None:
     asked = _sender(_failing(wait_s=1.0))
     clock.run(main())
     assert (
-        str(Wait("u", "no reply", 1, 2.4, 7.5)) == "waiting for u (1 request, 2 of at most 7.5 s): no reply"
+        str(Stall("u", "no reply", 1, 2.4, 7.5)) == "waiting for u (1 request, 2 of at most 7.5 s): no reply"
     )
 
 
@@ -272,14 +272,14 @@ def test_an_exhausted_rate_limit_is_reported(clock: Clock) -> None:
     clock.run(main())
 
 
-def _wait(url: str = "u", *, seconds: float, patience_s: float = PATIENCE_S) -> Wait:
-    return Wait(url, "busy", 3, seconds, patience_s)
+def _wait(url: str = "u", *, seconds: float, patience_s: float = PATIENCE_S) -> Stall:
+    return Stall(url, "busy", 3, seconds, patience_s)
 
 
 def test_a_waiting_line_is_printed_once_until_the_server_answers_again() -> None:
     """Within 30 seconds, and not for a moment's trouble; of a short patience after a third."""
     lines: list[str] = []
-    announce = Announcer(lines.append)
+    announce = StallNotifier(lines.append)
     for seconds in (0, 19):
         announce([_wait(seconds=seconds)])
     assert not lines

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from pytest_rageval.errors import ContextOverflow, InputError, RagevalError, ServerError, Unscored
-from pytest_rageval.llm.budget import Purchase
+from pytest_rageval.llm.budget import Charge
 from pytest_rageval.llm.messages import Reply, Request
 from pytest_rageval.llm.servers import sender as sender_module
 from pytest_rageval.llm.servers.client import Client
@@ -599,12 +599,12 @@ class _Bought:
     """What a script's attempts cost."""
 
     def __init__(self) -> None:
-        self.purchases: list[Purchase] = []
+        self.purchases: list[Charge] = []
         self.events: list[str] = []
 
     @contextlib.asynccontextmanager
-    async def purchase(self) -> AsyncIterator[Purchase]:
-        self.purchases.append(Purchase())
+    async def purchase(self) -> AsyncIterator[Charge]:
+        self.purchases.append(Charge())
         try:
             yield self.purchases[-1]
         finally:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from pytest_rageval.digests import SAMPLE_BYTES
 from pytest_rageval.errors import InputError
-from pytest_rageval.fingerprint import SAMPLE_BYTES
 from pytest_rageval.llm.servers.server import Weights, weights_in_force
 
 

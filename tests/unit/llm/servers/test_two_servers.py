@@ -8,9 +8,9 @@ import pytest
 
 from pytest_rageval.errors import BudgetError, ServerError
 from pytest_rageval.llm.budget import Limits
-from pytest_rageval.llm.gateway import Access, Gateway
+from pytest_rageval.llm.gateway import Gateway, GatewaySettings
 from pytest_rageval.llm.messages import Reply, Request
-from pytest_rageval.llm.servers.server import Pace, RemoteServer
+from pytest_rageval.llm.servers.server import RemoteServer, RequestPolicy
 from pytest_rageval.llm.usage import Price, Prices, Usage
 from tests.unit.llm.scripted import Answer, ScriptedServer, completion
 
@@ -42,7 +42,11 @@ def gateway(tmp_path: Path):
 
     def make(**options: Any) -> Gateway:
         return Gateway(
-            Access(tmp_path / "cache", prices=prices, **{"pace": Pace(timeout_s=30, retries=0), **options})
+            GatewaySettings(
+                tmp_path / "cache",
+                prices=prices,
+                **{"pace": RequestPolicy(timeout_s=30, retries=0), **options},
+            )
         )
 
     return make
@@ -56,8 +60,8 @@ def test_each_server_has_its_own_pace(gateway) -> None:
     ):
         wide.together = 12
         servers = [
-            RemoteServer(wide.url, pace=Pace(concurrency=12, timeout_s=30)),
-            RemoteServer(narrow.url, pace=Pace(concurrency=2, timeout_s=30), role="judge"),
+            RemoteServer(wide.url, pace=RequestPolicy(concurrency=12, timeout_s=30)),
+            RemoteServer(narrow.url, pace=RequestPolicy(concurrency=2, timeout_s=30), role="judge"),
         ]
         _ask(gateway(), *((server, _request(server, n)) for n in range(24) for server in servers))
     assert (wide.most_in_flight, narrow.most_in_flight) == (12, 2)
@@ -80,7 +84,7 @@ def test_two_keys_at_one_address_are_two_servers(gateway) -> None:
 
 def test_servers_with_the_same_settings_are_one() -> None:
     """However often they are made."""
-    same = [RemoteServer("http://a/v1", "k", pace=Pace(concurrency=2)) for _ in range(2)]
+    same = [RemoteServer("http://a/v1", "k", pace=RequestPolicy(concurrency=2)) for _ in range(2)]
     assert len({*same}) == 1
     others = [
         RemoteServer("http://a/v1", "k"),
@@ -135,13 +139,17 @@ def test_a_limit_of_one_server_stops_that_server(gateway, limits: Limits, told: 
     """The other one is asked on, up to the limit of the run."""
     with ScriptedServer() as one, ScriptedServer() as other:
         free, limited = RemoteServer(one.url), RemoteServer(other.url, role="judge", limits=limits)
-        made = gateway(limits=Limits(max_calls=7), run="r", pace=Pace(concurrency=1, timeout_s=30, retries=0))
+        made = gateway(
+            limits=Limits(max_calls=7), run="r", pace=RequestPolicy(concurrency=1, timeout_s=30, retries=0)
+        )
         outcomes = _ask(made, *((limited, _request(limited, n)) for n in range(4)))
         assert [type(each) for each in outcomes] == [Reply, Reply, BudgetError, BudgetError]
         with pytest.raises(BudgetError, match=told):
             raise outcomes[2]
         # A new gateway of the same run, as another process has it.
-        made = gateway(limits=Limits(max_calls=7), run="r", pace=Pace(concurrency=1, timeout_s=30, retries=0))
+        made = gateway(
+            limits=Limits(max_calls=7), run="r", pace=RequestPolicy(concurrency=1, timeout_s=30, retries=0)
+        )
         outcomes = _ask(
             made,
             (limited, _request(limited, "more")),
@@ -181,7 +189,7 @@ def test_one_model_at_two_servers_keeps_its_names_apart(gateway) -> None:
 )
 def test_a_missing_key_is_an_error_before_any_request(gateway, server: RemoteServer, told: str) -> None:
     """One without attempts; a plan and what is kept need no key."""
-    (error,) = _ask(gateway(pace=Pace(retries=4)), (server, _request(server, 1)))
+    (error,) = _ask(gateway(pace=RequestPolicy(retries=4)), (server, _request(server, 1)))
     assert isinstance(error, ServerError)
     with pytest.raises(ServerError, match=told):
         raise error

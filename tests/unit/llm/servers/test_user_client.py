@@ -13,14 +13,14 @@ import openai
 import pytest
 
 from pytest_rageval.errors import CallableError, ContextOverflow, RagevalError, ServerError, Unscored
-from pytest_rageval.llm.gateway import Access, Gateway
+from pytest_rageval.llm.gateway import Gateway, GatewaySettings
 from pytest_rageval.llm.messages import Reply, Request
 from pytest_rageval.llm.servers import sender as sender_module
-from pytest_rageval.llm.servers.server import Pace
-from pytest_rageval.llm.servers.user_client import OwnFunction, OwnServer, own_functions
+from pytest_rageval.llm.servers.server import RequestPolicy
+from pytest_rageval.llm.servers.user_client import UserFunction, UserServer, own_functions
 from tests.unit.llm.scripted import Answer, ScriptedServer, completion, error
 
-PACE = Pace(concurrency=4, timeout_s=30, retries=1)
+PACE = RequestPolicy(concurrency=4, timeout_s=30, retries=1)
 PARAMETERS = {"temperature": 0.5, "max_tokens": 16}
 
 
@@ -30,7 +30,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sender_module, "FIRST_DELAY_S", 0.005)
 
 
-def request(server: OwnServer, text: str = "Why?", **parameters: Any) -> Request:
+def request(server: UserServer, text: str = "Why?", **parameters: Any) -> Request:
     """A request to a model of the client."""
     return Request(server.base_url, "m", ({"role": "user", "content": text},), PARAMETERS | parameters)
 
@@ -39,9 +39,11 @@ def request(server: OwnServer, text: str = "Why?", **parameters: Any) -> Request
 def ask(tmp_path: Path) -> Callable[..., Any]:
     """Asks a client once for each text, through a gateway, and returns the replies or errors, and the gateway."""
 
-    def asked(function: Any, *texts: str, pace: Pace = PACE, **access: Any) -> tuple[list[Any], Gateway]:
-        server = OwnServer(OwnFunction(function))
-        gateway = Gateway(Access(tmp_path / "cache", pace=pace, **access))
+    def asked(
+        function: Any, *texts: str, pace: RequestPolicy = PACE, **access: Any
+    ) -> tuple[list[Any], Gateway]:
+        server = UserServer(UserFunction(function))
+        gateway = Gateway(GatewaySettings(tmp_path / "cache", pace=pace, **access))
 
         async def main() -> list[Any]:
             try:
@@ -294,7 +296,7 @@ def test_a_client_that_takes_too_long_is_cancelled(ask: Any) -> None:
             cancelled.append(model)
             raise
 
-    (outcome,), _ = ask(client, pace=Pace(timeout_s=0.02, retries=0))
+    (outcome,), _ = ask(client, pace=RequestPolicy(timeout_s=0.02, retries=0))
     assert (str(outcome), cancelled) == ("no reply in 0.02 s, 1 time", ["m"])
 
 
@@ -310,7 +312,7 @@ def test_closing_cancels_what_is_in_flight(tmp_path: Path) -> None:
             cancelled.append(model)
 
     async def main() -> None:
-        server, gateway = OwnServer(OwnFunction(client)), Gateway(Access(tmp_path / "cache"))
+        server, gateway = UserServer(UserFunction(client)), Gateway(GatewaySettings(tmp_path / "cache"))
         asking = asyncio.create_task(gateway.ask(server, request(server)))
         await asyncio.wait_for(started.wait(), 30)
         await gateway.close()
@@ -339,7 +341,7 @@ def test_no_key_is_shown(ask: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     (outcome,), _ = ask(Stub(ValueError("Bearer of-the-environment")).ask)
     assert str(outcome).startswith("rageval_client raised ValueError: Bearer *** (")
     client = openai.AsyncOpenAI(api_key="of-the-library", base_url="http://127.0.0.1:9/v1")
-    server = OwnServer(OwnFunction(functools.partial(client.chat.completions.create, store=False)))
+    server = UserServer(UserFunction(functools.partial(client.chat.completions.create, store=False)))
     assert server.credentials.redacted("of-the-library") == "***"
     assert "of-the-library" not in repr(server)
 
@@ -347,11 +349,11 @@ def test_no_key_is_shown(ask: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_method_of_a_library_has_the_address_of_its_client(tmp_path: Path) -> None:
     """Its replies are those of a run that names the address; parameters that it lacks reach the server."""
     with ScriptedServer(Answer(400, error("Unknown parameter: 'top_k'.")), "fine") as scripted:
-        gateway = Gateway(Access(tmp_path / "cache", pace=PACE))
+        gateway = Gateway(GatewaySettings(tmp_path / "cache", pace=PACE))
 
         async def main() -> Reply:
             client = openai.AsyncOpenAI(api_key="sk-nobody", base_url=f"{scripted.url}/", max_retries=0)
-            server = OwnServer(OwnFunction(client.chat.completions.create))
+            server = UserServer(UserFunction(client.chat.completions.create))
             assert server.base_url == scripted.url
             try:
                 return await gateway.ask(server, request(server, top_k=3))
@@ -371,7 +373,7 @@ def test_the_name_of_a_client_is_the_same_in_every_run(monkeypatch: pytest.Monke
     """Its shortest importable name, without what a partial binds, or the text that the user gives."""
 
     def named(function: Any) -> str:
-        return OwnServer(OwnFunction(function)).base_url
+        return UserServer(UserFunction(function)).base_url
 
     assert named(module_level) == f"client:{__name__}.module_level"
     assert named(functools.partial(module_level, api_key="sk-secret")) == f"client:{__name__}.module_level"
@@ -404,7 +406,7 @@ def test_the_name_of_a_client_is_the_same_in_every_run(monkeypatch: pytest.Monke
 def test_what_cannot_be_called_so_is_an_error(function: Any, found: str) -> None:
     """The error lists the parameters of the function."""
     with pytest.raises(CallableError) as caught:
-        OwnServer(OwnFunction(function))
+        UserServer(UserFunction(function))
     assert found in str(caught.value)
 
 

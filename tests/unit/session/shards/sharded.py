@@ -12,7 +12,7 @@ from pytest_rageval.gate.baseline import Baseline
 from pytest_rageval.llm.usage import Usage
 from pytest_rageval.session import Components, Session
 from pytest_rageval.session.evaluated_test import EvaluatedTest
-from pytest_rageval.session.shards.merged_run import MergedRun, RuledTest, Shard
+from pytest_rageval.session.shards.merged_run import MergedRun, MergedTestResult, Shard
 from pytest_rageval.session.shards.record import shard_entry
 from tests.unit.session.marked import NODEID, Mark, components, marked
 
@@ -100,7 +100,9 @@ def shards_of(
     ]
 
 
-def ruled(shards: Sequence[Shard], settings: Settings, root: Path, *, explain: bool = False) -> RuledTest:
+def ruled(
+    shards: Sequence[Shard], settings: Settings, root: Path, *, explain: bool = False
+) -> MergedTestResult:
     """The only test of the shards, as a merge rules on it."""
     run = MergedRun(shards)
     (test,) = run.tests

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pytest_rageval.config import resolve
-from pytest_rageval.plugin.standby import HEADERS
+from pytest_rageval.plugin.lazy_start import HEADERS
 
 PLAIN = """
 import pytest

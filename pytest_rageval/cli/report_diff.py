@@ -8,7 +8,7 @@ from math import fsum, isfinite
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
-from pytest_rageval.cli.output import count, plain
+from pytest_rageval.cli.console import count, plain
 from pytest_rageval.errors import InputError
 from pytest_rageval.evaluations.registry import SCORES
 from pytest_rageval.files import refuse_special

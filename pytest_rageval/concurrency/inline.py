@@ -1,7 +1,7 @@
 """`step`: runs a coroutine in the calling thread, without an event loop, as long as it need not wait.
 
 With a synchronous retriever and no model, a whole evaluation is such a coroutine. Code that needs a loop awaits
-`in_loop` before it creates a future or a task; the coroutine then continues in a loop.
+`require_loop` before it creates a future or a task; the coroutine then continues in a loop.
 """
 
 import threading
@@ -12,37 +12,45 @@ from typing import Any, Final, TypeVar
 
 from pytest_rageval.errors import ReplyPending
 
-__all__ = ["NEEDS_LOOP", "NOT_ENDED", "call_outside", "ends_all", "in_loop", "is_stepping", "step"]
+__all__ = [
+    "LOOP_REQUIRED",
+    "NOT_FINISHED",
+    "call_user_function",
+    "is_fatal",
+    "is_inline",
+    "require_loop",
+    "run_inline",
+]
 
 T = TypeVar("T")
 
-NEEDS_LOOP: Final = object()  # awaited by a coroutine that cannot continue without a loop
-NOT_ENDED: Final = object()
+LOOP_REQUIRED: Final = object()  # awaited by a coroutine that cannot continue without a loop
+NOT_FINISHED: Final = object()
 
 _HERE: Final = threading.local()
 
 
-def is_stepping() -> bool:
+def is_inline() -> bool:
     """Whether the coroutine that is running is run by `step`, in this thread."""
     return getattr(_HERE, "stepping", False)
 
 
-def step(work: Coroutine[Any, Any, Any], context: Context) -> Any:
-    """Run a coroutine in this thread; its result, or `NOT_ENDED` if it must continue in an event loop."""
-    before = is_stepping()
+def run_inline(work: Coroutine[Any, Any, Any], context: Context) -> Any:
+    """Run a coroutine in this thread; its result, or `NOT_FINISHED` if it must continue in an event loop."""
+    before = is_inline()
     _HERE.stepping = True
     try:
-        while context.run(work.send, None) is not NEEDS_LOOP:
+        while context.run(work.send, None) is not LOOP_REQUIRED:
             # Like `asyncio.sleep(0)` it lets other tasks run, and here there are none.
             pass
     except StopIteration as stop:
         return stop.value
     finally:
         _HERE.stepping = before
-    return NOT_ENDED
+    return NOT_FINISHED
 
 
-def call_outside(function: Callable[..., T], *args: Any) -> T:
+def call_user_function(function: Callable[..., T], *args: Any) -> T:
     """Call the user's function: a loop that it runs in this thread is not ours."""
     _HERE.stepping = False
     try:
@@ -52,12 +60,12 @@ def call_outside(function: Callable[..., T], *args: Any) -> T:
 
 
 @coroutine
-def in_loop() -> Generator[Any, Any, None]:
+def require_loop() -> Generator[Any, Any, None]:
     """Wait until the running coroutine is in an event loop; at once where it is."""
-    if is_stepping():
-        yield NEEDS_LOOP
+    if is_inline():
+        yield LOOP_REQUIRED
 
 
-def ends_all(error: BaseException) -> bool:
+def is_fatal(error: BaseException) -> bool:
     """Whether an exception ends the whole run here, not one coroutine of many: Ctrl-C, or a timeout of pytest."""
-    return is_stepping() and not isinstance(error, (Exception, ReplyPending))
+    return is_inline() and not isinstance(error, (Exception, ReplyPending))

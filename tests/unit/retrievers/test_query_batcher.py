@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.concurrency.event_loop import PrivateLoop
+from pytest_rageval.concurrency.event_loop import BackgroundEventLoop
 from pytest_rageval.concurrency.gathering import gather_results
+from pytest_rageval.datatypes import Example
 from pytest_rageval.errors import CallableError, QueryError
-from pytest_rageval.model import Example
-from pytest_rageval.retrievers import Retriever, adapt_retriever, batches
+from pytest_rageval.retrievers import Retriever, adapt_retriever, query_batcher
 
-HERE = pytest.mark.parametrize("here", [True, False], ids=["without a loop", "in the loop"])
+INLINE = pytest.mark.parametrize("inline", [True, False], ids=["without a loop", "in the loop"])
 
 
 class _Many:
@@ -39,33 +39,38 @@ class _Many:
 
 
 def _asked(
-    loop: PrivateLoop, retriever: Retriever, questions: Sequence[Example | str], k: int = 2, *, here: bool
+    loop: BackgroundEventLoop,
+    retriever: Retriever,
+    questions: Sequence[Example | str],
+    k: int = 2,
+    *,
+    inline: bool,
 ) -> list[Any]:
     """The texts of each ranking, or the exception."""
     retriever.expect([Example("", each) if isinstance(each, str) else each for each in questions], k)
-    found = loop.run(gather_results(retriever.retrieve(each, k) for each in questions), here=here)
+    found = loop.run(gather_results(retriever.retrieve(each, k) for each in questions), inline=inline)
     return [
         each if isinstance(each, BaseException) else [str(document) for document in each] for each in found
     ]
 
 
-@HERE
+@INLINE
 def test_questions_are_asked_in_batches_in_the_calling_thread(
-    loop: PrivateLoop, monkeypatch: pytest.MonkeyPatch, *, here: bool
+    loop: BackgroundEventLoop, monkeypatch: pytest.MonkeyPatch, *, inline: bool
 ) -> None:
     """As many at once as may be, each once; the results are in order."""
-    monkeypatch.setattr(batches, "MOST", 3)
+    monkeypatch.setattr(query_batcher, "MOST", 3)
     search = _Many()
     questions = [f"q{n}" for n in range(7)]
-    found = _asked(loop, adapt_retriever(search, loop), questions, here=here)
+    found = _asked(loop, adapt_retriever(search, loop), questions, inline=inline)
     assert found == [[f"{each} 0", f"{each} 1"] for each in questions]
     assert [queries for queries, _ in search.batches] == [questions[:3], questions[3:6], questions[6:]]
     assert search.threads == {threading.get_ident()}
     assert search.alone == []
 
 
-@HERE
-def test_an_async_function_for_many(loop: PrivateLoop, *, here: bool) -> None:
+@INLINE
+def test_an_async_function_for_many(loop: BackgroundEventLoop, *, inline: bool) -> None:
     """And k by its name."""
 
     class Many:
@@ -75,16 +80,16 @@ def test_an_async_function_for_many(loop: PrivateLoop, *, here: bool) -> None:
         async def retrieve_many(self, queries: list[str], *, top_k: int) -> tuple[list[str], ...]:
             return tuple([query] * top_k for query in queries)
 
-    assert _asked(loop, adapt_retriever(Many(), loop), ["a", "b"], 1, here=here) == [["a"], ["b"]]
+    assert _asked(loop, adapt_retriever(Many(), loop), ["a", "b"], 1, inline=inline) == [["a"], ["b"]]
 
 
-@HERE
+@INLINE
 @pytest.mark.parametrize("wrapped", [False, True])
 def test_an_async_function_is_asked_for_each_question_once(
-    loop: PrivateLoop, monkeypatch: pytest.MonkeyPatch, *, here: bool, wrapped: bool
+    loop: BackgroundEventLoop, monkeypatch: pytest.MonkeyPatch, *, inline: bool, wrapped: bool
 ) -> None:
     """It needs the loop, where those that wait make full batches; one that looks sync is known after its first call."""
-    monkeypatch.setattr(batches, "MOST", 10)
+    monkeypatch.setattr(query_batcher, "MOST", 10)
     asked: list[list[str]] = []
 
     async def many(queries: list[str], k: int) -> list[list[str]]:
@@ -98,15 +103,15 @@ def test_an_async_function_is_asked_for_each_question_once(
         retrieve_many = staticmethod((lambda queries, k: many(queries, k)) if wrapped else many)  # noqa: PLW0108 - it does not look async
 
     questions = [f"q{number}" for number in range(100)]
-    found = _asked(loop, adapt_retriever(Many(), loop), questions, 1, here=here)
+    found = _asked(loop, adapt_retriever(Many(), loop), questions, 1, inline=inline)
     assert found == [[each] for each in questions]
-    again = 9 if wrapped and here else 0
+    again = 9 if wrapped and inline else 0
     assert sum(map(len, asked)) == len(questions) + again
     assert len(asked) <= 12
 
 
-@HERE
-def test_a_question_with_a_context_is_asked_alone(loop: PrivateLoop, *, here: bool) -> None:
+@INLINE
+def test_a_question_with_a_context_is_asked_alone(loop: BackgroundEventLoop, *, inline: bool) -> None:
     """A function for many takes questions alone."""
 
     class Many(_Many):
@@ -115,19 +120,19 @@ def test_a_question_with_a_context_is_asked_alone(loop: PrivateLoop, *, here: bo
 
     search = Many()
     asked: list[Example | str] = ["a", Example("", "b", filters={"x": 1}), "c"]
-    found = _asked(loop, adapt_retriever(search, loop), asked, 1, here=here)
+    found = _asked(loop, adapt_retriever(search, loop), asked, 1, inline=inline)
     assert found == [["a 0"], ["b {'x': 1}"], ["c 0"]]
     assert search.batches == [(["a", "c"], 1)]
 
 
-@HERE
+@INLINE
 def test_the_questions_of_a_batch_that_fails_are_asked_alone(
-    loop: PrivateLoop, monkeypatch: pytest.MonkeyPatch, *, here: bool
+    loop: BackgroundEventLoop, monkeypatch: pytest.MonkeyPatch, *, inline: bool
 ) -> None:
     """So that one of them is unscored, not all; other batches are not touched."""
-    monkeypatch.setattr(batches, "MOST", 2)
+    monkeypatch.setattr(query_batcher, "MOST", 2)
     search = _Many(broken=["b"])
-    a, b, c, d = _asked(loop, adapt_retriever(search, loop), ["a", "b", "c", "d"], 1, here=here)
+    a, b, c, d = _asked(loop, adapt_retriever(search, loop), ["a", "b", "c", "d"], 1, inline=inline)
     assert [a, c, d] == [["a 0"], ["c 0"], ["d 0"]]
     assert isinstance(b, QueryError)
     assert "ValueError: b is broken" in str(b)
@@ -135,7 +140,7 @@ def test_the_questions_of_a_batch_that_fails_are_asked_alone(
     assert len(search.batches) == 2
 
 
-@HERE
+@INLINE
 @pytest.mark.parametrize(
     ("results", "said"),
     [
@@ -145,19 +150,21 @@ def test_the_questions_of_a_batch_that_fails_are_asked_alone(
     ],
 )
 def test_another_number_of_results_is_an_error(
-    loop: PrivateLoop, results: Callable[..., Any], said: str, *, here: bool
+    loop: BackgroundEventLoop, results: Callable[..., Any], said: str, *, inline: bool
 ) -> None:
     """Which of them belongs to which question is not known."""
     search = _Many()
     search.retrieve_many = results  # type: ignore[method-assign]
-    found = _asked(loop, adapt_retriever(search, loop), ["a", "b"], here=here)
+    found = _asked(loop, adapt_retriever(search, loop), ["a", "b"], inline=inline)
     assert [type(each) for each in found] == [CallableError, CallableError]
     assert f"rageval_retriever {said}" in str(found[0])
     assert "Return a list with one result for each question, in their order" in str(found[0])
 
 
-@HERE
-def test_a_result_that_cannot_be_read_concerns_its_question(loop: PrivateLoop, *, here: bool) -> None:
+@INLINE
+def test_a_result_that_cannot_be_read_concerns_its_question(
+    loop: BackgroundEventLoop, *, inline: bool
+) -> None:
     """As where it is returned for this question alone."""
 
     class Many(_Many):
@@ -167,44 +174,48 @@ def test_a_result_that_cannot_be_read_concerns_its_question(loop: PrivateLoop, *
         def retrieve_many(self, queries: list[str], k: int) -> list[Any]:
             return [self(query, k) for query in queries]
 
-    a, b = _asked(loop, adapt_retriever(Many(), loop), ["a", "b"], 1, here=here)
+    a, b = _asked(loop, adapt_retriever(Many(), loop), ["a", "b"], 1, inline=inline)
     assert a == ["a 0"]
     assert str(b).startswith("rageval_retriever returned int for 'b'")
 
 
-@HERE
-def test_a_question_that_is_timed_is_asked_alone(loop: PrivateLoop, *, here: bool) -> None:
+@INLINE
+def test_a_question_that_is_timed_is_asked_alone(loop: BackgroundEventLoop, *, inline: bool) -> None:
     """How long one of a batch took is not known."""
     search = _Many()
     retriever = adapt_retriever(search, loop)
-    assert loop.run(retriever.retrieve("a", 1), here=here).seconds is None
-    assert loop.run(retriever.retrieve("a", 1, alone=True), here=here).seconds is not None
+    assert loop.run(retriever.retrieve("a", 1), inline=inline).seconds is None
+    assert loop.run(retriever.retrieve("a", 1, alone=True), inline=inline).seconds is not None
     assert search.alone == ["a"]
 
 
-def test_a_mock_takes_one_question_at_a_time(loop: PrivateLoop) -> None:
+def test_a_mock_takes_one_question_at_a_time(loop: BackgroundEventLoop) -> None:
     """It has every method."""
     from unittest.mock import MagicMock
 
     retriever = adapt_retriever(MagicMock(return_value=["x"]), loop)
-    assert _asked(loop, retriever, ["a", "b"], here=False) == [["x"], ["x"]]
+    assert _asked(loop, retriever, ["a", "b"], inline=False) == [["x"], ["x"]]
 
 
-def test_threads_get_batches(loops: Callable[..., PrivateLoop], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_get_batches(
+    loops: Callable[..., BackgroundEventLoop], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As single questions do with `--rageval-threads`."""
-    monkeypatch.setattr(batches, "MOST", 2)
+    monkeypatch.setattr(query_batcher, "MOST", 2)
     loop, search = loops(threads=2), _Many()
     questions = [f"q{n}" for n in range(8)]
-    assert _asked(loop, adapt_retriever(search, loop), questions, 1, here=True) == [
+    assert _asked(loop, adapt_retriever(search, loop), questions, 1, inline=True) == [
         [f"{q} 0"] for q in questions
     ]
     assert threading.get_ident() not in search.threads
     assert sorted(len(queries) for queries, _ in search.batches) == [2, 2, 2, 2]
 
 
-@HERE
+@INLINE
 @pytest.mark.parametrize("has_k", [True, False])
-def test_a_langchain_retriever_with_a_batch_of_its_own(loop: PrivateLoop, *, here: bool, has_k: bool) -> None:
+def test_a_langchain_retriever_with_a_batch_of_its_own(
+    loop: BackgroundEventLoop, *, inline: bool, has_k: bool
+) -> None:
     """That of the base class would call `invoke` in threads."""
     pytest.importorskip("langchain_core")
     from langchain_core.documents import Document
@@ -226,8 +237,8 @@ def test_a_langchain_retriever_with_a_batch_of_its_own(loop: PrivateLoop, *, her
         k: int = 4
 
     kind = Counted if has_k else Own
-    assert _asked(loop, adapt_retriever(kind(), loop), ["a", "b"], 1, here=here) == [["a 2"], ["b 2"]]
-    assert _asked(loop, adapt_retriever(Plain(), loop), ["a", "b"], 1, here=here) == [
+    assert _asked(loop, adapt_retriever(kind(), loop), ["a", "b"], 1, inline=inline) == [["a 2"], ["b 2"]]
+    assert _asked(loop, adapt_retriever(Plain(), loop), ["a", "b"], 1, inline=inline) == [
         ["a alone"],
         ["b alone"],
     ]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pytest_rageval.cli.output import count, plain, size, table
+from pytest_rageval.cli.console import count, plain, size, table
 
 
 @pytest.mark.parametrize(

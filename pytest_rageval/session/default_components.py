@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from pytest_rageval.answers.comparators import CanonicalComparator
 from pytest_rageval.answers.judge_protocol import Preference, Rating, Verdict
 from pytest_rageval.config import EMBEDDED, ServerSettings, Settings
+from pytest_rageval.datatypes import Document, Nugget
 from pytest_rageval.errors import InputError
-from pytest_rageval.model import Document, Nugget
 
 if TYPE_CHECKING:
     from pytest_rageval.answers.llm_judge import LLMJudge
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from pytest_rageval.generator import EmbeddedGenerator, LLMGenerator
     from pytest_rageval.llm.budget import Limits
     from pytest_rageval.llm.gateway import Gateway
-    from pytest_rageval.llm.servers.server import EmbeddedServer, Pace, Server
-    from pytest_rageval.llm.servers.user_client import OwnServer
+    from pytest_rageval.llm.servers.server import EmbeddedServer, RequestPolicy, Server
+    from pytest_rageval.llm.servers.user_client import UserServer
     from pytest_rageval.prompts.rendering import Prompts
 
 __all__ = ["DefaultGenerator", "DefaultJudge", "Models"]
@@ -141,14 +141,14 @@ class Models:
             flex=self.settings.flex,
         )
 
-    def _own_servers(self, client: object) -> "Mapping[Role, OwnServer]":
-        from pytest_rageval.llm.servers.user_client import OwnServer, own_functions  # noqa: PLC0415 - see the class
+    def _own_servers(self, client: object) -> "Mapping[Role, UserServer]":
+        from pytest_rageval.llm.servers.user_client import UserServer, own_functions  # noqa: PLC0415 - see the class
 
-        servers: dict[Role, OwnServer] = {}
+        servers: dict[Role, UserServer] = {}
         for role, own in own_functions(client).items():
             server = self.settings.of(role).server
             limits = self._limits(server)
-            servers[role] = OwnServer(own, role=server.role, pace=self.pace(server), limits=limits)
+            servers[role] = UserServer(own, role=server.role, pace=self.pace(server), limits=limits)
         return servers
 
     def _limits(self, server: ServerSettings) -> "Limits":
@@ -156,12 +156,12 @@ class Models:
 
         return Limits(server.max_calls, server.max_cost, f"tool.rageval.models.{server.role}")
 
-    def pace(self, limits: Settings | ServerSettings) -> "Pace":
+    def pace(self, limits: Settings | ServerSettings) -> "RequestPolicy":
         """The rate limits of this process for a server: its share of the run's rates."""
-        from pytest_rageval.llm.servers.server import Pace  # noqa: PLC0415 - see the class
+        from pytest_rageval.llm.servers.server import RequestPolicy  # noqa: PLC0415 - see the class
 
         share = 1 / self._workers
-        return Pace(
+        return RequestPolicy(
             concurrency=limits.concurrency,
             timeout_s=limits.timeout,
             retries=self.settings.retries,
@@ -207,11 +207,11 @@ class DefaultGenerator:
         """A long answer from the passages."""
         return await self._generator.explain(question, passages, sample=sample)
 
-    def at_hand(
+    def answers_nowait(
         self, method: str, question: str, passages: Sequence[Document], samples: Sequence[int]
     ) -> tuple[str, ...] | None:
         """The answers in these samples, if that takes no waiting."""
-        return self._generator.at_hand(method, question, passages, samples)
+        return self._generator.answers_nowait(method, question, passages, samples)
 
     def identity(self, method: str) -> Mapping[str, Any]:
         """Return what the replies of a method depend on, by name."""
@@ -309,9 +309,9 @@ class DefaultJudge:
     def _prompts(self) -> "Prompts | None":
         if not self.models.settings.arena_examples:
             return self.prompts
-        from pytest_rageval.prompts.rendering import OWN  # noqa: PLC0415 - see `Models`
+        from pytest_rageval.prompts.rendering import DEFAULT_PROMPTS  # noqa: PLC0415 - see `Models`
 
-        return (self.prompts or OWN).with_examples()
+        return (self.prompts or DEFAULT_PROMPTS).with_examples()
 
     @cached_property
     def _judge(self) -> "LLMJudge | CanonicalComparator":

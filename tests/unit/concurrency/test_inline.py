@@ -7,30 +7,30 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.concurrency.event_loop import PrivateLoop
+from pytest_rageval.concurrency.event_loop import BackgroundEventLoop
 from pytest_rageval.concurrency.gathering import gather_all
 from pytest_rageval.errors import ReplyPending
 from pytest_rageval.user_code import UserCallable
 
 
 @pytest.fixture
-def loop() -> Iterator[PrivateLoop]:
+def loop() -> Iterator[BackgroundEventLoop]:
     """Not started."""
-    found = PrivateLoop()
+    found = BackgroundEventLoop()
     yield found
     found.close()
 
 
 def _asked(
-    loop: PrivateLoop, function: Callable[[int], Any], n: int, at_once: int | None = None
+    loop: BackgroundEventLoop, function: Callable[[int], Any], n: int, at_once: int | None = None
 ) -> list[Any]:
     user = UserCallable("search", function, loop)
     calls = (user.call(number) for number in range(n))
-    return loop.run(gather_all(calls, at_once=at_once), here=True)
+    return loop.run(gather_all(calls, at_once=at_once), inline=True)
 
 
 @pytest.mark.parametrize("at_once", [None, 3])
-def test_sync_functions_need_no_loop(loop: PrivateLoop, at_once: int | None) -> None:
+def test_sync_functions_need_no_loop(loop: BackgroundEventLoop, at_once: int | None) -> None:
     """No thread is started, and the results are in order."""
     threads = threading.active_count()
     assert _asked(loop, lambda n: n + 1, 10, at_once) == list(range(1, 11))
@@ -42,12 +42,14 @@ def test_the_clock_tick_continues_between_calls(monkeypatch: pytest.MonkeyPatch)
     """Between calls."""
     monkeypatch.setattr("pytest_rageval.concurrency.event_loop.TICK_S", 0.0)
     ticks: list[int] = []
-    _asked(PrivateLoop(tick=lambda: ticks.append(1)), lambda n: n, 5)
+    _asked(BackgroundEventLoop(tick=lambda: ticks.append(1)), lambda n: n, 5)
     assert len(ticks) == 5
 
 
 @pytest.mark.parametrize("at_once", [None, 4])
-def test_a_coroutine_returned_by_a_function_runs_in_the_loop(loop: PrivateLoop, at_once: int | None) -> None:
+def test_a_coroutine_returned_by_a_function_runs_in_the_loop(
+    loop: BackgroundEventLoop, at_once: int | None
+) -> None:
     """All of them together, as many as may be; each was called once, in this thread."""
     calls: list[tuple[int, int]] = []
     running, most = 0, 0
@@ -70,7 +72,7 @@ def test_a_coroutine_returned_by_a_function_runs_in_the_loop(loop: PrivateLoop, 
     assert most == (10 if at_once is None else 4)
 
 
-def test_an_exception_of_one_is_raised_when_all_have_ended(loop: PrivateLoop) -> None:
+def test_an_exception_of_one_is_raised_when_all_have_ended(loop: BackgroundEventLoop) -> None:
     """Like in the loop; also one that waits for a batch."""
     called: list[int] = []
 
@@ -88,7 +90,9 @@ def test_an_exception_of_one_is_raised_when_all_have_ended(loop: PrivateLoop) ->
 @pytest.mark.parametrize(
     "error", [KeyboardInterrupt, pytest.fail.Exception, pytest.skip.Exception, GeneratorExit]
 )
-def test_what_ends_the_test_ends_the_run_at_once(loop: PrivateLoop, error: type[BaseException]) -> None:
+def test_what_ends_the_test_ends_the_run_at_once(
+    loop: BackgroundEventLoop, error: type[BaseException]
+) -> None:
     """Ctrl-C, and the exceptions of pytest and of plugins such as timeouts."""
     called: list[int] = []
 
@@ -104,7 +108,7 @@ def test_what_ends_the_test_ends_the_run_at_once(loop: PrivateLoop, error: type[
     assert _asked(loop, lambda n: n, 2) == [0, 1]
 
 
-def test_the_function_may_run_a_loop_of_its_own(loop: PrivateLoop) -> None:
+def test_the_function_may_run_a_loop_of_its_own(loop: BackgroundEventLoop) -> None:
     """In its thread, and gather there what it likes."""
 
     async def both(n: int) -> list[int]:
@@ -118,7 +122,7 @@ def test_the_function_may_run_a_loop_of_its_own(loop: PrivateLoop) -> None:
     assert not loop.started
 
 
-def test_within_a_loop_of_the_test_the_own_loop_is_used(loop: PrivateLoop) -> None:
+def test_within_a_loop_of_the_test_the_own_loop_is_used(loop: BackgroundEventLoop) -> None:
     """The coroutines would take the test's loop for theirs."""
 
     async def test() -> list[int]:

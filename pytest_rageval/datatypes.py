@@ -6,24 +6,24 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final, NamedTuple, overload
 
-from pytest_rageval.conversation import Message, Question
-from pytest_rageval.fingerprint import digest, digest_of_all
-from pytest_rageval.spool import Kept, Spool
+from pytest_rageval.conversation import Message, QuestionWithHistory
+from pytest_rageval.digests import digest, digest_of_all
+from pytest_rageval.spool import Spool, SpooledTuple
 
 __all__ = [
     "CONTEXT",
     "Document",
     "EvalSet",
     "Example",
+    "ExampleSubset",
     "Gold",
-    "KeptDocuments",
     "Nugget",
-    "Part",
-    "PartOfSet",
     "Ranking",
     "Retrieval",
     "Span",
+    "SpooledDocuments",
     "Step",
+    "SubsetInfo",
     "excerpt",
 ]
 
@@ -166,7 +166,7 @@ class Example:
     @property
     def full_question(self) -> str:
         """The question as models receive it: with the messages before it, where there are any."""
-        return Question(self.question, self.history) if self.history else self.question
+        return QuestionWithHistory(self.question, self.history) if self.history else self.question
 
     @property
     def relevant(self) -> tuple[Gold, ...]:
@@ -194,13 +194,13 @@ class Example:
         return digest(fields)[:12]
 
 
-class PartOfSet(tuple[Example, ...]):  # noqa: SLOT001 - a tuple has no slots for names
+class ExampleSubset(tuple[Example, ...]):  # noqa: SLOT001 - a tuple has no slots for names
     """Some of the examples of an eval set, in order. `ids` are those of the whole set."""
 
     ids: tuple[str, ...] = ()
 
 
-class Part(NamedTuple):
+class SubsetInfo(NamedTuple):
     """Which part of an eval set is scored: a random share, or a shard such as "2/8", of how many examples."""
 
     of: int
@@ -225,7 +225,7 @@ class EvalSet:
 
     name: str
     examples: tuple[Example, ...]
-    part: Part | None = None
+    part: SubsetInfo | None = None
 
     def __len__(self) -> int:
         return len(self.examples)
@@ -322,12 +322,12 @@ class Ranking(Sequence[Document]):
     def kept(self, spool: Spool) -> "Ranking":
         """The same ranking, with its documents and searches moved to a spool."""
         steps, documents = self.steps, self.documents
-        if steps is None and isinstance(documents, Kept):
+        if steps is None and isinstance(documents, SpooledTuple):
             return self
         if steps is not None:
             steps = _KeptRankings(spool, [_ranking_record(step) for step in steps], len(steps))
-        if not isinstance(documents, Kept):
-            documents = KeptDocuments(spool, documents)
+        if not isinstance(documents, SpooledTuple):
+            documents = SpooledDocuments(spool, documents)
         return replace(self, documents=documents, steps=steps)
 
     @property
@@ -348,14 +348,14 @@ class Ranking(Sequence[Document]):
     @property
     def textless(self) -> int:
         """The number of documents without text."""
-        if isinstance(self.documents, KeptDocuments):
+        if isinstance(self.documents, SpooledDocuments):
             return self.documents.textless
         return sum(not document.text.strip() for document in self.documents)
 
     @property
     def ids(self) -> tuple[str | None, ...]:
         """The documents' ids in rank order."""
-        if isinstance(self.documents, KeptDocuments):
+        if isinstance(self.documents, SpooledDocuments):
             return self.documents.ids
         return tuple(document.id for document in self.documents)
 
@@ -412,7 +412,7 @@ def _rankings_of(record: Iterable[tuple[Any, ...]]) -> tuple[Ranking, ...]:
     return tuple(Ranking(query, _documents_of(documents), *counts) for query, documents, *counts in record)
 
 
-class KeptDocuments(Kept[Document]):
+class SpooledDocuments(SpooledTuple[Document]):
     """The documents of a ranking in a spool; most of their readers want no more than the ids."""
 
     __slots__ = ("textless",)
@@ -435,7 +435,7 @@ class KeptDocuments(Kept[Document]):
         return tuple([each.id for each in documents])
 
 
-class _KeptRankings(Kept[Ranking]):
+class _KeptRankings(SpooledTuple[Ranking]):
     """The searches of a ranking in a spool."""
 
     __slots__ = ()

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from enum import Enum
 from typing import Any, Final
 
-from pytest_rageval.evalsets.traces.texts import Asked, unpacked
-from pytest_rageval.model import Document, Step
+from pytest_rageval.datatypes import Document, Step
+from pytest_rageval.evalsets.traces.extraction import ExtractedQuestion, unpacked
 
 __all__ = [
     "KINDS",
@@ -17,8 +17,8 @@ __all__ = [
     "Feedback",
     "Item",
     "Kind",
-    "Part",
     "Span",
+    "TraceRecord",
     "at_path",
     "documents_in",
     "feedback_in",
@@ -38,7 +38,7 @@ LEVELS: Final = 8
 """Levels of objects within which dotted keys are read."""
 
 
-NOT_ASKED: Final = Asked(None)
+NOT_ASKED: Final = ExtractedQuestion(None)
 
 
 class Kind(Enum):
@@ -83,7 +83,7 @@ class Span:
     failed: bool
     start: float
     end: float
-    asked: Asked = NOT_ASKED
+    asked: ExtractedQuestion = NOT_ASKED
     answer: str | None = None
     documents: tuple[Document, ...] | None = None
 
@@ -107,7 +107,7 @@ class Item:
     place: str
     id: str
     time: float
-    asked: Asked
+    asked: ExtractedQuestion
     reference: str | None
     documents: tuple[Document, ...] | None = None
     steps: Sequence[Step] = ()
@@ -124,7 +124,7 @@ class Feedback:
     value: str | float | bool
 
 
-Part = Span | Item | Feedback
+TraceRecord = Span | Item | Feedback
 
 
 def feedback_in(about: str, annotations: Any) -> Iterator[Feedback]:

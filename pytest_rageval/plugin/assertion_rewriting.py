@@ -12,7 +12,7 @@ from types import ModuleType
 
 import pytest
 
-__all__ = ["import_plainly"]
+__all__ = ["disable_assertion_rewriting"]
 
 
 class _Finder:
@@ -26,7 +26,7 @@ class _Finder:
         return PathFinder.find_spec(name, path, target) if name.startswith("pytest_rageval.") else None
 
 
-def import_plainly(config: pytest.Config) -> None:
+def disable_assertion_rewriting(config: pytest.Config) -> None:
     """Let no assertions be looked for in the modules of this package, until the process is done with pytest."""
     finder = _Finder()
 

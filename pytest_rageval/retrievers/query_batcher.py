@@ -5,13 +5,13 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
-from pytest_rageval.concurrency.event_loop import PrivateLoop
-from pytest_rageval.concurrency.gathering import Promise
-from pytest_rageval.concurrency.stepping import in_loop, is_stepping
+from pytest_rageval.concurrency.event_loop import BackgroundEventLoop
+from pytest_rageval.concurrency.gathering import CallbackFuture
+from pytest_rageval.concurrency.inline import is_inline, require_loop
 from pytest_rageval.errors import CallableError
 from pytest_rageval.user_code import UserCallable
 
-__all__ = ["Batches"]
+__all__ = ["QueryBatcher"]
 
 Key = tuple[str, int | None]
 
@@ -19,7 +19,7 @@ MOST: Final = 100
 """The largest batch. Between two batches the progress line is updated."""
 
 
-class Batches:
+class QueryBatcher:
     """The results of a retriever's function `(queries, k)`, sync or async, by question.
 
     Args:
@@ -28,10 +28,10 @@ class Batches:
         loop: the run's event loop.
     """
 
-    def __init__(self, name: str, many: Callable[..., Any], loop: PrivateLoop) -> None:
+    def __init__(self, name: str, many: Callable[..., Any], loop: BackgroundEventLoop) -> None:
         self._name = name
         self._user = UserCallable(name, many, loop)
-        self._waiting: defaultdict[int | None, list[tuple[str, Promise[Any]]]] = defaultdict(list)
+        self._waiting: defaultdict[int | None, list[tuple[str, CallbackFuture[Any]]]] = defaultdict(list)
         self._next: dict[Key, None] = {}
         self._found: dict[Key, Any] = {}
         self._asking = False
@@ -56,10 +56,10 @@ class Batches:
             CallableError: it returned no list, or another number of results than of questions.
         """
         if self._user.is_async or self._asking:
-            await in_loop()
+            await require_loop()
         key = question, k
-        if key not in self._found and not is_stepping():
-            promise: Promise[Any] = Promise()
+        if key not in self._found and not is_inline():
+            promise: CallbackFuture[Any] = CallbackFuture()
             if not self._waiting:
                 asyncio.get_running_loop().call_soon(self._ask_waiting)
             self._waiting[k].append((question, promise))
@@ -95,7 +95,7 @@ class Batches:
                 task.add_done_callback(self._tasks.discard)
         self._waiting.clear()
 
-    async def _answer(self, waiting: Sequence[tuple[str, Promise[Any]]], k: int | None) -> None:
+    async def _answer(self, waiting: Sequence[tuple[str, CallbackFuture[Any]]], k: int | None) -> None:
         try:
             results = await self._results([question for question, _ in waiting], k)
         except BaseException as error:  # noqa: BLE001 - raised to all that wait

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-__all__ = ["Asked", "answer_in", "asked_in", "unpacked"]
+__all__ = ["ExtractedQuestion", "answer_in", "asked_in", "unpacked"]
 
 QUESTIONS: Final = ("question", "query", "user_input", "user_question", "input", "prompt", "message", "text")
 ANSWERS: Final = (
@@ -28,7 +28,7 @@ DEPTH: Final = 6
 Message = dict[str, str]
 
 
-class Asked(NamedTuple):
+class ExtractedQuestion(NamedTuple):
     """A question, or None where there is none, and the messages before it."""
 
     question: str | None
@@ -45,27 +45,27 @@ def unpacked(value: Any) -> Any:
         return value
 
 
-def asked_in(value: Any, depth: int = DEPTH) -> Asked:
+def asked_in(value: Any, depth: int = DEPTH) -> ExtractedQuestion:
     """Find the question in an input: the last message of the user, or the text under a usual key."""
     value = unpacked(value)
     if isinstance(value, str):
-        return Asked(_text(value))
+        return ExtractedQuestion(_text(value))
     messages = list(_messages(value))
     last = max((i for i, each in enumerate(messages) if each["role"] == "user"), default=None)
     if last is not None:
-        return Asked(messages[last]["content"], tuple(messages[:last]))
+        return ExtractedQuestion(messages[last]["content"], tuple(messages[:last]))
     if not isinstance(value, Mapping):
-        return Asked(None)
+        return ExtractedQuestion(None)
     named = [unpacked(value[name]) for name in QUESTIONS if name in value]
     found = next((text for each in named if (text := _text(each))), None)
     if found is None:
         within = next((each for each in named if isinstance(each, Mapping | list)), None)
         if within is not None:
-            return asked_in(within, depth - 1) if depth else Asked(None)
+            return asked_in(within, depth - 1) if depth else ExtractedQuestion(None)
         texts = [text for each in value.values() if (text := _text(each))]
         found = texts[0] if len(texts) == 1 else None
     history: list[Any] = next((value[name] for name in HISTORY if isinstance(value.get(name), list)), [])
-    return Asked(found, tuple(_messages(history)))
+    return ExtractedQuestion(found, tuple(_messages(history)))
 
 
 def answer_in(value: Any, depth: int = DEPTH) -> str | None:

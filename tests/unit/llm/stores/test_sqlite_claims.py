@@ -8,9 +8,9 @@ import pytest
 
 from pytest_rageval.errors import StoreError
 from pytest_rageval.llm.stores import interface
-from pytest_rageval.llm.stores import sqlite_leases as module
+from pytest_rageval.llm.stores import sqlite_claims as module
+from pytest_rageval.llm.stores.sqlite_claims import Claims
 from pytest_rageval.llm.stores.sqlite_file import Database
-from pytest_rageval.llm.stores.sqlite_leases import Leases
 
 Open = Callable[..., Database]
 
@@ -18,10 +18,10 @@ Open = Callable[..., Database]
 @pytest.fixture
 def owner(databases: Open):
     """Makes owners, each with a connection of its own, and ends them."""
-    owners: list[Leases] = []
+    owners: list[Claims] = []
 
-    def make() -> Leases:
-        owners.append(Leases(databases()))
+    def make() -> Claims:
+        owners.append(Claims(databases()))
         return owners[-1]
 
     yield make
@@ -29,10 +29,10 @@ def owner(databases: Open):
         each.close()
 
 
-Owner = Callable[[], Leases]
+Owner = Callable[[], Claims]
 
 
-def _claim(owner: Leases, *keys: str) -> set[str]:
+def _claim(owner: Claims, *keys: str) -> set[str]:
     with owner._database.transaction():
         return owner.claim(keys)
 
@@ -47,7 +47,7 @@ def _soon(condition: Callable[[], bool]) -> bool:
     return True
 
 
-def _mark(owner: Leases, key: str) -> float:
+def _mark(owner: Claims, key: str) -> float:
     """What the owner of a lease has written last."""
     ((mark,),) = owner._database.rows("SELECT expires FROM leases WHERE key = ?", (key,))
     return mark
@@ -62,7 +62,7 @@ def often(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def dead(monkeypatch: pytest.MonkeyPatch) -> None:
     """Owners that renew nothing, as if their processes had been killed."""
-    monkeypatch.setattr(Leases, "_start_renewing", lambda _: None)
+    monkeypatch.setattr(Claims, "_start_renewing", lambda _: None)
 
 
 class Clock:
@@ -84,7 +84,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
-def _look(owner: Leases, clock: Clock, seconds: float) -> None:
+def _look(owner: Claims, clock: Clock, seconds: float) -> None:
     """Let an owner look at the others ten times a second."""
     for _ in range(round(seconds * 10)):
         clock.now += 0.1

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.model import Document, EvalSet, Example, Gold, Nugget, Ranking, Span, excerpt
+from pytest_rageval.datatypes import Document, EvalSet, Example, Gold, Nugget, Ranking, Span, excerpt
 from pytest_rageval.spool import Spool
 
 A, B = Document("alpha", "a"), Document("beta", "b")

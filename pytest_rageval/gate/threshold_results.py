@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from operator import is_
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
+from pytest_rageval.datatypes import Example
 from pytest_rageval.errors import InputError, RagevalError, StaleBaselineError
 from pytest_rageval.gate.comparison import BaselineScore, Comparison, changed_questions, compare
 from pytest_rageval.gate.drops import Compared, DropTest
@@ -20,13 +21,20 @@ from pytest_rageval.gate.verdict import (
     verdict_on,
 )
 from pytest_rageval.lazy import Lazy
-from pytest_rageval.model import Example
 from pytest_rageval.scores import Score
 
 if TYPE_CHECKING:
     from pytest_rageval.gate.ratio import RatioTest
 
-__all__ = ["BaselineLookup", "Case", "EarlyStopped", "Ruling", "State", "broken_parts", "rule"]
+__all__ = [
+    "BaselineLookup",
+    "EarlyStopped",
+    "State",
+    "ThresholdInput",
+    "ThresholdResult",
+    "broken_parts",
+    "evaluate_thresholds",
+]
 
 # Few thresholds have a reference.
 ratio_test: Final = Lazy("gate.ratio", "ratio_test")
@@ -123,7 +131,7 @@ class EarlyStopped:
 
 
 @dataclass(frozen=True, slots=True)
-class Ruling:
+class ThresholdResult:
     """A threshold, its score and the verdict.
 
     Attributes:
@@ -145,7 +153,7 @@ class Ruling:
     comparison: Comparison | None = None
     drop: DropTest | None = None
     anchor: DropTest | None = None
-    slices: tuple["Ruling", ...] = ()
+    slices: tuple["ThresholdResult", ...] = ()
     early: EarlyStopped | None = None
     ratio: "RatioTest | None" = None
 
@@ -155,7 +163,7 @@ class Ruling:
         return self.early is not None and self.early.clear
 
 
-class Case(NamedTuple):
+class ThresholdInput(NamedTuple):
     """A threshold to rule on: its score of the whole eval set, and the score's baseline.
 
     With `early`, the score is that of the examples that are known.
@@ -167,9 +175,9 @@ class Case(NamedTuple):
     early: EarlyStopped | None = None
 
 
-def rule(
-    cases: Sequence[Case | RagevalError], *, tests: int = 1, apart: int = 0
-) -> list[Ruling | RagevalError]:
+def evaluate_thresholds(
+    cases: Sequence[ThresholdInput | RagevalError], *, tests: int = 1, apart: int = 0
+) -> list[ThresholdResult | RagevalError]:
     """Rule on the thresholds of one test. Drops from the baseline, and from the anchor, are tested jointly.
 
     A slice without any question in the baseline has no baseline yet.
@@ -250,7 +258,7 @@ class _ChangedQuestions:
         return self._found[-1][-1]
 
 
-def _slices(case: Case, changed: _ChangedQuestions) -> list[_Slice] | RagevalError:
+def _slices(case: ThresholdInput, changed: _ChangedQuestions) -> list[_Slice] | RagevalError:
     """The slices of a case: one, or with `by` one for each value of the tag."""
     score, threshold, baseline, early = case
     try:
@@ -319,15 +327,15 @@ def _anchored(each: _Slice, score: Score, whole: Score, changed: _ChangedQuestio
     return Compared(each.threshold.since_anchor(anchor.pin.updates), comparison, score.scale, score.seed)
 
 
-def _ruling(slices: Sequence[_Slice]) -> Ruling:
+def _ruling(slices: Sequence[_Slice]) -> ThresholdResult:
     rulings = sorted(map(_ruled, slices), key=_worst_first)
     return replace(rulings[0], slices=tuple(rulings)) if rulings[0].threshold.by is not None else rulings[0]
 
 
-def _ruled(each: _Slice) -> Ruling:
+def _ruled(each: _Slice) -> ThresholdResult:
     verdict = Verdict("error", str(each.error)) if each.score is None else _verdict(each, each.score)
     anchor = each.anchor if each.error is None else None
-    return Ruling(
+    return ThresholdResult(
         each.threshold,
         each.score,
         verdict,
@@ -380,7 +388,7 @@ def _stopped_early(
     return replace(verdict, warnings=tuple(unseen_drop(score, threshold, comparison, unasked=unasked)))
 
 
-def broken_parts(ruling: Ruling) -> set[str]:
+def broken_parts(ruling: ThresholdResult) -> set[str]:
     """Return what a failed threshold breaks: "bounds" (`min`, `max`), "baseline" (`max_drop`, `max_lost`)."""
     if ruling.score is None:
         return set()
@@ -442,7 +450,7 @@ def _values(score: Score, tag: str) -> Sequence[Any]:
     return [found[key] for key in sorted(found)]
 
 
-def _worst_first(ruling: Ruling) -> tuple[int, float, str]:
+def _worst_first(ruling: ThresholdResult) -> tuple[int, float, str]:
     """Sort key: the verdict, then how close the mean is to a bound."""
     threshold, score = ruling.threshold, ruling.score
     margin = 0.0

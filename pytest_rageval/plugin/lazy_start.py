@@ -21,7 +21,7 @@ from pytest_rageval.plugin.markers import EVALUATED, is_ours, timeout_lines, unk
 if TYPE_CHECKING:
     from pytest_rageval.plugin.runner import GatePlugin
 
-__all__ = ["ENVIRONMENT", "HEADERS", "Standby", "gate_of", "is_named"]
+__all__ = ["ENVIRONMENT", "HEADERS", "LazyStart", "gate_of", "is_named"]
 
 ENVIRONMENT = pytest.StashKey[Mapping[str, str]]()
 """The environment variables of the process, before they led to its own gateway or a test module changed them."""
@@ -35,13 +35,13 @@ HEADERS: Final = {
 
 def gate_of(config: pytest.Config) -> "GatePlugin":
     """What the tests of this process share."""
-    standby = config.pluginmanager.get_plugin(Standby.NAME)
-    if not isinstance(standby, Standby):
+    standby = config.pluginmanager.get_plugin(LazyStart.NAME)
+    if not isinstance(standby, LazyStart):
         raise pytest.UsageError("the rageval plugin is not active in this process")
     return standby.start()
 
 
-class Standby:
+class LazyStart:
     """The hooks of every run. Those of tests go on to `GatePlugin` once there is one."""
 
     NAME: ClassVar[str] = "rageval-standby"
@@ -57,9 +57,9 @@ class Standby:
     def start(self) -> "GatePlugin":
         """Import the rest of the plugin and register its hooks, at the first call; return what the tests share."""
         if self._gate is None:
-            from pytest_rageval.plugin.plain_imports import import_plainly  # noqa: PLC0415 - most runs need nothing
+            from pytest_rageval.plugin.assertion_rewriting import disable_assertion_rewriting  # noqa: PLC0415 - most runs need nothing
 
-            import_plainly(self._config)
+            disable_assertion_rewriting(self._config)
             from pytest_rageval.plugin.startup import start  # noqa: PLC0415 - likewise
 
             environ = self._config.stash[ENVIRONMENT]

@@ -1,7 +1,7 @@
-"""`Exchange`: a request of the user's application, sent unchanged, whose complete response is stored.
+"""`ProxiedRequest`: a request of the user's application, sent unchanged, whose complete response is stored.
 
 A chat completion of this package keeps the text of its reply. A client behind the gateway reads more: several
-choices, tool calls, log probabilities, embeddings. So the text of an exchange's `Reply` is the server's whole
+choices, tool calls, log probabilities, embeddings. So the text of a proxied request's `Reply` is the server's whole
 answer, as JSON.
 """
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from pytest_rageval.fingerprint import digest
+from pytest_rageval.digests import digest
 from pytest_rageval.llm.messages import KEY_SCHEMA, Message, Request, TooLarge
 from pytest_rageval.llm.servers import completions, responses
 
@@ -26,12 +26,12 @@ __all__ = [
     "Answer",
     "EndedEarly",
     "Event",
-    "Exchange",
+    "ProxiedRequest",
     "Sink",
-    "exchange_of",
     "is_tokens",
+    "make_proxied_request",
     "record_of",
-    "send_exchange",
+    "send_proxied_request",
     "send_raw",
 ]
 
@@ -79,7 +79,7 @@ class Sink:
 
 
 @dataclass(frozen=True)
-class Exchange(Request):
+class ProxiedRequest(Request):
     """A request of another client: `parameters` are its body but for the model.
 
     `messages` are what of it a model reads; they serve to count tokens. With a `sink` the reply is requested as a
@@ -121,15 +121,15 @@ class Exchange(Request):
         return self.path != EMBEDDINGS
 
 
-def exchange_of(
+def make_proxied_request(
     base_url: str, path: str, body: Mapping[str, Any], *, sample: int = 0, sink: Sink | None = None
-) -> Exchange:
-    """Return the exchange for a body; whether it is streamed does not belong to it. ValueError says what is wrong."""
+) -> ProxiedRequest:
+    """Return the proxied request for a body; ValueError if the body is not usable. Streaming is not part of the key."""
     model = body.get("model")
     if not isinstance(model, str) or not model:
         raise ValueError("'model' is missing, or no text")
     rest = {name: value for name, value in body.items() if name not in ("model", "stream", "stream_options")}
-    made = Exchange(base_url, model, _messages(rest), rest, sample, path=path, sink=sink)
+    made = ProxiedRequest(base_url, model, _messages(rest), rest, sample, path=path, sink=sink)
     _ = made.key
     return made
 
@@ -182,8 +182,8 @@ def _embeddings(answer: Any) -> dict[str, Any]:
     return {"finish_reason": "stop", **completions.reported(answer, "prompt_tokens", "completion_tokens")}
 
 
-async def send_exchange(client: "AsyncOpenAI", exchange: Exchange) -> Answer:
-    """Send an exchange once, and return the whole answer, also where it comes as a stream.
+async def send_proxied_request(client: "AsyncOpenAI", proxied: ProxiedRequest) -> Answer:
+    """Send a proxied request once, and return the whole answer, also where it comes as a stream.
 
     Raises:
         EndedEarly: the stream ended before its end.
@@ -191,18 +191,18 @@ async def send_exchange(client: "AsyncOpenAI", exchange: Exchange) -> Answer:
     """
     import httpx2  # noqa: PLC0415 - loaded with the client
 
-    if exchange.sink is None:
-        response = await client.post(exchange.path, cast_to=httpx2.Response, body=exchange.body)
+    if proxied.sink is None:
+        response = await client.post(proxied.path, cast_to=httpx2.Response, body=proxied.body)
         return Answer(response.content, response.headers)
-    body = {**exchange.body, "stream": True}
-    if exchange.path == CHAT:
+    body = {**proxied.body, "stream": True}
+    if proxied.path == CHAT:
         # So that its tokens are counted.
         body["stream_options"] = {"include_usage": True}
-    response = await _opened(client, exchange.path, body)
+    response = await _opened(client, proxied.path, body)
     try:
         if "text/event-stream" not in response.headers.get("content-type", ""):
             return Answer(await response.aread(), response.headers)
-        stream = _Stream(exchange.path, exchange.sink)
+        stream = _Stream(proxied.path, proxied.sink)
         async for event in _events(response):
             stream.take(event)
         if not stream.whole:

@@ -1,4 +1,4 @@
-"""Exchanges: their keys, what a stream adds up to, and what is no reply."""
+"""Proxied requests: their keys, what a stream adds up to, and what is no reply."""
 
 import json
 from typing import Any
@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from pytest_rageval.llm.budget import most_reply_tokens, prompt_tokens
-from pytest_rageval.llm.exchange import (
+from pytest_rageval.llm.messages import Request, TooLarge, request_summary
+from pytest_rageval.llm.proxied_request import (
     CHAT,
     EMBEDDINGS,
     RESPONSES,
@@ -14,10 +15,9 @@ from pytest_rageval.llm.exchange import (
     Event,
     Sink,
     _Stream,
-    exchange_of,
+    make_proxied_request,
     record_of,
 )
-from pytest_rageval.llm.messages import Request, TooLarge, request_summary
 from pytest_rageval.llm.servers.responses import ReportedError
 from pytest_rageval.llm.usage import Price
 from pytest_rageval.serving.streams import events_of
@@ -42,15 +42,15 @@ def _completion(*choices: dict[str, Any], **fields: Any) -> dict[str, Any]:
 
 def test_a_stream_is_the_same_request_and_another_body_is_not() -> None:
     """What is sent decides, in any order; and the path."""
-    key = exchange_of("u", CHAT, BODY).key
+    key = make_proxied_request("u", CHAT, BODY).key
     streamed = {"stream_options": {"include_usage": True}, **BODY, "stream": True}
-    assert exchange_of("u", CHAT, streamed, sink=Sink(lambda _: None)).key == key
+    assert make_proxied_request("u", CHAT, streamed, sink=Sink(lambda _: None)).key == key
     others = [
-        exchange_of("v", CHAT, BODY),
-        exchange_of("u", RESPONSES, BODY),
-        exchange_of("u", CHAT, BODY, sample=1),
-        exchange_of("u", CHAT, {**BODY, "user": "x"}),
-        exchange_of("u", CHAT, {**BODY, "model": "n"}),
+        make_proxied_request("v", CHAT, BODY),
+        make_proxied_request("u", RESPONSES, BODY),
+        make_proxied_request("u", CHAT, BODY, sample=1),
+        make_proxied_request("u", CHAT, {**BODY, "user": "x"}),
+        make_proxied_request("u", CHAT, {**BODY, "model": "n"}),
         Request("u", "m", tuple(BODY["messages"]), {"temperature": 0.5}),  # type: ignore[arg-type]
     ]
     assert len({key, *(each.key for each in others)}) == 1 + len(others)
@@ -59,7 +59,8 @@ def test_a_stream_is_the_same_request_and_another_body_is_not() -> None:
 def test_the_key_of_an_exchange_stays() -> None:
     """Replies that are kept under it were paid for."""
     assert (
-        exchange_of("u", CHAT, BODY).key == "b607de808daf5154e4f618452fad7859319f237ae7d0faf1292fff5dba5e7e84"
+        make_proxied_request("u", CHAT, BODY).key
+        == "b607de808daf5154e4f618452fad7859319f237ae7d0faf1292fff5dba5e7e84"
     )
 
 
@@ -67,7 +68,7 @@ def test_the_key_of_an_exchange_stays() -> None:
 def test_what_cannot_be_a_request_is_refused(body: dict[str, Any]) -> None:
     """Before anything is asked."""
     with pytest.raises(ValueError, match=r".+"):
-        exchange_of("u", CHAT, body)
+        make_proxied_request("u", CHAT, body)
 
 
 def test_a_summary_shows_options_and_hashes_of_what_is_read() -> None:
@@ -78,12 +79,12 @@ def test_a_summary_shows_options_and_hashes_of_what_is_read() -> None:
         "input": [{"role": "user", "content": "hello"}],
         "top_p": 1,
     }
-    exchange = exchange_of("u", RESPONSES, body)
-    summary = request_summary(exchange)
+    proxied = make_proxied_request("u", RESPONSES, body)
+    summary = request_summary(proxied)
     assert summary["parameters"] == {"top_p": 1}
     assert len(summary["parts"]) == 2
     assert "hello" not in json.dumps(summary)
-    assert "hello" in json.dumps(request_summary(exchange, prompts=True))
+    assert "hello" in json.dumps(request_summary(proxied, prompts=True))
 
 
 @pytest.mark.parametrize(
@@ -98,7 +99,7 @@ def test_a_summary_shows_options_and_hashes_of_what_is_read() -> None:
 )
 def test_the_tokens_of_a_reply_are_bounded(path: str, options: dict[str, Any], most: int | None) -> None:
     """Every choice counts; an embedding has none."""
-    assert most_reply_tokens(exchange_of("u", path, {"model": "m", **options}), Price(1, 1)) == most
+    assert most_reply_tokens(make_proxied_request("u", path, {"model": "m", **options}), Price(1, 1)) == most
 
 
 ANSWERS = {
@@ -222,5 +223,5 @@ def test_an_answer_too_long_for_a_cassette_is_an_error() -> None:
 @pytest.mark.parametrize(("given", "tokens"), [([7] * 30, 30), ([[7] * 30, [8] * 20], 50)])
 def test_texts_that_come_as_tokens_are_counted(given: Any, tokens: int) -> None:
     """LangChain sends texts to embed so; a budget and a plan must not take them for nothing."""
-    messages = exchange_of("u", EMBEDDINGS, {"model": "m", "input": given}).messages
+    messages = make_proxied_request("u", EMBEDDINGS, {"model": "m", "input": given}).messages
     assert tokens <= prompt_tokens(messages) <= tokens + 20

@@ -1,11 +1,11 @@
 """Parts of an eval set that a hash of the examples' ids chooses: a sample, the same in every run, or a shard of it."""
 
+from pytest_rageval.datatypes import EvalSet, ExampleSubset, SubsetInfo
+from pytest_rageval.digests import digest
 from pytest_rageval.errors import InputError
-from pytest_rageval.fingerprint import digest
-from pytest_rageval.model import EvalSet, Part, PartOfSet
 from pytest_rageval.plural import counted
 
-__all__ = ["in_sample", "part_of"]
+__all__ = ["in_sample", "subset_of"]
 
 DIGITS = 16  # hex digits of a digest that make a number
 
@@ -15,7 +15,7 @@ def in_sample(name: str, share: float) -> bool:
     return share >= 1 or int(_digest(name)[:DIGITS], 16) < share * 16**DIGITS
 
 
-def part_of(evalset: EvalSet, *, sample: float = 1.0, shard: tuple[int, int] | None = None) -> EvalSet:
+def subset_of(evalset: EvalSet, *, sample: float = 1.0, shard: tuple[int, int] | None = None) -> EvalSet:
     """The examples of a set that are in the sample, and of these in the shard "I of N", which may have none.
 
     Raises:
@@ -32,10 +32,10 @@ def part_of(evalset: EvalSet, *, sample: float = 1.0, shard: tuple[int, int] | N
     if shard is not None:
         index, number = shard
         chosen = [example for example in chosen if _shard(example.id, number) == index]
-    examples = PartOfSet(chosen)
+    examples = ExampleSubset(chosen)
     examples.ids = tuple(example.id for example in evalset.examples)
     name = "" if shard is None else f"{shard[0]}/{shard[1]}"
-    return EvalSet(evalset.name, examples, Part(len(evalset), sample, name))
+    return EvalSet(evalset.name, examples, SubsetInfo(len(evalset), sample, name))
 
 
 def _shard(name: str, number: int) -> int:

@@ -9,28 +9,28 @@ from typing import Any, Final
 
 from pytest_rageval.config import Settings
 from pytest_rageval.errors import InputError, RagevalError
-from pytest_rageval.evaluations.pipeline import DRAWING, Drawing, ScoreRequest
+from pytest_rageval.evaluations.pipeline import DEFAULT_DRAWS, DrawSettings, ScoreRequest
 from pytest_rageval.evaluations.registry import Registry, resolve
 from pytest_rageval.evaluations.scoring import ScoreDef
 from pytest_rageval.gate.baseline import WRITE, Baseline
 from pytest_rageval.gate.comparison import BaselineExample, BaselineScore
-from pytest_rageval.gate.ruling import BaselineLookup
 from pytest_rageval.gate.threshold import Threshold
+from pytest_rageval.gate.threshold_results import BaselineLookup
 from pytest_rageval.lazy import Lazy
 from pytest_rageval.scores import Outcome, Score, Spec
 from pytest_rageval.session.pipelines import Components, MarkedTest
 from pytest_rageval.spool import Spool
 from pytest_rageval.stats.intervals import ROUNDING, UNIT
 
-__all__ = ["Rules", "request_of"]
+__all__ = ["BaseSession", "request_of"]
 
 # Few runs have a sample.
-in_sample: Final = Lazy("evalsets.parts", "in_sample")
+in_sample: Final = Lazy("evalsets.subsets", "in_sample")
 
 EMBEDDING_ROUNDING: Final = 1e-6  # how far a score from embeddings may differ from one machine to another
 
 
-class Rules(ABC):
+class BaseSession(ABC):
     """Settings and registry of a run, and what verdicts on its scores derive from them."""
 
     def __init__(self, settings: Settings, registry: Registry) -> None:
@@ -133,16 +133,16 @@ class Rules(ABC):
             return [spec]
         return [f"{spec}@{k}" for k in cutoffs]
 
-    def drawing(self, request: ScoreRequest) -> Drawing:
+    def drawing(self, request: ScoreRequest) -> DrawSettings:
         """Return how the answers of a score are drawn; raise InputError if the score is unknown."""
         settings, definition = self.settings, self.definition(request)
         if not definition.generates:
-            return DRAWING
+            return DEFAULT_DRAWS
         if definition.semi_gold:
             warm = settings.llm_reteval_temperature if request.temperature is None else request.temperature
-            return Drawing(warm, gold=request.draws or settings.llm_reteval_draws)
+            return DrawSettings(warm, gold=request.draws or settings.llm_reteval_draws)
         warm = settings.temperature if request.temperature is None else request.temperature
-        return Drawing(warm, request.draws or settings.draws)
+        return DrawSettings(warm, request.draws or settings.draws)
 
     def runs(self, request: ScoreRequest) -> int:
         """Return how often a question is scored; its score is the mean."""

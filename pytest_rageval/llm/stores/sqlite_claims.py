@@ -16,10 +16,10 @@ from pytest_rageval.errors import StoreError
 from pytest_rageval.llm.stores.interface import LEASE_S, RENEWAL_S, start_renewing
 from pytest_rageval.llm.stores.sqlite_file import Database
 
-__all__ = ["Leases", "Owners"]
+__all__ = ["Claims", "Owners"]
 
 
-class Leases:
+class Claims:
     """The leases of this process. Another owner is dead when its leases have not changed for `LEASE_S`."""
 
     def __init__(self, database: Database) -> None:

@@ -7,12 +7,17 @@ from typing import Any
 
 import pytest
 
+from pytest_rageval.datatypes import Example
 from pytest_rageval.errors import InputError, TooManyUnscoredError
 from pytest_rageval.gate.baseline import baseline_entry
 from pytest_rageval.gate.comparison import BaselineScore
-from pytest_rageval.gate.ruling import BaselineLookup, Case, Ruling, rule
 from pytest_rageval.gate.threshold import Threshold
-from pytest_rageval.model import Example
+from pytest_rageval.gate.threshold_results import (
+    BaselineLookup,
+    ThresholdInput,
+    ThresholdResult,
+    evaluate_thresholds,
+)
 from pytest_rageval.scores import Outcome, Score
 from tests.unit.gate.scored import before_of, numbered, rule_on, score_of
 
@@ -33,11 +38,11 @@ def _tagged(*examples: tuple[float | None, Any], tag: str = "topic", max_unscore
     return Score("recall@5", outcomes, max_unscored=max_unscored)
 
 
-def _by(score: Score, memory: BaselineLookup = NOTHING, alpha: float = 0.05, **words: Any) -> Ruling:
+def _by(score: Score, memory: BaselineLookup = NOTHING, alpha: float = 0.05, **words: Any) -> ThresholdResult:
     return rule_on(score, Threshold("recall@5", by="topic", **words), memory, alpha=alpha)
 
 
-def _ended(ruling: Ruling) -> list[tuple[Any, str]]:
+def _ended(ruling: ThresholdResult) -> list[tuple[Any, str]]:
     return [(each.threshold.where["topic"], each.verdict.status) for each in ruling.slices]
 
 
@@ -290,9 +295,11 @@ def test_the_digest_of_a_question_is_made_once(monkeypatch: pytest.MonkeyPatch) 
     before = BaselineScore(entry["questions"], {}, entry["scores"]["recall@5"]["examples"])
     monkeypatch.setattr(Example, "digest_in", counted)
     cases = [
-        Case(each, Threshold("recall@5", max_drop=0.02, by=by), BaselineLookup({}, before))
+        ThresholdInput(each, Threshold("recall@5", max_drop=0.02, by=by), BaselineLookup({}, before))
         for each in (score, Score("mrr@5", outcomes))
         for by in (None, "topic")
     ]
-    assert [each.verdict.status for each in rule(cases) if isinstance(each, Ruling)] == ["pass"] * 4
+    assert [
+        each.verdict.status for each in evaluate_thresholds(cases) if isinstance(each, ThresholdResult)
+    ] == ["pass"] * 4
     assert set(made.values()) == {1}

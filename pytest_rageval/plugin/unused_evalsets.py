@@ -9,12 +9,12 @@ from pytest_rageval.plugin.markers import EVALUATED
 from pytest_rageval.plugin.runner import RECEIVED
 from pytest_rageval.plugin.terminal import print_lines
 
-__all__ = ["UnscoredPlugin"]
+__all__ = ["UnusedEvalSetPlugin"]
 
 EVALSET: Final = "rageval_evalset"
 
 
-class UnscoredPlugin:
+class UnusedEvalSetPlugin:
     """Finds eval sets that no test scores."""
 
     NAME: ClassVar[str] = "rageval-unscored"

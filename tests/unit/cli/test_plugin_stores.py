@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from pytest_rageval.cli import added_stores
-from pytest_rageval.cli.added_stores import registry_for, stores_for
+from pytest_rageval.cli import plugin_stores
+from pytest_rageval.cli.plugin_stores import registry_for, stores_for
 from pytest_rageval.errors import InputError
 from pytest_rageval.llm.stores import STORES
 from pytest_rageval.secret import StoreURL
@@ -20,7 +20,7 @@ TEAM = StoreURL.parse("team://host")
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The current folder, and no plugins."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(added_stores, "entry_points", lambda **_: [])
+    monkeypatch.setattr(plugin_stores, "entry_points", lambda **_: [])
     monkeypatch.setattr("sys.path", [*sys.path])
     monkeypatch.delitem(sys.modules, "conftest", raising=False)
     return tmp_path
@@ -78,5 +78,5 @@ def test_a_plugin_is_asked_that_requires_this_package(
     monkeypatch.syspath_prepend(folder)
     point = EntryPoint("team", "team_store", "pytest11")
     found = SimpleNamespace(name="team", load=point.load, dist=SimpleNamespace(requires=requires))
-    monkeypatch.setattr(added_stores, "entry_points", lambda **_: [found])
+    monkeypatch.setattr(plugin_stores, "entry_points", lambda **_: [found])
     assert ("team" in stores_for(TEAM)) == known

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.fingerprint import digest, digest_of_all
+from pytest_rageval.digests import digest, digest_of_all
 
 
 def test_a_digest_is_sha256_of_the_canonical_json() -> None:
