@@ -362,23 +362,25 @@ def uniform_judge(pipeline: Pipeline, scores: Iterable[Score], moved: Collection
     There is none where the rankings are all equally good, and as good as in the baseline: then the verdicts may be
     right. `moved` are the questions of which one of the scores differs from its baseline.
     """
-    outcomes = [outcome for score in scores for outcome in score.outcomes]
-    examples = {outcome.example.full_question for outcome in outcomes}
-    verdicts = [(question, verdict) for question, verdict in pipeline.verdicts if question in examples]
-    said = {verdict for _, verdict in verdicts}
-    if len(verdicts) < FEWEST or len(said) > 1 or not said <= {0.0, 1.0}:
+    scores = list(scores)
+    questions = {outcome.example.full_question for score in scores for outcome in score.outcomes}
+    count, said = 0, set[float]()
+    for question, verdict in pipeline.verdicts:
+        if question in questions:
+            count += 1
+            said.add(verdict)
+    if count < FEWEST or len(said) > 1 or not said <= {0.0, 1.0}:
         return ""
-    judged = {question for question, _ in verdicts}
+    judged = questions.intersection(question for question, _ in pipeline.verdicts)
     if judged.isdisjoint(moved):
-        recalls = _recalls(
-            pipeline, (outcome for outcome in outcomes if outcome.example.full_question in judged)
-        )
+        outcomes = (outcome for score in scores for outcome in score.outcomes)
+        recalls = _recalls(pipeline, (each for each in outcomes if each.example.full_question in judged))
         first = next(recalls, None)
         if all(each == first for each in recalls):
             return ""
     word = "yes" if said.pop() else "no"
     return (
-        f"the judge said {word} {len(verdicts)} times and never anything else, though the rankings behind it differ in "
+        f"the judge said {word} {count} times and never anything else, though the rankings behind it differ in "
         "what they find: it may not tell right from wrong. Hold it against people's labels (rageval_calibration), or "
         "name another with --rageval-judge-model or --rageval-comparator"
     )
@@ -386,10 +388,11 @@ def uniform_judge(pipeline: Pipeline, scores: Iterable[Score], moved: Collection
 
 def _recalls(pipeline: Pipeline, outcomes: Iterable[Outcome]) -> Iterator[float]:
     """The share of its gold passages that each ranking holds, which several scores have in common."""
-    seen: set[tuple[int, int]] = set()
+    # By hash: 100,000 pairs would take 12 MB more.
+    seen: set[int] = set()
     for outcome in outcomes:
         example, ranking = outcome.example, outcome.evidence.ranking
-        if ranking is None or (pair := (id(example), id(ranking))) in seen:
+        if ranking is None or (pair := hash((id(example), id(ranking)))) in seen:
             continue
         seen.add(pair)
         if outcome.evidence.recall is not None:
