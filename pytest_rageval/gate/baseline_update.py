@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from pytest_rageval.gate.baseline import AnchorEntry, BaselineEntry, ScoreEntry, pinned
 from pytest_rageval.gate.comparison import Pin
-from pytest_rageval.stats.intervals import ROUNDING
+from pytest_rageval.stats.intervals import SCORE_TOLERANCE
 
 __all__ = [
     "BaselineUpdate",
@@ -165,7 +165,7 @@ def _moved_of(nodeid: str, before: BaselineEntry, after: BaselineEntry) -> Itera
         pairs = [(then, now) for then, now in values if then is not None and now is not None]
         lost = sum(then is not None and now is None for then, now in values)
         drops = [then - now for then, now in pairs]
-        worse, better = (sum(sign * drop > ROUNDING for drop in drops) for sign in (1, -1))
+        worse, better = (sum(sign * drop > SCORE_TOLERANCE for drop in drops) for sign in (1, -1))
         if worse or better or lost:
             columns = list(zip(*pairs, strict=True)) or [(nan,), (nan,)]
             mean_before, mean_after = (fsum(column) / len(column) for column in columns)

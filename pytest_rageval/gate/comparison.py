@@ -15,7 +15,7 @@ from pytest_rageval.errors import StaleBaselineError
 from pytest_rageval.plural import counted
 from pytest_rageval.scores import Outcome, Score
 from pytest_rageval.spool import Spool
-from pytest_rageval.stats.intervals import ROUNDING
+from pytest_rageval.stats.intervals import SCORE_TOLERANCE
 
 __all__ = [
     "BaselineExample",
@@ -328,7 +328,7 @@ def compare(
     fingerprint: Mapping[str, Any],
     before: BaselineScore,
     *,
-    tolerance: float = ROUNDING,
+    tolerance: float = SCORE_TOLERANCE,
     changed: AbstractSet[str] | None = None,
 ) -> Comparison:
     """Compare a score, perhaps of a slice, with its baseline; differences up to the tolerance count as 0.

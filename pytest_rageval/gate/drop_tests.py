@@ -9,7 +9,7 @@ from typing import Final
 from pytest_rageval.datatypes import Example
 from pytest_rageval.errors import InputError
 from pytest_rageval.gate.drops import Compared, DropTest
-from pytest_rageval.stats.drops import Drops, drop_interval, joint_drop_test
+from pytest_rageval.stats.paired_tests import PairedDrops, drop_interval, joint_drop_test
 from pytest_rageval.stats.power import (
     design_effect,
     detectable_drop,
@@ -29,9 +29,9 @@ def drop_tests(parts: Sequence[Compared], *, tests: int = 1, apart: int = 0) -> 
     """Test the drops of the scores of one test.
 
     They are tested jointly, which takes their correlation into account
-    (`pytest_rageval.stats.drops.joint_drop_test`): all thresholds of the test keep their level together, and among
-    the tests of a run the level is divided (Bonferroni). Scores by clusters are tested apart from others, each kind
-    at its share of the level. So is each threshold whose questions are asked until its verdict is clear, since which
+    (`pytest_rageval.stats.paired_tests.joint_drop_test`): all thresholds of the test keep their level together, and
+    among the tests of a run the level is divided (Bonferroni). Scores by clusters are tested apart from others, each
+    kind at its share of the level. So is each threshold whose questions are asked until its verdict is clear, since which
     of them are left for this test depends on what was seen. A `strict` threshold is tested alone at its own level: it
     can only pass wrongly, and does not do so more often beside others.
 
@@ -66,7 +66,7 @@ def _jointly(parts: Sequence[Compared], cluster: str | None, levels: Sequence[fl
     columns = []
     for part in parts:
         drop_of = part.comparison.drop_of
-        columns.append(Drops([drop_of.get(name, nan) for name in examples], part.beyond, part.largest))
+        columns.append(PairedDrops([drop_of.get(name, nan) for name in examples], part.beyond, part.largest))
     shared = _shared_gold(examples.values()) if clusters is None else clusters
     cluster_of = dict(zip(examples, shared, strict=True))
     # Thresholds of one test nearly always have one alpha. A p-value does not depend on the alpha of others.
@@ -126,12 +126,14 @@ def _power(part: Compared, alpha: float, effect: float) -> tuple[float | None, i
 def _exclusion(part: Compared) -> DropTest:
     """The test of "the drop is `max_drop` or more", and how many such examples would exclude it."""
     # Imported late: nothing else in the gate always needs numpy.
-    from pytest_rageval.stats.noninferiority import noninferiority  # noqa: PLC0415
+    from pytest_rageval.stats.noninferiority import noninferiority_p_value  # noqa: PLC0415
 
     drops, margin, alpha = part.comparison.drops, part.threshold.max_drop or 0.0, part.threshold.alpha
-    p_value = noninferiority(drops, margin, largest=part.largest)
+    p_value = noninferiority_p_value(drops, margin, largest=part.largest)
     enough = (
-        times for times in TIMES if noninferiority(drops * times, margin, largest=part.largest) <= alpha
+        times
+        for times in TIMES
+        if noninferiority_p_value(drops * times, margin, largest=part.largest) <= alpha
     )
     times = next(enough, None)
     return DropTest(

@@ -56,6 +56,6 @@ def ratio_test(score: Score) -> RatioTest:
     if len(pairs) >= least:
         from pytest_rageval.stats.bootstrap import ratio_of_quantiles  # noqa: PLC0415 - brings numpy
 
-        interval = ratio_of_quantiles(own, other, place=statistic.place(len(pairs)), seed=score.seed)
-    reference = statistic.of(other)
-    return RatioTest(reference, statistic.of(own) / reference, interval, len(pairs), least)
+        interval = ratio_of_quantiles(own, other, index=statistic.index(len(pairs)), seed=score.seed)
+    reference = statistic.compute(other)
+    return RatioTest(reference, statistic.compute(own) / reference, interval, len(pairs), least)

@@ -20,7 +20,7 @@ from pytest_rageval.lazy import Lazy
 from pytest_rageval.scores import Outcome, Score, Spec
 from pytest_rageval.session.pipelines import Components, MarkedTest
 from pytest_rageval.spool import Spool
-from pytest_rageval.stats.intervals import ROUNDING, UNIT
+from pytest_rageval.stats.intervals import SCORE_TOLERANCE, UNIT
 
 __all__ = ["BaseSession", "request_of"]
 
@@ -89,7 +89,7 @@ class BaseSession(ABC):
             required=settings.require_baseline,
             missing=baseline.missing(test.nodeid, threshold.name, test.collected()) if absent else "",
             # Embeddings differ a little from one processor to another.
-            tolerance=EMBEDDING_ROUNDING if "encoder" in now else ROUNDING,
+            tolerance=EMBEDDING_ROUNDING if "encoder" in now else SCORE_TOLERANCE,
             anchor=in_context(baseline.anchor(test.nodeid, threshold.name, scale)) if anchored else None,
             pinning=settings.pin_baseline,
         )

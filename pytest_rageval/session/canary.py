@@ -12,7 +12,7 @@ from pytest_rageval.gate.threshold_results import ThresholdInput
 from pytest_rageval.plural import counted
 from pytest_rageval.session.pipelines import Components
 from pytest_rageval.session.session import Session
-from pytest_rageval.stats.drops import Drops, joint_drop_test
+from pytest_rageval.stats.paired_tests import PairedDrops, joint_drop_test
 
 __all__ = ["Canary", "ask_anew"]
 
@@ -81,7 +81,7 @@ def ask_anew(
     drops = [then - now for then, now in pairs]
     largest = max([case.score.scale[1] - case.score.scale[0], *map(abs, drops)])
     tails = [
-        joint_drop_test([Drops([sign * drop for drop in drops], largest=largest)], alpha=ALPHA / 2)
+        joint_drop_test([PairedDrops([sign * drop for drop in drops], largest=largest)], alpha=ALPHA / 2)
         .scores[0]
         .p_value
         for sign in (1, -1)

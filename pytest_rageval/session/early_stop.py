@@ -18,7 +18,7 @@ from pytest_rageval.scores import Evidence, Outcome, Score, too_many
 from pytest_rageval.session.pipelines import Components
 from pytest_rageval.session.session import Session
 from pytest_rageval.stats.intervals import UNIT
-from pytest_rageval.stats.sequential import EarlyStop
+from pytest_rageval.stats.sequential import SequentialDropTest
 
 __all__ = ["DropWatch", "Watched", "score_until_clear"]
 
@@ -211,22 +211,22 @@ class DropWatch:
             states,
             number,
             stop.verdict if is_early else None,
-            stop.drop if stop.asked or not number else None,
-            stop.certain,
+            stop.estimated_drop if stop.evaluated or not number else None,
+            stop.is_certain,
             self._threshold.alpha / shares / 2,
         )
         return [found[each.id] for each in self._examples if each.id in found], early
 
-    def _stop(self, shares: int = 1) -> EarlyStop:
+    def _stop(self, shares: int = 1) -> SequentialDropTest:
         max_drop = self._threshold.max_drop or 0.0
-        return EarlyStop(
+        return SequentialDropTest(
             questions=len(self._order),
             changed=len(self._order) - len(self._known),
             max_drop=max_drop,
             alpha=self._threshold.alpha,
             beyond=max_drop if self._threshold.burden == "beyond" else 0.0,
             largest=self._high - self._low,
-            shares=shares,
+            alpha_shares=shares,
         )
 
     async def _shown(self, example: Example) -> Ranking | None:
@@ -255,7 +255,7 @@ class DropWatch:
         outcomes = await self._score.evaluate(self._pipeline, examples, self._resolved)
         return {each.example.id: each for each in outcomes}
 
-    def _tell(self, stop: EarlyStop, example: Example, outcome: Outcome | None) -> None:
+    def _tell(self, stop: SequentialDropTest, example: Example, outcome: Outcome | None) -> None:
         """Pass the outcome of an example to the sequential test; None is unchanged."""
         if outcome is None:
             stop.add_unchanged()
