@@ -31,9 +31,9 @@ def drop_tests(parts: Sequence[Compared], *, tests: int = 1, apart: int = 0) -> 
     They are tested jointly, which takes their correlation into account
     (`pytest_rageval.stats.paired_tests.joint_drop_test`): all thresholds of the test keep their level together, and
     among the tests of a run the level is divided (Bonferroni). Scores by clusters are tested apart from others, each
-    kind at its share of the level. So is each threshold whose questions are asked until its verdict is clear, since which
-    of them are left for this test depends on what was seen. A `strict` threshold is tested alone at its own level: it
-    can only pass wrongly, and does not do so more often beside others.
+    kind at its share of the level. So is each threshold whose questions are asked until its verdict is clear, since
+    which of them are left for this test depends on what was seen. A `strict` threshold is tested alone at its own
+    level: it can only pass wrongly, and does not do so more often beside others.
 
     Args:
         parts: scores of the same eval set, or of slices of it.
