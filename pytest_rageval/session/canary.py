@@ -64,10 +64,10 @@ def ask_anew(
     except StaleBaselineError:
         return None
     same = []
-    for change in comparison.changes:
-        ranking = change.outcome.evidence.ranking
-        if ranking is not None and change.ranking == tuple(document.label for document in ranking):
-            same.append(change.outcome.example)
+    for pair in comparison.pairs:
+        ranking = pair.outcome.evidence.ranking
+        if ranking is not None and pair.old_ranking == tuple(document.label for document in ranking):
+            same.append(pair.outcome.example)
     chosen = Random(session.settings.seed).sample(same, min(wanted, len(same)))  # noqa: S311 - no secret
     before = {name: kept.get("score") for name, kept in baseline.before.examples.items()}
     outcomes = session.score_anew(components, chosen, request) if chosen else []

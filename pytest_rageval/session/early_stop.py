@@ -11,9 +11,9 @@ from pytest_rageval.errors import RagevalError, Unscored
 from pytest_rageval.evaluations.pipeline import Pipeline, ResolvedScore, ScoreRequest
 from pytest_rageval.evaluations.registry import Registry, resolve
 from pytest_rageval.evaluations.scoring import ScoreDef, check_failures
-from pytest_rageval.gate.comparison import BaselineScore, is_same
+from pytest_rageval.gate.comparison import BaselineScore, is_comparable
 from pytest_rageval.gate.threshold import Threshold
-from pytest_rageval.gate.threshold_results import EarlyStopped, State
+from pytest_rageval.gate.threshold_results import EarlyStopResult, ExampleState
 from pytest_rageval.scores import Evidence, Outcome, Score, too_many
 from pytest_rageval.session.pipelines import Components
 from pytest_rageval.session.session import Session
@@ -40,7 +40,7 @@ class Watched(NamedTuple):
     tolerance: float
 
 
-Found = tuple[Score, EarlyStopped] | RagevalError
+Found = tuple[Score, EarlyStopResult] | RagevalError
 
 
 def score_until_clear(  # noqa: PLR0913 - as for a score, with what shares the level
@@ -151,7 +151,7 @@ class DropWatch:
         comparable = [
             each
             for each in examples
-            if is_same(each, self._before) and self._before.examples[each.id].get("score") is not None
+            if is_comparable(each, self._before) and self._before.examples[each.id].get("score") is not None
         ]
         if trust_rankings:
             for each in comparable:
@@ -169,7 +169,7 @@ class DropWatch:
 
     async def ask(
         self, *, shares: int, batch: int, max_unscored: float
-    ) -> tuple[list[Outcome], EarlyStopped]:
+    ) -> tuple[list[Outcome], EarlyStopResult]:
         """Evaluate examples until the verdict is clear, or all of them.
 
         A verdict is not clear as long as more than `max_unscored` of the evaluated examples have no score.
@@ -196,7 +196,7 @@ class DropWatch:
                 self._tell(stop, each, asked.get(each.id))
         number = len(self._order) - len(self._known)
         is_early = len(asked) < number
-        states: dict[str, State] = {}
+        states: dict[str, ExampleState] = {}
         for each in self._examples:
             if each.id in self._known:
                 states[each.id] = "unchanged"
@@ -207,7 +207,7 @@ class DropWatch:
         if not is_early:
             asked |= await self._outcomes([each for each in self._examples if each.id not in states])
         found = self._known | asked
-        early = EarlyStopped(
+        early = EarlyStopResult(
             states,
             number,
             stop.verdict if is_early else None,
