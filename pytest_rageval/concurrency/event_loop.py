@@ -30,9 +30,7 @@ __all__ = ["BackgroundEventLoop", "DaemonThreadPool", "in_asyncio"]
 T = TypeVar("T")
 
 TICK_INTERVAL_S: Final = 0.1  # the interval of `tick`
-AWAITED_TICK_INTERVAL_S: Final = (
-    1.0  # the interval for each caller of `await_result`: there may be a thousand
-)
+AWAITED_TICK_INTERVAL_S: Final = 1.0  # the interval per caller of `await_result`: there may be a thousand
 FLUSH_INTERVAL_S: Final = 0.005  # how long results of short calls are collected before the loop is woken
 CLOSE_TIMEOUT_S: Final = 5.0  # how long `close` waits for code that blocks the loop
 TO_THREAD_WORKERS: Final = 32  # number of threads for `asyncio.to_thread`
@@ -248,8 +246,9 @@ class BackgroundEventLoop:
             last: returns the last coroutine; None for nothing.
 
         Returns:
-            The line of code that blocks the loop for longer than `CLOSE_TIMEOUT_S`, so that its thread ends only with
-            the process; else None.
+            None if the thread has ended. Otherwise what keeps it from ending within `CLOSE_TIMEOUT_S`, as text: the
+            line of code that blocks the loop, or a coroutine that ignores its cancellation. The thread then ends with
+            the process.
         """
         if self.forked:
             return None
@@ -278,7 +277,10 @@ class BackgroundEventLoop:
             raise CallableError(FORKED_MESSAGE if self.forked else PATCHED_MESSAGE.format(patcher))
 
     def _start_loop(self, coroutine: Coroutine[Any, Any, Any]) -> asyncio.AbstractEventLoop:
-        """Return the loop; start it and its thread if there is none. The coroutine is closed if that is refused."""
+        """Return the loop, and start it and its thread if there is none.
+
+        If this process cannot have a loop, the coroutine is closed and CallableError is raised.
+        """
         self._refuse_process(coroutine)
         with self._start_lock:
             if self._loop is None:

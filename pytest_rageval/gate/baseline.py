@@ -39,9 +39,7 @@ SCHEMA: Final = 1
 MAX_SPREAD_DEPTH: Final = 5
 """Objects down to this depth have a line per key. Deeper objects are those of examples, each in a single line."""
 
-MAX_ANSWER_LENGTH: Final = (
-    200  # number of characters of an answer that are stored: enough to recognise it in a report
-)
+MAX_ANSWER_LENGTH: Final = 200  # number of stored characters of an answer: enough to recognise it in a report
 
 UPDATE_COMMAND: Final = "pytest --rageval-update-baseline"
 

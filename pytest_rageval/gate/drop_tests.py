@@ -19,10 +19,8 @@ from pytest_rageval.stats.power import (
 
 __all__ = ["GOLD_CLUSTERS", "question_clusters", "run_drop_tests"]
 
-GOLD_CLUSTERS: Final = (
-    "gold.source",
-    "gold.id",
-)  # values of `cluster`: the files of the gold passages, or their ids
+GOLD_CLUSTERS: Final = ("gold.source", "gold.id")
+"""The values of `cluster` that are not tags: clusters by the files of the gold passages, or by their ids."""
 
 ENLARGEMENTS: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 """The factors by which a set is enlarged to find the number of examples that excludes a drop."""

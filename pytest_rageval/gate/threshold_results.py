@@ -124,7 +124,7 @@ class EarlyStopResult:
             larger = f"a drop of more than {max_drop:g}" if threshold.burden == "beyond" else "a drop"
             how = f"drop about {self.drop:.3f}, allowed {max_drop:g}: {larger} is significant (level {self.level:.2g})"
         elif self.certain:
-            how = f"the others cannot take the drop above the allowed {max_drop:g}"
+            how = f"the remaining questions cannot raise the drop above the allowed {max_drop:g}"
         else:
             how = f"a drop above the allowed {max_drop:g} is excluded (level {threshold.alpha:.2g})"
         return (
@@ -201,7 +201,10 @@ def evaluate_thresholds(
         `TooManyUnscoredError`, if the slice of `where` has no score.
     """
     changed = _ChangedQuestions()
-    sliced = [each if isinstance(each, RagevalError) else _slices(each, changed) for each in inputs]
+    sliced = [
+        threshold_input if isinstance(threshold_input, RagevalError) else _slices(threshold_input, changed)
+        for threshold_input in inputs
+    ]
     slices = [part for parts in sliced if not isinstance(parts, RagevalError) for part in parts]
     try:
         drops = iter(

@@ -10,9 +10,7 @@ import numpy.typing as npt
 __all__ = ["bca_correlation", "bca_means", "ratio_of_quantiles"]
 
 N_RESAMPLES: Final = 2000
-MAX_BLOCK_SIZE: Final = (
-    1 << 16
-)  # indices drawn at a time, so that memory does not grow with the number of examples
+MAX_BLOCK_SIZE: Final = 1 << 16  # indices drawn at a time, so that memory does not grow with n
 
 # scipy has the normal distribution too, but takes twice as long to import as numpy.
 NORMAL: Final = NormalDist()

@@ -24,18 +24,14 @@ __all__ = [
     "unseen_gain",
 ]
 
-MIN_N_INFERIORITY: Final = (
-    60  # with fewer questions the power of the inferiority test is too low to require it
-)
+MIN_N_INFERIORITY: Final = 60  # with fewer questions the inferiority test has too little power to be required
 MIN_ALPHA_INFERIORITY: Final = 0.05  # at a smaller alpha its power is too low as well
 SYMMETRY_ALPHA_FACTOR: Final = 2
 """If the inferiority test is not required, a p-value above this multiple of alpha sets `needs_symmetry`."""
 MIN_GAINS: Final = 8  # with fewer observed gains, larger unseen gains are assumed possible
 MAX_N_INFERIORITY: Final = 20_000
 """With more questions, unseen changes would move a bound by less than 0.0002, so they are ignored."""
-ROOT_TOL: Final = (
-    1e-5  # tolerance of a bound that is found by root search, as a share of the largest difference
-)
+ROOT_TOL: Final = 1e-5  # tolerance of a root search for a bound, as a share of the largest difference
 FAR_P_VALUE: Final = 1e-15  # the p-value assumed at the far end of the root search
 MAX_P_VALUE: Final = 0.7  # larger p-values are clipped in the root search; every level is smaller
 MAX_ITER: Final = 40  # maximum number of steps of the root search; about eight are usual
