@@ -265,7 +265,7 @@ class Score(float):
             raise TooManyUnscoredError(
                 _too_many(_name(spec, keywords or {}, slice or {}), outcomes, max_unscored)
             )
-        return super().__new__(cls, statistic.of(values))
+        return super().__new__(cls, statistic.compute(values))
 
     def __init__(  # noqa: PLR0913 - all that a score keeps
         self,
@@ -347,7 +347,7 @@ class Score(float):
 
     def counting(self, value: float, *causes: Cause) -> float:
         """The statistic, with this value for each example that is unscored for one of these causes."""
-        return self.statistic.of(self.values + [value] * len(self.lacking(*causes)))
+        return self.statistic.compute(self.values + [value] * len(self.lacking(*causes)))
 
     @property
     def counts(self) -> Counter[str]:
@@ -376,7 +376,9 @@ class Score(float):
 
         A run without any scored example is left out.
         """
-        found = [self.statistic.of(values) for values in map(_values, (self._first, *self.repeats)) if values]
+        found = [
+            self.statistic.compute(values) for values in map(_values, (self._first, *self.repeats)) if values
+        ]
         return stdev(found) if len(found) > 1 else None
 
     @property

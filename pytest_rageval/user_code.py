@@ -117,7 +117,7 @@ class UserCallable:
         self._tries = _Tries(loop.runs)
         self._history = _parameter(function, "history")
         self._stopwatches = _Stopwatches(self)
-        loop.users.append(self)
+        loop.user_callables.append(self)
         self.calls = 0  # so far
         self.asked: Counter[str] = Counter()  # by model, the completions that were asked for during its calls
 
@@ -259,7 +259,7 @@ def note_asked(loop: BackgroundEventLoop, model: str) -> None:
     """
     called = _CALLED.get()
     if called is None:
-        running = [each for each in loop.users if isinstance(each, UserCallable) and each.is_running]
+        running = [each for each in loop.user_callables if isinstance(each, UserCallable) and each.is_running]
         called = running[0] if len(running) == 1 else None
     if called is not None:
         called.asked[model] += 1

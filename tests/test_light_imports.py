@@ -67,7 +67,7 @@ def test_a_ranking_test_imports_half_of_the_package(tmp_path):
     # What few runs use, and takes long: the tests of drops, tables of systems, files in TOML.
     unused = {
         "pytest_rageval.gate.drop_tests",
-        "pytest_rageval.stats.drops",
+        "pytest_rageval.stats.paired_tests",
         "pytest_rageval.reports.systems",
         "tomllib",
     }

@@ -18,8 +18,8 @@ from pytest_rageval.digests import digest
 from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets.corpus import is_of_files, read_corpus
 from pytest_rageval.evalsets.field_map import near_misses
-from pytest_rageval.gate.drop_tests import GOLD, question_clusters
-from pytest_rageval.gate.verdict import FEW_CLUSTERS
+from pytest_rageval.gate.drop_tests import GOLD_CLUSTERS, question_clusters
+from pytest_rageval.gate.verdict import MIN_CLUSTERS
 from pytest_rageval.measures.gold_matching import files_named, normal_path
 from pytest_rageval.measures.near_duplicates import similar_questions
 from pytest_rageval.stats.power import POWER, design_effect, detectable_drop_unpaired
@@ -83,14 +83,14 @@ def check_command(options: argparse.Namespace) -> int:
             f"Up to {count(largest, 'question')} share a {by} ({count(clusters, 'group')}). If these get worse "
             f"together, {count(len(evalset), 'example')} tell as much as {unrelated} "
             f"(design effect {effect:.1f})"
-            + (f". Then test with cluster={by!r}." if clusters >= FEW_CLUSTERS else ".")
+            + (f". Then test with cluster={by!r}." if clusters >= MIN_CLUSTERS else ".")
         )
     return int(errors > 0)
 
 
 def _shared_gold(evalset: EvalSet) -> Iterator[tuple[str, tuple[int, int, float]]]:
     """Yield for each kind of shared gold the largest group of questions, the number of groups and the design effect."""
-    for by in GOLD:
+    for by in GOLD_CLUSTERS:
         with suppress(InputError):
             sizes = Counter(question_clusters(evalset.examples, by)).values()
             if max(sizes) > 1:

@@ -33,7 +33,7 @@ from pytest_rageval.reports.results import usage_entry, usage_lines
 from pytest_rageval.scores import YES, Outcome
 from pytest_rageval.session import Session
 from pytest_rageval.stats.agreement import Tally
-from pytest_rageval.stats.intervals import Estimate, wilson
+from pytest_rageval.stats.intervals import Estimate, wilson_interval
 from pytest_rageval.stats.systems import PositionBias, position_bias
 
 __all__ = [
@@ -203,7 +203,7 @@ class Flips:
     @property
     def rate(self) -> Estimate | None:
         """The share of changed verdicts, in [0, 1], with Wilson's 95% interval; None without items."""
-        return Estimate(self.changed / self.of, *wilson(self.changed, self.of)) if self.of else None
+        return Estimate(self.changed / self.of, *wilson_interval(self.changed, self.of)) if self.of else None
 
 
 def changed_verdicts(first: Sequence[Outcome], second: Sequence[Outcome]) -> Flips:

@@ -16,7 +16,7 @@ from pytest_rageval.config import Settings, is_ci
 from pytest_rageval.errors import InputError
 from pytest_rageval.files import refuse_special
 from pytest_rageval.gate.baseline import Baseline
-from pytest_rageval.gate.comparison import Pin
+from pytest_rageval.gate.comparison import AnchorPin
 from pytest_rageval.llm.usage import Usage
 from pytest_rageval.plural import counted
 from pytest_rageval.reports import KINDS, deliver
@@ -225,7 +225,9 @@ def _update(
         else:
             today = datetime.now(UTC).date().isoformat()
             pin = (
-                Pin(run.first.document.get("run", {}).get("commit"), today) if settings.pin_baseline else None
+                AnchorPin(run.first.document.get("run", {}).get("commit"), today)
+                if settings.pin_baseline
+                else None
             )
             written = update_baseline(
                 settings.baseline,

@@ -15,8 +15,8 @@ from pytest_rageval.files import refuse_special
 from pytest_rageval.reports.document import QuestionEntry
 from pytest_rageval.reports.results import CHANGING
 from pytest_rageval.reports.terminal import number_text
-from pytest_rageval.stats.drops import Drops, joint_drop_test
-from pytest_rageval.stats.intervals import ROUNDING
+from pytest_rageval.stats.intervals import SCORE_TOLERANCE
+from pytest_rageval.stats.paired_tests import PairedDrops, joint_drop_test
 
 __all__ = [
     "Difference",
@@ -323,7 +323,7 @@ def _compared(key: Key, before: Side, after: Side) -> Difference:
     scale = None if score is None else score.scale
     largest = 1.0 if scale is None or not isfinite(scale[1]) else scale[1] - scale[0]
     largest = max(largest, *map(abs, differences.values()), 0.0)
-    tolerance = SIMILARITIES if score is not None and score.extra == "dense" else ROUNDING
+    tolerance = SIMILARITIES if score is not None and score.extra == "dense" else SCORE_TOLERANCE
     is_cost = score is not None and score.is_cost
     return Difference(key, before, after, differences, tolerance, largest, is_cost)
 
@@ -334,7 +334,7 @@ def _tested(each: Difference) -> Tested:
         return Tested()
     rise, drop = (
         joint_drop_test(
-            [Drops([sign * value for value in values], largest=each.largest, tolerance=each.tolerance)],
+            [PairedDrops([sign * value for value in values], largest=each.largest, tolerance=each.tolerance)],
             alpha=ALPHA,
         ).scores[0]
         for sign in (1, -1)

@@ -1,8 +1,8 @@
-"""`BackgroundEventLoop`: the event loop of evaluations, in a background thread.
+"""`BackgroundEventLoop`: an asyncio event loop in a background thread, which runs evaluations.
 
-Evaluations are async, tests are not, and some tests run in a loop of their own (async tests, notebooks). The
-user's sync callables stay in the calling thread, since a SQLite connection, for example, may be used only
-where it was made.
+It is used if an evaluation waits for model requests or for the user's async code. A second loop cannot run in the
+thread of an async test or a notebook, which already runs one. The user's sync functions are called in the thread of the
+test, because some objects, such as a SQLite connection, may be used only in the thread that created them.
 """
 
 import asyncio
@@ -25,56 +25,64 @@ from pytest_rageval.concurrency.gathering import CallbackFuture
 from pytest_rageval.concurrency.inline import NOT_FINISHED, call_user_function, is_inline, run_inline
 from pytest_rageval.errors import CallableError, ReplyPending, innermost_user_frame
 
-__all__ = ["BackgroundEventLoop", "DaemonThreads", "in_asyncio"]
+__all__ = ["BackgroundEventLoop", "DaemonThreadPool", "in_asyncio"]
 
 T = TypeVar("T")
 
-TICK_S: Final = 0.1  # the interval of `tick`
-AWAITED_TICK_S: Final = 1.0  # the interval of `tick` for each waiter in another loop: there may be a thousand
-RETURN_S: Final = 0.005  # how long the outcomes of short calls are collected before the loop is woken
-CLOSE_S: Final = 5.0  # how long closing waits for code that blocks the loop
-POOL_THREADS: Final = 32  # threads for `asyncio.to_thread`
+TICK_INTERVAL_S: Final = 0.1  # the interval of `tick`
+AWAITED_TICK_INTERVAL_S: Final = 1.0  # the interval per caller of `await_result`: there may be a thousand
+FLUSH_INTERVAL_S: Final = 0.005  # how long results of short calls are collected before the loop is woken
+CLOSE_TIMEOUT_S: Final = 5.0  # how long `close` waits for code that blocks the loop
+TO_THREAD_WORKERS: Final = 32  # number of threads for `asyncio.to_thread`
 
 
 class BackgroundEventLoop:
-    """Runs coroutines in a thread of its own, started at the first one; `runs` counts the calls of `run`.
+    """Runs coroutines in an event loop in a thread of its own, which starts with the first coroutine.
 
-    `threads` is the number of threads for sync callables; 1 means the thread that called `run`, one call at a time.
-    `tick` is called in the calling thread about every tenth of a second while it waits.
+    Args:
+        threads: number of threads that call the user's sync functions. 1 means the thread that called `run`, one call
+            at a time.
+        tick: called in the calling thread about every tenth of a second while it waits; None for nothing.
+
+    Attributes:
+        runs: number of calls of `run`.
+        user_callables: the objects that wrap the user's code and are called in this loop; they register themselves.
     """
 
     def __init__(self, *, threads: int = 1, tick: Callable[[], None] | None = None) -> None:
         self._tick = tick or (lambda: None)
         self._threads = threads
-        self._pool: DaemonThreads | None = None
+        self._pool: DaemonThreadPool | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._process = os.getpid()
-        self._starting = threading.Lock()
-        # Lists, as waking a thread takes longer than most calls.
-        self._calls: queue.SimpleQueue[list[_Call]] = queue.SimpleQueue()
-        self._new_calls: list[_Call] = []
-        self._on_cancel: list[Callable[[], None]] = []
-        self._ticked = 0.0
-        self.users: list[object] = []  # the parts of the user's code that it calls
+        self._start_lock = threading.Lock()
+        # Calls are passed in lists, because waking a thread takes longer than most calls.
+        self._calls: queue.SimpleQueue[list[_PendingCall]] = queue.SimpleQueue()
+        self._new_calls: list[_PendingCall] = []
+        self._cancel_callbacks: list[Callable[[], None]] = []
+        self._last_tick = 0.0
+        self.user_callables: list[object] = []
         self.runs = 0
 
-    def on_cancel(self, drop: Callable[[], None]) -> None:
-        """Call a function in the loop's thread where a run is cancelled."""
-        self._on_cancel.append(drop)
+    def on_cancel(self, callback: Callable[[], None]) -> None:
+        """Register a function that is called in the loop's thread whenever a run is cancelled."""
+        self._cancel_callbacks.append(callback)
 
     def run(self, coroutine: Coroutine[Any, Any, T], *, inline: bool = False) -> T:
-        """Run a coroutine to completion; sync calls that it makes through `call` run in this thread.
+        """Run a coroutine to completion and return its result; functions passed to `call` run in this thread.
 
-        With `inline` all of it runs in this thread, without the loop, until it waits for something: a run that asks no
-        model and whose retriever is sync never does.
+        If an exception is raised in this thread meanwhile (Ctrl-C, a timeout plugin), the coroutine and its pending
+        calls are cancelled, so that they do not run in a later test, and the exception is raised.
 
-        An exception here meanwhile (Ctrl-C, a timeout plugin) cancels the coroutine and its pending calls, which
-        must not run in a later test, and is raised.
+        Args:
+            coroutine: the coroutine to run.
+            inline: whether it runs in this thread, without the loop, until it has to wait. A run that calls no model
+                and whose retriever is sync never waits.
         """
-        self._refuse_if_patched(coroutine)
+        self._refuse_process(coroutine)
         self.runs += 1
-        self._ticked = -TICK_S
+        self._last_tick = -TICK_INTERVAL_S
         with fewer_collections():
             if not inline or self._threads > 1 or in_asyncio():
                 return self._run_in_loop(coroutine)
@@ -83,39 +91,42 @@ class BackgroundEventLoop:
             return (
                 cast("T", result)
                 if result is not NOT_FINISHED
-                else self._run_in_loop(_rest(coroutine, context))
+                else self._run_in_loop(_continue_in_loop(coroutine, context))
             )
 
     def _run_in_loop(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        self._started_for(coroutine)
-        self._drop_calls()
+        self._start_loop(coroutine)
+        self._cancel_calls()
         future = self.submit(coroutine)
-        # To wake up this thread.
+        # An empty list of calls wakes this thread.
         future.add_done_callback(lambda _: self._calls.put([]))
         try:
             while not future.done():
                 with contextlib.suppress(queue.Empty):
-                    self._make(self._calls.get(timeout=TICK_S))
-                self._tick_in_time()
+                    self._run_calls(self._calls.get(timeout=TICK_INTERVAL_S))
+                self._tick_if_due()
         except BaseException:
             future.cancel()
             loop = self._loop
             if loop is not None:
-                for drop in self._on_cancel:
-                    loop.call_soon_threadsafe(drop)
-            self._drop_calls()
+                for callback in self._cancel_callbacks:
+                    loop.call_soon_threadsafe(callback)
+            self._cancel_calls()
             raise
         return future.result()
 
     def submit(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
-        """Start a coroutine and return its future; for threads that do not serve calls meanwhile."""
-        return asyncio.run_coroutine_threadsafe(coroutine, self._started_for(coroutine))
+        """Start a coroutine and return its future without waiting.
+
+        It is for threads that do not wait in `run`, and so do not run the functions that are passed to `call`.
+        """
+        return asyncio.run_coroutine_threadsafe(coroutine, self._start_loop(coroutine))
 
     def wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Start a coroutine and wait for its result, in any thread but the loop's."""
+        """Start a coroutine and wait for its result, in any thread except the loop's own."""
         future = self.submit(coroutine)
         try:
-            while not wait([future], TICK_S).done:
+            while not wait([future], TICK_INTERVAL_S).done:
                 self._tick()
         except BaseException:
             future.cancel()
@@ -123,7 +134,10 @@ class BackgroundEventLoop:
         return future.result()
 
     async def await_result(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Await a coroutine's result in any loop, asyncio's or trio's; a cancelled caller does not cancel it."""
+        """Run a coroutine in this loop and await its result in another one, of asyncio or trio.
+
+        If the caller is cancelled, the coroutine is not.
+        """
         future = self.submit(coroutine)
         if not in_asyncio():
             import anyio  # noqa: PLC0415 - installed with the openai client
@@ -131,99 +145,110 @@ class BackgroundEventLoop:
             await anyio.to_thread.run_sync(wait, [future], abandon_on_cancel=True)
             return future.result()
         result = asyncio.wrap_future(future)
-        while not self.in_loop_thread and not (await asyncio.wait([result], timeout=AWAITED_TICK_S))[0]:
+        while not self.in_loop_thread:
+            done, _ = await asyncio.wait([result], timeout=AWAITED_TICK_INTERVAL_S)
+            if done:
+                break
             self._tick()
         return await asyncio.shield(result)
 
     @property
     def in_loop_thread(self) -> bool:
-        """Whether this is the loop's own thread, where `wait` would never return."""
+        """Whether the current thread is the loop's own, in which `wait` would block for ever."""
         return threading.current_thread() is self._thread
 
     async def call(self, function: Callable[..., T], *args: Any) -> T:
-        """Call a sync function from a coroutine: in the thread that waits in `run`, or in the pool."""
+        """Call a sync function from a coroutine: in the thread that waits in `run`, or in the thread pool."""
         if is_inline():
-            self._tick_in_time()
+            self._tick_if_due()
             return call_user_function(function, *args)
         loop = asyncio.get_running_loop()
-        job: Callable[[], Outcome[T]] = partial(_outcome, function, args)
+        job: Callable[[], CallResult[T]] = partial(_call_result, function, args)
         if self._threads == 1:
-            call = _Call(job, CallbackFuture())
+            call = _PendingCall(job, CallbackFuture())
             if not self._new_calls:
-                # After all calls of this turn of the loop.
-                loop.call_soon(self._hand_over)
+                # The calls of this iteration of the loop are passed on together, in its next iteration.
+                loop.call_soon(self._queue_new_calls)
             self._new_calls.append(call)
-            result, error = await call.outcome
+            result, error = await call.future
         elif self._pool is not None:
             result, error = await loop.run_in_executor(self._pool, job)
         else:
-            # The loop is being closed: nothing begins any more.
+            # The loop is being closed, so no call may begin.
             raise asyncio.CancelledError
         if error is not None:
             raise error
         return cast("T", result)
 
-    def _hand_over(self) -> None:
-        """Give the new calls to the thread that waits in `run`."""
+    def _queue_new_calls(self) -> None:
+        """Pass the new calls to the thread that waits in `run`."""
         self._calls.put(self._new_calls)
         self._new_calls = []
 
-    def _make(self, calls: "list[_Call]") -> None:
-        """Make calls in this thread, but for cancelled ones."""
-        made: list[tuple[_Call, Outcome[Any]]] = []
-        returned = monotonic()
+    def _run_calls(self, calls: "list[_PendingCall]") -> None:
+        """Run calls in this thread, except cancelled ones."""
+        finished: list[tuple[_PendingCall, CallResult[Any]]] = []
+        last_flush = monotonic()
         try:
             for call in calls:
-                if not call.outcome.cancelled():
-                    made.append((call, call.job()))
-                if monotonic() - returned >= RETURN_S:
-                    self._in_loop(_set_outcomes, made)
-                    made, returned = [], monotonic()
-                self._tick_in_time()
+                if not call.future.cancelled():
+                    finished.append((call, call.job()))
+                if monotonic() - last_flush >= FLUSH_INTERVAL_S:
+                    self._call_in_loop(_set_results, finished)
+                    finished, last_flush = [], monotonic()
+                self._tick_if_due()
         except BaseException:
-            # It ends the run: `run` cancels that first, so that no other call begins in the place of these.
+            # This exception ends the run. The calls are queued again, so that `run` cancels them before their
+            # coroutines can begin other calls.
             self._calls.put(calls)
             raise
         finally:
-            self._in_loop(_set_outcomes, made)
+            self._call_in_loop(_set_results, finished)
 
-    def _tick_in_time(self) -> None:
-        if monotonic() - self._ticked >= TICK_S:
+    def _tick_if_due(self) -> None:
+        if monotonic() - self._last_tick >= TICK_INTERVAL_S:
             self._tick()
-            self._ticked = monotonic()
+            self._last_tick = monotonic()
 
-    def _in_loop(self, function: Callable[..., object], *args: Any) -> None:
+    def _call_in_loop(self, function: Callable[..., object], *args: Any) -> None:
         """Call a function in the loop's thread, unless the loop is closed."""
         if self._loop is not None:
             with contextlib.suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(function, *args)
 
-    def _drop_calls(self) -> None:
-        dropped: list[_Call] = []
+    def _cancel_calls(self) -> None:
+        """Cancel all queued calls, and wait until their coroutines have seen the cancellation."""
+        cancelled: list[_PendingCall] = []
         with contextlib.suppress(queue.Empty):
             while True:
-                dropped += self._calls.get_nowait()
-        if dropped:
-            self._in_loop(_cancel, dropped)
-            # After two turns of the loop the coroutines have seen the cancellation. Do not wait for a loop that
-            # the user's code blocks.
+                cancelled += self._calls.get_nowait()
+        if cancelled:
+            self._call_in_loop(_cancel, cancelled)
+            # After two iterations of the loop the coroutines have seen the cancellation. The timeout is for a loop
+            # that the user's code blocks.
             with contextlib.suppress(TimeoutError):
-                self.submit(_two_turns()).result(timeout=TICK_S)
+                self.submit(_two_iterations()).result(timeout=TICK_INTERVAL_S)
 
     @property
     def forked(self) -> bool:
-        """Whether this process is a fork of the one that made the loop, without its thread."""
+        """Whether this process is a fork of the process that created this object; the loop's thread is not in it."""
         return os.getpid() != self._process
 
     @property
     def started(self) -> bool:
-        """Whether anything has run."""
+        """Whether the loop's thread has been started and not closed."""
         return self._loop is not None
 
     def close(self, last: Callable[[], Coroutine[Any, Any, None]] | None = None) -> str | None:
-        """Run `last`, cancel running coroutines and end the thread; the next `run` starts another.
+        """Run a last coroutine, cancel all others and end the thread; the next `run` starts another thread.
 
-        The code that blocks the loop for longer than `CLOSE_S` is returned. The thread then ends with the process.
+        Args:
+            last: returns the last coroutine; None for nothing.
+
+        Returns:
+            None if the thread has ended. Otherwise what keeps it from ending within `CLOSE_TIMEOUT_S`, as text: the
+            line of code that blocks the loop, or a coroutine that ignores its cancellation. The thread then ends with
+            the process.
         """
         if self.forked:
             return None
@@ -234,49 +259,54 @@ class BackgroundEventLoop:
         if loop is None or thread is None:
             return None
         self._loop = self._thread = None
-        ending = asyncio.run_coroutine_threadsafe(asyncio.sleep(0) if last is None else last(), loop)
-        ended = bool(wait([ending], CLOSE_S).done)
+        last_future = asyncio.run_coroutine_threadsafe(asyncio.sleep(0) if last is None else last(), loop)
+        is_done = bool(wait([last_future], CLOSE_TIMEOUT_S).done)
         loop.call_soon_threadsafe(loop.stop)
-        thread.join(CLOSE_S if ended else 0.0)
+        thread.join(CLOSE_TIMEOUT_S if is_done else 0.0)
         if thread.is_alive():
-            return _user_line(thread) if not ended else "a coroutine that goes on after it was cancelled"
-        ending.result()
+            return _user_line(thread) if not is_done else "a coroutine that goes on after it was cancelled"
+        last_future.result()
         return None
 
-    def _refuse_if_patched(self, coroutine: Coroutine[Any, Any, Any]) -> None:
-        patched = _patched()
-        if self.forked or patched is not None:
-            # Closed, so that Python does not warn that it was never awaited.
+    def _refuse_process(self, coroutine: Coroutine[Any, Any, Any]) -> None:
+        """Raise CallableError if this process is a fork, or if a library has replaced its threads."""
+        patcher = _find_thread_patcher()
+        if self.forked or patcher is not None:
+            # The coroutine is closed, so that Python does not warn that it was never awaited.
             coroutine.close()
-            raise CallableError(FORKED if self.forked else PATCHED.format(patched))
+            raise CallableError(FORKED_MESSAGE if self.forked else PATCHED_MESSAGE.format(patcher))
 
-    def _started_for(self, coroutine: Coroutine[Any, Any, Any]) -> asyncio.AbstractEventLoop:
-        self._refuse_if_patched(coroutine)
-        with self._starting:
+    def _start_loop(self, coroutine: Coroutine[Any, Any, Any]) -> asyncio.AbstractEventLoop:
+        """Return the loop, and start it and its thread if there is none.
+
+        If this process cannot have a loop, the coroutine is closed and CallableError is raised.
+        """
+        self._refuse_process(coroutine)
+        with self._start_lock:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
-                self._loop.set_default_executor(DaemonThreads(POOL_THREADS))
-                self._pool = DaemonThreads(self._threads) if self._threads > 1 else None
-                run = partial(_serve, self._loop)
+                self._loop.set_default_executor(DaemonThreadPool(TO_THREAD_WORKERS))
+                self._pool = DaemonThreadPool(self._threads) if self._threads > 1 else None
+                run = partial(_run_loop, self._loop)
                 self._thread = threading.Thread(target=run, name="rageval", daemon=True)
                 self._thread.start()
             return self._loop
 
 
-FORKED: Final = (
-    "rageval was called in a forked process, and the thread that works for it is in the process that forked.\n"
-    "Call it there, in the process that runs the tests; or let multiprocessing start processes anew: "
+FORKED_MESSAGE: Final = (
+    "rageval was called in a forked process, but its background thread exists only in the parent process.\n"
+    "Call it in the process that runs the tests; or let multiprocessing start new processes instead of forking: "
     'multiprocessing.get_context("spawn").'
 )
 
-PATCHED: Final = (
-    "rageval cannot work in this process: {0} has replaced threads and waiting by its own, and the event loop in "
-    "a thread would hang.\nRun these tests in a process that is not patched."
+PATCHED_MESSAGE: Final = (
+    "rageval cannot work in this process: {0} has monkey-patched Python's threads, and the background event loop "
+    "would hang.\nRun these tests in a process without it."
 )
 
 
-def _patched() -> str | None:
-    """Return the library that has patched threads, if one has; it is not imported for that."""
+def _find_thread_patcher() -> str | None:
+    """Return the library, gevent or eventlet, that has monkey-patched threads, or None; imports neither of them."""
     gevent, eventlet = sys.modules.get("gevent.monkey"), sys.modules.get("eventlet.patcher")
     if gevent is not None and any(map(gevent.is_module_patched, ("threading", "select", "queue"))):
         return "gevent.monkey"
@@ -286,42 +316,42 @@ def _patched() -> str | None:
 
 
 def _user_line(thread: threading.Thread) -> str:
-    """Return the line of the user's code at which a thread is."""
+    """Return the line of the user's code that a thread is executing, as "file:line in function"."""
     frame = sys._current_frames().get(thread.ident or 0)  # noqa: SLF001 - there is no public function
     line = None if frame is None else innermost_user_frame(traceback.extract_stack(frame))
     return "code that has just ended" if line is None else f"{line.filename}:{line.lineno} in {line.name}"
 
 
-class DaemonThreads(ThreadPoolExecutor):
-    """A pool whose threads end with the process: at exit the interpreter would wait for those of any other."""
+class DaemonThreadPool(ThreadPoolExecutor):
+    """A thread pool that does not keep the process alive; the interpreter waits for the threads of other executors."""
 
     def __init__(self, threads: int, name: str = "rageval") -> None:
         super().__init__(threads)
-        self._most = threads
+        self._max_threads = threads
         self._name = name
         self._calls: queue.SimpleQueue[Callable[[], bool]] = queue.SimpleQueue()
         self._started = 0
 
-    def submit(self, function: Callable[..., T], /, *args: Any, **named: Any) -> Future[T]:
-        """Have a thread call a function, and return the future of its result."""
+    def submit(self, function: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        """Call a function in a thread of the pool, and return the future of its result."""
         future: Future[T] = Future()
 
         def call() -> bool:
             if future.set_running_or_notify_cancel():
                 try:
-                    future.set_result(function(*args, **named))
+                    future.set_result(function(*args, **kwargs))
                 except BaseException as error:  # noqa: BLE001 - raised by `result`
                     future.set_exception(error)
             return True
 
         self._calls.put(call)
-        if self._started < self._most:
+        if self._started < self._max_threads:
             self._started += 1
             threading.Thread(target=self._work, name=f"{self._name}-{self._started}", daemon=True).start()
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: ARG002, FBT001, FBT002
-        """End each thread after its current call; pending calls are dropped."""
+        """End each thread after its current call, without waiting; pending calls are dropped."""
         with contextlib.suppress(queue.Empty):
             while True:
                 self._calls.get_nowait()
@@ -329,30 +359,38 @@ class DaemonThreads(ThreadPoolExecutor):
             self._calls.put(lambda: False)
 
     def _work(self) -> None:
+        # A call returns False to end the thread.
         while self._calls.get()():
             pass
 
 
 @dataclass(eq=False, slots=True)
-class _Call:
-    job: "Callable[[], Outcome[Any]]"
-    outcome: "CallbackFuture[Outcome[Any]]"
+class _PendingCall:
+    """A call of a user's function that a coroutine awaits.
+
+    Attributes:
+        job: calls the function and returns its result or exception.
+        future: receives what `job` returns.
+    """
+
+    job: "Callable[[], CallResult[Any]]"
+    future: "CallbackFuture[CallResult[Any]]"
 
 
-def _set_outcomes(made: "Sequence[tuple[_Call, Outcome[Any]]]") -> None:
-    for call, outcome in made:
-        if not call.outcome.done():
-            call.outcome.set_result(outcome)
+def _set_results(finished: "Sequence[tuple[_PendingCall, CallResult[Any]]]") -> None:
+    for call, result in finished:
+        if not call.future.done():
+            call.future.set_result(result)
 
 
-def _cancel(calls: "Sequence[_Call]") -> None:
-    """Cancel the calls that have no outcome, so that none is awaited for ever."""
+def _cancel(calls: "Sequence[_PendingCall]") -> None:
+    """Cancel the calls that have no result, so that no coroutine awaits them for ever."""
     for call in calls:
-        call.outcome.cancel()
+        call.future.cancel()
 
 
 def in_asyncio() -> bool:
-    """Whether an event loop of asyncio is running."""
+    """Whether an asyncio event loop is running in this thread."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -360,21 +398,22 @@ def in_asyncio() -> bool:
     return True
 
 
-async def _rest(work: Coroutine[Any, Any, T], context: Context) -> T:
-    """Go on with a coroutine that was begun without a loop."""
+async def _continue_in_loop(work: Coroutine[Any, Any, T], context: Context) -> T:
+    """Continue a coroutine that was started without a loop, in the context that it was started in."""
     return await asyncio.get_running_loop().create_task(work, context=context)
 
 
-async def _two_turns() -> None:
+async def _two_iterations() -> None:
     await asyncio.sleep(0)
     await asyncio.sleep(0)
 
 
-Outcome = tuple[T | None, BaseException | None]
+CallResult = tuple[T | None, BaseException | None]
+"""The result and the exception of a call; one of them is None."""
 
 
-def _outcome(function: Callable[..., T], args: tuple[Any, ...]) -> Outcome[T]:
-    """Return the result and the exception of a call: a future cannot hold every exception."""
+def _call_result(function: Callable[..., T], args: tuple[Any, ...]) -> CallResult[T]:
+    """Call a function and return its result or exception; a future cannot hold every exception, as StopIteration."""
     try:
         return function(*args), None
     except (Exception, ReplyPending) as error:  # noqa: BLE001 - raised in the calling coroutine
@@ -382,14 +421,15 @@ def _outcome(function: Callable[..., T], args: tuple[Any, ...]) -> Outcome[T]:
 
 
 async def _cancel_others() -> None:
-    """Cancel all other tasks of the loop and wait for them."""
+    """Cancel all other tasks of the loop and wait until they are done."""
     others = asyncio.all_tasks() - {asyncio.current_task()}
     for task in others:
         task.cancel()
     await asyncio.gather(*others, return_exceptions=True)
 
 
-def _serve(loop: asyncio.AbstractEventLoop) -> None:
+def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
+    """Run the loop until it is stopped, cancel its tasks and close it; the target of the thread."""
     asyncio.set_event_loop(loop)
     try:
         loop.run_forever()

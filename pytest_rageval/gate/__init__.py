@@ -1,10 +1,10 @@
-"""The gate: compares scores with thresholds and the baseline, and fails a test.
+"""The gate: compares scores with thresholds and the baseline, and decides whether a test fails.
 
 - `threshold`: the bounds of one marker.
-- `baseline`: the baseline file. `baseline_update`: what an update changes in it.
-- `threshold_results`: `evaluate_thresholds` decides on all thresholds of a test, with the next three.
+- `baseline`: the baseline file. `baseline_update`: the changes that an update makes to it.
+- `threshold_results`: `evaluate_thresholds` evaluates all thresholds of a test, with the following modules.
 - `comparison`: pairs each score with its baseline, question by question.
-- `drops`: what is tested, and the result of its test. `drop_tests`: tests the drops jointly.
+- `drop_types`: the input and the result of a test of a drop. `drop_tests`: tests the drops jointly.
 - `ratio`: tests the ratio of two latencies.
 - `verdict`: pass, fail, inconclusive or error, with the reason.
 """

@@ -14,34 +14,42 @@ from pytest_rageval.datatypes import Example
 from pytest_rageval.errors import InputError, did_you_mean
 from pytest_rageval.files import refuse_special, write_whole
 from pytest_rageval.gate.comparison import (
+    AnchorPin,
     BaselineExample,
     BaselineScore,
-    KeptExample,
-    KeptExamples,
-    Pin,
-    mark_of,
+    SpooledExample,
+    SpooledExamples,
+    fingerprint_digest,
 )
 from pytest_rageval.scores import Outcome, Score
 from pytest_rageval.spool import Spool
 
-__all__ = ["LONGEST", "WRITE", "AnchorEntry", "Baseline", "BaselineEntry", "baseline_entry", "pinned"]
+__all__ = [
+    "MAX_ANSWER_LENGTH",
+    "UPDATE_COMMAND",
+    "AnchorEntry",
+    "Baseline",
+    "BaselineEntry",
+    "anchor_entry",
+    "baseline_entry",
+]
 
 SCHEMA: Final = 1
 
-DEPTH: Final = 5
-"""Objects down to this depth are spread over lines; deeper ones are an example's, in one line."""
+MAX_SPREAD_DEPTH: Final = 5
+"""Objects down to this depth have a line per key. Deeper objects are those of examples, each in a single line."""
 
-LONGEST: Final = 200  # number of characters of an answer that are kept: enough to recognise it in a report
+MAX_ANSWER_LENGTH: Final = 200  # number of stored characters of an answer: enough to recognise it in a report
 
-WRITE: Final = "pytest --rageval-update-baseline"
+UPDATE_COMMAND: Final = "pytest --rageval-update-baseline"
 
-SIMILAR: Final = 0.8  # similarity of two node ids from which on one may be the other, renamed
-CANDIDATES: Final = 3  # number of tests that an error names as the missing one, renamed
-DIGITS: Final = 300  # an integer with more digits is read as infinite
-ROUNDING: Final = 1e-9  # rounding may take a score this far beyond its scale
-PART: Final = 1 << 23  # number of characters that are read at once: the text may be copied for each
-NUMBERS: Final = frozenset({int, float})
-LARGEST: Final = 1e100  # sums and squares of larger scores overflow
+MIN_SIMILARITY: Final = 0.8  # similarity of two node ids above which a test may have been renamed
+MAX_CANDIDATES: Final = 3  # number of tests that an error suggests as the old name of a missing test
+MAX_INTEGER_DIGITS: Final = 300  # an integer with more digits is read as infinite
+SCALE_TOLERANCE: Final = 1e-9  # floating-point rounding may move a score this far beyond its scale
+CHUNK_SIZE: Final = 1 << 23  # number of characters that are read at a time; each chunk may copy the text
+NUMBER_TYPES: Final = frozenset({int, float})
+MAX_SCORE: Final = 1e100  # sums and squares of larger scores overflow
 
 REMEDY: Final = (
     "Restore it from git; or delete it, and write it again with --rageval-update-baseline on the commit to "
@@ -49,13 +57,15 @@ REMEDY: Final = (
 )
 
 
-Scale = (
-    tuple[float, float] | None
-)  # the lowest and the highest value of a score; None where it is not declared
+Scale = tuple[float, float] | None
+"""The lowest and the highest value of a score; None if its scale is not declared."""
 
 
 class ScoreEntry(TypedDict):
-    """A score in the file: examples by id, and `repeats`, the runs over which each is a mean, where it is not one."""
+    """A score in the file.
+
+    `examples` are by id. `repeats` is the number of runs over which each example's score is a mean, if it is not 1.
+    """
 
     fingerprint: dict[str, Any]
     examples: Mapping[str, BaselineExample]
@@ -66,8 +76,8 @@ class BaselineEntry(TypedDict):
     """A test in the file.
 
     `questions` has the digest of each question by example id. `shares_alpha` is False if no marker of the test has a
-    `max_drop` without `strict`. `served` has by model the names that servers reported for it, where they differ from
-    its own.
+    `max_drop` without `strict`. `served` has, by model, the names that servers reported for it, if they differ from
+    the model's name.
     """
 
     questions: dict[str, str]
@@ -77,9 +87,10 @@ class BaselineEntry(TypedDict):
 
 
 class AnchorEntry(BaselineEntry):
-    """A test in the file as it was when it was pinned, without rankings and answers.
+    """A test in the file as it was when the anchor was pinned, without rankings and answers.
 
-    `commit` is of git, `date` in ISO 8601; `updates` counts the updates since then that changed a score of the test.
+    `commit` is the git commit, `date` is in ISO 8601, and `updates` is the number of updates since then that changed a
+    score of the test.
     """
 
     commit: NotRequired[str]
@@ -88,7 +99,13 @@ class AnchorEntry(BaselineEntry):
 
 
 class Baseline:
-    """The tests and anchors of a file by node id, and its path; None where there is no file."""
+    """The contents of a baseline file.
+
+    Attributes:
+        tests: the entries of tests, by node id.
+        path: the path of the file; None if there is no file.
+        anchors: the entries of anchors, by node id.
+    """
 
     def __init__(
         self,
@@ -101,39 +118,40 @@ class Baseline:
         self.anchors = dict(anchors or {})
 
     @classmethod
-    def to_compare_with(cls, path: Path, *, named: bool) -> Self:
-        """Read the file; one that was named, or that a link points to, must exist.
+    def read_for_comparison(cls, path: Path, *, required: bool) -> Self:
+        """Read the file. If it is `required`, or `path` is a symbolic link, it must exist.
 
         Raises:
-            InputError: it does not exist, or is not a baseline.
+            InputError: the file does not exist, or is not a baseline.
         """
         baseline = cls.read(path)
-        if baseline.path is None and (named or path.is_symlink()):
+        if baseline.path is None and (required or path.is_symlink()):
             missing = "there is no such file"
             if path.is_symlink():
                 missing = f"it is a link to {path.readlink()}, which is missing"
             raise InputError(
                 f"The baseline {path} cannot be read: {missing}.\n"
-                f"Check rageval_baseline and --rageval-baseline; or write it on the commit to compare with: {WRITE}"
+                "Check rageval_baseline and --rageval-baseline; or write it on the commit to compare with: "
+                f"{UPDATE_COMMAND}"
             )
         return baseline
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Read the file; without a file the baseline is empty.
+        """Read the file; if there is no file, the baseline is empty.
 
         Raises:
             InputError: the file is not a baseline.
         """
         try:
             refuse_special(path)
-            text = _text(path)
+            text = _read_text(path)
         except FileNotFoundError:
             return cls()
         except (OSError, UnicodeDecodeError) as error:
             raise InputError(f"The baseline {path} cannot be read: {error}.\n{REMEDY}") from None
         try:
-            document = json.loads(text, object_pairs_hook=_Reader().object, parse_int=_integer)
+            document = json.loads(text, object_pairs_hook=_ExampleSpooler().decode, parse_int=_parse_integer)
         except (ValueError, RecursionError) as error:
             reason = "it nests too deeply" if isinstance(error, RecursionError) else str(error)
             reason = "it contains the marks of a merge conflict" if "<<<<<<<" in text else reason
@@ -155,31 +173,35 @@ class Baseline:
             ) from None
         return cls(document["tests"], path, anchors)
 
-    def before(self, nodeid: str, name: str, scale: Scale) -> BaselineScore | None:
-        """A test's score in the baseline; None where it is missing.
+    def score(self, nodeid: str, name: str, scale: Scale) -> BaselineScore | None:
+        """Return a test's score in the baseline; None if it is missing.
 
         Raises:
-            InputError: a question's score is not on the scale.
+            InputError: an example's score is not on the scale.
         """
         return self._score(self.tests.get(nodeid), None, nodeid, name, scale)
 
-    def anchor(self, nodeid: str, name: str, scale: Scale) -> BaselineScore | None:
-        """A test's score in its anchor, as `before`."""
+    def anchor_score(self, nodeid: str, name: str, scale: Scale) -> BaselineScore | None:
+        """Return a test's score in its anchor; None if it is missing.
+
+        Raises:
+            InputError: an example's score is not on the scale.
+        """
         test = self.anchors.get(nodeid)
-        pin = None if test is None else Pin(test.get("commit"), test["date"], test["updates"])
+        pin = None if test is None else AnchorPin(test.get("commit"), test["date"], test["updates"])
         return self._score(test, pin, nodeid, name, scale)
 
     def _score(
-        self, test: BaselineEntry | None, pin: Pin | None, nodeid: str, name: str, scale: Scale
+        self, test: BaselineEntry | None, pin: AnchorPin | None, nodeid: str, name: str, scale: Scale
     ) -> BaselineScore | None:
         if test is None or name not in test["scores"]:
             return None
         score = test["scores"][name]
         low, high = scale or (-inf, inf)
         examples = score["examples"]
-        values = examples.scores if isinstance(examples, KeptExamples) else _scores_of(examples)
+        values = examples.scores if isinstance(examples, SpooledExamples) else _scores_of(examples)
         for example, value in zip(examples, values, strict=True):
-            if value is not None and not low - ROUNDING <= value <= high + ROUNDING:
+            if value is not None and not low - SCALE_TOLERANCE <= value <= high + SCALE_TOLERANCE:
                 raise InputError(
                     f"The baseline {self.path} cannot be compared with: question {example} in {name} of {nodeid} has "
                     f"the score {value:g}, and the score goes from {low:g} to {high:g}.\n{REMEDY}"
@@ -189,24 +211,29 @@ class Baseline:
         )
 
     @property
-    def sharing(self) -> set[str]:
-        """The tests whose thresholds share the error rate of a run."""
+    def alpha_sharing_tests(self) -> set[str]:
+        """The node ids of the tests whose thresholds share the error rate of a run."""
         return {nodeid for nodeid, test in self.tests.items() if test.get("shares_alpha", True)}
 
-    def missing(self, nodeid: str, name: str, present: Collection[str]) -> str:
-        """Why a score is missing, with the remedy; empty if there is no file.
+    def missing_reason(self, nodeid: str, name: str, present: Collection[str]) -> str:
+        """Return why a test's score is missing, with the remedy; empty if there is no file.
 
-        No test in `present`, the node ids of the run, can be this one's old name.
+        Args:
+            nodeid: the node id of the test.
+            name: the name of the score.
+            present: the node ids of the tests of this run, which cannot be old names of the test.
         """
         if self.path is None:
             return ""
-        remedy = f"Run {WRITE} {shlex.quote(nodeid)} on the commit to compare with, and commit the file."
+        remedy = (
+            f"Run {UPDATE_COMMAND} {shlex.quote(nodeid)} on the commit to compare with, and commit the file."
+        )
         if nodeid in self.tests:
             scores = self.tests[nodeid]["scores"]
-            listed = f"it has {', '.join(scores)}" if scores else "it has none"
-            return f"{self.path} has no {name} of {nodeid}; {listed}.{did_you_mean(name, scores)}\n{remedy}"
+            existing = f"it has {', '.join(scores)}" if scores else "it has none"
+            return f"{self.path} has no {name} of {nodeid}; {existing}.{did_you_mean(name, scores)}\n{remedy}"
         text = f"{self.path} has no entry for {nodeid}"
-        candidates = _candidates(nodeid, self.tests.keys() - set(present))
+        candidates = _old_names(nodeid, self.tests.keys() - set(present))
         if not candidates:
             return f"{text}.\n{remedy}"
         return (
@@ -216,21 +243,21 @@ class Baseline:
         )
 
     def write(self, path: Path) -> None:
-        """Replace the file.
+        """Write the file, in place of an existing one.
 
         Raises:
-            InputError: it cannot be written.
+            InputError: the file cannot be written.
         """
         try:
             anchors = {"anchors": self.anchors} if self.anchors else {}
-            lines = _lines({"schema": SCHEMA, "tests": self.tests, **anchors}, 0)
+            lines = _json_lines({"schema": SCHEMA, "tests": self.tests, **anchors}, 0)
             path.resolve().parent.mkdir(parents=True, exist_ok=True)
-            # UTF-8 has no half of a surrogate pair; JSON has an escape for it.
+            # UTF-8 cannot encode half of a surrogate pair, for which JSON has an escape.
             write_whole(path, (f"{line}\n".encode(errors="backslashreplace") for line in lines))
         except OSError as error:
             raise InputError(f"The baseline {path} cannot be written: {error.strerror or error}.") from None
         except RecursionError:
-            # Keys of later versions are kept, however deep.
+            # Unknown keys of later versions are written too, however deep their values are.
             raise InputError(
                 f"The baseline {path} cannot be written: it nests too deeply.\n{REMEDY}"
             ) from None
@@ -243,24 +270,33 @@ def baseline_entry(
     context: AbstractSet[str] = frozenset(),
     spool: Spool | None = None,
 ) -> BaselineEntry:
-    """A test's entry, of scores of the whole set, each with what it depends on besides the retriever.
+    """Return the entry of a test.
 
-    Any of them may depend on the parts of the `context`. With a spool rankings and answers are in there.
+    Args:
+        examples: the examples of the test's eval set.
+        scores: for each name of a score of the whole eval set, the score and its fingerprint.
+        context: the parts of an example's context that any of the scores may depend on.
+        spool: stores the rankings and answers; None to keep them in memory.
     """
     return {
         "questions": {example.id: example.digest_in(context) for example in examples},
-        "scores": {name: _score(score, fingerprint, spool) for name, (score, fingerprint) in scores.items()},
+        "scores": {
+            name: _score_entry(score, fingerprint, spool) for name, (score, fingerprint) in scores.items()
+        },
     }
 
 
-def pinned(entry: BaselineEntry, pin: Pin) -> AnchorEntry:
-    """An anchor of a test's entry."""
+def anchor_entry(entry: BaselineEntry, pin: AnchorPin) -> AnchorEntry:
+    """Return an anchor with the scores of a test's entry and the given pin."""
     anchor: AnchorEntry = {
         "questions": entry["questions"],
         "scores": {
             name: {
                 **score,
-                "examples": {each: _without_evidence(kept) for each, kept in score["examples"].items()},
+                "examples": {
+                    example_id: _without_evidence(example)
+                    for example_id, example in score["examples"].items()
+                },
             }
             for name, score in entry["scores"].items()
         },
@@ -272,111 +308,125 @@ def pinned(entry: BaselineEntry, pin: Pin) -> AnchorEntry:
     return anchor
 
 
-def _without_evidence(kept: BaselineExample) -> BaselineExample:
-    example: BaselineExample = {"score": kept["score"]}
-    if "under" in kept:
-        example["under"] = kept["under"]
-    return example
+def _without_evidence(example: BaselineExample) -> BaselineExample:
+    reduced: BaselineExample = {"score": example["score"]}
+    if "under" in example:
+        reduced["under"] = example["under"]
+    return reduced
 
 
-def _score(score: Score, fingerprint: Mapping[str, Any], spool: Spool | None) -> ScoreEntry:
-    mark = mark_of(fingerprint)
+def _score_entry(score: Score, fingerprint: Mapping[str, Any], spool: Spool | None) -> ScoreEntry:
     entry: ScoreEntry = {
         "fingerprint": dict(fingerprint),
-        "examples": _examples(score.outcomes, mark, spool),
+        "examples": _examples(score.outcomes, fingerprint_digest(fingerprint), spool),
     }
     if score.repeats:
         entry["repeats"] = len(score.repeats) + 1
     return entry
 
 
-def _examples(outcomes: Iterable[Outcome], mark: str, spool: Spool | None) -> Mapping[str, BaselineExample]:
+def _examples(outcomes: Iterable[Outcome], under: str, spool: Spool | None) -> Mapping[str, BaselineExample]:
     if spool is None:
-        return {each.example.id: _example(each, mark) for each in outcomes}
-    kept = {each.example.id: KeptExample.put(spool, dict(_example(each, mark))) for each in outcomes}
-    return cast("Mapping[str, BaselineExample]", KeptExamples(spool, kept) if kept else kept)
+        return {outcome.example.id: _example(outcome, under) for outcome in outcomes}
+    stored = {
+        outcome.example.id: SpooledExample.store(spool, dict(_example(outcome, under)))
+        for outcome in outcomes
+    }
+    return cast("Mapping[str, BaselineExample]", SpooledExamples(spool, stored) if stored else stored)
 
 
-def _example(outcome: Outcome, mark: str) -> BaselineExample:
+def _example(outcome: Outcome, under: str) -> BaselineExample:
     evidence = outcome.evidence
-    example: BaselineExample = {"score": outcome.value, "under": mark}
+    example: BaselineExample = {"score": outcome.value, "under": under}
     if evidence.ranking is not None:
         example["ranking"] = [document.label for document in evidence.ranking]
     if evidence.answer is not None:
-        example["answer"] = " ".join(evidence.answer.split())[:LONGEST]
+        example["answer"] = " ".join(evidence.answer.split())[:MAX_ANSWER_LENGTH]
     return example
 
 
 def _scores_of(examples: Mapping[str, BaselineExample]) -> Iterator[float | None]:
-    return (kept.get("score") for kept in examples.values())
+    return (example.get("score") for example in examples.values())
 
 
-def _candidates(nodeid: str, others: Collection[str]) -> list[str]:
-    """The tests that may be this one under an old name: of the same function name, else with a similar node id."""
-    same = [each for each in sorted(others) if _function(each) == _function(nodeid)]
-    exact = [each for each in same if each.partition("[")[2] == nodeid.partition("[")[2]]
-    return (exact or same or get_close_matches(nodeid, sorted(others), n=1, cutoff=SIMILAR))[:CANDIDATES]
+def _old_names(nodeid: str, others: Collection[str]) -> list[str]:
+    """Return the tests that may be this test before it was renamed.
+
+    These are the tests with the same function name, if possible with the same parameters; else the test with a similar
+    node id.
+    """
+    same = [other for other in sorted(others) if _function_name(other) == _function_name(nodeid)]
+    exact = [other for other in same if other.partition("[")[2] == nodeid.partition("[")[2]]
+    similar = exact or same or get_close_matches(nodeid, sorted(others), n=1, cutoff=MIN_SIMILARITY)
+    return similar[:MAX_CANDIDATES]
 
 
-def _function(nodeid: str) -> str:
+def _function_name(nodeid: str) -> str:
     """The name of a test's function.
 
-    >>> _function("test_a.py::TestAll::test_b[x::y]")
+    >>> _function_name("test_a.py::TestAll::test_b[x::y]")
     'test_b'
     """
     return nodeid.partition("[")[0].rpartition("::")[2]
 
 
-def _text(path: Path) -> str:
-    """The text of a file, read in parts: its bytes and its text at once would take the most memory of a large run."""
+def _read_text(path: Path) -> str:
+    """Read a file in chunks: its bytes and its text at once would take the most memory of a large run."""
     text = ""
     with path.open(encoding="utf-8") as file:
-        while part := file.read(PART):
-            text += part
+        while chunk := file.read(CHUNK_SIZE):
+            text += chunk
     return text
 
 
-class _Reader:
-    """Keeps the examples of a file as they are read, with their evidence in one spool."""
+class _ExampleSpooler:
+    """Stores the examples of a file in a spool while the JSON is decoded."""
 
     def __init__(self) -> None:
         self._spool = Spool()
-        self._last: KeptExamples | None = None
+        self._last: SpooledExamples | None = None
 
-    def object(self, pairs: list[tuple[str, Any]]) -> Mapping[str, Any]:
-        """An object of the file; the examples of a score as `KeptExamples`."""
-        found = _unique_keys(pairs)
-        if "score" in found and not _problem(found):
-            return KeptExample.put(self._spool, found)
-        if isinstance(fingerprint := found.get("fingerprint"), KeptExample):
-            # It has an item "score".
-            found["fingerprint"] = dict(fingerprint)
-        examples = found.get("examples")
-        # Those of a score, not an example of this name.
-        if isinstance(examples, dict) and {KeptExample} == {*map(type, examples.values())}:
-            found["examples"] = self._last = KeptExamples(self._spool, examples, self._last)
-        return found
+    def decode(self, pairs: list[tuple[str, Any]]) -> Mapping[str, Any]:
+        """Return an object of the file: an example as `SpooledExample`, the examples of a score as `SpooledExamples`.
+
+        It is the `object_pairs_hook` of the decoder.
+        """
+        decoded = _unique_keys(pairs)
+        if "score" in decoded and not _problem(decoded):
+            return SpooledExample.store(self._spool, decoded)
+        if isinstance(fingerprint := decoded.get("fingerprint"), SpooledExample):
+            # A fingerprint with a key "score" looked like an example.
+            decoded["fingerprint"] = dict(fingerprint)
+        examples = decoded.get("examples")
+        # The types tell the examples of a score from an example whose id is "examples".
+        if isinstance(examples, dict) and {SpooledExample} == {*map(type, examples.values())}:
+            decoded["examples"] = self._last = SpooledExamples(self._spool, examples, self._last)
+        return decoded
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of the file; of two scores of one question it is unknown which is right."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    """Return an object of the file as a dict.
+
+    Raises:
+        ValueError: a key occurs twice. Of two scores of the same question it is unknown which one is right.
+    """
+    decoded = dict(pairs)
+    if len(decoded) < len(pairs):
         twice = next(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
         raise ValueError(
             f"{json.dumps(twice)} occurs twice in one object, as after a merge that kept both sides"
         )
-    return found
+    return decoded
 
 
-def _integer(digits: str) -> int | float:
-    return int(digits) if len(digits) <= DIGITS else inf
+def _parse_integer(digits: str) -> int | float:
+    return int(digits) if len(digits) <= MAX_INTEGER_DIGITS else inf
 
 
 def _check_anchors(anchors: Mapping[str, Any]) -> None:
-    named = {f"the anchor of {nodeid}": anchor for nodeid, anchor in anchors.items()}
-    _check(named)
-    for where, anchor in named.items():
+    by_place = {f"the anchor of {nodeid}": anchor for nodeid, anchor in anchors.items()}
+    _check(by_place)
+    for where, anchor in by_place.items():
         _check_count(anchor, "updates", where, 0)
         texts = (anchor.get("date"), anchor.get("commit", ""))
         if "updates" not in anchor or not all(isinstance(text, str) for text in texts):
@@ -384,75 +434,84 @@ def _check_anchors(anchors: Mapping[str, Any]) -> None:
 
 
 def _check(tests: Mapping[str, Any]) -> None:
-    """Raise ValueError, with the place, for anything that `baseline_entry` would not write."""
+    """Raise ValueError, with the place in the file, for content that `baseline_entry` would not write."""
     for nodeid, test in tests.items():
-        questions, scores = (_part(test, part, nodeid) for part in ("questions", "scores"))
-        if not all(isinstance(asked, str) for asked in questions.values()):
+        questions, scores = (_object_at(test, key, nodeid) for key in ("questions", "scores"))
+        if not all(isinstance(question_digest, str) for question_digest in questions.values()):
             raise ValueError(f"{nodeid} has a question without a digest")
         for name, score in scores.items():
             where = f"{name} of {nodeid}"
-            for key, value in _part(score, "fingerprint", where).items():
+            for key, value in _object_at(score, "fingerprint", where).items():
                 if isinstance(value, dict | list):
                     raise ValueError(  # noqa: TRY004 - the file is at fault
                         f"{where} has in its fingerprint {key} = {value!r:.40}, which is neither text nor number"
                     )
             _check_count(score, "repeats", where, 1)
-            examples = _part(score, "examples", where)
-            for example, kept in () if isinstance(examples, KeptExamples) else examples.items():
-                if problem := _problem(kept):
-                    raise ValueError(f"question {example} in {where} {problem}")
+            examples = _object_at(score, "examples", where)
+            # Spooled examples were checked when they were decoded.
+            for example_id, example in () if isinstance(examples, SpooledExamples) else examples.items():
+                if problem := _problem(example):
+                    raise ValueError(f"question {example_id} in {where} {problem}")
 
 
-def _check_count(value: dict[str, Any], part: str, where: str, least: int) -> None:
-    number = value.get(part, least)
+def _check_count(value: dict[str, Any], key: str, where: str, least: int) -> None:
+    number = value.get(key, least)
     if not isinstance(number, int) or isinstance(number, bool) or number < least:
         raise ValueError(
-            f"{where} has {part} = {number!r:.40}, which is not a whole number of at least {least}"
+            f"{where} has {key} = {number!r:.40}, which is not a whole number of at least {least}"
         )
 
 
-def _part(value: Any, part: str, where: str) -> Mapping[str, Any]:
-    problem = f"{where} has no object of {part}"
-    return _object(_object(value, problem).get(part), problem)
+def _object_at(value: Any, key: str, where: str) -> Mapping[str, Any]:
+    """Return the object at a key of an object; raise ValueError if either is no object."""
+    problem = f"{where} has no object of {key}"
+    return _object(_object(value, problem).get(key), problem)
 
 
 def _object(value: Any, problem: str) -> Mapping[str, Any]:
-    if not isinstance(value, dict | KeptExamples):
-        raise ValueError(problem)  # noqa: TRY004 - likewise
+    if not isinstance(value, dict | SpooledExamples):
+        raise ValueError(problem)  # noqa: TRY004 - the file is at fault
     return value
 
 
-def _problem(kept: Any) -> str:
-    """What is wrong with an example's entry; empty if it is valid."""
-    if not isinstance(kept, dict):
-        if isinstance(kept, KeptExample):
+def _problem(example: Any) -> str:
+    """Return what is wrong with an example's entry; empty if it is valid."""
+    if not isinstance(example, dict):
+        if isinstance(example, SpooledExample):
             return ""
-        return f"is {kept!r:.40}, which is not an object"
-    score, ranking = kept.get("score"), kept.get("ranking", [])
-    # By its type, as a boolean is an `int`.
-    if score is not None and not (type(score) in NUMBERS and abs(score) <= LARGEST):
+        return f"is {example!r:.40}, which is not an object"
+    score, ranking = example.get("score"), example.get("ranking", [])
+    # The exact type is compared, since a boolean is an instance of `int`.
+    if score is not None and not (type(score) in NUMBER_TYPES and abs(score) <= MAX_SCORE):
         return f"has the score {score!r:.40}; that is a number, or null where there is none"
     if not isinstance(ranking, list) or not {str}.issuperset(map(type, ranking)):
         return f"has the ranking {ranking!r:.40}, which is not a list of texts"
-    for part in ("answer", "under"):
-        if not isinstance(kept.get(part, ""), str):
-            return f"has as {part} {kept[part]!r:.40}, which is not a text"
+    for key in ("answer", "under"):
+        if not isinstance(example.get(key, ""), str):
+            return f"has as {key} {example[key]!r:.40}, which is not a text"
     return ""
 
 
-def _lines(value: Any, depth: int, *, name: str = "", end: str = "") -> Iterator[str]:
-    """A JSON document, with fingerprints and deep objects in one line each."""
+def _json_lines(value: Any, depth: int, *, name: str = "", end: str = "") -> Iterator[str]:
+    """Yield the lines of a JSON document, in which fingerprints and deep objects take a single line each.
+
+    Args:
+        value: the value to encode.
+        depth: its depth in the document, which is also its indentation.
+        name: its key in the surrounding object; empty for the document itself.
+        end: what follows the value: a comma, or nothing.
+    """
     head = " " * depth + (f"{json.dumps(name, ensure_ascii=False)}: " if name else "")
-    spread = isinstance(value, dict | KeptExamples) and value
-    if not spread or depth > DEPTH or name == "fingerprint":
+    is_spread = isinstance(value, dict | SpooledExamples) and value
+    if not is_spread or depth > MAX_SPREAD_DEPTH or name == "fingerprint":
         yield head + _ENCODER.encode(value) + end
         return
     yield head + "{"
-    names = sorted(value)
-    for each in names:
-        yield from _lines(value[each], depth + 1, name=each, end="" if each == names[-1] else ",")
+    keys = sorted(value)
+    for key in keys:
+        yield from _json_lines(value[key], depth + 1, name=key, end="" if key == keys[-1] else ",")
     yield " " * depth + "}" + end
 
 
 _ENCODER: Final = json.JSONEncoder(ensure_ascii=False, sort_keys=True, allow_nan=False, default=dict)
-"""Examples are read from a spool."""
+"""`default` converts a `SpooledExample` to a dict."""

@@ -1,29 +1,36 @@
-"""An update of the baseline: which entries it writes, keeps and drops, and which scores change."""
+"""An update of the baseline: which entries it writes, keeps and drops, and which scores it changes."""
 
 from collections.abc import Collection, Iterator, Mapping
 from math import fsum, inf, nan
 from typing import NamedTuple
 
-from pytest_rageval.gate.baseline import AnchorEntry, BaselineEntry, ScoreEntry, pinned
-from pytest_rageval.gate.comparison import Pin
-from pytest_rageval.stats.intervals import ROUNDING
+from pytest_rageval.gate.baseline import AnchorEntry, BaselineEntry, ScoreEntry, anchor_entry
+from pytest_rageval.gate.comparison import AnchorPin
+from pytest_rageval.stats.intervals import SCORE_TOLERANCE
 
 __all__ = [
     "BaselineUpdate",
-    "Moved",
-    "anchors_after",
-    "completed",
-    "held_back",
-    "moved_scores",
-    "update_of",
+    "ScoreChange",
+    "complete_entry",
+    "compute_update",
+    "hold_back_scores",
+    "score_changes",
+    "updated_anchors",
 ]
 
 
-class Moved(NamedTuple):
-    """A score whose baseline changed, over the n questions that are unchanged and scored in both.
+class ScoreChange(NamedTuple):
+    """The change of a score in the baseline, over the n questions that are unchanged and scored in both versions.
 
-    `before` and `after` are means, NaN if there is no such question. `worse` and `better` are numbers of questions;
-    `lost` is how many that are the same had a score before and have none now.
+    Attributes:
+        nodeid: the node id of the test.
+        name: the name of the score.
+        before: the old mean; NaN if n is 0.
+        after: the new mean; NaN if n is 0.
+        n: number of these questions.
+        worse: number of questions that got worse.
+        better: number of questions that got better.
+        lost: number of unchanged questions that had a score before and have none now.
     """
 
     nodeid: str
@@ -36,8 +43,8 @@ class Moved(NamedTuple):
     lost: int = 0
 
     @property
-    def lowered(self) -> bool:
-        """True if the new baseline is lower than the old one."""
+    def is_lower(self) -> bool:
+        """True if the new baseline is lower than the old one, or has fewer scores."""
         return self.after < self.before or self.lost > 0
 
 
@@ -46,20 +53,20 @@ class BaselineUpdate(NamedTuple):
 
     Attributes:
         tests: the new entries, by node id.
-        moved: scores with another baseline now, the largest drop first.
-        held_back: test and name of each score that keeps its old baseline: it is lower and out of its bounds.
-        dropped: test and name of each score that no threshold with `max_drop` bounds any more.
-        others: tests of the file that did not run; they are kept unless the run was complete.
+        changes: the scores whose baseline changes, the largest drop first.
+        held_back: node id and name of each score that keeps its old baseline, since it is lower and out of its bounds.
+        dropped: node id and name of each score that is removed, since no threshold with `max_drop` bounds it any more.
+        not_run: node ids of the tests in the file that did not run; their entries are kept unless the run was complete.
     """
 
     tests: dict[str, BaselineEntry]
-    moved: list[Moved]
+    changes: list[ScoreChange]
     held_back: list[tuple[str, str]]
     dropped: list[tuple[str, str]]
-    others: list[str]
+    not_run: list[str]
 
 
-def update_of(
+def compute_update(
     before: Mapping[str, BaselineEntry],
     entries: Mapping[str, BaselineEntry],
     *,
@@ -67,111 +74,139 @@ def update_of(
     failed: Mapping[str, Collection[str]],
     complete: bool,
 ) -> BaselineUpdate:
-    """The update of a baseline by the entries of a run.
+    """Return the update of a baseline by the entries of a run.
 
     Args:
-        before: the tests of the file, by node id.
-        entries: of the tests that ran.
-        unfinished: tests that did not come to their end.
-        failed: by test, names of scores that are out of a bound other than `max_drop`.
-        complete: whether all tests ran, so that those without an entry are gone.
+        before: the entries in the file, by node id.
+        entries: the entries of the tests that ran, by node id.
+        unfinished: node ids of the tests that did not run to their end.
+        failed: by node id, the names of scores that violate a bound other than `max_drop`.
+        complete: whether all tests ran, so that tests without an entry no longer exist.
     """
     after = dict(entries)
     both = sorted(entries.keys() & before.keys())
-    held: list[tuple[str, str]] = []
+    held_back: list[tuple[str, str]] = []
     for nodeid in both:
         if nodeid in unfinished:
-            after[nodeid] = completed(after[nodeid], before[nodeid])
-        after[nodeid], names = held_back(after[nodeid], before[nodeid], failed.get(nodeid, ()))
-        held += [(nodeid, name) for name in names]
+            after[nodeid] = complete_entry(after[nodeid], before[nodeid])
+        after[nodeid], names = hold_back_scores(after[nodeid], before[nodeid], failed.get(nodeid, ()))
+        held_back += [(nodeid, name) for name in names]
     dropped = [
         (nodeid, name)
         for nodeid in both
         for name in sorted(before[nodeid]["scores"].keys() - after[nodeid]["scores"].keys())
     ]
-    moved = moved_scores(before, after)
-    others = sorted(before.keys() - entries.keys())
+    changes = score_changes(before, after)
+    not_run = sorted(before.keys() - entries.keys())
     if not complete:
-        after |= {nodeid: before[nodeid] for nodeid in others}
-    return BaselineUpdate(after, moved, held, dropped, others)
+        after |= {nodeid: before[nodeid] for nodeid in not_run}
+    return BaselineUpdate(after, changes, held_back, dropped, not_run)
 
 
-def anchors_after(
+def updated_anchors(
     before: Mapping[str, AnchorEntry],
     update: BaselineUpdate,
     *,
     written: Collection[str],
-    pin: Pin | None = None,
+    pin: AnchorPin | None = None,
     complete: bool,
 ) -> dict[str, AnchorEntry]:
-    """The anchors after an update: they stay, but that a full run drops those of tests that are gone.
+    """Return the anchors after an update of the baseline.
 
-    With a `pin` all tests that ran, `written`, have a new anchor.
+    Anchors stay as they are, except for their number of updates. A complete run removes the anchors of tests that no
+    longer exist.
+
+    Args:
+        before: the anchors in the file, by node id.
+        update: the update of the baseline.
+        written: node ids of the tests that ran.
+        pin: the pin of new anchors for all tests that ran; None to keep the old anchors.
+        complete: whether all tests ran.
     """
     if pin is not None:
-        before = {**before, **{nodeid: pinned(update.tests[nodeid], pin) for nodeid in written}}
-    # An update that changes no score leaves the comparison with the anchor as it was.
-    counted = set() if pin is None else set(written)
-    moved = {each.nodeid for each in update.moved} - counted
+        before = {**before, **{nodeid: anchor_entry(update.tests[nodeid], pin) for nodeid in written}}
+    # Only an update that changes a score repeats the comparison with the anchor, and new anchors start at 0.
+    new_anchors = set() if pin is None else set(written)
+    changed = {change.nodeid for change in update.changes} - new_anchors
     return {
-        nodeid: {**anchor, "updates": anchor["updates"] + (nodeid in moved)}
+        nodeid: {**anchor, "updates": anchor["updates"] + (nodeid in changed)}
         for nodeid, anchor in before.items()
         if nodeid in update.tests or not complete
     }
 
 
-def completed(entry: BaselineEntry, before: BaselineEntry) -> BaselineEntry:
-    """An entry of an unfinished test, completed by the old scores that it did not compute.
+def complete_entry(entry: BaselineEntry, before: BaselineEntry) -> BaselineEntry:
+    """Return the entry of an unfinished test, completed by the old scores that the test did not compute.
 
-    Of these, examples whose question changed are left out: an entry has one question per example.
+    The old scores exclude examples whose question changed, since an entry has only one question per example.
     """
     same = _same_questions(entry, before)
-    missed: dict[str, ScoreEntry] = {
-        name: {**score, "examples": {each: kept for each, kept in score["examples"].items() if each in same}}
+    missing: dict[str, ScoreEntry] = {
+        name: {
+            **score,
+            "examples": {
+                example_id: example for example_id, example in score["examples"].items() if example_id in same
+            },
+        }
         for name, score in before["scores"].items()
     }
-    return {**entry, "scores": {**missed, **entry["scores"]}}
+    return {**entry, "scores": {**missing, **entry["scores"]}}
 
 
-def held_back(
+def hold_back_scores(
     entry: BaselineEntry, before: BaselineEntry, failed: Collection[str]
 ) -> tuple[BaselineEntry, list[str]]:
-    """An entry in which no score in `failed` is lower than before, and the names of the scores held back.
+    """Return an entry in which no failed score is lower than before, and the names of the scores that are held back.
 
-    They keep their old baseline, except for examples whose question changed. `failed` names scores that are out of a
-    bound other than `max_drop`.
+    A score that is held back keeps its old baseline, except for examples whose question changed.
+
+    Args:
+        entry: the new entry of a test.
+        before: the old entry of the test.
+        failed: names of the scores that violate a bound other than `max_drop`.
     """
-    lowered = sorted(
-        moved.name for moved in _moved_of("", before, entry) if moved.lowered and moved.name in failed
+    held_back = sorted(
+        change.name
+        for change in _entry_changes("", before, entry)
+        if change.is_lower and change.name in failed
     )
-    kept = completed({**entry, "scores": {}}, before)["scores"]
-    return {**entry, "scores": {**entry["scores"], **{name: kept[name] for name in lowered}}}, lowered
+    old_scores = complete_entry({**entry, "scores": {}}, before)["scores"]
+    scores = {**entry["scores"], **{name: old_scores[name] for name in held_back}}
+    return {**entry, "scores": scores}, held_back
 
 
-def moved_scores(before: Mapping[str, BaselineEntry], after: Mapping[str, BaselineEntry]) -> list[Moved]:
-    """The scores that changed at a question, or lost it; the largest drop first."""
+def score_changes(
+    before: Mapping[str, BaselineEntry], after: Mapping[str, BaselineEntry]
+) -> list[ScoreChange]:
+    """Return the scores of which at least one question changed or lost its score, the largest drop first."""
     both = [(nodeid, before[nodeid], entry) for nodeid, entry in after.items() if nodeid in before]
-    found = [moved for nodeid, old, new in both for moved in _moved_of(nodeid, old, new)]
+    changes = [change for nodeid, old, new in both for change in _entry_changes(nodeid, old, new)]
     return sorted(
-        found, key=lambda each: (each.after - each.before if each.n else -inf, each.nodeid, each.name)
+        changes,
+        key=lambda change: (
+            change.after - change.before if change.n else -inf,
+            change.nodeid,
+            change.name,
+        ),
     )
 
 
-def _moved_of(nodeid: str, before: BaselineEntry, after: BaselineEntry) -> Iterator[Moved]:
+def _entry_changes(nodeid: str, before: BaselineEntry, after: BaselineEntry) -> Iterator[ScoreChange]:
     same = _same_questions(after, before)
     for name in after["scores"].keys() & before["scores"].keys():
         old, new = before["scores"][name]["examples"], after["scores"][name]["examples"]
-        values = [(old[each].get("score"), new[each].get("score")) for each in same & old.keys() & new.keys()]
+        common = same & old.keys() & new.keys()
+        values = [(old[example_id].get("score"), new[example_id].get("score")) for example_id in common]
         pairs = [(then, now) for then, now in values if then is not None and now is not None]
         lost = sum(then is not None and now is None for then, now in values)
         drops = [then - now for then, now in pairs]
-        worse, better = (sum(sign * drop > ROUNDING for drop in drops) for sign in (1, -1))
+        worse, better = (sum(sign * drop > SCORE_TOLERANCE for drop in drops) for sign in (1, -1))
         if worse or better or lost:
             columns = list(zip(*pairs, strict=True)) or [(nan,), (nan,)]
             mean_before, mean_after = (fsum(column) / len(column) for column in columns)
-            yield Moved(nodeid, name, mean_before, mean_after, len(pairs), worse, better, lost)
+            yield ScoreChange(nodeid, name, mean_before, mean_after, len(pairs), worse, better, lost)
 
 
 def _same_questions(one: BaselineEntry, other: BaselineEntry) -> set[str]:
-    """Ids of the examples whose question is the same in both."""
+    """Return the ids of the examples whose question is the same in both entries."""
     return {name for name, digest in one["questions"].items() if other["questions"].get(name) == digest}

@@ -1,4 +1,4 @@
-"""Pairs a score with its baseline, question by question."""
+"""Pairs the scores of the examples in this run with their scores in the baseline."""
 
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,40 +15,41 @@ from pytest_rageval.errors import StaleBaselineError
 from pytest_rageval.plural import counted
 from pytest_rageval.scores import Outcome, Score
 from pytest_rageval.spool import Spool
-from pytest_rageval.stats.intervals import ROUNDING
+from pytest_rageval.stats.intervals import SCORE_TOLERANCE
 
 __all__ = [
+    "AnchorPin",
     "BaselineExample",
     "BaselineScore",
-    "Change",
     "Comparison",
-    "KeptExample",
-    "KeptExamples",
-    "Pin",
+    "ExamplePair",
+    "SpooledExample",
+    "SpooledExamples",
     "changed_questions",
     "compare",
     "fingerprint_changes",
-    "is_same",
-    "mark_of",
+    "fingerprint_digest",
+    "is_comparable",
 ]
 
-IGNORED: Final = frozenset({"package"})
-"""Names in a fingerprint that are not compared: what changes scores in a release has a name of its own."""
+IGNORED_KEYS: Final = frozenset({"package"})
+"""Keys of a fingerprint that are not compared. If a release changes scores, the fingerprint has another key for it."""
 
-UPDATE: Final = "--rageval-update-baseline"
+UPDATE_OPTION: Final = "--rageval-update-baseline"
 
-COMMIT_DIGITS: Final = 7  # hex digits of a commit that are shown
-NOWHERE: Final = -(2**63)
-"""The place of an example without a ranking or an answer."""
+COMMIT_DIGITS: Final = 7  # number of hex digits of a commit in messages
+NO_POSITION: Final = -(2**63)
+"""The position in the spool of an example without a ranking or an answer."""
 
-MARK_DIGITS: Final = 8  # hex digits that distinguish the few fingerprints of one score
+FINGERPRINT_DIGITS: Final = 8  # number of hex digits that distinguish the few fingerprints of one score
 
 
 class BaselineExample(TypedDict, total=False):
     """An example of a score in the baseline.
 
-    `score` is null if it had none; `ranking` names documents as reports do; `answer` is the beginning of the
-    generator's answer; `under` is the digest of the fingerprint under which it was scored (`mark_of`).
+    `score` is None if the example had no score; `ranking` has the labels of the retrieved documents, as in reports;
+    `answer` is the beginning of the generator's answer; `under` is the digest of the fingerprint under which the
+    example was scored (`fingerprint_digest`).
     """
 
     score: Required[float | None]
@@ -57,17 +58,24 @@ class BaselineExample(TypedDict, total=False):
     under: str
 
 
-class KeptExample(Mapping[str, Any]):
-    """A `BaselineExample` whose ranking and answer are in a spool, at a place; None where it has neither."""
+class SpooledExample(Mapping[str, Any]):
+    """A `BaselineExample` whose ranking and answer are stored in a spool.
 
-    __slots__ = ("_place", "_score", "_spool", "_under")
+    Args:
+        spool: the spool.
+        score: the score, or None.
+        under: the digest of the fingerprint, or None.
+        position: the position of ranking and answer in the spool; None if the example has neither.
+    """
 
-    def __init__(self, spool: Spool, score: float | None, under: str | None, place: int | None) -> None:
-        self._spool, self._score, self._under, self._place = spool, score, under, place
+    __slots__ = ("_position", "_score", "_spool", "_under")
+
+    def __init__(self, spool: Spool, score: float | None, under: str | None, position: int | None) -> None:
+        self._spool, self._score, self._under, self._position = spool, score, under, position
 
     @classmethod
-    def put(cls, spool: Spool, example: dict[str, Any]) -> Self:
-        """Keep an example, which is JSON and is emptied of its score and mark."""
+    def store(cls, spool: Spool, example: dict[str, Any]) -> Self:
+        """Store an example, which is JSON; `score` and `under` are removed from the dict."""
         score, under = example.pop("score"), example.pop("under", None)
         return cls(spool, score, under, spool.put(example, plain=True) if example else None)
 
@@ -76,80 +84,90 @@ class KeptExample(Mapping[str, Any]):
             return self._score
         if key == "under" and self._under is not None:
             return self._under
-        return self._rest[key]
+        return self._spooled[key]
 
     def get(self, key: str, default: Any = None) -> Any:
-        """As of a dict; the score and the mark of each of 100,000 examples are read."""
+        """As `dict.get`; faster than the inherited method, since it is called for each of 100,000 examples."""
         if key == "score":
             return self._score
         if key == "under" and self._under is not None:
             return self._under
-        return self._rest.get(key, default)
+        return self._spooled.get(key, default)
 
     def __iter__(self) -> Iterator[str]:
         yield "score"
         if self._under is not None:
             yield "under"
-        yield from self._rest
+        yield from self._spooled
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
     def __repr__(self) -> str:
-        """As the object of the file, which an error may quote."""
+        """The text of the dict, which an error message may quote."""
         return repr(dict(self))
 
     @property
     def columns(self) -> tuple[float | None, str | None, int | None]:
-        """The score, the mark of the fingerprint, and the place of the rest."""
-        return self._score, self._under, self._place
+        """The score, the digest of the fingerprint, and the position in the spool."""
+        return self._score, self._under, self._position
 
     @property
-    def _rest(self) -> dict[str, Any]:
-        return {} if self._place is None else cast("dict[str, Any]", self._spool.get(self._place))
+    def _spooled(self) -> dict[str, Any]:
+        return {} if self._position is None else cast("dict[str, Any]", self._spool.get(self._position))
 
 
-class KeptExamples(Mapping[str, KeptExample]):
-    """The examples of a score, by id, as columns: an object for each would take 0.3 kB.
+class SpooledExamples(Mapping[str, SpooledExample]):
+    """The examples of a score by id, stored as columns: an object per example would take 0.3 kB.
 
     Args:
-        spool: of all of them.
-        examples: at least one.
-        alike: of another score; where it has the same ids, both share them.
+        spool: the spool of all examples.
+        examples: at least one example.
+        similar: the examples of another score; if they have the same ids, both share the index.
+
+    Attributes:
+        index: the row of each example, by its id.
     """
 
-    __slots__ = ("_places", "_scores", "_spool", "_under", "index")
+    __slots__ = ("_positions", "_scores", "_spool", "_under", "index")
 
     index: dict[str, int]
 
     def __init__(
-        self, spool: Spool, examples: Mapping[str, KeptExample], alike: "KeptExamples | None" = None
+        self,
+        spool: Spool,
+        examples: Mapping[str, SpooledExample],
+        similar: "SpooledExamples | None" = None,
     ) -> None:
-        shared: dict[str, int] = {} if alike is None else alike.index
-        self.index = shared if [*shared] == [*examples] else _numbered(examples)
-        scores, self._under, places = map(
-            list, zip(*[each.columns for each in examples.values()], strict=True)
+        shared: dict[str, int] = {} if similar is None else similar.index
+        self.index = shared if [*shared] == [*examples] else _row_index(examples)
+        scores, self._under, positions = map(
+            list, zip(*[example.columns for example in examples.values()], strict=True)
         )
-        exact = {float, NoneType}.issuperset(map(type, scores))
-        # An integer in the file is written as it was read, not as a float.
-        self._scores = array("d", [nan if each is None else each for each in scores]) if exact else scores
+        # With an integer among them the scores stay in a list, so that it is written as it was read, not as a float.
+        all_floats = {float, NoneType}.issuperset(map(type, scores))
+        self._scores = (
+            array("d", [nan if score is None else score for score in scores]) if all_floats else scores
+        )
         if len(set(self._under)) == 1:
             del self._under[1:]
-        self._places = array("q", [NOWHERE if place is None else place for place in places])
+        self._positions = array(
+            "q", [NO_POSITION if position is None else position for position in positions]
+        )
         self._spool = spool
 
-    def __getitem__(self, key: str) -> KeptExample:
+    def __getitem__(self, key: str) -> SpooledExample:
         row = self.index[key]
-        score, place = self._scores[row], self._places[row]
-        return KeptExample(
+        score, position = self._scores[row], self._positions[row]
+        return SpooledExample(
             self._spool,
             None if score is None or isnan(score) else score,
             self._under[row if len(self._under) > 1 else 0],
-            None if place == NOWHERE else place,
+            None if position == NO_POSITION else position,
         )
 
     def get(self, key: str, default: Any = None) -> Any:
-        """As of a dict, without the error of a missing key."""
+        """As `dict.get`; unlike the inherited method it raises no KeyError internally."""
         return self[key] if key in self.index else default
 
     def __contains__(self, key: object) -> bool:
@@ -166,23 +184,29 @@ class KeptExamples(Mapping[str, KeptExample]):
 
     @property
     def scores(self) -> Iterator[float | None]:
-        """The score of each, without the rest of it."""
+        """The score of each example, without reading the spool."""
         return (None if score is None or isnan(score) else score for score in self._scores)
 
 
-def _numbered(names: Iterable[str]) -> dict[str, int]:
+def _row_index(names: Iterable[str]) -> dict[str, int]:
     return {name: row for row, name in enumerate(names)}
 
 
-class Pin(NamedTuple):
-    """When an anchor was pinned: commit, date in ISO 8601, and the updates since that changed the test's scores."""
+class AnchorPin(NamedTuple):
+    """When an anchor was pinned.
+
+    Attributes:
+        commit: the git commit, or None if it is unknown.
+        date: the date in ISO 8601.
+        updates: number of updates of the baseline since then that changed a score of the test.
+    """
 
     commit: str | None
     date: str
     updates: int = 0
 
     def __str__(self) -> str:
-        """Such as "pinned at 1a2b3c4, 7 updates ago"."""
+        """A text such as "pinned at 1a2b3c4, 7 updates ago"."""
         place = f"on {self.date}" if self.commit is None else f"at {self.commit[:COMMIT_DIGITS]}"
         ago = f", {counted(self.updates, 'update')} ago" if self.updates else ""
         return f"pinned {place}{ago}"
@@ -193,11 +217,11 @@ class BaselineScore:
     """A score in the baseline, or in its anchor.
 
     Attributes:
-        questions: of its test, by example id, the digest of the question and its right answers.
-        fingerprint: of everything besides the retriever that the score depends on, by name.
-        examples: by id.
+        questions: the questions of the test: by example id, the digest of the question and its right answers.
+        fingerprint: what the score depends on apart from the retriever, by name.
+        examples: the examples of the score, by id.
         runs: number of runs over which each example's score is a mean.
-        pin: of an anchor; None of a baseline.
+        pin: when the anchor was pinned; None for the baseline.
         context: the parts of an example's context that the score depends on, and that belong to the question.
     """
 
@@ -205,66 +229,68 @@ class BaselineScore:
     fingerprint: Mapping[str, Any]
     examples: Mapping[str, BaselineExample]
     runs: int = 1
-    pin: Pin | None = None
+    pin: AnchorPin | None = None
     context: AbstractSet[str] = frozenset()
 
     @property
     def kind(self) -> str:
-        """The kind of comparison, for messages: baseline or anchor."""
+        """The word for it in messages: "baseline" or "anchor"."""
         return "baseline" if self.pin is None else "anchor"
 
     @property
     def options(self) -> str:
         """The command-line options that write it again."""
-        return UPDATE if self.pin is None else f"{UPDATE} --rageval-pin-baseline"
+        return UPDATE_OPTION if self.pin is None else f"{UPDATE_OPTION} --rageval-pin-baseline"
 
     @cached_property
-    def mark(self) -> str:
-        """The mark of the fingerprint."""
-        return mark_of(self.fingerprint)
+    def fingerprint_digest(self) -> str:
+        """The digest of the fingerprint (`fingerprint_digest`)."""
+        return fingerprint_digest(self.fingerprint)
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
-    """One example in the baseline and now.
+class ExamplePair:
+    """One example in this run and in the baseline.
 
     Attributes:
-        outcome: now; it has a value, which is the lowest possible where the retriever failed.
-        drop: the old score minus the score now; 0 if it may be rounding.
-        kept: the example in the baseline.
+        outcome: the outcome in this run. It has a value, which is the lowest possible if the retriever failed.
+        drop: the old score minus the new score; 0 if the difference may be rounding.
+        before: the example in the baseline.
     """
 
     outcome: Outcome
     drop: float
-    kept: BaselineExample
+    before: BaselineExample
 
     @property
-    def ranking(self) -> tuple[str, ...] | None:
-        """The ranking in the baseline, as reports name documents; None where the score had none."""
-        ranking = self.kept.get("ranking")
+    def old_ranking(self) -> tuple[str, ...] | None:
+        """The ranking in the baseline, as labels of documents; None if it is not recorded."""
+        ranking = self.before.get("ranking")
         return None if ranking is None else tuple(ranking)
 
     @property
-    def answer(self) -> str | None:
-        """The answer in the baseline, or None."""
-        return self.kept.get("answer")
+    def old_answer(self) -> str | None:
+        """The answer in the baseline; None if it is not recorded."""
+        return self.before.get("answer")
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The examples that can be compared between this run and the baseline, or its anchor.
+    """The comparison of a score with the baseline, or its anchor, over the examples that can be compared.
+
+    An example can be compared if its question is unchanged and it has a score in this run and in the baseline. An
+    example on which the retriever fails in this run counts with the lowest possible value.
 
     Attributes:
-        before: the baseline.
-        outcomes: of the compared examples: those that are unchanged and scored in both. An example on which the
-            retriever fails now counts with the lowest possible value.
-        drops: of these examples: the old score minus the new one; 0 if the difference is only rounding.
-        mean: the baseline's mean over these examples.
+        before: the score in the baseline.
+        outcomes: the outcomes of the compared examples.
+        drops: the old score minus the new score of each compared example; 0 if the difference is only rounding.
+        mean: the baseline's mean over the compared examples.
         left_out: number of examples that are new, removed or edited.
-        unscored: number of unchanged examples without a score now or in the baseline.
-        new: number of examples with a score now that are not in the baseline, or have another question there.
-        lost: unchanged examples that had a score and have none now; a part of `unscored`.
-        failed: those among `outcomes` on which the retriever fails now.
+        unscored: number of unchanged examples without a score in this run or in the baseline.
+        new: number of examples with a score in this run that are not in the baseline, or have another question there.
+        lost: the unchanged examples that had a score and have none now; they are part of `unscored`.
+        failed: the examples among `outcomes` on which the retriever fails in this run.
     """
 
     before: BaselineScore
@@ -279,48 +305,48 @@ class Comparison:
 
     @property
     def n(self) -> int:
-        """The number of examples that can be compared."""
+        """The number of compared examples."""
         return len(self.drops)
 
     @property
     def examples(self) -> list[Example]:
-        """The examples that can be compared."""
+        """The compared examples."""
         return [outcome.example for outcome in self.outcomes]
 
     @property
-    def drop_of(self) -> dict[str, float]:
-        """The drop of each example, by its id."""
+    def drops_by_id(self) -> dict[str, float]:
+        """The drop of each compared example, by its id."""
         return {outcome.example.id: drop for outcome, drop in zip(self.outcomes, self.drops, strict=True)}
 
     @property
     def drop(self) -> float:
-        """Their mean."""
+        """The mean drop."""
         return fsum(self.drops) / self.n
 
     @property
-    def changes(self) -> Iterator[Change]:
-        """The examples, including those with an equal score; created lazily, since there may be 100,000."""
-        return map(self._change, self.outcomes, self.drops)
+    def pairs(self) -> Iterator[ExamplePair]:
+        """All compared examples; created lazily, since there may be 100,000."""
+        return map(self._pair, self.outcomes, self.drops)
 
     @property
-    def moved(self) -> Iterator[Change]:
-        """The examples that got worse or better."""
+    def changed_pairs(self) -> Iterator[ExamplePair]:
+        """The compared examples that got worse or better."""
         return (
-            self._change(each, drop) for each, drop in zip(self.outcomes, self.drops, strict=True) if drop
+            self._pair(outcome, drop) for outcome, drop in zip(self.outcomes, self.drops, strict=True) if drop
         )
 
     @property
-    def worse(self) -> list[Change]:
-        """The examples that got worse, worst first."""
-        return sorted((each for each in self.moved if each.drop > 0), key=lambda each: -each.drop)
+    def worse(self) -> list[ExamplePair]:
+        """The examples that got worse, the largest loss first."""
+        return sorted((pair for pair in self.changed_pairs if pair.drop > 0), key=lambda pair: -pair.drop)
 
     @property
-    def better(self) -> list[Change]:
-        """The examples that got better, best first."""
-        return sorted((each for each in self.moved if each.drop < 0), key=lambda each: each.drop)
+    def better(self) -> list[ExamplePair]:
+        """The examples that got better, the largest gain first."""
+        return sorted((pair for pair in self.changed_pairs if pair.drop < 0), key=lambda pair: pair.drop)
 
-    def _change(self, outcome: Outcome, drop: float) -> Change:
-        return Change(outcome, drop, self.before.examples[outcome.example.id])
+    def _pair(self, outcome: Outcome, drop: float) -> ExamplePair:
+        return ExamplePair(outcome, drop, self.before.examples[outcome.example.id])
 
 
 def compare(
@@ -328,15 +354,20 @@ def compare(
     fingerprint: Mapping[str, Any],
     before: BaselineScore,
     *,
-    tolerance: float = ROUNDING,
+    tolerance: float = SCORE_TOLERANCE,
     changed: AbstractSet[str] | None = None,
 ) -> Comparison:
-    """Compare a score, perhaps of a slice, with its baseline; differences up to the tolerance count as 0.
+    """Compare a score with its baseline.
 
-    `changed` are the `changed_questions` of the whole set, if they are known.
+    Args:
+        score: the score in this run, of the whole eval set or of a slice.
+        fingerprint: what the score depends on in this run, apart from the retriever.
+        before: the score in the baseline or its anchor.
+        tolerance: differences of an example's scores up to this count as 0.
+        changed: the `changed_questions` of the whole eval set; None to compute them for this score.
 
     Raises:
-        StaleBaselineError: more than the retriever changed, or no example is the same and scored in both.
+        StaleBaselineError: the fingerprints differ, or no example can be compared.
     """
     differing = fingerprint_changes(before, fingerprint)
     which = before.kind if before.pin is None else f"{before.kind} ({before.pin})"
@@ -349,27 +380,27 @@ def compare(
         )
     if changed is None:
         changed = changed_questions((outcome.example for outcome in score.outcomes), before)
-    same, scored, thens = 0, [], []
+    same, scored, old_values = 0, [], []
     for outcome in score.outcomes:
-        if outcome.example.id not in changed and (kept := _kept(outcome.example, before)) is not None:
+        if outcome.example.id not in changed and (old := _old_example(outcome.example, before)) is not None:
             same += 1
-            if (then := kept.get("score")) is not None:
+            if (old_value := old.get("score")) is not None:
                 scored.append(outcome)
-                thens.append(then)
-    lowest = min([score.reach[0], *thens])
+                old_values.append(old_value)
+    lowest = min([score.reach[0], *old_values])
     outcomes, drops, lost, failed = [], [], [], []
-    for outcome, then in zip(scored, thens, strict=True):
-        now = outcome
-        # If they were left out, a retriever would improve by failing on the questions that it loses.
+    for scored_outcome, old_value in zip(scored, old_values, strict=True):
+        outcome = scored_outcome
+        # If failures were left out, a retriever would improve by failing on the questions that it loses.
         if outcome.unscored is not None and outcome.cause == "retriever":
-            now = replace(outcome, value=lowest)
-            failed.append(now)
-        if now.value is None:
-            lost.append(now)
+            outcome = replace(outcome, value=lowest)
+            failed.append(outcome)
+        if outcome.value is None:
+            lost.append(outcome)
             continue
-        outcomes.append(now)
-        drop = then - now.value
-        # Machines round differently; that is not a change.
+        outcomes.append(outcome)
+        drop = old_value - outcome.value
+        # Machines may round differently; such a difference is not a change.
         drops.append(drop if abs(drop) > tolerance else 0.0)
     if not outcomes:
         raise StaleBaselineError(
@@ -377,15 +408,15 @@ def compare(
             f"question and gold, and scored in both.\n{remedy[0].upper()}{remedy[1:]}: {before.options}."
         )
     known = sum(outcome.example.id in before.examples for outcome in score.outcomes)
-    # A slice leaves out the rest of the set on purpose.
-    gone = 0 if score.slice else len(before.examples) - known
+    # The examples outside of a slice were not removed.
+    removed = 0 if score.slice else len(before.examples) - known
     return Comparison(
         before,
         tuple(outcomes),
         drops,
         mean=fsum(drop + (outcome.value or 0.0) for outcome, drop in zip(outcomes, drops, strict=True))
         / len(outcomes),
-        left_out=len(score.outcomes) - same + gone,
+        left_out=len(score.outcomes) - same + removed,
         unscored=same - len(outcomes),
         new=score.n - (len(outcomes) - len(failed)),
         lost=tuple(lost),
@@ -393,45 +424,48 @@ def compare(
     )
 
 
-def mark_of(fingerprint: Mapping[str, Any]) -> str:
-    """A short digest of a fingerprint, kept with each example that was scored under it."""
-    return digest({name: value for name, value in fingerprint.items() if name not in IGNORED})[:MARK_DIGITS]
+def fingerprint_digest(fingerprint: Mapping[str, Any]) -> str:
+    """A short digest of a fingerprint, which is stored with each example that was scored under it."""
+    compared = {name: value for name, value in fingerprint.items() if name not in IGNORED_KEYS}
+    return digest(compared)[:FINGERPRINT_DIGITS]
 
 
-def fingerprint_changes(before: BaselineScore, now: Mapping[str, Any]) -> list[str]:
-    """What differs between the fingerprints, one line each."""
-    then = before.fingerprint
+def fingerprint_changes(before: BaselineScore, fingerprint: Mapping[str, Any]) -> list[str]:
+    """The differences between the baseline's fingerprint and the one of this run, as a line of text each."""
+    old = before.fingerprint
     return [
-        f"{name}: {_shown(then.get(name))} in the {before.kind}, {_shown(now.get(name))} now"
-        for name in sorted({*then, *now} - IGNORED)
-        if then.get(name) != now.get(name)
+        f"{name}: {_value_text(old.get(name))} in the {before.kind}, {_value_text(fingerprint.get(name))} now"
+        for name in sorted({*old, *fingerprint} - IGNORED_KEYS)
+        if old.get(name) != fingerprint.get(name)
     ]
 
 
-def _shown(value: Any) -> str:
+def _value_text(value: Any) -> str:
     return "nothing" if value is None else str(value)
 
 
-def is_same(example: Example, before: BaselineScore) -> bool:
-    """Whether the baseline has a score of the same question under the same fingerprint."""
-    return not changed_questions([example], before) and _kept(example, before) is not None
+def is_comparable(example: Example, before: BaselineScore) -> bool:
+    """Whether the baseline has an entry of the same question under the same fingerprint."""
+    return not changed_questions([example], before) and _old_example(example, before) is not None
 
 
 def changed_questions(examples: Iterable[Example], before: BaselineScore) -> set[str]:
-    """The ids of the examples whose question is new or edited since the baseline."""
+    """Return the ids of the examples whose question is new or edited since the baseline."""
     changed = set()
     for example in examples:
-        then = before.questions.get(example.id)
-        # All scores of a test share the digest, and some of them see the history.
-        if then != example.digest_in(before.context) and not (
-            example.history and then == example.digest_in({*before.context, "history"})
+        old_digest = before.questions.get(example.id)
+        # All scores of a test share the digest of the question. If some of them see the history, it includes the
+        # history.
+        if old_digest != example.digest_in(before.context) and not (
+            example.history and old_digest == example.digest_in({*before.context, "history"})
         ):
             changed.add(example.id)
     return changed
 
 
-def _kept(example: Example, before: BaselineScore) -> BaselineExample | None:
-    """The example in the baseline; None where it has none under the same fingerprint."""
-    kept = before.examples.get(example.id)
-    # A merge without a conflict may put a score of one branch under the fingerprint of another.
-    return None if kept is None or kept.get("under", before.mark) != before.mark else kept
+def _old_example(example: Example, before: BaselineScore) -> BaselineExample | None:
+    """Return the example in the baseline; None if it has none under the same fingerprint."""
+    old = before.examples.get(example.id)
+    # A merge without a conflict may put an example of one branch under the fingerprint of another.
+    current = before.fingerprint_digest
+    return None if old is None or old.get("under", current) != current else old

@@ -1,4 +1,4 @@
-"""The significance tests of the drops of one test's scores, which share one error rate."""
+"""Tests whether the scores of one test dropped, with a common error rate for all of them."""
 
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Sequence
@@ -8,8 +8,8 @@ from typing import Final
 
 from pytest_rageval.datatypes import Example
 from pytest_rageval.errors import InputError
-from pytest_rageval.gate.drops import Compared, DropTest
-from pytest_rageval.stats.drops import Drops, drop_interval, joint_drop_test
+from pytest_rageval.gate.drop_types import DropTestInput, DropTestResult
+from pytest_rageval.stats.paired_tests import PairedDrops, drop_interval, joint_drop_test
 from pytest_rageval.stats.power import (
     design_effect,
     detectable_drop,
@@ -17,181 +17,214 @@ from pytest_rageval.stats.power import (
     intraclass_correlation,
 )
 
-__all__ = ["GOLD", "drop_tests", "question_clusters"]
+__all__ = ["GOLD_CLUSTERS", "question_clusters", "run_drop_tests"]
 
-GOLD: Final = ("gold.source", "gold.id")  # as `cluster`: the files of the gold passages, or their ids
+GOLD_CLUSTERS: Final = ("gold.source", "gold.id")
+"""The values of `cluster` that are not tags: clusters by the files of the gold passages, or by their ids."""
 
-TIMES: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
-"""By how many times a set is enlarged to find the size that excludes a drop."""
+ENLARGEMENTS: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
+"""The factors by which a set is enlarged to find the number of examples that excludes a drop."""
 
 
-def drop_tests(parts: Sequence[Compared], *, tests: int = 1, apart: int = 0) -> list[DropTest]:
+def run_drop_tests(
+    inputs: Sequence[DropTestInput], *, family_size: int = 1, extra_alpha_shares: int = 0
+) -> list[DropTestResult]:
     """Test the drops of the scores of one test.
 
-    They are tested jointly, which takes their correlation into account
-    (`pytest_rageval.stats.drops.joint_drop_test`): all thresholds of the test keep their level together, and among
-    the tests of a run the level is divided (Bonferroni). Scores by clusters are tested apart from others, each kind
-    at its share of the level. So is each threshold whose questions are asked until its verdict is clear, since which
-    of them are left for this test depends on what was seen. A `strict` threshold is tested alone at its own level: it
-    can only pass wrongly, and does not do so more often beside others.
+    The drops are tested jointly, which takes the correlations of the scores into account
+    (`pytest_rageval.stats.paired_tests.joint_drop_test`). All thresholds of the test together keep their level, and the
+    level is divided among the tests of the run (Bonferroni). There are three exceptions:
+
+    - Scores with the same `cluster` are tested jointly, and separately from other scores; each group has an equal share
+      of the level.
+    - A threshold with early stop is tested alone, at its own share of the level, because the data decides whether it
+      reaches this test.
+    - A `strict` threshold is tested alone at its own undivided level. A wrong decision is a pass, whose probability
+      does not depend on other thresholds.
 
     Args:
-        parts: scores of the same eval set, or of slices of it.
-        tests: number of the run's tests that share the level.
-        apart: number of further shares of the level, for thresholds whose questions are asked until it is clear.
+        inputs: the scores of one eval set, or of slices of it.
+        family_size: number of the run's tests that share the level.
+        extra_alpha_shares: number of further shares of the level in this test, for thresholds with early stop.
 
     Raises:
-        InputError: no example has what `cluster` names.
+        InputError: no example has the tag or the gold passages that `cluster` names.
     """
-    results: dict[int, DropTest] = {}
+    results: dict[int, DropTestResult] = {}
     groups: defaultdict[str | None, list[int]] = defaultdict(list)
-    for i, part in enumerate(parts):
-        if part.threshold.strict:
-            results[i] = _exclusion(part)
-        elif part.level is not None:
-            [results[i]] = _jointly([part], None, [part.level])
+    for i, test_input in enumerate(inputs):
+        if test_input.threshold.strict:
+            results[i] = _test_exclusion(test_input)
+        elif test_input.level is not None:
+            [results[i]] = _test_jointly([test_input], None, [test_input.level])
         else:
-            groups[part.threshold.cluster].append(i)
+            groups[test_input.threshold.cluster].append(i)
     for cluster, members in groups.items():
-        shares = tests * (len(groups) + apart)
-        levels = [parts[i].threshold.alpha / shares for i in members]
-        joint = _jointly([parts[i] for i in members], cluster, levels)
+        alpha_shares = family_size * (len(groups) + extra_alpha_shares)
+        levels = [inputs[i].threshold.alpha / alpha_shares for i in members]
+        joint = _test_jointly([inputs[i] for i in members], cluster, levels)
         results |= dict(zip(members, joint, strict=True))
-    return [results[i] for i in range(len(parts))]
+    return [results[i] for i in range(len(inputs))]
 
 
-def _jointly(parts: Sequence[Compared], cluster: str | None, levels: Sequence[float]) -> list[DropTest]:
-    examples = {each.id: each for part in parts for each in part.comparison.examples}
+def _test_jointly(
+    inputs: Sequence[DropTestInput], cluster: str | None, levels: Sequence[float]
+) -> list[DropTestResult]:
+    examples = {example.id: example for test_input in inputs for example in test_input.comparison.examples}
     clusters = None if cluster is None else question_clusters(examples.values(), cluster)
     columns = []
-    for part in parts:
-        drop_of = part.comparison.drop_of
-        columns.append(Drops([drop_of.get(name, nan) for name in examples], part.beyond, part.largest))
-    shared = _shared_gold(examples.values()) if clusters is None else clusters
+    for test_input in inputs:
+        drops_by_id = test_input.comparison.drops_by_id
+        values = [drops_by_id.get(name, nan) for name in examples]
+        columns.append(PairedDrops(values, test_input.beyond, test_input.largest))
+    shared = _shared_gold_clusters(examples.values()) if clusters is None else clusters
     cluster_of = dict(zip(examples, shared, strict=True))
-    # Thresholds of one test nearly always have one alpha. A p-value does not depend on the alpha of others.
-    joints = {
-        alpha: joint_drop_test(columns, alpha=alpha, clusters=clusters, seed=parts[0].seed)
+    # The thresholds of a test nearly always have the same alpha. A p-value does not depend on the alpha of others.
+    joint_results = {
+        alpha: joint_drop_test(columns, alpha=alpha, clusters=clusters, seed=inputs[0].seed)
         for alpha in set(levels)
     }
     results = []
-    for i, (part, alpha) in enumerate(zip(parts, levels, strict=True)):
-        found = joints[alpha].scores[i]
-        own = [cluster_of[each.id] for each in part.comparison.examples]
-        effect = _design_effect(part.comparison.drops, own, unknown=float(cluster is not None))
-        detectable, needed = _power(part, joints[alpha].level, 1.0 if cluster is None else effect)
+    for i, (test_input, alpha) in enumerate(zip(inputs, levels, strict=True)):
+        result = joint_results[alpha].scores[i]
+        own_clusters = [cluster_of[example.id] for example in test_input.comparison.examples]
+        effect = _design_effect(
+            test_input.comparison.drops, own_clusters, default_correlation=float(cluster is not None)
+        )
+        detectable, needed = _power(
+            test_input, joint_results[alpha].level, 1.0 if cluster is None else effect
+        )
         results.append(
-            DropTest(
-                part.comparison,
-                found.p_value,
+            DropTestResult(
+                test_input.comparison,
+                result.p_value,
                 alpha,
-                (found.low, found.high),
-                part.beyond,
+                (result.low, result.high),
+                test_input.beyond,
                 detectable,
                 needed,
-                # The smallest p-value is 1/2^(n + 1): the observed one of all sign patterns, which counts half.
-                least=ceil(log2(1 / alpha)) - 1,
-                clusters=None if cluster is None else len(set(own)),
+                # The smallest p-value is 1/2^(n + 1): the observed pattern of all 2^n sign patterns, counting half.
+                min_examples=ceil(log2(1 / alpha)) - 1,
+                n_clusters=None if cluster is None else len(set(own_clusters)),
                 design_effect=effect,
-                skewed=found.needs_symmetry,
-                settled=joints[alpha].settled,
+                needs_symmetry=result.needs_symmetry,
+                settled=joint_results[alpha].settled,
             )
         )
     return results
 
 
-def _design_effect(drops: Sequence[float], clusters: Sequence[Hashable], *, unknown: float) -> float:
-    """The design effect; `unknown` is the correlation where too few examples changed to estimate it."""
+def _design_effect(
+    drops: Sequence[float], clusters: Sequence[Hashable], *, default_correlation: float
+) -> float:
+    """Return the design effect, at least 1.
+
+    Args:
+        drops: the drop of each example.
+        clusters: the cluster of each example.
+        default_correlation: the intraclass correlation if too few examples changed to estimate it.
+    """
     if len(set(clusters)) == len(clusters):
         return 1.0
     correlation = intraclass_correlation(drops, clusters)
     sizes = list(Counter(clusters).values())
-    return max(1.0, design_effect(sizes, unknown if correlation is None else correlation))
+    return max(1.0, design_effect(sizes, default_correlation if correlation is None else correlation))
 
 
-def _power(part: Compared, alpha: float, effect: float) -> tuple[float | None, int | None]:
-    """The drop that is detected at 80% power, and the number of examples needed."""
-    drops, max_drop = part.comparison.drops, part.threshold.max_drop or 0.0
-    # What a question of the baseline loses where it loses everything, on average over such losses.
-    outcomes = part.comparison.outcomes
-    heights = [
-        drop + (outcome.value or 0.0) - part.scale[0] for outcome, drop in zip(outcomes, drops, strict=True)
+def _power(test_input: DropTestInput, alpha: float, design_effect: float) -> tuple[float | None, int | None]:
+    """Return the drop that is detected at 80% power, and the number of examples needed for the observed drop."""
+    drops, max_drop = test_input.comparison.drops, test_input.threshold.max_drop or 0.0
+    # A loss is assumed to be the whole score that a question has in the baseline, on average over such losses.
+    old_scores = [
+        drop + (outcome.value or 0.0) - test_input.scale[0]
+        for outcome, drop in zip(test_input.comparison.outcomes, drops, strict=True)
     ]
-    whole = fsum(heights)
-    loss = fsum(height**2 for height in heights) / whole if whole > 0 else None
-    bounds = {"alpha": alpha, "max_drop": max_drop, "beyond": part.beyond, "design_effect": effect}
-    return detectable_drop(drops, loss=loss, **bounds), examples_needed(drops, **bounds)
+    total = fsum(old_scores)
+    loss = fsum(score**2 for score in old_scores) / total if total > 0 else None
+    parameters = {
+        "alpha": alpha,
+        "max_drop": max_drop,
+        "beyond": test_input.beyond,
+        "design_effect": design_effect,
+    }
+    return detectable_drop(drops, loss=loss, **parameters), examples_needed(drops, **parameters)
 
 
-def _exclusion(part: Compared) -> DropTest:
-    """The test of "the drop is `max_drop` or more", and how many such examples would exclude it."""
-    # Imported late: nothing else in the gate always needs numpy.
-    from pytest_rageval.stats.noninferiority import noninferiority  # noqa: PLC0415
+def _test_exclusion(test_input: DropTestInput) -> DropTestResult:
+    """Test the null hypothesis that the drop is `max_drop` or more, and find how many such examples would reject it."""
+    # Imported late: it is the only module of the gate that always needs numpy.
+    from pytest_rageval.stats.noninferiority import noninferiority_p_value  # noqa: PLC0415
 
-    drops, margin, alpha = part.comparison.drops, part.threshold.max_drop or 0.0, part.threshold.alpha
-    p_value = noninferiority(drops, margin, largest=part.largest)
-    enough = (
-        times for times in TIMES if noninferiority(drops * times, margin, largest=part.largest) <= alpha
+    drops, threshold, largest = test_input.comparison.drops, test_input.threshold, test_input.largest
+    margin, alpha = threshold.max_drop or 0.0, threshold.alpha
+    p_value = noninferiority_p_value(drops, margin, largest=largest)
+    sufficient = (
+        factor
+        for factor in ENLARGEMENTS
+        if noninferiority_p_value(drops * factor, margin, largest=largest) <= alpha
     )
-    times = next(enough, None)
-    return DropTest(
-        part.comparison,
+    factor = next(sufficient, None)
+    return DropTestResult(
+        test_input.comparison,
         p_value,
         alpha,
-        drop_interval(drops, alpha=alpha, largest=part.largest),
+        drop_interval(drops, alpha=alpha, largest=largest),
         margin,
-        needed=None if times is None else times * len(drops),
+        examples_needed=None if factor is None else factor * len(drops),
     )
 
 
-def _shared_gold(examples: Iterable[Example]) -> list[Hashable]:
-    """Clusters by the files of gold passages; by their ids where they have no files."""
+def _shared_gold_clusters(examples: Iterable[Example]) -> list[Hashable]:
+    """Return the clusters by files of gold passages; without files by their ids, without ids one per example."""
     examples = list(examples)
-    for by in GOLD:
+    for by in GOLD_CLUSTERS:
         with suppress(InputError):
             return question_clusters(examples, by)
     return [example.id for example in examples]
 
 
 def question_clusters(examples: Iterable[Example], by: str) -> list[Hashable]:
-    """The cluster of each example: examples that share a value of a tag, or a file of gold passages.
+    """Return the cluster of each example: examples that share a value of a tag, or a gold passage, are one cluster.
+
+    An example may have several values. Examples that are linked by a chain of shared values are one cluster. An example
+    without a value is a cluster of its own.
 
     Args:
-        examples: of an eval set.
-        by: name of a tag; or "gold.source" or "gold.id". Where examples have several values, those that are
-            linked by a chain of shared ones are one cluster. An example without a value is a cluster of its own.
+        examples: the examples of an eval set.
+        by: the name of a tag; or "gold.source" or "gold.id".
 
     Raises:
         InputError: no example has such a value.
     """
-    # Examples by their places: a tuple for each name and value takes as much memory as the examples.
-    root: list[int] = []
-    first: dict[str, int] = {}
+    # Union-find over the indices of examples: a tuple per name and value would take as much memory as the examples.
+    parent: list[int] = []
+    first_with_value: dict[str, int] = {}
 
-    def top(place: int) -> int:
-        while root[place] != place:
-            # Path halving, so that a topic of 100,000 questions is not a chain of that many steps.
-            root[place] = place = root[root[place]]
-        return place
+    def find_root(index: int) -> int:
+        while parent[index] != index:
+            # Path halving, so that a tag of 100,000 questions is not a chain of as many steps.
+            parent[index] = index = parent[parent[index]]
+        return index
 
-    for place, example in enumerate(examples):
-        root.append(place)
+    for index, example in enumerate(examples):
+        parent.append(index)
         for value in _cluster_values(example, by):
-            other = first.setdefault(value, place)
-            if other != place:
-                root[top(place)] = top(other)
-    if not first:
-        what = f"gold passage with a {by.removeprefix('gold.')}" if by in GOLD else f"tag {by!r}"
+            other = first_with_value.setdefault(value, index)
+            if other != index:
+                parent[find_root(index)] = find_root(other)
+    if not first_with_value:
+        what = f"gold passage with a {by.removeprefix('gold.')}" if by in GOLD_CLUSTERS else f"tag {by!r}"
         raise InputError(
             f"cluster={by!r}: no example has a {what}.\n"
-            f'Name a tag of the eval set, or "{GOLD[0]}" or "{GOLD[1]}" for what the gold passages share.'
+            f'Name a tag of the eval set, or "{GOLD_CLUSTERS[0]}" or "{GOLD_CLUSTERS[1]}" for what the gold passages '
+            "share."
         )
-    return [*map(top, range(len(root)))]
+    return [*map(find_root, range(len(parent)))]
 
 
 def _cluster_values(example: Example, by: str) -> Iterable[str]:
-    if by in GOLD:
-        found = (getattr(gold, by.removeprefix("gold.")) for gold in example.gold)
-        return [value for value in found if value is not None]
-    value = example.tags.get(by)
-    return [str(each) for each in (value if isinstance(value, list) else [value]) if each is not None]
+    if by in GOLD_CLUSTERS:
+        values = (getattr(gold, by.removeprefix("gold.")) for gold in example.gold)
+        return [value for value in values if value is not None]
+    tag = example.tags.get(by)
+    return [str(value) for value in (tag if isinstance(tag, list) else [tag]) if value is not None]

@@ -1,4 +1,4 @@
-"""The ratio of a retriever's time to that of a reference retriever, measured in the same run."""
+"""The ratio of a retriever's time to the time of a reference retriever in the same run."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -7,42 +7,42 @@ from pytest_rageval.errors import InputError
 from pytest_rageval.scores import REFERENCE, Score
 from pytest_rageval.stats.intervals import Quantile
 
-__all__ = ["RatioTest", "ratio_test"]
+__all__ = ["RatioTestResult", "run_ratio_test"]
 
-NANOSECOND: Final = 1e-9
-"""The shortest time of a clock, for which a time of 0 counts."""
+MIN_TIME_S: Final = 1e-9
+"""A measured time of 0 counts as the resolution of a clock, a nanosecond, since times are divided by it."""
 
-LEAST: Final = 6
-"""Below, the interval of a ratio of medians is too narrow."""
+MIN_EXAMPLES: Final = 6
+"""With fewer examples the interval of a ratio of medians is too narrow."""
 
 
 @dataclass(frozen=True, slots=True)
-class RatioTest:
-    """A score that is a time, over the same score of the reference.
+class RatioTestResult:
+    """The ratio of a score that is a time to the same score of the reference retriever.
 
     Attributes:
-        reference: the score of the reference, over the same examples.
-        ratio: of the two.
-        interval: the 95% interval of the ratio; None with fewer examples than `least`.
-        n: number of examples.
-        least: number of examples from which on there is an interval.
+        reference: the score of the reference, in seconds, over the same examples.
+        ratio: the score divided by that of the reference.
+        interval: the 95% interval of the ratio; None with fewer examples than `min_examples`.
+        n: number of examples with a time of both retrievers.
+        min_examples: the smallest number of examples for which there is an interval.
     """
 
     reference: float
     ratio: float
     interval: tuple[float, float] | None
     n: int
-    least: int
+    min_examples: int
 
 
-def ratio_test(score: Score) -> RatioTest:
-    """Compare a score with the reference, by the examples at which both were timed.
+def run_ratio_test(score: Score) -> RatioTestResult:
+    """Compare a score that is a time with the reference, over the examples that were timed with both retrievers.
 
     Raises:
-        InputError: the score is not a quantile of times measured with those of a reference.
+        InputError: the score is not a quantile of times, or no example has a time of the reference.
     """
     pairs = [
-        (outcome.value, max(outcome.evidence.beside[REFERENCE], NANOSECOND))
+        (outcome.value, max(outcome.evidence.beside[REFERENCE], MIN_TIME_S))
         for outcome in score.outcomes
         if outcome.value is not None and REFERENCE in outcome.evidence.beside
     ]
@@ -50,12 +50,12 @@ def ratio_test(score: Score) -> RatioTest:
     if not (pairs and isinstance(statistic, Quantile)):
         raise InputError(f"{score.name}: there are no times of a reference retriever to compare with.")
     own, other = zip(*pairs, strict=True)
-    # Of fewer examples the quantile is their largest value, whose interval cannot be found by resampling.
-    least = max(LEAST, round(1 / (1 - statistic.level)))
+    # With fewer examples the quantile is the largest value, whose interval the bootstrap cannot estimate.
+    min_examples = max(MIN_EXAMPLES, round(1 / (1 - statistic.level)))
     interval = None
-    if len(pairs) >= least:
-        from pytest_rageval.stats.bootstrap import ratio_of_quantiles  # noqa: PLC0415 - brings numpy
+    if len(pairs) >= min_examples:
+        from pytest_rageval.stats.bootstrap import ratio_of_quantiles  # noqa: PLC0415 - imports numpy
 
-        interval = ratio_of_quantiles(own, other, place=statistic.place(len(pairs)), seed=score.seed)
-    reference = statistic.of(other)
-    return RatioTest(reference, statistic.of(own) / reference, interval, len(pairs), least)
+        interval = ratio_of_quantiles(own, other, index=statistic.index(len(pairs)), seed=score.seed)
+    reference = statistic.compute(other)
+    return RatioTestResult(reference, statistic.compute(own) / reference, interval, len(pairs), min_examples)

@@ -1,4 +1,4 @@
-"""A threshold as the marker declares it."""
+"""`Threshold`: the bounds and keywords of one `rageval_threshold` marker, and their validation."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
@@ -12,47 +12,49 @@ from pytest_rageval.stats.sequential import anchor_alpha
 
 __all__ = ["BOUNDS", "Threshold"]
 
-ALPHA: Final = 0.05
+DEFAULT_ALPHA: Final = 0.05
 
-DROPS: Final = ("max_drop", "max_total_drop")
+DROP_KEYWORDS: Final = ("max_drop", "max_total_drop")
 
-BOUNDS: Final = ("min", "max", *DROPS, "max_lost", "max_ratio")  # the keywords that can fail a test
+BOUNDS: Final = ("min", "max", *DROP_KEYWORDS, "max_lost", "max_ratio")  # the keywords that can fail a test
 
-LARGEST_DROP: Final = 0.5
-LARGE_DROP: Final = 0.2  # above these shares of the scale's width a `max_drop` is a mistake, or probably one
+MAX_DROP_SHARE: Final = 0.5  # a `max_drop` above this share of the scale's width is an error
+WARN_DROP_SHARE: Final = 0.2  # above this share the run warns
 
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """Bounds on the mean of a score; None for no bound.
+    """Bounds on the mean of a score, and how they are tested. A bound that is not set is None.
 
     Attributes:
-        spec: the score's name, such as "recall@5".
+        spec: name of the score, such as "recall@5".
         min: lowest mean that passes.
         max: highest mean that passes.
-        max_drop: largest allowed drop of the mean from the baseline's, over the same examples.
-        max_total_drop: largest allowed drop of the mean from the anchor's, which updates of the baseline do not change.
-        max_lost: largest number of examples that score less than in the baseline, without a significance test.
-        max_ratio: of a time, the largest multiple of the time of the reference retriever, which is timed beside it.
-        where: tags that limit it to a slice, such as `{"topic": "billing"}`.
-        by: a tag; the threshold holds for the slice of each of its values.
-        alpha: probability that the `max_drop` thresholds of a run fail though nothing got worse, in (0, 0.5]; and
-            that those with `max_total_drop` do, in all runs that compare with one anchor.
-        burden: what must be significant for `max_drop` and `max_total_drop` to fail: "drop", any drop; or
-            "beyond", a drop of more than is allowed.
-        strict: whether `max_drop` passes only where a larger drop is excluded.
-        inconclusive: whether a drop that is larger than allowed and not significant is a "warn"-ing or is to "fail";
-            None for the option `--rageval-inconclusive`.
-        cluster: examples that share a value of this tag, or "gold.source", gain and lose together; None where
-            they are independent.
-        tolerance: an example is lost to `max_lost` if it scores less by more than this, at least 0.
+        max_drop: largest allowed drop of the mean from the baseline, over the same examples.
+        max_total_drop: largest allowed drop of the mean from the anchor, which updates of the baseline do not change.
+        max_lost: largest number of examples that may score less than in the baseline; no significance test.
+        max_ratio: for scores that are times: the largest allowed ratio to the time of the reference retriever, which is
+            measured in the same run.
+        where: tags that limit the threshold to a slice, such as `{"topic": "billing"}`.
+        by: a tag; the threshold holds for the slice of each value of this tag.
+        alpha: the probability, in (0, 0.5], that any of the run's thresholds with `max_drop` fails although nothing got
+            worse; also the probability that any with `max_total_drop` does, in all runs that compare with one anchor.
+        burden: what must be significant for `max_drop` and `max_total_drop` to fail: "drop" for any drop, or "beyond"
+            for a drop of more than is allowed.
+        strict: whether `max_drop` passes only if a larger drop is excluded.
+        inconclusive: "warn" or "fail": the result of a drop that is larger than allowed and not significant; None for
+            the option `--rageval-inconclusive`.
+        cluster: a tag, "gold.source" or "gold.id": examples that share a value depend on each other; None if examples
+            are independent.
+        tolerance: an example counts for `max_lost` if its score is lower by more than this; at least 0.
         comparator: how two answers are compared, such as "judge or em"; None for the default comparator.
-        label: how the answer from one passage is compared in eRAG; None for the comparator.
-        order: of the passages in the prompt of Rel'-recall: "random" or "rank"; None is "rank".
-        temperature: of the generator; None for that of the settings.
-        draws: how often an answer is drawn; in LLM-retEval the one from the gold passages; None as above.
-        relevant: which passages are relevant in Rel'-recall, such as "contains" or "judge@20"; None is "gold".
-        ignored: keywords that were given and change nothing about the score; no keyword of the marker.
+        label: how eRAG compares the answer from one passage; None for the comparator.
+        order: order of the passages in the prompt of Rel'-recall: "random" or "rank"; None for "rank".
+        temperature: sampling temperature of the generator; None for that of the settings.
+        draws: number of answers that are drawn per prompt; in LLM-retEval, of answers from the gold passages; None for
+            the number of the settings.
+        relevant: which passages are relevant in Rel'-recall, such as "contains" or "judge@20"; None for "gold".
+        ignored: keywords of the marker that do not affect this score, with their values; not a keyword itself.
     """
 
     spec: str
@@ -64,7 +66,7 @@ class Threshold:
     max_ratio: float | None = None
     where: Mapping[str, Any] = field(default_factory=dict)
     by: str | None = None
-    alpha: float = ALPHA
+    alpha: float = DEFAULT_ALPHA
     burden: str = "drop"
     strict: bool = False
     inconclusive: str | None = None
@@ -80,27 +82,27 @@ class Threshold:
 
     @classmethod
     def keywords(cls) -> tuple[str, ...]:
-        """The keywords of the marker."""
+        """Return the keywords of the marker."""
         return tuple(f.name for f in fields(cls) if f.name not in {"spec", "ignored"})
 
     @classmethod
     def signature(cls) -> str:
-        """The marker's signature, for its help."""
+        """Return the signature of the marker, for its help text."""
         defaults = {f.name: None if f.default is MISSING else f.default for f in fields(cls)}
         return f"spec, *, {', '.join(f'{keyword}={defaults[keyword]!r}' for keyword in cls.keywords())}"
 
     @property
     def name(self) -> str:
-        """The score with the keywords that change it; slices and bounds are not part of it."""
+        """The name of the score with the keywords that change its values; slices and bounds are not part of it."""
         return score_name(self.spec, {keyword: getattr(self, keyword) for keyword in CHANGING})
 
     @property
-    def bounds(self) -> bool:
-        """True if the threshold has a bound."""
+    def has_bound(self) -> bool:
+        """True if at least one bound is set."""
         return any(getattr(self, keyword) is not None for keyword in BOUNDS)
 
     @property
-    def compares(self) -> bool:
+    def uses_baseline(self) -> bool:
         """True if a bound compares with the baseline or its anchor."""
         return not (self.max_drop is None and self.max_total_drop is None and self.max_lost is None)
 
@@ -108,21 +110,25 @@ class Threshold:
     def may_stop_early(self) -> bool:
         """True if `max_drop` of the whole set is the only bound, so that the evaluation may stop early."""
         others = (self.min, self.max, self.max_total_drop, self.max_lost, self.by, self.cluster)
-        return self.shares_alpha and not self.where and all(each is None for each in others)
+        return self.shares_alpha and not self.where and all(other is None for other in others)
 
     @property
     def shares_alpha(self) -> bool:
         """True if the threshold shares the error rate `alpha` with the other tests of the run."""
         return (self.max_drop is not None and not self.strict) or self.max_total_drop is not None
 
-    def without(self, keywords: Collection[str]) -> "Threshold":
-        """The threshold in which these keywords are noted as ignored."""
+    def with_ignored(self, keywords: Collection[str]) -> "Threshold":
+        """Return the threshold with these keywords moved to `ignored`."""
         ignored: dict[str, Any] = {keyword: getattr(self, keyword) for keyword in sorted(keywords)}
-        without: dict[str, Any] = dict.fromkeys(ignored)
-        return replace(self, **without, ignored=ignored) if ignored else self
+        cleared: dict[str, Any] = dict.fromkeys(ignored)
+        return replace(self, **cleared, ignored=ignored) if ignored else self
 
-    def since_anchor(self, updates: int) -> "Threshold":
-        """The bound on the total drop as a `max_drop` below an anchor that was pinned so many updates ago."""
+    def total_drop_threshold(self, updates: int) -> "Threshold":
+        """Return a threshold whose `max_drop` is the `max_total_drop` of this one.
+
+        Args:
+            updates: number of updates of the baseline since the anchor was pinned, which determines the level.
+        """
         return replace(
             self,
             min=None,
@@ -139,10 +145,15 @@ class Threshold:
     def parse(
         cls, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, optional: bool = False
     ) -> "Threshold":
-        """Read the arguments of the marker; or of `rageval.score`, where bounds are optional.
+        """Parse the arguments of the marker, or of `rageval.score`.
+
+        Args:
+            args: the positional arguments.
+            kwargs: the keyword arguments; None is the same as no argument.
+            optional: True for `rageval.score`, where bounds are optional.
 
         Raises:
-            InputError: a keyword is unknown or has a wrong value, or there is no bound.
+            InputError: a keyword is unknown or has a wrong value, or a required bound is missing.
         """
         caller = "rageval.score" if optional else "rageval_threshold"
         form = f'{caller}("recall@5", min=0.75)'
@@ -167,31 +178,34 @@ class Threshold:
     def check_scale(
         self, scale: tuple[float, float] | None, *, is_cost: bool = False, is_time: bool = False
     ) -> None:
-        """Refuse bounds that every score on the scale (None: not declared) satisfies, or none does.
+        """Raise InputError for bounds that do not suit the score.
 
-        A lower cost is better, so a drop is not a loss. Only times are compared with those of a reference.
+        Args:
+            scale: the lowest and the highest value of the score; None if its scale is not declared.
+            is_cost: whether lower values of the score are better, so that a drop is not a loss.
+            is_time: whether the score is a time, which can be compared with that of a reference retriever.
 
         Raises:
-            InputError: `min` or `max` is not on the scale, or an allowed drop exceeds half of its width, as a
-                percentage does that was meant as a share; or `strict` has no scale, without which no drop
-                can be excluded: an unseen example may lose any amount.
+            InputError: `min` or `max` is not on the scale; or an allowed drop exceeds half of its width, as does a
+                percentage in place of a share; or `strict` is set for a score without a scale, for which no drop can
+                be excluded, since an unseen example may lose any amount; or a bound is set that does not exist for a
+                cost or a time.
         """
         if self.max_ratio is not None and not is_time:
             raise InputError(
                 f"{self.spec}: max_ratio compares the times of two retrievers, and this score is not a time.\n"
                 "Give it to latency.p50 or latency.p95; here give min, max or max_drop."
             )
-        if is_time and self.compares:
-            keyword = next(keyword for keyword in (*DROPS, "max_lost") if getattr(self, keyword) is not None)
+        if is_time and self.uses_baseline:
             raise InputError(
-                f"{self.spec}: {keyword} compares with the baseline, and times are not comparable between machines; "
-                "the baseline has none.\n"
+                f"{self.spec}: {self._baseline_keyword()} compares with the baseline, and times are not comparable "
+                "between machines; the baseline has none.\n"
                 "Give max, such as max=0.5 seconds; or max_ratio=1.2, against a retriever timed in the same run."
             )
-        if is_cost and self.compares:
-            keyword = next(keyword for keyword in (*DROPS, "max_lost") if getattr(self, keyword) is not None)
+        if is_cost and self.uses_baseline:
             raise InputError(
-                f"{self.spec}: {keyword} bounds a loss, and less of this score is better.\nGive max, such as max=3."
+                f"{self.spec}: {self._baseline_keyword()} bounds a loss, and less of this score is better.\n"
+                "Give max, such as max=3."
             )
         if scale is None:
             if self.strict:
@@ -203,47 +217,62 @@ class Threshold:
         low, high = scale
         for keyword, bound in (("min", self.min), ("max", self.max)):
             if bound is not None and not low <= bound <= high:
-                remedy = _percentage(keyword, bound, scale, 2) or f"Give {keyword} between them"
+                remedy = _percentage_remedy(keyword, bound, scale, 2) or f"Give {keyword} between them"
                 raise InputError(
                     f"{self.spec}: {keyword}={bound:g} is not on the score's scale, "
                     f"which goes from {low:g} to {high:g}.\n"
                     f"{remedy}."
                 )
         width = high - low
-        for keyword, drop in self._drops():
-            if drop > LARGEST_DROP * width:
-                remedy = _percentage(keyword, drop, scale, 1)
+        for keyword, drop in self._allowed_drops():
+            if drop > MAX_DROP_SHARE * width:
+                remedy = _percentage_remedy(keyword, drop, scale, 1)
                 remedy = remedy or f"Give a {keyword} that would matter, such as {0.02 * width:g}"
                 raise InputError(
                     f"{self.spec}: {keyword}={drop:g} allows the mean to lose more than half of its scale, which "
                     f"goes from {low:g} to {high:g}.\n{remedy}."
                 )
 
-    def doubts(self, scale: tuple[float, float] | None) -> tuple[str, ...]:
-        """Warnings about bounds that are probably not meant; `scale` as for `check_scale`."""
+    def warnings(self, scale: tuple[float, float] | None) -> tuple[str, ...]:
+        """Return warnings about allowed drops so large that they are probably a mistake.
+
+        Args:
+            scale: the lowest and the highest value of the score; None if its scale is not declared.
+        """
         if scale is None:
             return ()
-        shares = ((keyword, drop, drop / (scale[1] - scale[0])) for keyword, drop in self._drops())
+        shares = ((keyword, drop, drop / (scale[1] - scale[0])) for keyword, drop in self._allowed_drops())
         return tuple(
             f"{keyword}={drop:g} lets a retriever lose {share:.0%} of the scale and pass; is that intended?"
             for keyword, drop, share in shares
-            if share > LARGE_DROP
+            if share > WARN_DROP_SHARE
         )
 
-    def _drops(self) -> list[tuple[str, float]]:
-        """The drops that are bounded, with their keywords."""
-        drops = ((keyword, getattr(self, keyword)) for keyword in DROPS)
+    def _allowed_drops(self) -> list[tuple[str, float]]:
+        """Return the keywords and values of the bounds on drops that are set."""
+        drops = ((keyword, getattr(self, keyword)) for keyword in DROP_KEYWORDS)
         return [(keyword, drop) for keyword, drop in drops if drop is not None]
 
+    def _baseline_keyword(self) -> str:
+        """Return the first keyword that is set among those that compare with the baseline."""
+        return next(keyword for keyword in (*DROP_KEYWORDS, "max_lost") if getattr(self, keyword) is not None)
 
-def _percentage(keyword: str, bound: float, scale: tuple[float, float], lowest: float) -> str:
-    """The remedy for a percentage that was meant as a share, as 85 for 0.85; empty for other numbers."""
+
+def _percentage_remedy(keyword: str, bound: float, scale: tuple[float, float], lowest: float) -> str:
+    """Return the remedy for a percentage in place of a share, such as 85 for 0.85; empty for other numbers.
+
+    Args:
+        keyword: the keyword of the bound.
+        bound: the value of the bound.
+        scale: the scale of the score; only scores from 0 to 1 are shares.
+        lowest: the smallest value that is taken for a percentage.
+    """
     is_percentage = scale == UNIT and lowest <= bound <= 100  # noqa: PLR2004 - per cent
     return f"For {bound:g}% write {keyword}={bound / 100:g}" if is_percentage else ""
 
 
 def _is_number(value: Any) -> bool:
-    """Return True for a number that is neither NaN nor a bool."""
+    """Whether a value is a number, but neither NaN nor a bool."""
     return isinstance(value, int | float) and not isinstance(value, bool) and value == value  # noqa: PLR0124
 
 
@@ -259,17 +288,17 @@ def _is_relevance(value: Any) -> bool:
     return True
 
 
-VALUES: Final[tuple[tuple[str, Callable[[Any], bool], str], ...]] = (
-    *((keyword, _is_number, "is not a number") for keyword in ("min", "max", *DROPS)),
+KEYWORD_RULES: Final[tuple[tuple[str, Callable[[Any], bool], str], ...]] = (
+    *((keyword, _is_number, "is not a number") for keyword in ("min", "max", *DROP_KEYWORDS)),
     *(
         (
             keyword,
             lambda drop: drop >= 0,
             f"is below 0.\nIt is how far the mean may fall below the {below}, such as {keyword}=0.02",
         )
-        for keyword, below in zip(DROPS, ("baseline", "anchor"), strict=True)
+        for keyword, below in zip(DROP_KEYWORDS, ("baseline", "anchor"), strict=True)
     ),
-    # Above, a false alarm is likelier than not.
+    # With a larger alpha a false alarm is likelier than none.
     ("alpha", lambda alpha: _is_number(alpha) and 0 < alpha <= 0.5, "must be above 0 and at most 0.5"),  # noqa: PLR2004
     ("strict", lambda strict: isinstance(strict, bool), "is neither True nor False"),
     ("burden", ("drop", "beyond").__contains__, "is neither 'drop' nor 'beyond'"),
@@ -309,13 +338,16 @@ VALUES: Final[tuple[tuple[str, Callable[[Any], bool], str], ...]] = (
         'is none of "gold", "contains" and "judge", nor one with a number of labelled passages, as "contains@100"',
     ),
 )
-"""What the value of a keyword has to fulfil, and what is wrong with one that does not; the first that fails counts."""
+"""Rules for the values of keywords: the keyword, a test of its value, and the problem of a value that fails the test.
+
+The first rule that fails is reported.
+"""
 
 
 def _problems(keywords: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the problems of the keywords that are set; those after the first may follow from it."""
-    for keyword, fits, problem in VALUES:
-        if keyword in keywords and not fits(keywords[keyword]):
+    """Yield the problems of the keywords that are set; later ones may be a consequence of the first."""
+    for keyword, is_valid, problem in KEYWORD_RULES:
+        if keyword in keywords and not is_valid(keywords[keyword]):
             yield f"{keyword}={keywords[keyword]!r} {problem}."
     if "min" in keywords and "max" in keywords and keywords["min"] > keywords["max"]:
         yield f"min={keywords['min']} is above max={keywords['max']}."
@@ -325,13 +357,13 @@ def _problems(keywords: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _test_problems(keywords: Mapping[str, Any]) -> Iterator[str]:
-    """Keywords of a test that is not made, or in which they have no effect."""
-    testing = (
+    """Yield the problems of keywords that configure a significance test that is not run, or have no effect on it."""
+    test_keywords = (
         ["strict"]
         if "max_total_drop" in keywords
         else ["alpha", "burden", "strict", "inconclusive", "cluster"]
     )
-    for keyword in testing if "max_drop" not in keywords else ():
+    for keyword in test_keywords if "max_drop" not in keywords else ():
         if keyword in keywords:
             yield f"{keyword} says how max_drop is tested, and there is no max_drop."
     if keywords.get("strict"):

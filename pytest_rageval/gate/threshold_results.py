@@ -1,4 +1,4 @@
-"""Rules on all thresholds of a test: slices, comparison with the baseline, joint test of the drops, verdicts."""
+"""Evaluates all thresholds of a test: slices, comparison with the baseline, joint test of the drops, verdicts."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,37 +9,38 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 from pytest_rageval.datatypes import Example
 from pytest_rageval.errors import InputError, RagevalError, StaleBaselineError
 from pytest_rageval.gate.comparison import BaselineScore, Comparison, changed_questions, compare
-from pytest_rageval.gate.drops import Compared, DropTest
+from pytest_rageval.gate.drop_types import DropTestInput, DropTestResult
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.gate.verdict import (
-    ROUNDING,
     WORST_FIRST,
     Verdict,
     drop_text,
     p_value_text,
-    unseen_drop,
+    unseen_drop_warnings,
     verdict_on,
 )
 from pytest_rageval.lazy import Lazy
 from pytest_rageval.scores import Score
+from pytest_rageval.stats.intervals import SCORE_TOLERANCE
 
 if TYPE_CHECKING:
-    from pytest_rageval.gate.ratio import RatioTest
+    from pytest_rageval.gate.ratio import RatioTestResult
 
 __all__ = [
     "BaselineLookup",
-    "EarlyStopped",
-    "State",
+    "EarlyStopResult",
+    "ExampleState",
     "ThresholdInput",
     "ThresholdResult",
-    "broken_parts",
     "evaluate_thresholds",
+    "violated_bounds",
 ]
 
-# Few thresholds have a reference.
-ratio_test: Final = Lazy("gate.ratio", "ratio_test")
+# Imported late, since few thresholds compare with a reference.
+run_ratio_test: Final = Lazy("gate.ratio", "run_ratio_test")
 
-State = Literal["asked", "unchanged", "not asked"]
+ExampleState = Literal["asked", "unchanged", "not asked"]
+"""How early stop treated an example: evaluated, taken from the baseline, or not evaluated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +48,14 @@ class BaselineLookup:
     """The baseline of a score, or why there is none.
 
     Attributes:
-        fingerprint: of everything besides the retriever that the score depends on now.
-        before: the score in the baseline; None where it is missing.
-        updating: whether this run writes the baseline, so that nothing is compared.
+        fingerprint: what the score depends on in this run, apart from the retriever.
+        before: the score in the baseline; None if it is missing.
+        updating: whether this run writes the baseline, so that nothing is compared with it.
         required: whether a missing baseline is an error.
-        missing: why nothing can be compared, which is an error: the score is not in the file, or generator or judge
-            changed. Empty if there is no file.
-        tolerance: differences of a question's scores up to this are rounding.
-        anchor: the score in the anchor; None where it is missing, or not compared with.
+        missing: why the comparison is an error: the score is not in the file, or the generator or judge changed. Empty
+            if there is no file.
+        tolerance: differences of an example's scores up to this are rounding.
+        anchor: the score in the anchor; None if it is missing or not needed.
         pinning: whether this run pins a new anchor.
     """
 
@@ -63,26 +64,28 @@ class BaselineLookup:
     updating: bool = False
     required: bool = False
     missing: str = ""
-    tolerance: float = ROUNDING
+    tolerance: float = SCORE_TOLERANCE
     anchor: BaselineScore | None = None
     pinning: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class EarlyStopped:
-    """The state of a threshold whose questions are evaluated in random order until its verdict is clear.
+class EarlyStopResult:
+    """The result of evaluating the questions of a threshold in random order until its verdict is clear.
+
+    The names of `asked`, `changed`, `unchanged`, `not_asked`, `drop` and `verdict` are also keys of the report.
 
     Attributes:
-        states: by example id. An "unchanged" example has the passages and the score of the baseline. Examples that
-            cannot be compared with the baseline have a state only if they were "not asked", that is, not evaluated.
+        states: the state of each example, by its id. Examples that cannot be compared with the baseline have a state
+            only if they were not evaluated.
         changed: number of examples that can be compared and are not known to be unchanged.
-        verdict: None if all of them were evaluated, so that the usual test decides.
-        drop: of the whole set, estimated from the evaluated examples; None if there is none.
-        certain: whether a "pass" cannot change, even if all other examples get the lowest score.
+        verdict: the verdict; None if all examples were evaluated, so that the usual test decides.
+        drop: the estimated drop of the whole set; None if no example was evaluated.
+        certain: whether a "pass" would remain even if all other examples got the lowest score.
         level: the significance level of a "fail", and of the usual test if all examples were evaluated.
     """
 
-    states: Mapping[str, State]
+    states: Mapping[str, ExampleState]
     changed: int
     verdict: Literal["pass", "fail"] | None
     drop: float | None = None
@@ -90,7 +93,7 @@ class EarlyStopped:
     level: float = 1.0
 
     @property
-    def clear(self) -> bool:
+    def stopped(self) -> bool:
         """True if the verdict was clear before all questions were evaluated."""
         return self.verdict is not None
 
@@ -110,18 +113,18 @@ class EarlyStopped:
         return Counter(self.states.values())["not asked"]
 
     @property
-    def new(self) -> int:
-        """Number of these that cannot be compared."""
+    def not_comparable(self) -> int:
+        """Number of examples that were not evaluated and cannot be compared with the baseline."""
         return self.not_asked - (self.changed - self.asked)
 
     def reason(self, threshold: Threshold) -> str:
-        """Why the evaluation stopped."""
+        """Return why the evaluation stopped, as text."""
         max_drop = threshold.max_drop or 0.0
         if self.verdict == "fail" and self.drop is not None:
             larger = f"a drop of more than {max_drop:g}" if threshold.burden == "beyond" else "a drop"
             how = f"drop about {self.drop:.3f}, allowed {max_drop:g}: {larger} is significant (level {self.level:.2g})"
         elif self.certain:
-            how = f"the others cannot take the drop above the allowed {max_drop:g}"
+            how = f"the remaining questions cannot raise the drop above the allowed {max_drop:g}"
         else:
             how = f"a drop above the allowed {max_drop:g} is excluded (level {threshold.alpha:.2g})"
         return (
@@ -132,335 +135,414 @@ class EarlyStopped:
 
 @dataclass(frozen=True, slots=True)
 class ThresholdResult:
-    """A threshold, its score and the verdict.
+    """The verdict on a threshold, with the score, comparison and tests that it is based on.
 
     Attributes:
-        threshold: with the slice that it is on.
-        score: of that slice; None where it cannot be computed.
-        verdict: on the score.
-        comparison: of the examples of the baseline and of now, or None.
-        drop: the test of `max_drop`, or None.
-        anchor: the test of `max_total_drop`, or in an update of the new baseline, against the anchor; or None.
-        slices: with `by`, one ruling for each value of the tag, the worst first; this one is the first of them.
-        early: where its questions were asked until the verdict was clear. If it was clear before all were asked,
-            `score` and `comparison` are those of the examples that are known, and their means say nothing.
-        ratio: the comparison of `max_ratio` with the reference, or None.
+        threshold: the threshold, limited to a single slice.
+        score: the score of that slice; None if it cannot be computed.
+        verdict: the verdict on the score.
+        comparison: the comparison with the baseline; None without a baseline.
+        drop: the test of `max_drop`; None without a test.
+        anchor: the test of `max_total_drop`; if the run updates the baseline, the test of the new baseline against the
+            anchor; None without a test.
+        slices: with `by`, the result of each value of the tag, the worst first; this result is the first of them.
+        early: the early stop of the threshold; None without it. If it stopped before all questions were evaluated,
+            `score` and `comparison` are those of the known examples, and their means say nothing about the whole set.
+        ratio: the comparison of `max_ratio` with the reference; None without it.
     """
 
     threshold: Threshold
     score: Score | None
     verdict: Verdict
     comparison: Comparison | None = None
-    drop: DropTest | None = None
-    anchor: DropTest | None = None
+    drop: DropTestResult | None = None
+    anchor: DropTestResult | None = None
     slices: tuple["ThresholdResult", ...] = ()
-    early: EarlyStopped | None = None
-    ratio: "RatioTest | None" = None
+    early: EarlyStopResult | None = None
+    ratio: "RatioTestResult | None" = None
 
     @property
     def stopped_early(self) -> bool:
         """True if the verdict was clear before all questions were evaluated."""
-        return self.early is not None and self.early.clear
+        return self.early is not None and self.early.stopped
 
 
 class ThresholdInput(NamedTuple):
-    """A threshold to rule on: its score of the whole eval set, and the score's baseline.
+    """A threshold to evaluate.
 
-    With `early`, the score is that of the examples that are known.
+    Attributes:
+        score: the score of the whole eval set; with `early`, of the examples that are known.
+        threshold: the threshold.
+        baseline: the score's baseline.
+        early: the early stop of the threshold; None without it.
     """
 
     score: Score
     threshold: Threshold
     baseline: BaselineLookup
-    early: EarlyStopped | None = None
+    early: EarlyStopResult | None = None
 
 
 def evaluate_thresholds(
-    cases: Sequence[ThresholdInput | RagevalError], *, tests: int = 1, apart: int = 0
+    inputs: Sequence[ThresholdInput | RagevalError], *, family_size: int = 1, extra_alpha_shares: int = 0
 ) -> list[ThresholdResult | RagevalError]:
-    """Rule on the thresholds of one test. Drops from the baseline, and from the anchor, are tested jointly.
+    """Evaluate the thresholds of one test.
 
-    A slice without any question in the baseline has no baseline yet.
+    Drops from the baseline are tested jointly, and so are drops from the anchor. A slice without any question in the
+    baseline has no baseline yet.
 
     Args:
-        cases: with scores of one eval set; an error in place of a case is returned in its place.
-        tests: number of the run's tests that share the level of `max_drop` and `max_total_drop`.
-        apart: number of the thresholds that need a share of the level of their own; see `drop_tests`.
+        inputs: the thresholds, with scores of the same eval set; an error in place of an input is returned unchanged.
+        family_size: number of the run's tests that share the level of `max_drop` and `max_total_drop`.
+        extra_alpha_shares: number of further shares of the level in this test, for thresholds with early stop.
 
     Returns:
-        For each case the ruling; or an `InputError`, where no example has the tag of `where` or `by`, or a
-        `TooManyUnscoredError`, where the slice of `where` has no score.
+        For each input its result; or an `InputError`, if no example has the tag of `where` or `by`, or a
+        `TooManyUnscoredError`, if the slice of `where` has no score.
     """
     changed = _ChangedQuestions()
-    sliced = [case if isinstance(case, RagevalError) else _slices(case, changed) for case in cases]
-    slices = [each for found in sliced if not isinstance(found, RagevalError) for each in found]
+    sliced = [
+        threshold_input if isinstance(threshold_input, RagevalError) else _slices(threshold_input, changed)
+        for threshold_input in inputs
+    ]
+    slices = [part for parts in sliced if not isinstance(parts, RagevalError) for part in parts]
     try:
-        drops = iter(_tested([part for each in slices if (part := each.tested)], tests=tests, apart=apart))
-        totals = iter(_tested([part for each in slices if (part := each.anchored)], tests=tests))
+        drops = iter(
+            _run_drop_tests(
+                [test_input for part in slices if (test_input := part.drop_test_input)],
+                family_size=family_size,
+                extra_alpha_shares=extra_alpha_shares,
+            )
+        )
+        total_drops = iter(
+            _run_drop_tests(
+                [test_input for part in slices if (test_input := part.anchor_input)], family_size=family_size
+            )
+        )
     except InputError as error:
-        return [error] * len(cases)
-    for each in slices:
-        each.drop = next(drops) if each.tested else None
-        each.anchor = next(totals) if each.anchored else None
-    return [found if isinstance(found, RagevalError) else _ruling(found) for found in sliced]
+        return [error] * len(inputs)
+    for part in slices:
+        part.drop = next(drops) if part.drop_test_input else None
+        part.anchor = next(total_drops) if part.anchor_input else None
+    return [parts if isinstance(parts, RagevalError) else _worst_result(parts) for parts in sliced]
 
 
-def _tested(parts: Sequence[Compared], *, tests: int, apart: int = 0) -> list[DropTest]:
-    if not parts:
+def _run_drop_tests(
+    inputs: Sequence[DropTestInput], *, family_size: int, extra_alpha_shares: int = 0
+) -> list[DropTestResult]:
+    if not inputs:
         return []
-    from pytest_rageval.gate.drop_tests import drop_tests  # noqa: PLC0415 - brings statistics that few runs need
+    # Imported late: few runs need its statistics.
+    from pytest_rageval.gate.drop_tests import run_drop_tests  # noqa: PLC0415
 
-    return drop_tests(parts, tests=tests, apart=apart)
+    return run_drop_tests(inputs, family_size=family_size, extra_alpha_shares=extra_alpha_shares)
 
 
 @dataclass(slots=True)
 class _Slice:
-    """A case limited to the slice of its threshold, compared with the baseline, and tested."""
+    """A threshold on a single slice, with its comparisons and tests, which are filled in step by step.
+
+    Attributes:
+        threshold: the threshold, limited to the slice.
+        baseline: the score's baseline.
+        score: the score of the slice; None if it cannot be computed.
+        error: why the score, or its comparison with the baseline, is missing.
+        comparison_input: the comparison with the baseline, as the input of a test of the drop.
+        drop: the result of that test.
+        anchor_input: the comparison with the anchor, as the input of a test of the total drop.
+        anchor: the result of that test.
+        anchor_error: why the comparison with the anchor is missing.
+        early: the early stop of the threshold.
+        ratio: the comparison with the reference retriever.
+    """
 
     threshold: Threshold
     baseline: BaselineLookup
     score: Score | None = None
     error: RagevalError | None = None
-    compared: Compared | None = None
-    drop: DropTest | None = None
-    anchored: Compared | None = None
-    anchor: DropTest | None = None
+    comparison_input: DropTestInput | None = None
+    drop: DropTestResult | None = None
+    anchor_input: DropTestInput | None = None
+    anchor: DropTestResult | None = None
     anchor_error: RagevalError | None = None
-    early: EarlyStopped | None = None
-    ratio: "RatioTest | None" = None
+    early: EarlyStopResult | None = None
+    ratio: "RatioTestResult | None" = None
 
     @property
     def comparison(self) -> Comparison | None:
-        return None if self.compared is None else self.compared.comparison
+        """The comparison with the baseline, or None."""
+        return None if self.comparison_input is None else self.comparison_input.comparison
 
     @property
-    def stopped(self) -> bool:
-        return self.early is not None and self.early.clear
+    def stopped_early(self) -> bool:
+        """True if the verdict was clear before all questions were evaluated."""
+        return self.early is not None and self.early.stopped
 
     @property
-    def tested(self) -> Compared | None:
-        return None if self.threshold.max_drop is None or self.stopped else self.compared
+    def drop_test_input(self) -> DropTestInput | None:
+        """The input of the test of `max_drop`; None if it is not tested."""
+        return None if self.threshold.max_drop is None or self.stopped_early else self.comparison_input
 
 
 class _ChangedQuestions:
-    """The `changed_questions` of sets of examples: a digest is made once for all scores and slices of a test."""
+    """A cache of `changed_questions`: all scores and slices of a test share the digests of the questions."""
 
     def __init__(self) -> None:
-        self._found: list[tuple[BaselineScore, list[Example], set[str]]] = []
+        self._entries: list[tuple[BaselineScore, list[Example], set[str]]] = []
 
-    def of(self, score: Score, before: BaselineScore) -> set[str]:
+    def get(self, score: Score, before: BaselineScore) -> set[str]:
+        """Return the `changed_questions` of a score's examples, computed only if they are not cached."""
         examples = [outcome.example for outcome in score.outcomes]
-        for known, of, changed in self._found:
-            is_alike = known.questions is before.questions and known.context == before.context
-            if is_alike and len(of) == len(examples) and all(map(is_, of, examples)):
+        for cached_before, cached_examples, changed in self._entries:
+            same_baseline = (
+                cached_before.questions is before.questions and cached_before.context == before.context
+            )
+            if (
+                same_baseline
+                and len(cached_examples) == len(examples)
+                and all(map(is_, cached_examples, examples))
+            ):
                 return changed
-        self._found.append((before, examples, changed_questions(examples, before)))
-        return self._found[-1][-1]
+        self._entries.append((before, examples, changed_questions(examples, before)))
+        return self._entries[-1][-1]
 
 
-def _slices(case: ThresholdInput, changed: _ChangedQuestions) -> list[_Slice] | RagevalError:
-    """The slices of a case: one, or with `by` one for each value of the tag."""
-    score, threshold, baseline, early = case
+def _slices(threshold_input: ThresholdInput, changed: _ChangedQuestions) -> list[_Slice] | RagevalError:
+    """Return the slices of a threshold: a single one, or with `by` one for each value of the tag."""
+    score, threshold, baseline, early = threshold_input
     try:
         whole = score.where(**threshold.where) if threshold.where else score
         if threshold.by is None:
-            return [_compared(_Slice(threshold, baseline, whole, early=early), score, changed)]
-        values = _values(whole, threshold.by)
+            part = _Slice(threshold, baseline, whole, early=early)
+            _fill_in_comparisons(part, score, changed)
+            return [part]
+        values = _tag_values(whole, threshold.by)
     except RagevalError as error:
         return error
     slices = []
     for value in values:
-        each = _Slice(replace(threshold, where={**threshold.where, threshold.by: value}), baseline)
+        part = _Slice(replace(threshold, where={**threshold.where, threshold.by: value}), baseline)
         try:
-            each.score = whole.where(**each.threshold.where)
+            part.score = whole.where(**part.threshold.where)
         except RagevalError as error:
-            each.error = error
-        slices.append(_compared(each, score, changed))
+            part.error = error
+        _fill_in_comparisons(part, score, changed)
+        slices.append(part)
     return slices
 
 
-def _compared(each: _Slice, whole: Score, changed: _ChangedQuestions) -> _Slice:
-    """Compare a slice with the baseline and the anchor, as its threshold says; in an update only with the anchor.
+def _fill_in_comparisons(part: _Slice, whole: Score, changed: _ChangedQuestions) -> None:
+    """Compare a slice with the baseline, the anchor and the reference, as far as its threshold needs them.
 
-    Or with the times of a reference. `whole` is the score of all examples.
+    If the run updates the baseline, the slice is compared with the anchor only.
+
+    Args:
+        part: the slice.
+        whole: the score of all examples.
+        changed: the cache of changed questions.
     """
-    score, baseline = each.score, each.baseline
-    if score is not None and each.threshold.max_ratio is not None:
-        each.ratio = ratio_test(score)
-    if score is None or not each.threshold.compares:
-        return each
+    score, baseline = part.score, part.baseline
+    if score is not None and part.threshold.max_ratio is not None:
+        part.ratio = run_ratio_test(score)
+    if score is None or not part.threshold.uses_baseline:
+        return
     try:
-        each.anchored = _anchored(each, score, whole, changed)
+        part.anchor_input = _compare_with_anchor(part, score, whole, changed)
     except RagevalError as error:
-        each.anchor_error = error
+        part.anchor_error = error
     if baseline.updating:
-        return each
+        return
     try:
         if baseline.missing:
             raise StaleBaselineError(f"{score.name}: {baseline.missing}")
-        if baseline.before is not None and not _is_new(score, baseline.before):
+        if baseline.before is not None and not _is_new_slice(score, baseline.before):
             comparison = compare(
                 score,
                 baseline.fingerprint,
                 baseline.before,
                 tolerance=baseline.tolerance,
-                changed=changed.of(whole, baseline.before),
+                changed=changed.get(whole, baseline.before),
             )
-            level = None if each.early is None else each.early.level
-            each.compared = Compared(each.threshold, comparison, score.scale, score.seed, level)
+            level = None if part.early is None else part.early.level
+            part.comparison_input = DropTestInput(part.threshold, comparison, score.scale, score.seed, level)
     except RagevalError as error:
-        each.error = error
-    return each
+        part.error = error
 
 
-def _anchored(each: _Slice, score: Score, whole: Score, changed: _ChangedQuestions) -> Compared | None:
-    baseline, anchor = each.baseline, each.baseline.anchor
-    if anchor is None or anchor.pin is None or _is_new(score, anchor):
+def _compare_with_anchor(
+    part: _Slice, score: Score, whole: Score, changed: _ChangedQuestions
+) -> DropTestInput | None:
+    baseline, anchor = part.baseline, part.baseline.anchor
+    if anchor is None or anchor.pin is None or _is_new_slice(score, anchor):
         return None
     comparison = compare(
         score,
         baseline.fingerprint,
         anchor,
         tolerance=baseline.tolerance,
-        changed=changed.of(whole, anchor),
+        changed=changed.get(whole, anchor),
     )
-    return Compared(each.threshold.since_anchor(anchor.pin.updates), comparison, score.scale, score.seed)
+    threshold = part.threshold.total_drop_threshold(anchor.pin.updates)
+    return DropTestInput(threshold, comparison, score.scale, score.seed)
 
 
-def _ruling(slices: Sequence[_Slice]) -> ThresholdResult:
-    rulings = sorted(map(_ruled, slices), key=_worst_first)
-    return replace(rulings[0], slices=tuple(rulings)) if rulings[0].threshold.by is not None else rulings[0]
+def _worst_result(slices: Sequence[_Slice]) -> ThresholdResult:
+    """Return the worst result of the slices; with `by`, it contains the results of all slices."""
+    results = sorted(map(_slice_result, slices), key=_worst_first)
+    return replace(results[0], slices=tuple(results)) if results[0].threshold.by is not None else results[0]
 
 
-def _ruled(each: _Slice) -> ThresholdResult:
-    verdict = Verdict("error", str(each.error)) if each.score is None else _verdict(each, each.score)
-    anchor = each.anchor if each.error is None else None
+def _slice_result(part: _Slice) -> ThresholdResult:
+    verdict = Verdict("error", str(part.error)) if part.score is None else _slice_verdict(part, part.score)
+    anchor = part.anchor if part.error is None else None
     return ThresholdResult(
-        each.threshold,
-        each.score,
+        part.threshold,
+        part.score,
         verdict,
-        each.comparison,
-        each.drop,
+        part.comparison,
+        part.drop,
         anchor,
-        early=each.early,
-        ratio=each.ratio,
+        early=part.early,
+        ratio=part.ratio,
     )
 
 
-def _verdict(each: _Slice, score: Score) -> Verdict:
-    threshold = each.threshold
-    if each.baseline.updating and threshold.compares:
-        bounded = verdict_on(score, _without_baseline(threshold))
-        if bounded.status == "pass":
-            bounded = replace(bounded, reason=f"{score:.3f} is the new baseline")
-        return replace(bounded, warnings=(*bounded.warnings, *_below_anchor(score, each)))
-    error = each.error or each.anchor_error
+def _slice_verdict(part: _Slice, score: Score) -> Verdict:
+    threshold = part.threshold
+    if part.baseline.updating and threshold.uses_baseline:
+        verdict = verdict_on(score, _without_baseline_bounds(threshold))
+        if verdict.status == "pass":
+            verdict = replace(verdict, reason=f"{score:.3f} is the new baseline")
+        return replace(verdict, warnings=(*verdict.warnings, *_anchor_warnings(score, part)))
+    error = part.error or part.anchor_error
     if error is not None:
-        # A violated `min` or `max` fails, even if the comparison passes.
-        whole = each.error is None
-        bounds = replace(threshold, max_total_drop=None) if whole else _without_baseline(threshold)
-        bounded = verdict_on(score, bounds, each.comparison, each.drop)
-        if bounded.status == "fail":
-            return replace(bounded, warnings=(*bounded.warnings, str(error)))
+        # A violated `min` or `max` fails, even if the comparison is impossible. If only the comparison with the anchor
+        # is, `max_drop` and `max_lost` can fail too.
+        only_anchor_error = part.error is None
+        bounds = (
+            replace(threshold, max_total_drop=None)
+            if only_anchor_error
+            else _without_baseline_bounds(threshold)
+        )
+        verdict = verdict_on(score, bounds, part.comparison, part.drop)
+        if verdict.status == "fail":
+            return replace(verdict, warnings=(*verdict.warnings, str(error)))
         return Verdict("error", str(error))
-    if each.early is not None and each.early.clear and each.comparison is not None:
-        return _stopped_early(score, threshold, each.comparison, each.early)
-    verdict = verdict_on(score, threshold, each.comparison, each.drop, each.anchor, each.ratio)
-    missing = (threshold.compares and each.comparison is None) or (
-        threshold.max_total_drop is not None and each.anchor is None
+    if part.early is not None and part.early.stopped and part.comparison is not None:
+        return _early_stop_verdict(score, threshold, part.comparison, part.early)
+    verdict = verdict_on(score, threshold, part.comparison, part.drop, part.anchor, part.ratio)
+    is_missing = (threshold.uses_baseline and part.comparison is None) or (
+        threshold.max_total_drop is not None and part.anchor is None
     )
-    if missing and each.baseline.required and verdict.status != "fail":
+    if is_missing and part.baseline.required and verdict.status != "fail":
         return Verdict(
             "error", f"{score.name}: {verdict.reason} (--rageval-require-baseline, the default under CI=true)"
         )
     return verdict
 
 
-def _stopped_early(
-    score: Score, threshold: Threshold, comparison: Comparison, early: EarlyStopped
+def _early_stop_verdict(
+    score: Score, threshold: Threshold, comparison: Comparison, early: EarlyStopResult
 ) -> Verdict:
     verdict = Verdict(early.verdict or "pass", early.reason(threshold))
     if early.verdict == "fail":
         return verdict
-    # Those that were not asked had a score in the baseline, or they are new.
-    unasked = early.changed - early.asked
-    comparison = replace(comparison, new=early.new)
-    return replace(verdict, warnings=tuple(unseen_drop(score, threshold, comparison, unasked=unasked)))
+    # The examples that were not evaluated have a score in the baseline, or cannot be compared.
+    not_evaluated = early.changed - early.asked
+    comparison = replace(comparison, new=early.not_comparable)
+    warnings = unseen_drop_warnings(score, threshold, comparison, not_evaluated=not_evaluated)
+    return replace(verdict, warnings=tuple(warnings))
 
 
-def broken_parts(ruling: ThresholdResult) -> set[str]:
-    """Return what a failed threshold breaks: "bounds" (`min`, `max`), "baseline" (`max_drop`, `max_lost`)."""
-    if ruling.score is None:
+def violated_bounds(result: ThresholdResult) -> set[str]:
+    """Return which bounds of a failed threshold are violated.
+
+    "bounds" stands for `min` and `max`, "baseline" for `max_drop` and `max_lost`.
+    """
+    if result.score is None:
         return set()
-    if ruling.early is not None:
+    if result.early is not None:
         return {"baseline"}
     parts = {
-        "bounds": _without_baseline(ruling.threshold),
-        "baseline": replace(ruling.threshold, min=None, max=None, max_total_drop=None),
+        "bounds": _without_baseline_bounds(result.threshold),
+        "baseline": replace(result.threshold, min=None, max=None, max_total_drop=None),
     }
     return {
         name
-        for name, part in parts.items()
-        if verdict_on(ruling.score, part, ruling.comparison, ruling.drop).status == "fail"
+        for name, threshold in parts.items()
+        if verdict_on(result.score, threshold, result.comparison, result.drop).status == "fail"
     }
 
 
-def _without_baseline(threshold: Threshold) -> Threshold:
+def _without_baseline_bounds(threshold: Threshold) -> Threshold:
     return replace(threshold, max_drop=None, max_total_drop=None, max_lost=None)
 
 
-def _below_anchor(score: Score, each: _Slice) -> Iterator[str]:
-    """A warning where an update writes a baseline that is below the anchor, or cannot be compared with it."""
-    pinning, allowed = each.baseline.pinning, each.threshold.max_total_drop
-    if each.anchor_error is not None and not pinning:
-        yield f"the anchor is kept, and cannot be compared with: {each.anchor_error}"
-    if (drop := each.anchor) is None:
+def _anchor_warnings(score: Score, part: _Slice) -> Iterator[str]:
+    """Yield a warning if an update writes a baseline that is below the anchor, or cannot be compared with it."""
+    pinning, allowed = part.baseline.pinning, part.threshold.max_total_drop
+    if part.anchor_error is not None and not pinning:
+        yield f"the anchor is kept, and cannot be compared with: {part.anchor_error}"
+    if (test := part.anchor) is None:
         return
-    lost = drop.comparison.drop
-    if lost > ROUNDING and (drop.significant or (allowed is not None and lost > allowed + ROUNDING)):
+    drop = test.comparison.drop
+    if drop > SCORE_TOLERANCE and (
+        test.significant or (allowed is not None and drop > allowed + SCORE_TOLERANCE)
+    ):
         bound = "" if allowed is None else f", allowed {allowed:g}"
-        significant = "significant" if drop.significant else "not significant"
+        significant = "significant" if test.significant else "not significant"
         anchor = "it is replaced" if pinning else "it is kept, and --rageval-pin-baseline would replace it"
         yield (
-            f"the new baseline is below the anchor: {drop_text(score, drop, allowed or 0.0)}"
-            f"{bound}: {'a larger drop' if drop.beyond else 'a drop'} is {significant} ({p_value_text(drop)}); {anchor}"
+            f"the new baseline is below the anchor: {drop_text(score, test, allowed or 0.0)}"
+            f"{bound}: {'a larger drop' if test.beyond else 'a drop'} is {significant} ({p_value_text(test)}); {anchor}"
         )
 
 
-def _is_new(score: Score, before: BaselineScore) -> bool:
-    """Return True if the score is of a slice without any question in the baseline.
+def _is_new_slice(score: Score, before: BaselineScore) -> bool:
+    """Whether the score is of a slice without any question in the baseline.
 
     A score of the whole set is never new, because a changed set is not compared at all.
     """
     return bool(score.slice) and not any(outcome.example.id in before.questions for outcome in score.outcomes)
 
 
-def _values(score: Score, tag: str) -> Sequence[Any]:
-    """The values of a tag, in the same order in every process."""
-    found: dict[str, Any] = {}
+def _tag_values(score: Score, tag: str) -> Sequence[Any]:
+    """Return the values of a tag, in the same order in every process.
+
+    Raises:
+        InputError: no example has the tag.
+    """
+    by_text: dict[str, Any] = {}
     for outcome in score.outcomes:
         value = outcome.example.tags.get(tag)
         for item in value if isinstance(value, list) else [value]:
             if item is not None:
-                found.setdefault(f"{type(item).__name__} {item}", item)
-    if not found:
+                by_text.setdefault(f"{type(item).__name__} {item}", item)
+    if not by_text:
         known = sorted({name for outcome in score.outcomes for name in outcome.example.tags})
-        listed = f"They have: {', '.join(known)}." if known else "They have no tags."
-        raise InputError(f"{score.spec}: no example has the tag by={tag!r}. {listed}")
-    return [found[key] for key in sorted(found)]
+        existing = f"They have: {', '.join(known)}." if known else "They have no tags."
+        raise InputError(f"{score.spec}: no example has the tag by={tag!r}. {existing}")
+    return [by_text[text] for text in sorted(by_text)]
 
 
-def _worst_first(ruling: ThresholdResult) -> tuple[int, float, str]:
+def _worst_first(result: ThresholdResult) -> tuple[int, float, str]:
     """Sort key: the verdict, then how close the mean is to a bound."""
-    threshold, score = ruling.threshold, ruling.score
+    threshold, score = result.threshold, result.score
     margin = 0.0
     if score is not None:
-        since = None if ruling.anchor is None else ruling.anchor.comparison
-        drops = ((threshold.max_drop, ruling.comparison), (threshold.max_total_drop, since))
-        margins = [bound - found.drop for bound, found in drops if bound is not None and found is not None]
+        anchor_comparison = None if result.anchor is None else result.anchor.comparison
+        drops = (
+            (threshold.max_drop, result.comparison),
+            (threshold.max_total_drop, anchor_comparison),
+        )
+        margins = [
+            bound - comparison.drop
+            for bound, comparison in drops
+            if bound is not None and comparison is not None
+        ]
         margins += [] if threshold.min is None else [score - threshold.min]
         margins += [] if threshold.max is None else [threshold.max - score]
-        allowed, ratio = threshold.max_ratio, ruling.ratio
+        allowed, ratio = threshold.max_ratio, result.ratio
         margins += [] if allowed is None or ratio is None else [allowed - ratio.ratio]
         margin = min(margins, default=float(score))
-    return WORST_FIRST.index(ruling.verdict.status), margin, str(ruling.threshold.where)
+    return WORST_FIRST.index(result.verdict.status), margin, str(result.threshold.where)

@@ -1,4 +1,4 @@
-"""The verdict on a score: whether it is within the bounds of its threshold, and the reason in words."""
+"""`Verdict`: whether a score is within the bounds of its threshold, with the reason as text."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -7,23 +7,23 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from pytest_rageval.errors import Cause
 from pytest_rageval.gate.comparison import Comparison
-from pytest_rageval.gate.drops import DropTest
+from pytest_rageval.gate.drop_types import DropTestResult
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.plural import counted
 from pytest_rageval.scores import Outcome, Score
+from pytest_rageval.stats.intervals import SCORE_TOLERANCE
 
 if TYPE_CHECKING:
-    from pytest_rageval.gate.ratio import RatioTest
+    from pytest_rageval.gate.ratio import RatioTestResult
 
 __all__ = [
-    "FEW_CLUSTERS",
-    "ROUNDING",
+    "MIN_CLUSTERS",
     "WORST_FIRST",
     "Verdict",
     "drop_text",
+    "excluded_failures_warnings",
     "p_value_text",
-    "uncounted",
-    "unseen_drop",
+    "unseen_drop_warnings",
     "verdict_on",
 ]
 
@@ -31,15 +31,12 @@ Status = Literal["pass", "inconclusive", "fail", "error"]
 
 WORST_FIRST: Final[tuple[Status, ...]] = ("error", "fail", "inconclusive", "pass")
 
-ROUNDING: Final = 1e-12
-"""The mean of n equal numbers can differ from them in the last bit; that is not a regression."""
+MAX_LISTED_IDS: Final = 10  # number of examples whose ids a text lists
 
-IDS: Final = 10  # number of examples without a score whose ids are listed
-
-FEW_CLUSTERS: Final = 20
+MIN_CLUSTERS: Final = 20
 """With fewer clusters the test of a drop has little power, and its level is only approximate."""
 
-REASONS: Final = 3  # number of different reasons for a missing score that are listed
+MAX_LISTED_REASONS: Final = 3  # number of different reasons for a missing score that a text lists
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +44,10 @@ class Verdict:
     """The verdict on a threshold.
 
     Attributes:
-        status: `inconclusive` passes.
-        reason: why, in a sentence.
-        warnings: shown also where the test passes.
-        brief: of a failure, the violated bounds, such as "0.593 < 0.85; drop 0.346 > 0.02".
+        status: the status; with `inconclusive` the test passes.
+        reason: the reason, in a sentence.
+        warnings: warnings, which are shown even if the test passes.
+        brief: the violated bounds of a failure, such as "0.593 < 0.85; drop 0.346 > 0.02"; else empty.
     """
 
     status: Status
@@ -59,71 +56,73 @@ class Verdict:
     brief: str = ""
 
 
-def verdict_on(  # noqa: PLR0913, PLR0917 - all that a bound can be compared with
+def verdict_on(  # noqa: PLR0913, PLR0917 - everything that a bound can be compared with
     score: Score,
     threshold: Threshold,
     comparison: Comparison | None = None,
-    drop: DropTest | None = None,
-    anchor: DropTest | None = None,
-    ratio: "RatioTest | None" = None,
+    drop: DropTestResult | None = None,
+    anchor: DropTestResult | None = None,
+    ratio: "RatioTestResult | None" = None,
 ) -> Verdict:
-    """Compare the mean with the bounds, in full precision; a mean on a bound passes.
+    """Compare a score with the bounds of its threshold, in full precision; a mean on a bound passes.
 
-    Examples on which the retriever failed count for `min` and `max` with the worst possible score: otherwise failing
-        on the questions that it loses would help a retriever. Warnings name bounds that examples
-    without a score could violate, bounds within the spread of repeated runs, and drops that `max_drop`
-    could not see among examples that cannot be compared.
+    For `min` and `max`, examples on which the retriever failed count with the worst possible score: otherwise a
+    retriever would improve by failing on the questions that it loses. Warnings report bounds that examples without a
+    score could violate, bounds within the spread of repeated runs, and drops that `max_drop` could not detect among
+    examples that cannot be compared.
 
     Args:
-        score: of the threshold's slice.
-        threshold: its bounds.
-        comparison: with the baseline; None where there is none, which passes with a warning.
-        drop: the test of `max_drop`; None without it.
-        anchor: the test of `max_total_drop`; None without it, or without an anchor, which passes with a warning.
+        score: the score of the threshold's slice.
+        threshold: the threshold.
+        comparison: the comparison with the baseline; None without a baseline, which passes with a warning.
+        drop: the test of `max_drop`; None if it is not tested.
+        anchor: the test of `max_total_drop`; None if it is not tested, or without an anchor, which passes with a
+            warning.
         ratio: the comparison of `max_ratio` with the reference; None without it.
 
     Returns:
-        `fail` where a bound is violated: `max_drop` or `max_total_drop` by a drop that is larger and significant,
-        or with `strict` by one that is not excluded. A larger drop that is not significant is `inconclusive`, or
-        `fail` with `inconclusive="fail"`. So it is with `max_ratio`.
+        `fail` if a bound is violated. `max_drop` and `max_total_drop` are violated by a drop that is larger and
+        significant, or, with `strict`, by a drop that is not excluded; `max_ratio` by a ratio that is larger and
+        significant. A drop or ratio that is larger than allowed and not significant is `inconclusive`, or `fail` with
+        `inconclusive="fail"`.
     """
-    verdict = _verdict(score, threshold, comparison, drop, anchor, ratio)
+    verdict = _verdict_without_test_warnings(score, threshold, comparison, drop, anchor, ratio)
     warnings = list(verdict.warnings)
     if verdict.status != "fail":
-        warnings += (text for _, text in _beyond(score, threshold, "retriever", "run"))
+        warnings += (text for _, text in _bounds_at_risk(score, threshold, "retriever", "run"))
     compared = [(threshold, comparison, drop, verdict.status)]
     if anchor is not None:
-        total = threshold.since_anchor(0)
-        compared.append((total, anchor.comparison, anchor, _on_drop(score, total, anchor).status))
+        total = threshold.total_drop_threshold(0)
+        compared.append((total, anchor.comparison, anchor, _drop_verdict(score, total, anchor).status))
     for bounds, against, test, status in compared:
         if verdict.status != "fail":
-            warnings += unseen_drop(score, bounds, against)
+            warnings += unseen_drop_warnings(score, bounds, against)
         if test is not None:
-            warnings += _doubts(test, status)
-        warnings += _within_spread(score, bounds, against)
-        warnings += _uneven(score, against)
+            warnings += _test_warnings(test, status)
+        warnings += _spread_warnings(score, bounds, against)
+        warnings += _repeat_warnings(score, against)
     return replace(verdict, warnings=tuple(warnings))
 
 
-def _verdict(  # noqa: PLR0913, PLR0917 - as verdict_on
+def _verdict_without_test_warnings(  # noqa: PLR0913, PLR0917 - as verdict_on
     score: Score,
     threshold: Threshold,
     comparison: Comparison | None,
-    drop: DropTest | None,
-    anchor: DropTest | None,
-    ratio: "RatioTest | None",
+    drop: DropTestResult | None,
+    anchor: DropTestResult | None,
+    ratio: "RatioTestResult | None",
 ) -> Verdict:
     violated = {}
-    for keyword, bound, how, sign in _sides(threshold):
-        if _is_beyond(float(score), keyword, bound):
-            shown = _digits(score, bound)
-            violated[keyword] = f"{shown} is {how} {bound:g}", f"{shown} {sign} {bound:g}"
-    for keyword, text in _beyond(score, threshold, "retriever"):
+    for keyword, bound, how, sign in _mean_bounds(threshold):
+        if _is_violated(float(score), keyword, bound):
+            mean_text = _format_against(score, bound)
+            violated[keyword] = f"{mean_text} is {how} {bound:g}", f"{mean_text} {sign} {bound:g}"
+    for keyword, text in _bounds_at_risk(score, threshold, "retriever"):
         violated.setdefault(keyword, (text, f"{keyword} is violated where the retriever failed"))
     if ratio is not None and threshold.max_ratio is not None:
-        compared = _on_ratio(score, threshold, threshold.max_ratio, ratio)
+        compared = _ratio_verdict(score, threshold, threshold.max_ratio, ratio)
     else:
-        compared = _on_baseline(score, threshold, comparison, drop, anchor)
+        compared = _baseline_verdict(score, threshold, comparison, drop, anchor)
     if not violated:
         return compared
     if compared.status == "fail":
@@ -132,99 +131,112 @@ def _verdict(  # noqa: PLR0913, PLR0917 - as verdict_on
     return Verdict("fail", "; ".join(reasons), compared.warnings, "; ".join(briefs))
 
 
-def _sides(threshold: Threshold) -> Iterator[tuple[str, float, str, str]]:
-    """The bounds that are set: name and value, and how a mean beyond it is described."""
+def _mean_bounds(threshold: Threshold) -> Iterator[tuple[str, float, str, str]]:
+    """Yield `min` and `max` if they are set: the keyword, its value, and a description and sign of its violation."""
     if threshold.min is not None:
         yield "min", threshold.min, "below the minimum", "<"
     if threshold.max is not None:
         yield "max", threshold.max, "above the maximum", ">"
 
 
-def _is_beyond(mean: float, keyword: str, bound: float) -> bool:
-    return mean < bound - ROUNDING if keyword == "min" else mean > bound + ROUNDING
+def _is_violated(mean: float, keyword: str, bound: float) -> bool:
+    # The mean of n equal numbers can differ from them in the last bit; that is not a violation.
+    return mean < bound - SCORE_TOLERANCE if keyword == "min" else mean > bound + SCORE_TOLERANCE
 
 
-def uncounted(score: Score) -> Iterator[str]:
-    """A warning for a score without bounds: its mean excludes the examples on which the retriever failed."""
-    lost = score.lacking("retriever")
-    if lost:
+def excluded_failures_warnings(score: Score) -> Iterator[str]:
+    """Yield a warning that the mean of a score without bounds excludes examples on which the retriever failed."""
+    failed = score.lacking("retriever")
+    if failed:
         mean = score.counting(score.reach[0], "retriever")
-        yield f"{_excluded(score, lost)}; with {score.reach[0]:g} for each of them it would be {mean:.3f}"
+        yield f"{_excluded_text(score, failed)}; with {score.reach[0]:g} for each of them it would be {mean:.3f}"
 
 
-def _beyond(score: Score, threshold: Threshold, *causes: Cause) -> Iterator[tuple[str, str]]:
-    """The bounds that examples unscored for these causes could violate: each bound's name, and how."""
-    lacking = score.lacking(*causes)
-    if not lacking:
+def _bounds_at_risk(score: Score, threshold: Threshold, *causes: Cause) -> Iterator[tuple[str, str]]:
+    """Yield the bounds that are violated if examples unscored for these causes count with the worst score.
+
+    Each is a pair of the keyword and a description.
+    """
+    unscored = score.lacking(*causes)
+    if not unscored:
         return
-    for keyword, bound, how, _ in _sides(threshold):
+    for keyword, bound, how, _ in _mean_bounds(threshold):
         worst = score.reach[keyword == "max"]
         mean = score.counting(worst, *causes)
-        if _is_beyond(mean, keyword, bound):
-            text = f"{_excluded(score, lacking)}; with {worst:g} for each of them it would be {_digits(mean, bound)}"
+        if _is_violated(mean, keyword, bound):
+            mean_text = _format_against(mean, bound)
+            text = (
+                f"{_excluded_text(score, unscored)}; with {worst:g} for each of them it would be {mean_text}"
+            )
             yield keyword, f"{score:.3f} is {text}, {how} {bound:g}"
 
 
-def _excluded(score: Score, lacking: Sequence[Outcome]) -> str:
-    """Say how many examples the mean leaves out, and why."""
-    some = "1 example that has" if len(lacking) == 1 else f"{len(lacking)} examples that have"
-    return f"the {score.statistic.name} without {some} no score: {_reasons(lacking)}"
+def _excluded_text(score: Score, unscored: Sequence[Outcome]) -> str:
+    """Return a text that names the number of examples that the mean excludes, and the reasons."""
+    some = "1 example that has" if len(unscored) == 1 else f"{len(unscored)} examples that have"
+    return f"the {score.statistic.name} without {some} no score: {_reasons_text(unscored)}"
 
 
-def _reasons(lacking: Sequence[Outcome]) -> str:
-    """Why examples have no score, the most frequent reasons first, each with its examples."""
+def _reasons_text(unscored: Sequence[Outcome]) -> str:
+    """Return the reasons why examples have no score, the most frequent first, each with the ids of its examples."""
     reasons: dict[str, list[str]] = {}
-    for outcome in lacking:
+    for outcome in unscored:
         reasons.setdefault(str(outcome.unscored), []).append(outcome.example.id)
-    most = sorted(reasons.items(), key=lambda each: -len(each[1]))
-    first = [f"{reason} ({_ids(names)})" for reason, names in most[:REASONS]]
-    more = [f"{len(most) - REASONS} more reasons"] if len(most) > REASONS else []
-    return ", ".join(first + more)
+    by_frequency = sorted(reasons.items(), key=lambda reason_and_ids: -len(reason_and_ids[1]))
+    listed = [f"{reason} ({_ids_text(ids)})" for reason, ids in by_frequency[:MAX_LISTED_REASONS]]
+    if len(by_frequency) > MAX_LISTED_REASONS:
+        listed.append(f"{len(by_frequency) - MAX_LISTED_REASONS} more reasons")
+    return ", ".join(listed)
 
 
-def _ids(names: Sequence[str]) -> str:
-    return ", ".join(names[:IDS]) + (", …" if len(names) > IDS else "")
+def _ids_text(ids: Sequence[str]) -> str:
+    return ", ".join(ids[:MAX_LISTED_IDS]) + (", …" if len(ids) > MAX_LISTED_IDS else "")
 
 
-def _on_baseline(
+def _baseline_verdict(
     score: Score,
     threshold: Threshold,
     comparison: Comparison | None,
-    drop: DropTest | None,
-    anchor: DropTest | None,
+    drop: DropTestResult | None,
+    anchor: DropTestResult | None,
 ) -> Verdict:
-    if not threshold.compares:
+    if not threshold.uses_baseline:
         return Verdict("pass", f"{score:.3f} is within bounds")
     if comparison is None:
         text = f"{score:.3f} has no baseline yet to compare with; --rageval-update-baseline writes one"
         if threshold.max_total_drop is not None:
             text += ", and with --rageval-pin-baseline pins it as the anchor of max_total_drop"
         return Verdict("pass", text, (text,))
-    parts = [_on_drop(score, threshold, drop)] if drop is not None else []
-    parts += [_on_lost(score, threshold, comparison)] if threshold.max_lost is not None else []
-    parts += [_on_total_drop(score, threshold, anchor)] if threshold.max_total_drop is not None else []
-    parts.sort(key=lambda part: WORST_FIRST.index(part.status))
-    kept = () if parts[0].status == "pass" else ("pass",)
-    reason = "; ".join(part.reason for part in parts if part.status not in kept)
-    brief = "; ".join(part.brief for part in parts if part.brief)
-    return Verdict(parts[0].status, reason, tuple(text for part in parts for text in part.warnings), brief)
-
-
-def _on_ratio(score: Score, threshold: Threshold, allowed: float, test: "RatioTest") -> Verdict:
-    found = _digits(test.ratio, allowed)
-    spread = "" if test.interval is None else " [{:.3f}, {:.3f}]".format(*test.interval)
-    text = (
-        f"{score:.3g} s is {found} times the reference's {test.reference:.3g} s{spread}, allowed {allowed:g}"
+    verdicts = [_drop_verdict(score, threshold, drop)] if drop is not None else []
+    verdicts += [_lost_verdict(score, threshold, comparison)] if threshold.max_lost is not None else []
+    verdicts += (
+        [_total_drop_verdict(score, threshold, anchor)] if threshold.max_total_drop is not None else []
     )
-    if test.ratio <= allowed + ROUNDING:
+    verdicts.sort(key=lambda verdict: WORST_FIRST.index(verdict.status))
+    worst = verdicts[0].status
+    # The reasons of bounds that pass are of interest only if all bounds pass.
+    explaining = [verdict for verdict in verdicts if worst == "pass" or verdict.status != "pass"]
+    return Verdict(
+        worst,
+        "; ".join(verdict.reason for verdict in explaining),
+        tuple(warning for verdict in verdicts for warning in verdict.warnings),
+        "; ".join(verdict.brief for verdict in verdicts if verdict.brief),
+    )
+
+
+def _ratio_verdict(score: Score, threshold: Threshold, allowed: float, test: "RatioTestResult") -> Verdict:
+    ratio = _format_against(test.ratio, allowed)
+    interval = "" if test.interval is None else " [{:.3f}, {:.3f}]".format(*test.interval)
+    text = f"{score:.3g} s is {ratio} times the reference's {test.reference:.3g} s{interval}, allowed {allowed:g}"
+    if test.ratio <= allowed + SCORE_TOLERANCE:
         return Verdict("pass", text)
-    brief = f"{found} times the reference > {allowed:g}"
+    brief = f"{ratio} times the reference > {allowed:g}"
     if test.interval is not None and test.interval[0] > allowed:
         return Verdict("fail", f"{text}: significantly more, as the whole 95% interval is above", brief=brief)
     why = (
         "the 95% interval is not wholly above"
         if test.interval is not None
-        else f"{counted(test.n, 'example')} are too few to show it, at least {test.least} are needed"
+        else f"{counted(test.n, 'example')} are too few to show it, at least {test.min_examples} are needed"
     )
     text += f": not significantly more, as {why}"
     if threshold.inconclusive == "fail":
@@ -232,9 +244,9 @@ def _on_ratio(score: Score, threshold: Threshold, allowed: float, test: "RatioTe
     return Verdict("inconclusive", text, (text,))
 
 
-def _on_lost(score: Score, threshold: Threshold, comparison: Comparison) -> Verdict:
-    least = threshold.tolerance + ROUNDING
-    lost = [change.outcome.example.id for change in comparison.worse if change.drop > least]
+def _lost_verdict(score: Score, threshold: Threshold, comparison: Comparison) -> Verdict:
+    tolerance = threshold.tolerance + SCORE_TOLERANCE
+    lost = [pair.outcome.example.id for pair in comparison.worse if pair.drop > tolerance]
     by = f" by more than {threshold.tolerance:g}" if threshold.tolerance else ""
     text = (
         f"{score:.3f}: {len(lost)} of {counted(comparison.n, 'example')} score less than in the "
@@ -242,17 +254,17 @@ def _on_lost(score: Score, threshold: Threshold, comparison: Comparison) -> Verd
     )
     if len(lost) <= (threshold.max_lost or 0):
         return Verdict("pass", text)
-    return Verdict("fail", f"{text}: {_ids(lost)}", brief=f"lost {len(lost)} > {threshold.max_lost}")
+    return Verdict("fail", f"{text}: {_ids_text(lost)}", brief=f"lost {len(lost)} > {threshold.max_lost}")
 
 
-def _on_total_drop(score: Score, threshold: Threshold, anchor: DropTest | None) -> Verdict:
+def _total_drop_verdict(score: Score, threshold: Threshold, anchor: DropTestResult | None) -> Verdict:
     if anchor is None:
         text = (
             f"{score:.3f} has no anchor yet for max_total_drop to compare with; on the commit to compare with, "
             "--rageval-update-baseline --rageval-pin-baseline pins one"
         )
         return Verdict("pass", text, (text,))
-    verdict = _on_drop(score, threshold.since_anchor(0), anchor)
+    verdict = _drop_verdict(score, threshold.total_drop_threshold(0), anchor)
     if verdict.status == "pass":
         return verdict
     remedy = (
@@ -267,7 +279,7 @@ def _on_total_drop(score: Score, threshold: Threshold, anchor: DropTest | None) 
     )
 
 
-def _on_drop(score: Score, threshold: Threshold, drop: DropTest) -> Verdict:
+def _drop_verdict(score: Score, threshold: Threshold, drop: DropTestResult) -> Verdict:
     max_drop = threshold.max_drop or 0.0
     text = f"{drop_text(score, drop, max_drop)}, allowed {max_drop:g}"
     larger = f"a drop of more than {max_drop:g}"
@@ -276,78 +288,91 @@ def _on_drop(score: Score, threshold: Threshold, drop: DropTest) -> Verdict:
         text += f": a drop of {max_drop:g} is {excluded} ({p_value_text(drop)})"
         if drop.significant:
             return Verdict("pass", text)
-        return Verdict("fail", f"{text}{_power(score, drop)}", brief=f"drop of {max_drop:g} not excluded")
-    if drop.comparison.drop <= max_drop + ROUNDING:
+        return Verdict(
+            "fail", f"{text}{_power_text(score, drop)}", brief=f"drop of {max_drop:g} not excluded"
+        )
+    if drop.comparison.drop <= max_drop + SCORE_TOLERANCE:
         return Verdict("pass", text)
-    brief = f"drop {_digits(drop.comparison.drop, max_drop)} > {max_drop:g}"
-    # Above 0 the interval, which agrees with the test, says more than that something dropped.
+    brief = f"drop {_format_against(drop.comparison.drop, max_drop)} > {max_drop:g}"
+    # If the whole interval, which agrees with the test, is above `max_drop`, a drop of more than that is significant.
     if drop.significant and (drop.beyond or drop.interval[0] >= max_drop):
         text += f": {larger} is significant ({p_value_text(drop)})"
     elif drop.significant:
         text += f": a drop is significant ({p_value_text(drop)}), one of more than {max_drop:g} is not"
     if drop.significant:
         return Verdict("fail", text, brief=brief)
-    found = larger if drop.beyond else "a drop"
-    text += f": {found} is not significant ({p_value_text(drop)}){_power(score, drop)}"
+    tested = larger if drop.beyond else "a drop"
+    text += f": {tested} is not significant ({p_value_text(drop)}){_power_text(score, drop)}"
     if threshold.inconclusive == "fail":
         return Verdict("fail", f"{text}; inconclusive is set to fail", brief=brief)
     return Verdict("inconclusive", text, (text,))
 
 
-def _within_spread(score: Score, threshold: Threshold, comparison: Comparison | None) -> Iterator[str]:
-    """Warnings about bounds that are closer to the mean over repeated runs than its standard error."""
+def _spread_warnings(score: Score, threshold: Threshold, comparison: Comparison | None) -> Iterator[str]:
+    """Yield warnings about bounds that are closer to the mean over repeated runs than its standard error."""
     runs = len(score.repeats) + 1
-    spread = (score.spread or 0.0) / sqrt(runs)
-    bounds = [(f"{keyword} {bound:g}", bound, float(score)) for keyword, bound, _, _ in _sides(threshold)]
+    standard_error = (score.spread or 0.0) / sqrt(runs)
+    bounds = [
+        (f"{keyword} {bound:g}", bound, float(score)) for keyword, bound, _, _ in _mean_bounds(threshold)
+    ]
     if threshold.max_drop is not None and comparison is not None:
         keyword = "max_drop" if comparison.before.pin is None else "max_total_drop"
         bound = comparison.mean - threshold.max_drop
         bounds.append((f"{keyword} ({bound:.3f})", bound, comparison.mean - comparison.drop))
     for name, bound, mean in bounds:
-        if abs(mean - bound) < spread:
+        if abs(mean - bound) < standard_error:
             yield (
                 f"{name} is {abs(mean - bound):.3f} from {mean:.3f}, and means of {runs} runs differ by "
-                f"{spread:.3f}: the next one may be on the other side"
+                f"{standard_error:.3f}: the next one may be on the other side"
             )
 
 
-def _uneven(score: Score, comparison: Comparison | None) -> Iterator[str]:
-    """A warning where the scores before are means over another number of runs."""
-    if comparison is None or (now := len(score.repeats) + 1) == (then := comparison.before.runs):
+def _repeat_warnings(score: Score, comparison: Comparison | None) -> Iterator[str]:
+    """Yield a warning if the baseline's scores are means over another number of runs than the score's."""
+    if comparison is None or (runs := len(score.repeats) + 1) == (old_runs := comparison.before.runs):
         return
     kind = comparison.before.kind
-    pair = (
-        f"the {kind}'s scores are of {then} run{'s' * (then != 1)} and these of {now} run{'s' * (now != 1)}"
+    text = (
+        f"the {kind}'s scores are of {old_runs} run{'s' * (old_runs != 1)} and these of {runs} "
+        f"run{'s' * (runs != 1)}"
     )
-    if then < now:
+    if old_runs < runs:
         yield (
-            f"{pair}: the {kind} is the noisier side; write it on the commit to compare with: "
-            f"{comparison.before.options} --rageval-repeat {now}"
+            f"{text}: the {kind} is the noisier side; write it on the commit to compare with: "
+            f"{comparison.before.options} --rageval-repeat {runs}"
         )
     else:
-        yield f"{pair}: this run is the noisier side; run with --rageval-repeat {then}"
+        yield f"{text}: this run is the noisier side; run with --rageval-repeat {old_runs}"
 
 
-def unseen_drop(
-    score: Score, threshold: Threshold, comparison: Comparison | None, *, unasked: int = 0
+def unseen_drop_warnings(
+    score: Score, threshold: Threshold, comparison: Comparison | None, *, not_evaluated: int = 0
 ) -> Iterator[str]:
-    """A warning where examples that cannot be compared may hide a larger drop than is allowed, or more losses."""
+    """Yield a warning if examples that cannot be compared may hide a larger drop, or more losses, than is allowed.
+
+    Args:
+        score: the score.
+        threshold: the threshold.
+        comparison: the comparison with the baseline or anchor; None yields nothing.
+        not_evaluated: number of examples that early stop did not evaluate.
+    """
     if comparison is None:
         return
     new, lost = comparison.new, [outcome.example.id for outcome in comparison.lost]
     lowest, highest = score.reach
     unseen = new + len(lost)
-    whole = comparison.n + unasked + unseen
+    total = comparison.n + not_evaluated + unseen
     drop_is_seen = (
-        threshold.max_drop is None or unseen * (highest - lowest) <= threshold.max_drop * whole + ROUNDING
+        threshold.max_drop is None
+        or unseen * (highest - lowest) <= threshold.max_drop * total + SCORE_TOLERANCE
     )
     if drop_is_seen and (threshold.max_lost is None or len(lost) <= threshold.max_lost):
         return
     kind = comparison.before.kind
     since = "" if comparison.before.pin is None else f" since the {kind}"
-    text = f"a drop{since} among {unseen} of {counted(whole, 'example')} would not be seen"
+    text = f"a drop{since} among {unseen} of {counted(total, 'example')} would not be seen"
     if lost:
-        text += f"; {len(lost)} had a score in the {kind} and have none now: {_ids(lost)}"
+        text += f"; {len(lost)} had a score in the {kind} and have none now: {_ids_text(lost)}"
     if new:
         text += (
             f"; {new} have no score in the {kind}, in their present form: write it again on the commit to compare "
@@ -356,21 +381,21 @@ def unseen_drop(
     yield text
 
 
-def _doubts(drop: DropTest, status: Status) -> Iterator[str]:
-    """Warnings about the test of a drop."""
+def _test_warnings(drop: DropTestResult, status: Status) -> Iterator[str]:
+    """Yield warnings about the power and the assumptions of the test of a drop."""
     n = drop.comparison.n
-    units, what = (n, "examples") if drop.clusters is None else (drop.clusters, "clusters of examples")
-    if status == "pass" and drop.least is not None and units < drop.least:
+    units, what = (n, "examples") if drop.n_clusters is None else (drop.n_clusters, "clusters of examples")
+    if status == "pass" and drop.min_examples is not None and units < drop.min_examples:
         p_value = 0.5 ** (units + 1)
         since = "" if drop.comparison.before.pin is None else " since the anchor"
         yield (
             f"{units} {what} cannot show a drop, even if all of them get worse{since} "
-            f"(p = {p_value:.2g} > {drop.alpha:.2g}); at least {drop.least} are needed"
+            f"(p = {p_value:.2g} > {drop.alpha:.2g}); at least {drop.min_examples} are needed"
         )
-    elif drop.clusters is not None and drop.clusters < FEW_CLUSTERS:
-        have = counted(drop.clusters, "cluster")
-        yield f"the {counted(n, 'example')} lie in {have}; a drop is shown reliably with {FEW_CLUSTERS} or more"
-    if drop.skewed and status == "fail":
+    elif drop.n_clusters is not None and drop.n_clusters < MIN_CLUSTERS:
+        clusters = counted(drop.n_clusters, "cluster")
+        yield f"the {counted(n, 'example')} lie in {clusters}; a drop is shown reliably with {MIN_CLUSTERS} or more"
+    if drop.needs_symmetry and status == "fail":
         yield (
             "the losses are many and small, or the gains few and large: with such differences this test raises more "
             "false alarms than alpha, with 60 examples or more it does not"
@@ -379,35 +404,37 @@ def _doubts(drop: DropTest, status: Status) -> Iterator[str]:
         yield "the p-value is too close to alpha for 1,000,000 random draws, and counts as not significant"
 
 
-def drop_text(score: Score, drop: DropTest, max_drop: float) -> str:
-    """The drop with its interval, and over which examples where these are not all.
+def drop_text(score: Score, drop: DropTestResult, max_drop: float) -> str:
+    """Return the drop with its interval and the baseline's mean, as text.
 
-    Such as "0.593: drop 0.346 [0.252, 0.437] from the anchor's 0.940 (pinned at 1a2b3c4, 7 updates ago)".
+    It is such as "0.593: drop 0.346 [0.252, 0.437] from the anchor's 0.940 (pinned at 1a2b3c4, 7 updates ago)". If the
+    comparison excludes examples, or counts some with the worst value, their numbers follow.
     """
     comparison = drop.comparison
-    before, lost = comparison.mean, comparison.drop
-    now = before - lost
+    old_mean, mean_drop = comparison.mean, comparison.drop
+    mean = old_mean - mean_drop
     over = "without those" if comparison.failed else "over all"
-    whole = "" if abs(now - score) <= ROUNDING else f" ({score:.3f} {over})"
-    by = _digits(lost, max_drop) if lost > max_drop + ROUNDING else f"{_plain(lost):.3f}"
-    low, high = (f"{_plain(bound):.3f}" for bound in drop.interval)
+    whole = "" if abs(mean - score) <= SCORE_TOLERANCE else f" ({score:.3f} {over})"
+    is_larger = mean_drop > max_drop + SCORE_TOLERANCE
+    by = _format_against(mean_drop, max_drop) if is_larger else _format(mean_drop)
+    low, high = map(_format, drop.interval)
     pin = comparison.before.pin
-    then = f"the {comparison.before.kind}'s {before:.3f}{'' if pin is None else f' ({pin})'}"
-    return f"{now:.3f}{whole}: drop {by} [{low}, {high}] from {then}{_over(comparison)}"
+    old = f"the {comparison.before.kind}'s {old_mean:.3f}{'' if pin is None else f' ({pin})'}"
+    return f"{mean:.3f}{whole}: drop {by} [{low}, {high}] from {old}{_examples_text(comparison)}"
 
 
-def _plain(number: float) -> float:
-    """The number without the sign of a rounded zero."""
-    return round(number, 3) + 0.0
+def _format(number: float) -> str:
+    """Format a number with three decimals, and a rounded zero without its sign."""
+    return f"{round(number, 3) + 0.0:.3f}"
 
 
-def _over(comparison: Comparison) -> str:
-    """Say which examples the comparison leaves out or counts with the worst value; empty if it has all."""
+def _examples_text(comparison: Comparison) -> str:
+    """Return the numbers of examples that are excluded or count with the worst value; empty if there are none."""
     parts = []
     if failed := comparison.failed:
         lowest = failed[0].value
         parts.append(
-            f"{len(failed)} have no score, since the retriever failed, and count as {lowest:g}: {_reasons(failed)}"
+            f"{len(failed)} have no score, since the retriever failed, and count as {lowest:g}: {_reasons_text(failed)}"
         )
     if comparison.left_out:
         parts.append(f"{comparison.left_out} new, edited or removed since the {comparison.before.kind}")
@@ -417,32 +444,33 @@ def _over(comparison: Comparison) -> str:
     return f" over {counted(n, 'example')} ({', '.join(parts)})" if parts else ""
 
 
-def _power(score: Score, drop: DropTest) -> str:
-    """Say which drop this many examples can detect, and how many are needed; empty if unknown."""
-    n = drop.comparison.n
+def _power_text(score: Score, drop: DropTestResult) -> str:
+    """Return which drop this number of examples can detect, and how many are needed, as text; empty if unknown."""
+    n, detectable, needed = drop.comparison.n, drop.detectable_drop, drop.examples_needed
     parts = []
-    if drop.detectable is not None and drop.detectable <= drop.comparison.mean - score.reach[0]:
+    if detectable is not None and detectable <= drop.comparison.mean - score.reach[0]:
         parts.append(
-            f"{n} {'example shows' if n == 1 else 'examples show'} a drop of {drop.detectable:.3f} at 80% power"
+            f"{n} {'example shows' if n == 1 else 'examples show'} a drop of {detectable:.3f} at 80% power"
         )
-    elif drop.detectable is not None:
+    elif detectable is not None:
         parts.append(
             f"{n} {'example is' if n == 1 else 'examples are'} too few to show any drop at 80% power"
         )
-    if drop.needed is not None and drop.needed > n:
-        parts.append(f"about {drop.needed:,} are needed")
+    if needed is not None and needed > n:
+        parts.append(f"about {needed:,} are needed")
     return "".join(f"; {part}" for part in parts)
 
 
-def p_value_text(drop: DropTest) -> str:
-    """The p-value and the level, in as many digits as distinguish them."""
+def p_value_text(drop: DropTestResult) -> str:
+    """Return the p-value and the level as text, with as many digits as are needed to distinguish them."""
     sign = "≤" if drop.significant else ">"
-    both = ((f"{drop.p_value:.{digits}g}", f"{drop.alpha:.{digits}g}") for digits in range(2, 9))
-    p_value, alpha = next((each for each in both if each[0] != each[1]), (drop.p_value, drop.alpha))
+    texts = ((f"{drop.p_value:.{digits}g}", f"{drop.alpha:.{digits}g}") for digits in range(2, 9))
+    different = (pair for pair in texts if pair[0] != pair[1])
+    p_value, alpha = next(different, (drop.p_value, drop.alpha))
     return f"p = {p_value} {sign} {alpha}"
 
 
-def _digits(score: float, bound: float) -> str:
-    """The score in three digits, or in as many as show on which side of the bound it is."""
-    shown = (f"{score:.{digits}f}" for digits in range(3, 12))
-    return next((text for text in shown if (score - bound) * (float(text) - bound) > 0), f"{score:.12f}")
+def _format_against(number: float, bound: float) -> str:
+    """Format a number with three decimals, or as many as are needed to show on which side of the bound it is."""
+    texts = (f"{number:.{digits}f}" for digits in range(3, 12))
+    return next((text for text in texts if (number - bound) * (float(text) - bound) > 0), f"{number:.12f}")

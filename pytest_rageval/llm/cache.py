@@ -22,7 +22,7 @@ from math import inf
 from pathlib import Path
 from typing import Any, Final, Generic, TypedDict, TypeVar, cast
 
-from pytest_rageval.concurrency.event_loop import DaemonThreads
+from pytest_rageval.concurrency.event_loop import DaemonThreadPool
 from pytest_rageval.errors import StoreError
 from pytest_rageval.llm.cassette import read_cassette
 from pytest_rageval.llm.messages import Reply, Request, RequestSummary
@@ -309,8 +309,8 @@ class Cache:
             self.release(key)
 
 
-def _thread() -> DaemonThreads:
-    return DaemonThreads(1, "rageval-store")
+def _thread() -> DaemonThreadPool:
+    return DaemonThreadPool(1, "rageval-store")
 
 
 class _Which(TypedDict):

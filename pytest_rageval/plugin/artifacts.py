@@ -18,7 +18,7 @@ from pytest_rageval.plural import counted, plural
 
 if TYPE_CHECKING:
     from pytest_rageval.gate.baseline import BaselineEntry
-    from pytest_rageval.gate.comparison import Pin
+    from pytest_rageval.gate.comparison import AnchorPin
 
 __all__ = [
     "BaselineWriterPlugin",
@@ -331,11 +331,11 @@ class BaselineWriterPlugin(_FilePlugin):
         )
 
 
-def _pin(root: Path) -> "Pin":
+def _pin(root: Path) -> "AnchorPin":
     """Today, and the commit of git, where there is one."""
     from datetime import UTC, datetime  # noqa: PLC0415 - rare
 
-    from pytest_rageval.gate.comparison import Pin  # noqa: PLC0415 - rare
+    from pytest_rageval.gate.comparison import AnchorPin  # noqa: PLC0415 - rare
     from pytest_rageval.revision import head_commit  # noqa: PLC0415 - rare
 
-    return Pin(head_commit(root), datetime.now(UTC).date().isoformat())
+    return AnchorPin(head_commit(root), datetime.now(UTC).date().isoformat())

@@ -97,7 +97,7 @@ def explained_examples(
         spool: for the examples; None to have them in memory.
     """
     outcomes = {outcome.example.id: outcome for outcome in score.outcomes}
-    drops = {} if comparison is None else comparison.drop_of
+    drops = {} if comparison is None else comparison.drops_by_id
     before: dict[str, BaselineExample] = {}
     if comparison is not None:
         lost = (outcome.example.id for outcome in comparison.lost)

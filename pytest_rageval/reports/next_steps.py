@@ -26,7 +26,8 @@ def accept_entry(broken: Sequence[tuple[str, Collection[str]]]) -> dict[str, str
     does not write scores that are out of their bounds.
 
     Args:
-        broken: the names of the failed thresholds, with the parts that each breaks (`gate.ruling.broken_parts`).
+        broken: the names of the failed thresholds, with the parts that each breaks
+            (`gate.threshold_results.violated_bounds`).
     """
     dropped = {name for name, parts in broken if "baseline" in parts}
     kept = {name for name, parts in broken if "bounds" in parts}

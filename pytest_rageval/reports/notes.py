@@ -12,8 +12,8 @@ from itertools import chain
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from pytest_rageval.gate.comparison import Comparison, Pin
-from pytest_rageval.gate.drops import DropTest
+from pytest_rageval.gate.comparison import AnchorPin, Comparison
+from pytest_rageval.gate.drop_types import DropTestResult
 from pytest_rageval.gate.threshold_results import ThresholdResult
 from pytest_rageval.plural import counted
 from pytest_rageval.reports.document import ComparisonEntry, ReferenceEntry, ScoreEntry
@@ -23,7 +23,7 @@ from pytest_rageval.stats.intervals import MEAN
 
 if TYPE_CHECKING:
     from pytest_rageval.datatypes import Example
-    from pytest_rageval.gate.baseline_update import Moved
+    from pytest_rageval.gate.baseline_update import ScoreChange
 
 __all__ = [
     "TEXTS",
@@ -90,7 +90,7 @@ def compared_entry(ruling: ThresholdResult) -> dict[str, Any]:
     return entry
 
 
-def _comparison_entry(comparison: Comparison, test: DropTest | None) -> ComparisonEntry:
+def _comparison_entry(comparison: Comparison, test: DropTestResult | None) -> ComparisonEntry:
     """The examples that can be compared, and the test of their drop."""
     entry: ComparisonEntry = {
         "mean": comparison.mean,
@@ -106,11 +106,11 @@ def _comparison_entry(comparison: Comparison, test: DropTest | None) -> Comparis
             "interval": list(test.interval),
             "p_value": test.p_value,
             "alpha": test.alpha,
-            "detectable_drop": test.detectable,
-            "examples_needed": test.needed,
+            "detectable_drop": test.detectable_drop,
+            "examples_needed": test.examples_needed,
             "design_effect": test.design_effect,
         }
-        entry |= {} if test.clusters is None else {"clusters": test.clusters}
+        entry |= {} if test.n_clusters is None else {"clusters": test.n_clusters}
     return entry | {
         "worse": [change.outcome.example.id for change in comparison.worse],
         "better": [change.outcome.example.id for change in comparison.better],
@@ -126,7 +126,7 @@ def _baseline_text(entry: ScoreEntry) -> str:
 def _anchor_text(entry: ScoreEntry) -> str:
     """Such as "anchor 0.876 (pinned at 1a2b3c4, 7 updates ago), drop 0.064 (p = 0.21)"."""
     anchor = entry["anchor"]
-    pin = Pin(anchor["commit"], anchor["date"], anchor["updates"])
+    pin = AnchorPin(anchor["commit"], anchor["date"], anchor["updates"])
     return _comparison_text(entry, anchor, f"anchor {anchor['mean']:.3f} ({pin})")
 
 
@@ -205,7 +205,7 @@ def gained(entry: ScoreEntry) -> float | None:
     return -baseline["drop"] if is_gain else None
 
 
-def update_text(moved: "Moved") -> str:
+def update_text(moved: "ScoreChange") -> str:
     """The changes of an updated baseline: "test_a.py::test recall@3: 0.940 → 0.593, 32 of 91 worse, 0 better"."""
     parts = []
     if moved.n:

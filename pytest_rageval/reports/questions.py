@@ -6,8 +6,8 @@ from typing import Any, Final, cast
 
 from pytest_rageval.conversation import conversation_text
 from pytest_rageval.datatypes import Example, Ranking
-from pytest_rageval.gate.baseline import LONGEST
-from pytest_rageval.gate.comparison import Change, Comparison
+from pytest_rageval.gate.baseline import MAX_ANSWER_LENGTH
+from pytest_rageval.gate.comparison import Comparison, ExamplePair
 from pytest_rageval.gate.threshold_results import ThresholdResult
 from pytest_rageval.plural import counted
 from pytest_rageval.reports.document import QuestionEntry, QuestionsEntry
@@ -83,7 +83,7 @@ def _beyond(ruling: ThresholdResult, spool: Spool | None) -> QuestionsEntry | No
 def _explains(comparison: Comparison, ruling: ThresholdResult) -> bool:
     """Return True if the questions that got worse explain why a bound was exceeded."""
     least, allowed = ruling.threshold.min, ruling.threshold.max_drop
-    if least is None or not ruling.threshold.compares or ruling.score is None or ruling.score >= least:
+    if least is None or not ruling.threshold.uses_baseline or ruling.score is None or ruling.score >= least:
         return False
     return comparison.mean >= least or allowed is None or comparison.drop > allowed
 
@@ -179,20 +179,20 @@ def _passages(outcome: Outcome) -> list[dict[str, Any]]:
     ]
 
 
-def _before(change: Change) -> dict[str, Any]:
-    now, kept = change.outcome, answer_before(change.answer, change.outcome.evidence.answer)
+def _before(change: ExamplePair) -> dict[str, Any]:
+    now, kept = change.outcome, answer_before(change.old_answer, change.outcome.evidence.answer)
     return {
         "score": (now.value or 0.0) + change.drop,
-        **({} if change.ranking is None else {"retrieved": list(change.ranking)}),
+        **({} if change.old_ranking is None else {"retrieved": list(change.old_ranking)}),
         **({} if kept is None else {"answer": kept}),
     }
 
 
 def answer_before(kept: str | None, now: str | None) -> str | None:
     """The answer in the baseline, which keeps its beginning; the answer now where that is the same."""
-    if now is not None and kept == " ".join(now.split())[:LONGEST]:
+    if now is not None and kept == " ".join(now.split())[:MAX_ANSWER_LENGTH]:
         return now
-    return f"{kept}…" if kept is not None and len(kept) == LONGEST else kept
+    return f"{kept}…" if kept is not None and len(kept) == MAX_ANSWER_LENGTH else kept
 
 
 def questions_text(entry: QuestionsEntry) -> str:

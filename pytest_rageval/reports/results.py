@@ -13,8 +13,8 @@ from typing import Any, Final
 from pytest_rageval.config import drawing_text
 from pytest_rageval.datatypes import EvalSet
 from pytest_rageval.gate.threshold import Threshold
-from pytest_rageval.gate.threshold_results import EarlyStopped, ThresholdResult
-from pytest_rageval.gate.verdict import Verdict, uncounted
+from pytest_rageval.gate.threshold_results import EarlyStopResult, ThresholdResult
+from pytest_rageval.gate.verdict import Verdict, excluded_failures_warnings
 from pytest_rageval.lazy import Lazy
 from pytest_rageval.llm.usage import Usage
 from pytest_rageval.plural import counted
@@ -151,14 +151,14 @@ def ruling_entry(
     }
 
 
-def _asked_in_part(entry: Mapping[str, Any], early: EarlyStopped) -> dict[str, Any]:
+def _asked_in_part(entry: Mapping[str, Any], early: EarlyStopResult) -> dict[str, Any]:
     """The entry of a score that was asked of some examples: without what would seem to be of all."""
     kept = {name: value for name, value in entry.items() if name not in OF_ALL}
-    if early.clear:
+    if early.stopped:
         kept |= {"mean": None, "ci95": None}
     found = {example["id"]: example for example in entry["examples"]}
     examples = []
-    for name in early.states if early.clear else found:
+    for name in early.states if early.stopped else found:
         example = found.get(name, {"id": name, "score": None, "unscored": None})
         state = early.states.get(name, "asked")
         examples.append(example if state == "asked" else {**example, "early_stop": state})
@@ -194,12 +194,12 @@ def score_entry(
         **votes_entry(score),
         **beside_entry(score),
         **added,
-        "threshold": None if threshold is None or not threshold.bounds else _bounds(threshold),
+        "threshold": None if threshold is None or not threshold.has_bound else _bounds(threshold),
         "baseline": None,
         "verdict": None if verdict is None else verdict.status,
         "reason": None if verdict is None else verdict.reason,
         # The verdict of a threshold includes these warnings.
-        **warnings_entry(list(uncounted(score)) if verdict is None else ()),
+        **warnings_entry(list(excluded_failures_warnings(score)) if verdict is None else ()),
         "examples": made(score.outcomes, partial(_example, triaged=triaged), spool),
     }
     return in_order(entry)

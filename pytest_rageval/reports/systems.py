@@ -10,7 +10,7 @@ from pytest_rageval.plural import counted
 from pytest_rageval.reports.layout import WIDTH, aligned
 from pytest_rageval.reports.results import evalset_text, sliced_name
 from pytest_rageval.stats.intervals import mean_interval
-from pytest_rageval.stats.systems import Battle, Standing, UnratableError, against_best, bradley_terry
+from pytest_rageval.stats.systems import Battle, Standing, UnratableError, bradley_terry, compare_with_best
 
 __all__ = [
     "PAIRS",
@@ -78,7 +78,7 @@ def _matrix(tests: Sequence[Entry], seed: int) -> dict[str, Any]:
     systems = [(_system(group[0]), _scores(group)) for group in _grouped(tests, _system)]
     names = list(dict.fromkeys(name for _, scores in systems for name in scores))
     columns = [
-        against_best([_scored(scores.get(name)) for _, scores in systems], seed=seed) for name in names
+        compare_with_best([_scored(scores.get(name)) for _, scores in systems], seed=seed) for name in names
     ]
     rows = zip(*columns, strict=True) if columns else [()] * len(systems)
     parameters = _parameters(tests[0])

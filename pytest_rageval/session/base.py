@@ -12,7 +12,7 @@ from pytest_rageval.errors import InputError, RagevalError
 from pytest_rageval.evaluations.pipeline import DEFAULT_DRAWS, DrawSettings, ScoreRequest
 from pytest_rageval.evaluations.registry import Registry, resolve
 from pytest_rageval.evaluations.scoring import ScoreDef
-from pytest_rageval.gate.baseline import WRITE, Baseline
+from pytest_rageval.gate.baseline import UPDATE_COMMAND, Baseline
 from pytest_rageval.gate.comparison import BaselineExample, BaselineScore
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.gate.threshold_results import BaselineLookup
@@ -20,7 +20,7 @@ from pytest_rageval.lazy import Lazy
 from pytest_rageval.scores import Outcome, Score, Spec
 from pytest_rageval.session.pipelines import Components, MarkedTest
 from pytest_rageval.spool import Spool
-from pytest_rageval.stats.intervals import ROUNDING, UNIT
+from pytest_rageval.stats.intervals import SCORE_TOLERANCE, UNIT
 
 __all__ = ["BaseSession", "request_of"]
 
@@ -60,20 +60,20 @@ class BaseSession(ABC):
                 return Baseline.read(self.settings.baseline)
             except InputError:
                 return Baseline()
-        return Baseline.to_compare_with(self.settings.baseline, named=self.settings.baseline_named)
+        return Baseline.read_for_comparison(self.settings.baseline, required=self.settings.baseline_named)
 
     def look_up(
         self, components: Components, test: MarkedTest, threshold: Threshold, request: ScoreRequest
     ) -> BaselineLookup:
         """A score's baseline and anchor; only bounds that compare with them read the file."""
         settings = self.settings
-        if not threshold.compares:
+        if not threshold.uses_baseline:
             return BaselineLookup({}, None)
         baseline, scale = self.baseline, self.definition(request).scale
         updating = bool(settings.update_baseline)
         if baseline.path is None and not updating:
             self._check_root(test)
-        before = None if updating else baseline.before(test.nodeid, threshold.name, scale)
+        before = None if updating else baseline.score(test.nodeid, threshold.name, scale)
         anchored = updating or threshold.max_total_drop is not None
         now = self.fingerprint(components, request)
         absent = before is None and not updating
@@ -87,10 +87,12 @@ class BaseSession(ABC):
             in_context(before),
             updating=updating,
             required=settings.require_baseline,
-            missing=baseline.missing(test.nodeid, threshold.name, test.collected()) if absent else "",
+            missing=baseline.missing_reason(test.nodeid, threshold.name, test.collected()) if absent else "",
             # Embeddings differ a little from one processor to another.
-            tolerance=EMBEDDING_ROUNDING if "encoder" in now else ROUNDING,
-            anchor=in_context(baseline.anchor(test.nodeid, threshold.name, scale)) if anchored else None,
+            tolerance=EMBEDDING_ROUNDING if "encoder" in now else SCORE_TOLERANCE,
+            anchor=in_context(baseline.anchor_score(test.nodeid, threshold.name, scale))
+            if anchored
+            else None,
             pinning=settings.pin_baseline,
         )
 
@@ -109,13 +111,13 @@ class BaseSession(ABC):
                 raise InputError(
                     f"There is no baseline in {expected.parent}, the root directory, and there is one in {folder}.\n"
                     "Run pytest with that root directory (--rootdir), or name the baseline with --rageval-baseline; "
-                    f"or write one here: {WRITE}"
+                    f"or write one here: {UPDATE_COMMAND}"
                 )
 
     def tests_sharing_alpha(self, selected: Collection[str]) -> int:
         """Number of tests that share the error rate: also where only some are selected, those of the baseline."""
         try:
-            recorded = self.baseline.sharing
+            recorded = self.baseline.alpha_sharing_tests
         except RagevalError:
             # It is raised again where a score is compared.
             return 1

@@ -12,7 +12,7 @@ from pytest_rageval.gate.threshold_results import ThresholdInput
 from pytest_rageval.plural import counted
 from pytest_rageval.session.pipelines import Components
 from pytest_rageval.session.session import Session
-from pytest_rageval.stats.drops import Drops, joint_drop_test
+from pytest_rageval.stats.paired_tests import PairedDrops, joint_drop_test
 
 __all__ = ["Canary", "ask_anew"]
 
@@ -64,10 +64,10 @@ def ask_anew(
     except StaleBaselineError:
         return None
     same = []
-    for change in comparison.changes:
-        ranking = change.outcome.evidence.ranking
-        if ranking is not None and change.ranking == tuple(document.label for document in ranking):
-            same.append(change.outcome.example)
+    for pair in comparison.pairs:
+        ranking = pair.outcome.evidence.ranking
+        if ranking is not None and pair.old_ranking == tuple(document.label for document in ranking):
+            same.append(pair.outcome.example)
     chosen = Random(session.settings.seed).sample(same, min(wanted, len(same)))  # noqa: S311 - no secret
     before = {name: kept.get("score") for name, kept in baseline.before.examples.items()}
     outcomes = session.score_anew(components, chosen, request) if chosen else []
@@ -81,7 +81,7 @@ def ask_anew(
     drops = [then - now for then, now in pairs]
     largest = max([case.score.scale[1] - case.score.scale[0], *map(abs, drops)])
     tails = [
-        joint_drop_test([Drops([sign * drop for drop in drops], largest=largest)], alpha=ALPHA / 2)
+        joint_drop_test([PairedDrops([sign * drop for drop in drops], largest=largest)], alpha=ALPHA / 2)
         .scores[0]
         .p_value
         for sign in (1, -1)

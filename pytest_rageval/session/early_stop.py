@@ -11,14 +11,14 @@ from pytest_rageval.errors import RagevalError, Unscored
 from pytest_rageval.evaluations.pipeline import Pipeline, ResolvedScore, ScoreRequest
 from pytest_rageval.evaluations.registry import Registry, resolve
 from pytest_rageval.evaluations.scoring import ScoreDef, check_failures
-from pytest_rageval.gate.comparison import BaselineScore, is_same
+from pytest_rageval.gate.comparison import BaselineScore, is_comparable
 from pytest_rageval.gate.threshold import Threshold
-from pytest_rageval.gate.threshold_results import EarlyStopped, State
+from pytest_rageval.gate.threshold_results import EarlyStopResult, ExampleState
 from pytest_rageval.scores import Evidence, Outcome, Score, too_many
 from pytest_rageval.session.pipelines import Components
 from pytest_rageval.session.session import Session
 from pytest_rageval.stats.intervals import UNIT
-from pytest_rageval.stats.sequential import EarlyStop
+from pytest_rageval.stats.sequential import SequentialDropTest
 
 __all__ = ["DropWatch", "Watched", "score_until_clear"]
 
@@ -40,7 +40,7 @@ class Watched(NamedTuple):
     tolerance: float
 
 
-Found = tuple[Score, EarlyStopped] | RagevalError
+Found = tuple[Score, EarlyStopResult] | RagevalError
 
 
 def score_until_clear(  # noqa: PLR0913 - as for a score, with what shares the level
@@ -151,7 +151,7 @@ class DropWatch:
         comparable = [
             each
             for each in examples
-            if is_same(each, self._before) and self._before.examples[each.id].get("score") is not None
+            if is_comparable(each, self._before) and self._before.examples[each.id].get("score") is not None
         ]
         if trust_rankings:
             for each in comparable:
@@ -169,7 +169,7 @@ class DropWatch:
 
     async def ask(
         self, *, shares: int, batch: int, max_unscored: float
-    ) -> tuple[list[Outcome], EarlyStopped]:
+    ) -> tuple[list[Outcome], EarlyStopResult]:
         """Evaluate examples until the verdict is clear, or all of them.
 
         A verdict is not clear as long as more than `max_unscored` of the evaluated examples have no score.
@@ -196,7 +196,7 @@ class DropWatch:
                 self._tell(stop, each, asked.get(each.id))
         number = len(self._order) - len(self._known)
         is_early = len(asked) < number
-        states: dict[str, State] = {}
+        states: dict[str, ExampleState] = {}
         for each in self._examples:
             if each.id in self._known:
                 states[each.id] = "unchanged"
@@ -207,26 +207,26 @@ class DropWatch:
         if not is_early:
             asked |= await self._outcomes([each for each in self._examples if each.id not in states])
         found = self._known | asked
-        early = EarlyStopped(
+        early = EarlyStopResult(
             states,
             number,
             stop.verdict if is_early else None,
-            stop.drop if stop.asked or not number else None,
-            stop.certain,
+            stop.estimated_drop if stop.evaluated or not number else None,
+            stop.is_certain,
             self._threshold.alpha / shares / 2,
         )
         return [found[each.id] for each in self._examples if each.id in found], early
 
-    def _stop(self, shares: int = 1) -> EarlyStop:
+    def _stop(self, shares: int = 1) -> SequentialDropTest:
         max_drop = self._threshold.max_drop or 0.0
-        return EarlyStop(
+        return SequentialDropTest(
             questions=len(self._order),
             changed=len(self._order) - len(self._known),
             max_drop=max_drop,
             alpha=self._threshold.alpha,
             beyond=max_drop if self._threshold.burden == "beyond" else 0.0,
             largest=self._high - self._low,
-            shares=shares,
+            alpha_shares=shares,
         )
 
     async def _shown(self, example: Example) -> Ranking | None:
@@ -255,7 +255,7 @@ class DropWatch:
         outcomes = await self._score.evaluate(self._pipeline, examples, self._resolved)
         return {each.example.id: each for each in outcomes}
 
-    def _tell(self, stop: EarlyStop, example: Example, outcome: Outcome | None) -> None:
+    def _tell(self, stop: SequentialDropTest, example: Example, outcome: Outcome | None) -> None:
         """Pass the outcome of an example to the sequential test; None is unchanged."""
         if outcome is None:
             stop.add_unchanged()

@@ -22,8 +22,8 @@ from pytest_rageval.gate.threshold_results import (
     BaselineLookup,
     ThresholdInput,
     ThresholdResult,
-    broken_parts,
     evaluate_thresholds,
+    violated_bounds,
 )
 from pytest_rageval.lazy import Lazy
 from pytest_rageval.reports.next_steps import accept_entry, accept_lines
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from pytest_rageval.evaluations.label_agreement import Agreement, AgreementRequest
     from pytest_rageval.evaluations.pipeline import Pipeline
     from pytest_rageval.gate.baseline import BaselineEntry
-    from pytest_rageval.gate.threshold_results import EarlyStopped
+    from pytest_rageval.gate.threshold_results import EarlyStopResult
     from pytest_rageval.session.calibration_gate import CalibrationGate
     from pytest_rageval.session.canary import Canary
     from pytest_rageval.session.early_stop import Found, Watched
@@ -269,7 +269,7 @@ class EvaluatedTest:
         if self._session.settings.plan:
             return [*problems, *map(str, self._plan(thresholds))]
         cases, tests, apart = self._cases(thresholds)
-        rulings = evaluate_thresholds(cases, tests=tests, apart=apart)
+        rulings = evaluate_thresholds(cases, family_size=tests, extra_alpha_shares=apart)
         ruled = [ruling for ruling in rulings if isinstance(ruling, ThresholdResult)]
         compute_intervals(
             part.score for each in ruled for part in (each, *each.slices) if part.score is not None
@@ -379,7 +379,7 @@ class EvaluatedTest:
         watched = self._watched(thresholds)
         requests = list(dict.fromkeys(map(request_of, thresholds)))
         scores = self._scored([each for each in thresholds if request_of(each) not in watched], requests)
-        compares = any(each.compares for each in thresholds)
+        compares = any(each.uses_baseline for each in thresholds)
         tests = self._session.tests_sharing_alpha(self._sharing) if compares else 1
         tested = [each for each in thresholds if each.max_drop is not None and not each.strict]
         groups = len({each.cluster for each in tested if request_of(each) not in watched})
@@ -460,7 +460,7 @@ class EvaluatedTest:
         except ReplyPending:
             # A stub lets the test run on to what it asks next.
             return self._stub(threshold)
-        if not threshold.bounds:
+        if not threshold.has_bound:
             asked = _slice(score, threshold)
             self._reported.add(asked, threshold)
             notes = self._definition(threshold).notes
@@ -513,7 +513,7 @@ class EvaluatedTest:
         for spec in self._session.specs(threshold.spec):
             each = replace(threshold, spec=spec, inconclusive=inconclusive)
             definition = self._definition(each)
-            each = each.without(definition.ignores & request_of(each).keywords.keys())
+            each = each.with_ignored(definition.ignores & request_of(each).keywords.keys())
             each.check_scale(definition.scale, is_cost=definition.is_cost, is_time=definition.is_time)
             found.append(each)
         return found
@@ -547,7 +547,7 @@ class EvaluatedTest:
             self._battles = {**(self._battles or {}), **pairs}
 
     def _case(
-        self, score: Score | RagevalError, threshold: Threshold, early: "EarlyStopped | None" = None
+        self, score: Score | RagevalError, threshold: Threshold, early: "EarlyStopResult | None" = None
     ) -> ThresholdInput | RagevalError:
         if isinstance(score, RagevalError):
             return score
@@ -574,7 +574,7 @@ class EvaluatedTest:
         score, threshold = case.score, case.threshold
         definition = self._definition(threshold)
         verdict = ruling.verdict
-        verdict = replace(verdict, warnings=(*verdict.warnings, *threshold.doubts(definition.scale)))
+        verdict = replace(verdict, warnings=(*verdict.warnings, *threshold.warnings(definition.scale)))
         ruling = replace(ruling, verdict=verdict)
         self._reported.add(score, threshold)
         canary = self._canaries.get(request_of(threshold))
@@ -589,7 +589,7 @@ class EvaluatedTest:
             else Evidence(ruling.score, ruling.comparison, request_of(threshold)),
         )
         self._rulings.append(ruling)
-        if threshold.compares and self._session.settings.update_baseline:
+        if threshold.uses_baseline and self._session.settings.update_baseline:
             fingerprint = self._session.fingerprint(self._components, request_of(threshold))
             self._baseline_scores[threshold.name] = score, fingerprint
 
@@ -660,7 +660,7 @@ def _summary(ruling: ThresholdResult) -> str:
 
 
 def _accept_entry(failed: Iterable[ThresholdResult]) -> dict[str, str]:
-    return accept_entry([(ruling.threshold.name, broken_parts(ruling)) for ruling in failed])
+    return accept_entry([(ruling.threshold.name, violated_bounds(ruling)) for ruling in failed])
 
 
 def _failed(ruling: ThresholdResult) -> ThresholdResult | None:

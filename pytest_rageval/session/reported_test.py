@@ -187,9 +187,9 @@ class ReportedTest:
         comparisons = [one.comparison for one in rulings if one.comparison]
         if self._scores:
             moved = {
-                change.outcome.example.full_question
+                pair.outcome.example.full_question
                 for comparison in comparisons
-                for change in comparison.moved
+                for pair in comparison.changed_pairs
             }
             # A judge that gave one verdict for everything; empty without one.
             if text := uniform_judge(self._session.pipelines.of(self._components), self._scores, moved):

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pytest_rageval.errors import InputError
 from pytest_rageval.gate.baseline import Baseline, BaselineEntry
-from pytest_rageval.gate.baseline_update import anchors_after, update_of
-from pytest_rageval.gate.comparison import Pin
+from pytest_rageval.gate.baseline_update import compute_update, updated_anchors
+from pytest_rageval.gate.comparison import AnchorPin
 from pytest_rageval.plural import counted
 from pytest_rageval.reports.notes import update_text
 
@@ -36,7 +36,7 @@ def update_baseline(  # noqa: PLR0913 - what an update depends on
     unfinished: Collection[str],
     failed: Mapping[str, Collection[str]],
     partial: str,
-    pin: Pin | None = None,
+    pin: AnchorPin | None = None,
 ) -> Written:
     """Write new entries over the old ones, and after a full run nothing else.
 
@@ -52,14 +52,14 @@ def update_baseline(  # noqa: PLR0913 - what an update depends on
         InputError: the existing file is not a baseline, or the file cannot be written.
     """
     old = Baseline.read(path)
-    update = update_of(old.tests, entries, unfinished=unfinished, failed=failed, complete=not partial)
-    anchors = anchors_after(old.anchors, update, written=entries, pin=pin, complete=not partial)
+    update = compute_update(old.tests, entries, unfinished=unfinished, failed=failed, complete=not partial)
+    anchors = updated_anchors(old.anchors, update, written=entries, pin=pin, complete=not partial)
     Baseline(update.tests, anchors=anchors).write(path)
     held_back = [
         f"{test} {name}: out of its bounds and lower, the old baseline is kept"
         for test, name in update.held_back
     ]
-    gone = [] if partial else [f"{test}: removed, as the test is gone" for test in update.others]
+    gone = [] if partial else [f"{test}: removed, as the test is gone" for test in update.not_run]
     dropped = [
         f"{test} {name}: dropped, no threshold with max_drop bounds it" for test, name in update.dropped
     ]
@@ -67,12 +67,12 @@ def update_baseline(  # noqa: PLR0913 - what an update depends on
         f"{test}: its anchor is removed, as the test is gone" for test in sorted(old.anchors.keys() - anchors)
     ]
     fate = f"kept, since this was not a full run ({partial})" if partial else "dropped, since gone"
-    others = f"; {counted(len(update.others), 'other')} {fate}" if update.others else ""
+    others = f"; {counted(len(update.not_run), 'other')} {fate}" if update.not_run else ""
     pinned = "" if pin is None else f", {pin} as the anchor of max_total_drop"
     return Written(
         f"baseline: {path} ({counted(len(entries), 'test')} written{pinned}{others})",
-        [*map(update_text, update.moved), *held_back, *gone, *dropped],
-        bool(held_back or gone or dropped) or any(moved.lowered for moved in update.moved),
+        [*map(update_text, update.changes), *held_back, *gone, *dropped],
+        bool(held_back or gone or dropped) or any(change.is_lower for change in update.changes),
     )
 
 

@@ -1,7 +1,7 @@
-"""Agreement between raters and between votes, and correlation of two scores of the same items.
+"""Agreement between raters, agreement between votes, and correlation between two scores of the same items.
 
-Two raters, and two scores, are sequences of n labels or numbers, one an item, in the same order. Sequences of
-different lengths raise ValueError.
+Arguments `a` and `b` are sequences of n labels or numbers, one per item, in the same order. Sequences of different
+lengths raise ValueError.
 """
 
 from collections import Counter
@@ -9,7 +9,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from pytest_rageval.stats.intervals import Estimate, share
+from pytest_rageval.stats.intervals import Estimate, proportion
 
 __all__ = [
     "Tally",
@@ -25,28 +25,28 @@ Label = TypeVar("Label", bound=Hashable)
 
 
 def accuracy(a: Sequence[Hashable], b: Sequence[Hashable]) -> Estimate | None:
-    """Share of items that two raters label alike, in [0, 1], with Wilson's 95% interval; None without items.
+    """Share of items that both raters label the same, in [0, 1], with Wilson's 95% interval; None without items.
 
     >>> accuracy(["yes", "no", "yes", "no"], ["yes", "no", "no", "no"]).value
     0.75
     """
-    _require_one_length(a, b)
-    return share(sum(x == y for x, y in zip(a, b, strict=True)), len(a)) if a else None
+    _require_equal_lengths(a, b)
+    return proportion(sum(x == y for x, y in zip(a, b, strict=True)), len(a)) if a else None
 
 
 def cohen_kappa(a: Sequence[Hashable], b: Sequence[Hashable]) -> Estimate | None:
-    """Cohen's kappa: agreement beyond chance, of labels that have no order.
+    """Cohen's kappa: chance-corrected agreement of nominal labels.
 
-    `(p - e) / (1 - e)` with p the share of items labelled alike and e the share expected of raters who give each
-    label as often, but independently of each other.
+    `(p - e) / (1 - e)`, where p is the observed share of items with the same label from both raters, and e is the
+    share that is expected if both raters keep their label frequencies but label independently of each other.
 
     Returns:
-        A number in [-1, 1]: 1 for full agreement, 0 for as much as by chance. The 95% interval is that of p, by
-        Wilson, with e held fixed; it has a width even where all items agree, and is cut at -1. None where kappa is
-        undefined: no items, or one and the same label for all.
+        A number in [-1, 1]: 1 for full agreement, 0 for chance agreement. The 95% interval is Wilson's interval of p
+        with e held fixed; it has positive width even if all items agree, and is cut at -1. None if kappa is undefined:
+        no items, or a single label for all items.
 
-    Source: Cohen (1960), "A coefficient of agreement for nominal scales", whose standard error holds e fixed too;
-    Wilson's interval instead of the normal one is ours.
+    Source: Cohen (1960), "A coefficient of agreement for nominal scales", whose standard error also holds e fixed.
+    Wilson's interval in place of the normal one is our choice.
 
     >>> cohen_kappa([1, 1, 0, 0], [1, 1, 1, 0]).value
     0.5
@@ -54,11 +54,11 @@ def cohen_kappa(a: Sequence[Hashable], b: Sequence[Hashable]) -> Estimate | None
     agreement = accuracy(a, b)
     if agreement is None:
         return None
-    of_a, of_b = Counter(a), Counter(b)
-    chance = sum(count * of_b[label] for label, count in of_a.items()) / len(a) ** 2
+    counts_a, counts_b = Counter(a), Counter(b)
+    chance = sum(count * counts_b[label] for label, count in counts_a.items()) / len(a) ** 2
     if chance == 1:
         return None
-    # 1 - (1 - p) / (1 - e) rather than the usual form, so that 1 is exactly 1.
+    # In the form 1 - (1 - p) / (1 - e), full agreement gives exactly 1.
     shares = (agreement.value, agreement.low, agreement.high)
     return Estimate(*(max(-1.0, 1 - (1 - share) / (1 - chance)) for share in shares))
 
@@ -66,30 +66,30 @@ def cohen_kappa(a: Sequence[Hashable], b: Sequence[Hashable]) -> Estimate | None
 def pearson(a: Sequence[float], b: Sequence[float], *, seed: int = 0) -> Estimate | None:
     """Pearson's correlation of two raters' grades.
 
-    Covariance over the product of the standard deviations. It shows whether grades rise together, not whether they
-    are the same: a judge that is always one grade too mild has correlation 1. `seed` is that of the bootstrap.
+    Covariance divided by the product of the standard deviations. It measures whether grades rise together, not whether
+    they are equal: a judge that is always one grade too mild has correlation 1. `seed` is the seed of the bootstrap.
 
     Returns:
-        A number in [-1, 1], with the 95% BCa bootstrap interval over items, which has no width where the grades lie
-        on one line. A resample in which a rater gives one grade only has no correlation and counts as 0. None where
-        the correlation is undefined: fewer than two items, or one grade for all by a or by b.
+        A number in [-1, 1] with the 95% BCa bootstrap interval over items. The interval has zero width if the grades
+        lie on one line. A resample in which a rater gives a single grade has no correlation and counts as 0. None if
+        the correlation is undefined: fewer than two items, or all grades of a or of b equal.
 
     Source: Pearson (1896); the interval: Efron (1987), "Better bootstrap confidence intervals".
 
     >>> round(pearson([1, 2, 3, 4], [1, 3, 2, 5]).value, 4)
     0.8315
     """
-    _require_one_length(a, b)
+    _require_equal_lengths(a, b)
     if not _both_vary(a, b):
         return None
-    # numpy takes 0.2 s to import, which kappa does not need.
+    # numpy takes 0.2 s to import, and kappa does not need it.
     from pytest_rageval.stats.bootstrap import bca_correlation  # noqa: PLC0415
 
     return Estimate(*bca_correlation(a, b, seed=seed))
 
 
 def majority(labels: Sequence[Label], *, tie: Label) -> Label:
-    """Return the label of more than half of the annotators, or `tie` without one.
+    """Return the label that more than half of the annotators chose, or `tie` if there is none.
 
     Raises:
         ValueError: there are no labels.
@@ -104,49 +104,50 @@ def majority(labels: Sequence[Label], *, tie: Label) -> Label:
 
 
 def kendall_tau(a: Sequence[float], b: Sequence[float]) -> float | None:
-    """Kendall's tau-b: concordant less discordant pairs, corrected for ties.
+    """Kendall's tau-b: concordant minus discordant pairs, corrected for ties.
 
-    `(C - D) / sqrt((P - T_a) (P - T_b))` with P pairs of queries in all, of which a orders C as b does and D the
-    other way round; T_a pairs are tied in a, T_b in b.
+    `(C - D) / sqrt((P - T_a) (P - T_b))`. P is the number of pairs of items, C of concordant pairs (a and b order the
+    two items the same way), D of discordant pairs, T_a of pairs tied in a, and T_b of pairs tied in b.
 
     Returns:
-        A number in [-1, 1], 1 where both order all queries alike. None where it is undefined: fewer than two queries,
-        or all equal in a or in b.
+        A number in [-1, 1]: 1 if a and b order all items the same way. None if tau is undefined: fewer than two items,
+        or all values of a or of b equal.
 
     Source: Kendall (1945), "The treatment of ties in ranking problems".
 
     >>> round(kendall_tau([1, 2, 3, 4], [1, 3, 2, 4]), 4)
     0.6667
     """
-    return _coefficient("kendalltau", a, b)
+    return _rank_correlation("kendalltau", a, b)
 
 
 def spearman_rho(a: Sequence[float], b: Sequence[float]) -> float | None:
-    """Spearman's rho: Pearson's correlation of the ranks; tied queries share their mean rank.
+    """Spearman's rho: Pearson's correlation of the ranks; tied items share their mean rank.
 
     Returns:
-        As `kendall_tau`.
+        A number in [-1, 1], or None if rho is undefined, under the same conditions as `kendall_tau`.
 
     Source: Spearman (1904), "The proof and measurement of association between two things".
 
     >>> round(spearman_rho([1, 2, 3, 4], [1, 3, 2, 4]), 4)
     0.8
     """
-    return _coefficient("spearmanr", a, b)
+    return _rank_correlation("spearmanr", a, b)
 
 
-def _coefficient(name: str, a: Sequence[float], b: Sequence[float]) -> float | None:
-    _require_one_length(a, b)
+def _rank_correlation(name: str, a: Sequence[float], b: Sequence[float]) -> float | None:
+    """Call the function of `scipy.stats` with this name and return its statistic; None if a or b is constant."""
+    _require_equal_lengths(a, b)
     if not _both_vary(a, b):
         return None
     # scipy.stats takes 0.5 s to import.
     from scipy import stats  # noqa: PLC0415
 
-    # Rounding may carry a perfect association beyond 1.
+    # Floating-point rounding may move a perfect correlation beyond 1.
     return min(1.0, max(-1.0, float(getattr(stats, name)(a, b).statistic)))
 
 
-def _require_one_length(a: Sequence[object], b: Sequence[object]) -> None:
+def _require_equal_lengths(a: Sequence[object], b: Sequence[object]) -> None:
     if len(a) != len(b):
         raise ValueError(
             f"sequences over the same items must have the same length, not {len(a)} and {len(b)}"
@@ -159,10 +160,14 @@ def _both_vary(a: Sequence[float], b: Sequence[float]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """How far the votes on verdicts agree. Tallies add up.
+    """Counts of verdicts by majority vote and of their votes; tallies can be added.
 
-    Of `verdicts`, each reached by several votes, the votes of `split` were not all the same. Of the `votes` that could
-    be read, `minority` differ from their verdict; `unread` could not be read, and do not count.
+    Attributes:
+        verdicts: number of verdicts that were reached by several votes.
+        split: number of these verdicts whose votes were not unanimous.
+        votes: number of votes that could be parsed.
+        minority: number of these votes that differ from the verdict they contributed to.
+        unread: number of votes that could not be parsed; they are not part of `votes`.
     """
 
     verdicts: int = 0
@@ -182,10 +187,10 @@ class Tally:
 
     @property
     def flip_rate(self) -> float:
-        """The share of split verdicts, in [0, 1]; 0 where there are no verdicts."""
+        """The share of verdicts with split votes, in [0, 1]; 0 without verdicts."""
         return self.split / self.verdicts if self.verdicts else 0.0
 
     @property
     def minority_rate(self) -> float:
-        """The share of votes that differ from their verdict, in [0, 1]; 0 where there are no votes."""
+        """The share of votes that differ from their verdict, in [0, 1]; 0 without votes."""
         return self.minority / self.votes if self.votes else 0.0

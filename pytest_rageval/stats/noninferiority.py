@@ -1,7 +1,9 @@
-"""Tests of the mean difference that do not assume symmetry, by reweighting the observed differences.
+"""Tests of the mean difference that do not assume symmetry, by empirical likelihood.
 
-`noninferiority` tests whether a drop is excluded, which puts the burden of proof on the new system; `reweighted_drop`
-tests the reverse, whether a drop is shown.
+- `noninferiority_p_value`: does the mean drop by less than a margin? The burden of proof is on the new system.
+- `inferiority_p_value`: the reverse, does the mean drop by more than is allowed?
+
+The null distribution is a reweighting of the observed differences.
 """
 
 from collections.abc import Sequence
@@ -9,178 +11,189 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["noninferiority", "null_weights", "reweighted_drop"]
+__all__ = ["inferiority_p_value", "noninferiority_p_value", "null_weights"]
 
-TIE = 1e-9  # numbers closer than this are equal but for rounding
-HALVINGS = 80  # steps of the bisection: more than enough for every bit of a number
-GRIDS = (1, 12, 60, 240)
-"""Steps from 0 to the largest difference. Between them they hold 0/1 scores, and common shares."""
-POINTS = 1 << 20  # most points of the distribution of a sum that are followed, which bounds memory
-VANISHED = 1e-140  # amplitudes below are 0
-TAIL = 32.0
-"""Sums beyond a probability of e^-32 on either side are not followed: less than the transform's rounding."""
+FLOAT_TOL = 1e-9  # numbers that differ by less are equal up to floating-point rounding
+MAX_ITER = 80  # steps of the bisection: more than the precision of a float
+GRID_STEPS = (1, 12, 60, 240)
+"""Numbers of grid steps from 0 to the largest difference. The grids contain 0/1 scores and common fractions."""
+MAX_GRID_POINTS = 1 << 20  # grid points of the distribution of a sum; limits memory
+MIN_AMPLITUDE = 1e-140  # smaller Fourier amplitudes are set to 0
+TAIL_EXPONENT = 32.0
+"""Sums beyond a tail probability of e^-32 on either side are ignored: less than the rounding of the transform."""
 
 Floats = NDArray[np.float64]
 
 
-def noninferiority(
-    drops: Sequence[float], margin: float, *, largest: float = 1.0, points: int = POINTS
+def noninferiority_p_value(
+    drops: Sequence[float], margin: float, *, largest: float = 1.0, points: int = MAX_GRID_POINTS
 ) -> float:
-    """p-value of "the true mean drop is `margin` or more": small where such a drop is excluded.
+    """p-value of the null hypothesis that the true mean drop is `margin` or more; a small value excludes such a drop.
 
-    Of all worlds with a mean drop of `margin`, the one that explains the observed differences best is
-    found: it reweights them, and where they alone cannot do (too few losses were seen) it adds whole
-    losses that never were. p is the probability that n examples of that world have a mean drop no larger
-    than the one observed. It is computed, not drawn: there is no seed.
+    The null distribution is the distribution of mean drop `margin` under which the observed differences have the
+    greatest likelihood. It reweights the observed differences. If no reweighting has this mean (too few losses were
+    observed), it adds probability at `largest`: whole losses that were not observed. The p-value is the probability
+    that n examples from this distribution have a mean drop of at most the observed one. It is computed by convolution,
+    without random numbers.
 
     Args:
-        drops: score of the baseline less the new score, an example each, in any order.
-        margin: the mean drop to exclude, 0 ≤ margin < largest.
-        largest: the largest difference there can be, either way; 1 for scores in [0, 1].
-        points: values that share no coarser grid are put on the finest of 12, 60 or 240 steps to `largest`
-            on which no more than so many values of the sum are likely; a value between two steps is divided
-            between them, which leaves the mean as it is and makes p a little larger. Only where nearly all
-            that differ are of one such size is p smaller: the observed sum itself counts half.
+        drops: for each example, its score in the baseline minus its new score, in any order.
+        margin: the noninferiority margin: the mean drop to exclude, 0 ≤ margin < largest.
+        largest: the largest possible difference in either direction; 1 for scores in [0, 1].
+        points: the maximum number of grid points. Differences that do not lie on a coarser grid are put on the finest
+            of the grids of 12, 60 or 240 steps to `largest` on which at most this number of values of the sum are
+            likely. A difference between two steps is divided between both; this keeps the mean and makes the p-value
+            slightly larger. It makes the p-value smaller only if nearly all non-zero differences have the same such
+            size: the probability of the observed sum then counts half.
 
     Returns:
-        A number in (0, 1], right to 1e-9 but for what `points` says. 1 where the observed drop is `margin` or more, or
-        there is none.
+        A number in (0, 1], exact to 1e-9 apart from the effect of the grid. 1 if the observed mean drop is `margin` or
+        more, or there are no examples.
 
     Raises:
-        ValueError: the margin is not in [0, largest), or a difference is not a number or beyond `largest`.
+        ValueError: the margin is not in [0, largest), or a difference is not a number in [-largest, largest].
 
-    What holds: without any change p is `(1 - margin)^n`, so that at level 0.05 no fewer than 149 examples
-    exclude a drop of 2 points, and 59 one of 5. For 0/1 scores the world is the restricted maximum
-    likelihood estimate of Tango's score test. In `tests/benchmarks/false_alarms.py` a true drop
-    of `margin` passes, at level 0.05, in at most 6% of runs but for the error of the simulation, and with few
-    examples in hardly any. Sign-flip, t and bootstrap-t tests of the differences less the margin do not hold: where
-    losses are rare, most small samples have none, and these tests then exclude a drop that is there.
+    Properties: if nothing changed, the p-value is `(1 - margin)^n`; so at level 0.05 at least 149 examples are needed
+    to exclude a drop of 0.02, and 59 for 0.05. For 0/1 scores the null distribution is the restricted maximum
+    likelihood estimate of Tango's score test. In `tests/benchmarks/false_alarms.py`, a true drop of `margin` is
+    excluded at level 0.05 in at most 6% of runs (up to simulation error), and hardly ever with few examples. Sign-flip,
+    t and bootstrap-t tests of the differences minus the margin do not keep the level: if losses are rare, most small
+    samples contain none, and these tests then exclude a drop that exists.
 
     Source: Owen (2001), "Empirical likelihood", for the reweighting; Honda and Takemura (2010), "An
     asymptotically optimal bandit algorithm for bounded support models", for adding the largest value;
     Lloyd (2008), "Exact p-values for discrete models obtained by estimation and maximization"; Tango (1998),
     "Equivalence test and confidence interval for the difference in proportions for the paired-sample design".
 
-    >>> round(noninferiority([0.0] * 149, 0.02), 4)
+    >>> round(noninferiority_p_value([0.0] * 149, 0.02), 4)
     0.0493
     """
     if not 0 <= margin < largest:
         raise ValueError(
             f"a margin is at least 0 and below {largest}, the largest difference; found {margin}"
         )
-    return _mean_at_most(np.asarray(drops, dtype=float), margin, largest, points)
+    return _mean_p_value(np.asarray(drops, dtype=float), margin, largest, points)
 
 
-def reweighted_drop(
-    drops: Sequence[float], allowed: float = 0.0, *, largest: float = 1.0, points: int = POINTS
+def inferiority_p_value(
+    drops: Sequence[float], allowed: float = 0.0, *, largest: float = 1.0, points: int = MAX_GRID_POINTS
 ) -> float:
-    """p-value of "the true mean drop is at most `allowed`": small where a larger drop is shown.
+    """p-value of the null hypothesis that the true mean drop is `allowed` or less; a small value shows a larger drop.
 
-    `noninferiority` turned round. The world of mean drop `allowed` that explains the observed differences best
-    reweights them and, where they alone cannot do, adds whole gains that never were. p is the probability
-    that n examples of that world have a mean drop no smaller than the one observed. Flipping signs takes
-    the differences to be symmetric if nothing got worse; this test does not, and holds where a few large gains
-    make up for many small losses.
+    This is the reverse of `noninferiority_p_value`, with the signs of the differences exchanged: the null distribution
+    of mean drop `allowed` reweights the observed differences and, if needed, adds whole gains that were not observed.
+    The p-value is the probability that n examples from this distribution have a mean drop of at least the observed one.
+    A sign-flip test assumes that the differences are symmetric under the null hypothesis. This test does not, and
+    keeps its level even if a few large gains make up for many small losses.
 
-    The smaller `largest` is the smaller is p: n examples without a gain leave room for `1 - 0.05^(1/n)` of gains of
-    that size. It lies in (0, 1] as that of `noninferiority`; 1 where the observed drop is `allowed` or less, or there
-    is none.
+    Args:
+        drops: for each example, its score in the baseline minus its new score, in any order.
+        allowed: the mean drop under the null hypothesis, in (-largest, largest).
+        largest: the largest gain that is assumed possible. A smaller value gives a smaller p-value: n examples without
+            a gain leave room, at level 0.05, for a share of `1 - 0.05^(1/n)` of gains of this size.
+        points: the maximum number of grid points, as in `noninferiority_p_value`.
+
+    Returns:
+        A number in (0, 1]; 1 if the observed mean drop is `allowed` or less, or there are no examples.
 
     Raises:
-        ValueError: `allowed` is not in (-largest, largest), or a difference is not a number or beyond `largest`.
+        ValueError: `allowed` is not in (-largest, largest), or a difference is not a number in [-largest, largest].
 
-    >>> [round(reweighted_drop([0.03] * 60, largest=largest), 4) for largest in (1, 0.12)]
+    >>> [round(inferiority_p_value([0.03] * 60, largest=largest), 4) for largest in (1, 0.12)]
     [0.0936, 0.0]
     """
     if not -largest < allowed < largest:
         raise ValueError(
             f"an allowed drop is between {-largest} and {largest}, the largest difference; found {allowed}"
         )
-    return _mean_at_most(-np.asarray(drops, dtype=float), -allowed, largest, points)
+    return _mean_p_value(-np.asarray(drops, dtype=float), -allowed, largest, points)
 
 
-def _mean_at_most(numbers: Floats, margin: float, largest: float, points: int) -> float:
-    """Probability of the observed mean or a smaller one in the world of mean `margin`."""
+def _mean_p_value(numbers: Floats, margin: float, largest: float, points: int) -> float:
+    """The probability, under the null distribution of mean `margin`, of the observed mean or a smaller one."""
     values, counts = np.unique(numbers, return_counts=True)
     if not np.all(np.abs(values) <= largest):
         raise ValueError(f"a difference of scores must be a number from {-largest} to {largest}")
     n = len(numbers)
-    if n == 0 or (mean := float(counts @ values) / n) >= margin - TIE:
+    if n == 0 or (mean := float(counts @ values) / n) >= margin - FLOAT_TOL:
         return 1.0
-    world = null_weights(values, counts / n, margin, largest)
-    return _sum_at_most(n * mean / largest, np.append(values / largest, 1.0), world, n, points)
+    weights = null_weights(values, counts / n, margin, largest)
+    return _sum_cdf(n * mean / largest, np.append(values / largest, 1.0), weights, n, points)
 
 
 def null_weights(values: Floats, shares: Floats, margin: float, largest: float) -> Floats:
-    """The world of mean `margin` that is nearest to the one observed.
+    """The null distribution: among the distributions of mean `margin`, the one with the greatest empirical likelihood.
 
-    `values` are different differences, their mean below `margin`, and `shares` how often each was observed, summing to
-    1.
+    Args:
+        values: the distinct observed differences, whose mean is below `margin`.
+        shares: the observed share of each value; they sum to 1.
+        margin: the mean of the null distribution.
+        largest: the largest possible difference.
 
     Returns:
-        Probabilities of the values, and, last, of `largest`, with which the mean is `margin` and the
-        likelihood of the shares greatest: `shares / (1 + tilt·(margin - values))`, and the rest.
+        The probability of each value, followed by the probability of `largest`. The probability of a value is
+        `share / (1 + tilt·(margin - value))`; the rest is at `largest`.
     """
     below = margin - values
     low, high = 0.0, 1 / (largest - margin)
-    for _ in range(HALVINGS):
+    for _ in range(MAX_ITER):
         tilt = (low + high) / 2
         low, high = (tilt, high) if shares @ (below / (1 + tilt * below)) > 0 else (low, tilt)
     weights = shares / (1 + low * below)
-    # Where nothing is left for whole losses, rounding may leave a trace of either sign.
-    world = np.append(weights, max(0.0, 1 - weights.sum()))
-    return np.asarray(world / world.sum())
+    # If no probability is left for `largest`, rounding may leave a tiny number of either sign.
+    probabilities = np.append(weights, max(0.0, 1 - weights.sum()))
+    return np.asarray(probabilities / probabilities.sum())
 
 
-def _sum_at_most(bound: float, values: Floats, weights: Floats, n: int, points: int) -> float:
-    """Probability that n independent values, each within [-1, 1], sum to no more than the bound.
+def _sum_cdf(bound: float, values: Floats, weights: Floats, n: int, points: int) -> float:
+    """The probability that n independent draws of these values, each within [-1, 1], sum to at most the bound.
 
-    The distribution of the sum is the n-th power of that of one value under the Fourier transform, round a
-    circle that is long enough for all sums that are likely.
+    The distribution of the sum is the n-fold convolution of the distribution of one value, computed by Fourier
+    transform on a circular grid that is long enough for all sums that are likely.
     """
     mean = float(weights @ values)
-    reach = _reach(n * float(weights @ (values - mean) ** 2), 1 + abs(mean))
-    steps = _grid(values, n, reach, points)
-    place = (values + 1) * steps
-    left = np.minimum(np.floor(place + TIE), 2 * steps - 1).astype(int)
-    beyond = np.clip(place - left, 0, 1)
-    one = np.bincount(left, weights * (1 - beyond), 2 * steps + 1)
-    one += np.bincount(left + 1, weights * beyond, 2 * steps + 1)
-    # Values that are divided between steps vary more.
-    variance = float(one @ (np.arange(2 * steps + 1) - (mean + 1) * steps) ** 2)
-    spread = _reach(n * variance, (1 + abs(mean)) * steps)
+    reach = _bernstein_reach(n * float(weights @ (values - mean) ** 2), 1 + abs(mean))
+    steps = _grid_steps(values, n, reach, points)
+    positions = (values + 1) * steps
+    left = np.minimum(np.floor(positions + FLOAT_TOL), 2 * steps - 1).astype(int)
+    fraction = np.clip(positions - left, 0, 1)
+    pmf = np.bincount(left, weights * (1 - fraction), 2 * steps + 1)
+    pmf += np.bincount(left + 1, weights * fraction, 2 * steps + 1)
+    # Dividing a value between two steps increases the variance.
+    variance = float(pmf @ (np.arange(2 * steps + 1) - (mean + 1) * steps) ** 2)
+    spread = _bernstein_reach(n * variance, (1 + abs(mean)) * steps)
     centre = n * (mean + 1) * steps
     first, last = max(0, int(centre - spread)), min(2 * steps * n, int(centre + spread) + 1)
     size = 1 << (last - first).bit_length()
-    total = np.roll(np.fft.irfft(_power(np.fft.rfft(one, size), n), size), -(first % size))
-    end = int(np.floor((bound + n) * steps + TIE * n * steps)) - first
-    # The transform's rounding is of the order of 1e-13, beyond which nothing can be said.
+    total = np.roll(np.fft.irfft(_elementwise_power(np.fft.rfft(pmf, size), n), size), -(first % size))
+    end = int(np.floor((bound + n) * steps + FLOAT_TOL * n * steps)) - first
+    # The rounding error of the transform is of the order of 1e-13; smaller probabilities cannot be told from 0.
     return float(np.clip(total[: max(0, end + 1)].sum(), np.finfo(float).eps, 1.0))
 
 
-def _reach(variance: float, largest: float) -> float:
-    """How far a sum lies from its mean at most, but for a probability of e^-TAIL a side (Bernstein)."""
-    third = TAIL * largest / 3
-    return third + float(np.sqrt(third**2 + 2 * TAIL * variance))
+def _bernstein_reach(variance: float, largest: float) -> float:
+    """The distance of a sum from its mean that it exceeds with a probability of at most e^-32 per side (Bernstein)."""
+    third = TAIL_EXPONENT * largest / 3
+    return third + float(np.sqrt(third**2 + 2 * TAIL_EXPONENT * variance))
 
 
-def _power(base: NDArray[np.complex128], n: int) -> NDArray[np.complex128]:
-    """By squaring, which is several times as fast as numpy's own and no less exact."""
+def _elementwise_power(base: NDArray[np.complex128], n: int) -> NDArray[np.complex128]:
+    """Each number to the n-th power, by squaring: several times as fast as numpy's power and as exact."""
     result = np.ones_like(base)
     for bit in f"{n:b}":
         result *= result
-        # What squared would leave the range of floats makes them slow, and is nothing.
-        result[np.abs(result) < VANISHED] = 0
+        # Squares that underflow make arithmetic slow, and are negligible.
+        result[np.abs(result) < MIN_AMPLITUDE] = 0
         if bit == "1":
             result *= base
     return result
 
 
-def _grid(values: Floats, n: int, reach: float, points: int) -> int:
-    """The coarsest grid that holds all values, or else the finest that is allowed."""
+def _grid_steps(values: Floats, n: int, reach: float, points: int) -> int:
+    """The steps of the coarsest grid that contains all values; if there is none, of the finest within `points`."""
     sums = 2 * min(n, reach)
-    allowed = [steps for steps in GRIDS if steps == GRIDS[0] or steps * sums < points]
+    allowed = [steps for steps in GRID_STEPS if steps == GRID_STEPS[0] or steps * sums < points]
     for steps in allowed:
-        if np.all(np.abs(values * steps - np.round(values * steps)) < TIE):
+        if np.all(np.abs(values * steps - np.round(values * steps)) < FLOAT_TOL):
             return steps
     return allowed[-1]

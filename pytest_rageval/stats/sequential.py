@@ -1,61 +1,67 @@
-"""Tests that look more than once: at each question until the verdict is clear, and at each update of a baseline."""
+"""Sequential tests: after each question until the verdict is clear, and after each update of the baseline."""
 
 import math
 from typing import Final, Literal
 
-__all__ = ["EarlyStop", "anchor_alpha"]
+__all__ = ["SequentialDropTest", "anchor_alpha"]
 
-FIRST: Final = 10  # so many comparisons with an anchor share half of alpha equally
+N_EQUAL_LEVELS: Final = 10  # the first comparisons with an anchor have the same level; together half of alpha
 STAKES: Final = (0.02, 0.04, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.65, 0.8, 0.95)
-"""Shares of the largest bet that cannot lose all: small ones win where drops are small and noise is large."""
-SLACK: Final = 1e-9  # sums closer than this are equal but for rounding
+"""Stakes λ as shares of the largest bet that cannot lose all. Small stakes suit small drops with much noise."""
+SUM_TOLERANCE: Final = 1e-9  # sums of differences that differ by less are equal up to floating-point rounding
 
 
-class EarlyStop:
-    """Decides after each question, in random order, whether the verdict is clear.
+class SequentialDropTest:
+    """Decides after each question, in random order, whether the verdict on a drop is clear.
 
-    A capital starts at 1 and bets on each difference x. Where its null hypothesis is true, it ever reaches 1/a with a
-    probability of at most a (Ville's inequality), so it may be checked after each question. There are two:
+    It is a test by betting. A capital starts at 1 and bets on each difference x. If its null hypothesis is true, the
+    probability that the capital ever reaches 1/a is at most a (Ville's inequality), so it may be checked after each
+    question. There are two capitals:
 
-    - *red*: against "the true mean drop is at most `beyond`", `Π (1 + λ·(x - beyond) / (1 + beyond))`. At 2/alpha
-      (2·shares/alpha), and where the questions so far project a drop of the full set above `max_drop`, the verdict is
-      "fail".
-    - *green*: against "the full set drops by `max_drop` or more", `Π (1 + λ·(m - x) / (1 - m))`. Questions are drawn
-      without replacement: m is the mean of those still to come if the full set drops by `max_drop`,
-      `(max_drop·questions - sum so far) / questions to come`. At 1/alpha the verdict is "pass". It is "pass" too where
-      m is 1 or more: the full set can no longer drop by more than `max_drop`.
+    - The *fail* capital bets against "the true mean drop is at most `beyond`": `Π (1 + λ·(x - beyond) / (1 + beyond))`.
+      The verdict is "fail" if it reaches `2·alpha_shares/alpha` and the questions so far project a drop of the full set
+      above `max_drop`.
+    - The *pass* capital bets against "the full set drops by `max_drop` or more": `Π (1 + λ·(m - x) / (1 - m))`.
+      Questions are drawn without replacement: m is the mean of the remaining questions if the full set drops by
+      `max_drop`, `(max_drop·questions - sum so far) / remaining questions`. The verdict is "pass" if the capital
+      reaches 1/alpha, or if m is 1 or more: the full set can then no longer drop by more than `max_drop`.
 
     x is in units of `largest`. Each capital is the mean over twelve stakes λ from 0.02 to 0.95. A question whose
-    passages did not change has the difference 0 without being asked: it counts in the full set only.
+    passages did not change has the difference 0 without being evaluated; it counts in the size of the full set only.
 
-    If all questions came without a verdict, run the usual test at alpha/2. The probability of "fail" is then at most
-    alpha where nothing got worse: alpha/2 of stopping for red, and alpha/2 of the final test.
+    If all questions were evaluated without a verdict, the caller runs the usual test at alpha/2. The probability of
+    "fail" is then at most alpha if nothing got worse: alpha/2 for the fail capital, and alpha/2 for the final test.
 
     Args:
-        questions: number of questions in the full set that can be compared.
-        changed: number of those to be asked, whose difference is not known to be 0.
+        questions: number of questions of the full set that can be compared.
+        changed: number of these questions whose difference is not known to be 0, so that they must be evaluated.
         max_drop: the drop that is allowed, at least 0, in units of the score.
         alpha: the level of the threshold, in (0, 0.5].
-        beyond: 0, or `max_drop` where a drop of more than that is to be shown.
-        largest: the largest possible difference, either way.
-        shares: so many tests share the probability of a wrong "fail"; that of a wrong "pass" is each one's own.
+        beyond: the mean drop under the null hypothesis: 0, or `max_drop` if a drop of more than that must be shown.
+        largest: the largest possible difference in either direction.
+        alpha_shares: number of tests that share the probability of a wrong "fail". The probability of a wrong "pass" is
+            not shared.
+
+    Attributes:
+        evaluated: number of questions that were evaluated and have a score.
+        verdict: None until it is clear; then it does not change any more.
 
     Raises:
         ValueError: a number is not in its range.
 
-    Share of calls in simulations: `tests/benchmarks/false_alarms.py`.
+    Share of evaluated questions in simulations: `tests/benchmarks/false_alarms.py`.
 
     Source: Waudby-Smith and Ramdas (2024), "Estimating means of bounded random variables by betting", sections 4 and 5;
     (2020), "Confidence sequences for sampling without replacement".
 
-    >>> stop = EarlyStop(questions=100, changed=40, max_drop=0.02, alpha=0.05)
-    >>> while stop.verdict is None:
-    ...     stop.add(1.0)
-    >>> stop.verdict, stop.asked
+    >>> test = SequentialDropTest(questions=100, changed=40, max_drop=0.02, alpha=0.05)
+    >>> while test.verdict is None:
+    ...     test.add(1.0)
+    >>> test.verdict, test.evaluated
     ('fail', 9)
     """
 
-    def __init__(  # noqa: PLR0913 - what the verdict depends on
+    def __init__(  # noqa: PLR0913 - the parameters of the test
         self,
         *,
         questions: int,
@@ -64,101 +70,111 @@ class EarlyStop:
         alpha: float,
         beyond: float = 0.0,
         largest: float = 1.0,
-        shares: int = 1,
+        alpha_shares: int = 1,
     ) -> None:
         if not 0 <= changed <= questions:
-            raise ValueError(f"of {questions} questions {changed} cannot be asked")
+            raise ValueError(f"of {questions} questions {changed} cannot be evaluated")
         if not 0 < alpha <= 0.5 or max_drop < 0 or not 0 <= beyond < largest:  # noqa: PLR2004 - as documented
             raise ValueError(
                 f"no test has alpha={alpha}, max_drop={max_drop}, beyond={beyond}, largest={largest}"
             )
-        self._questions, self._to_come = questions, changed
-        self._alpha, self._shares, self._largest = alpha, shares, largest
+        self._questions, self._remaining = questions, changed
+        self._alpha, self._alpha_shares, self._largest = alpha, alpha_shares, largest
         self._max_drop, self._beyond = max_drop / largest, beyond / largest
-        self._worse, self._harmless = [1.0] * len(STAKES), [1.0] * len(STAKES)
+        self._fail_capitals, self._pass_capitals = [1.0] * len(STAKES), [1.0] * len(STAKES)
         self._sum = 0.0
-        self.asked = 0
+        self.evaluated = 0
         self.verdict: Literal["pass", "fail"] | None = None
-        """None until it is clear; then it stays the same."""
-        self._look()
+        self._update_verdict()
 
     def add(self, drop: float) -> None:
-        """Add the difference of an evaluated question; ValueError unless it is a number from -largest to largest."""
+        """Add the difference of an evaluated question.
+
+        Raises:
+            ValueError: the difference is not a number from -largest to largest, or all changed questions were added.
+        """
         x = drop / self._largest
         if not -1 <= x <= 1:
             raise ValueError(
                 f"a difference of scores must be a number from {-self._largest} to {self._largest}, found {drop}"
             )
-        self._require_another()
-        # The mean of those to come if the full set drops by `max_drop`.
-        mean = (self._max_drop * self._questions - self._sum) / self._to_come
+        self._require_remaining()
+        # The mean of the remaining questions if the full set drops by `max_drop`.
+        mean = (self._max_drop * self._questions - self._sum) / self._remaining
         if -1 < mean < 1:
-            self._harmless = _bet(self._harmless, (mean - x) / (1 - mean))
-        self._met(x)
+            self._pass_capitals = _bet(self._pass_capitals, (mean - x) / (1 - mean))
+        self._bet_on_fail(x)
         self._sum += x
-        self._to_come -= 1
-        self.asked += 1
-        self._look()
+        self._remaining -= 1
+        self.evaluated += 1
+        self._update_verdict()
 
     def add_unchanged(self) -> None:
-        """Add a question that is known not to have changed.
+        """Add a question that is known to be unchanged, with the difference 0.
 
-        Needed only where `beyond` is not 0: these questions must then come in the random order of all.
+        Required only if `beyond` is not 0. The unchanged questions must then be part of the random order.
         """
-        self._met(0.0)
+        self._bet_on_fail(0.0)
 
     def skip(self) -> None:
-        """Take a question that was asked and has no score out of the full set."""
-        self._require_another()
-        self._to_come -= 1
+        """Remove a question from the full set, because it was evaluated and has no score.
+
+        Raises:
+            ValueError: all changed questions were added.
+        """
+        self._require_remaining()
+        self._remaining -= 1
         self._questions -= 1
-        self._look()
+        self._update_verdict()
 
     @property
-    def drop(self) -> float:
-        """The drop of the full set, estimated from the questions so far; 0 before the first."""
-        if not self.asked:
+    def estimated_drop(self) -> float:
+        """The drop of the full set, estimated from the evaluated questions; 0 before the first one."""
+        if not self.evaluated:
             return 0.0
-        return self._largest * self._sum * (self.asked + self._to_come) / self.asked / self._questions
+        return (
+            self._largest * self._sum * (self.evaluated + self._remaining) / self.evaluated / self._questions
+        )
 
     @property
-    def certain(self) -> bool:
-        """Whether the full set can no longer drop by more than `max_drop`, whatever comes."""
-        return self._sum + self._to_come <= self._limit
+    def is_certain(self) -> bool:
+        """Whether the full set cannot drop by more than `max_drop`, whatever the remaining scores are."""
+        return self._sum + self._remaining <= self._max_sum
 
     @property
-    def _limit(self) -> float:
-        return self._max_drop * self._questions + SLACK
+    def _max_sum(self) -> float:
+        """The sum of the differences of the full set if it drops by `max_drop`, with a tolerance for rounding."""
+        return self._max_drop * self._questions + SUM_TOLERANCE
 
-    def _met(self, x: float) -> None:
-        self._worse = _bet(self._worse, (x - self._beyond) / (1 + self._beyond))
+    def _bet_on_fail(self, x: float) -> None:
+        self._fail_capitals = _bet(self._fail_capitals, (x - self._beyond) / (1 + self._beyond))
 
-    def _require_another(self) -> None:
-        if not self._to_come:
+    def _require_remaining(self) -> None:
+        if not self._remaining:
             raise ValueError("more questions were evaluated than had changed")
 
-    def _look(self) -> None:
+    def _update_verdict(self) -> None:
         if self.verdict is not None:
             return
-        if self.certain or _mean(self._harmless) >= 1 / self._alpha:
+        if self.is_certain or _mean(self._pass_capitals) >= 1 / self._alpha:
             self.verdict = "pass"
-        elif self.asked and _mean(self._worse) >= 2 * self._shares / self._alpha:
-            estimate = self._sum * (self.asked + self._to_come) / self.asked
-            if estimate > self._limit:
+        elif self.evaluated and _mean(self._fail_capitals) >= 2 * self._alpha_shares / self._alpha:
+            projected_sum = self._sum * (self.evaluated + self._remaining) / self.evaluated
+            if projected_sum > self._max_sum:
                 self.verdict = "fail"
 
 
 def anchor_alpha(alpha: float, update: int) -> float:
-    """Level of one comparison with an anchor, of all that follow the updates of the baseline.
+    """The level of the k-th comparison with an anchor, by alpha spending over all updates of the baseline.
 
-    `alpha / 20` for the first ten, then `5·alpha / (k·(k - 1))` for the k-th: alpha/22 at the 11th, alpha/1,980 at the
-    100th. The levels of all comparisons, however many, sum to alpha: `10·alpha/20 + Σ_{k > 10} 5·alpha/(k·(k-1)) =
-    alpha`. By Bonferroni, alpha bounds the probability that any of them calls a retriever worse than the anchor if none
-    is.
+    `alpha / 20` for the first ten comparisons, then `5·alpha / (k·(k - 1))` for the k-th: alpha/22 for the 11th,
+    alpha/1,980 for the 100th. The levels of all comparisons, however many, sum to alpha: `10·alpha/20 + Σ_{k > 10}
+    5·alpha/(k·(k-1)) = alpha`. By Bonferroni, the probability that any of them calls a retriever worse than the anchor,
+    if it never is, is at most alpha.
 
     Args:
         alpha: the level of the threshold, in (0, 0.5].
-        update: 1 for the first comparison after the anchor was pinned. All runs until the next update have
+        update: k, which is 1 for the first comparison after the anchor was pinned. All runs until the next update have
             the same number, since only one of them is merged.
 
     Raises:
@@ -169,11 +185,13 @@ def anchor_alpha(alpha: float, update: int) -> float:
     """
     if update < 1:
         raise ValueError(f"updates are counted from 1, found {update}")
-    return alpha / (2 * FIRST) if update <= FIRST else alpha * FIRST / (2 * update * (update - 1))
+    if update <= N_EQUAL_LEVELS:
+        return alpha / (2 * N_EQUAL_LEVELS)
+    return alpha * N_EQUAL_LEVELS / (2 * update * (update - 1))
 
 
 def _bet(capitals: list[float], win: float) -> list[float]:
-    """The capital of each stake after a win, which is at least -1."""
+    """The capital of each stake after a bet on `win`, which is at least -1."""
     return [capital * (1 + stake * win) for capital, stake in zip(capitals, STAKES, strict=True)]
 
 

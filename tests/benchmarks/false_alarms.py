@@ -20,13 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from pytest_rageval.stats import drops as under_test
-from pytest_rageval.stats.drops import Drops, drop_interval, joint_drop_test
-from pytest_rageval.stats.intervals import ROUNDING, mean_interval
+from pytest_rageval.stats import paired_tests as under_test
+from pytest_rageval.stats.intervals import SCORE_TOLERANCE, mean_interval
 from pytest_rageval.stats.mcnemar import mid_p
-from pytest_rageval.stats.noninferiority import noninferiority
+from pytest_rageval.stats.noninferiority import noninferiority_p_value
+from pytest_rageval.stats.paired_tests import PairedDrops, drop_interval, joint_drop_test
 from pytest_rageval.stats.power import detectable_drop
-from pytest_rageval.stats.sequential import EarlyStop, anchor_alpha
+from pytest_rageval.stats.sequential import SequentialDropTest, anchor_alpha
 from tests.benchmarks import variants
 
 ALPHA = 0.05
@@ -248,8 +248,8 @@ def gate(
     clear = (units.sum(axis=1) <= np.sqrt((units**2).sum(axis=1))).all(axis=1)
     called = np.zeros((len(whole), whole.shape[2]), dtype=bool)
     for run in np.flatnonzero(~clear):
-        scores = [Drops(column.tolist(), beyond=beyond) for column in whole[run].T]
-        found = [[0.0 if abs(d) <= ROUNDING else d for d in score.values] for score in scores]
+        scores = [PairedDrops(column.tolist(), beyond=beyond) for column in whole[run].T]
+        found = [[0.0 if abs(d) <= SCORE_TOLERANCE else d for d in score.values] for score in scores]
         # The intervals that come with a test take longer than it.
         p_values, *_ = under_test._p_values(found, scores, alpha, clusters, int(run))
         called[run] = np.array(p_values) <= alpha
@@ -338,7 +338,7 @@ def _rejected(changed: int, alpha: float) -> float:
 
 def strict_passes(differences: Array, margin: float) -> Verdicts:
     """Whether each run excludes a drop of the margin."""
-    p_value = cache(lambda drops: noninferiority(drops, margin, points=POINTS))
+    p_value = cache(lambda drops: noninferiority_p_value(drops, margin, points=POINTS))
     return np.array([p_value(tuple(np.sort(run))) <= ALPHA for run in differences])
 
 
@@ -427,7 +427,7 @@ def skewed(runs: int, sizes: Sequence[int] = SIZES) -> Iterator[Row]:
             differences = draw(rng, runs, n)
             noted = gate(differences)
             noted[noted] = [
-                joint_drop_test([Drops(run.tolist())], alpha=ALPHA).scores[0].needs_symmetry
+                joint_drop_test([PairedDrops(run.tolist())], alpha=ALPHA).scores[0].needs_symmetry
                 for run in differences[noted]
             ]
             yield kind, n, [*tests(rng, differences), float(noted.mean())]
@@ -541,7 +541,7 @@ def stopped_early(runs: int, sizes: Sequence[int] = (300, 2000)) -> Iterator[Row
             for run in range(runs):
                 u = rng.random(changed)
                 differences = np.where(u < losses, 1.0, np.where(u < share, -1.0, 0.0))
-                stop = EarlyStop(questions=n, changed=changed, max_drop=0.02, alpha=ALPHA)
+                stop = SequentialDropTest(questions=n, changed=changed, max_drop=0.02, alpha=ALPHA)
                 for difference in differences:
                     if stop.verdict is not None:
                         break
@@ -550,7 +550,7 @@ def stopped_early(runs: int, sizes: Sequence[int] = (300, 2000)) -> Iterator[Row
                 above = differences.sum() > 0.02 * n + 1e-9
                 red, green = stop.verdict == "fail", stop.verdict == "pass"
                 in_all = red or (not green and above and p_value <= ALPHA / 2)
-                found[run] = stop.asked / n, red, green, in_all, above and p_value <= ALPHA
+                found[run] = stop.evaluated / n, red, green, in_all, above and p_value <= ALPHA
             yield f"drop {drop:.1%}", n, found.mean(axis=0).tolist()
 
 

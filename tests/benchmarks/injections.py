@@ -21,7 +21,7 @@ from pytest_rageval.cli.judge import Trial, compare_fences, flip_rate
 from pytest_rageval.llm.gateway import Gateway, GatewaySettings
 from pytest_rageval.llm.messages import Reply, Request
 from pytest_rageval.llm.servers.server import EmbeddedServer, RequestPolicy, weights_in_force
-from pytest_rageval.stats.intervals import wilson
+from pytest_rageval.stats.intervals import wilson_interval
 
 YES_OR_NO = 'root ::= "yes" | "no"'
 
@@ -43,7 +43,7 @@ class Constrained:
 def show(name: str, trials: list[Trial]) -> None:
     """Print a row."""
     found = flip_rate(trials)
-    low, high = wilson(found.flipped, found.cases)
+    low, high = wilson_interval(found.flipped, found.cases)
     said = sum(trial.clean or False for trial in trials)
     print(  # noqa: T201
         f"{name:28} {found.flipped:2} of {found.cases} flipped: {found.flipped / found.cases:.2f} "

@@ -13,7 +13,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from pytest_rageval.stats.intervals import wilson
+from pytest_rageval.stats.intervals import wilson_interval
 from pytest_rageval.stats.prediction_powered import prediction_powered_mean
 
 UNLABELLED = 1000
@@ -30,8 +30,8 @@ def intervals(
     assert found is not None
     return [
         (found.low, found.high),
-        wilson(int(truth[:labels].sum()), labels),
-        wilson(int(judge.sum()), len(judge)),
+        wilson_interval(int(truth[:labels].sum()), labels),
+        wilson_interval(int(judge.sum()), len(judge)),
     ]
 
 

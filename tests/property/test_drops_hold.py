@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_rageval.stats.drops import Drops, drop_interval, joint_drop_test
-from pytest_rageval.stats.mcnemar import tango
-from pytest_rageval.stats.noninferiority import noninferiority
-from pytest_rageval.stats.sequential import EarlyStop
+from pytest_rageval.stats.mcnemar import tango_interval
+from pytest_rageval.stats.noninferiority import noninferiority_p_value
+from pytest_rageval.stats.paired_tests import PairedDrops, drop_interval, joint_drop_test
+from pytest_rageval.stats.sequential import SequentialDropTest
 
 pytestmark = pytest.mark.slow
 
@@ -23,14 +23,14 @@ DROPS = st.lists(DIFFERENCES.filter(lambda drop: not math.isnan(drop)), min_size
 
 
 def _tests(columns: list[list[float]], **words: object) -> list[tuple[float, float, float]]:
-    found = joint_drop_test([Drops(column) for column in columns], alpha=0.05, **words)
+    found = joint_drop_test([PairedDrops(column) for column in columns], alpha=0.05, **words)
     return [(score.p_value, score.low, score.high) for score in found.scores]
 
 
 @given(columns=SETS)
 def test_p_values_and_intervals_are_such(columns: list[list[float]]) -> None:
     """Within their ranges; the interval holds the drop, and says of 0 what the p-value says."""
-    tests = joint_drop_test([Drops(column) for column in columns], alpha=0.05)
+    tests = joint_drop_test([PairedDrops(column) for column in columns], alpha=0.05)
     assert 0.05 / len(columns) <= tests.level <= 0.05
     assert tests.settled
     for score in tests.scores:
@@ -77,15 +77,15 @@ def test_a_loss_in_place_of_a_gain_never_lowers_the_p_value_of_an_exclusion(
     """For 0/1 scores; where differences have many sizes, the world that explains them best changes with each."""
     i = data.draw(st.integers(0, len(drops) - 1))
     worse = [*drops[:i], abs(drops[i]), *drops[i + 1 :]]
-    assert noninferiority(worse, 0.05) >= noninferiority(drops, 0.05) - 1e-9
+    assert noninferiority_p_value(worse, 0.05) >= noninferiority_p_value(drops, 0.05) - 1e-9
 
 
 @given(drops=DROPS, data=st.data())
 def test_the_exclusion_of_a_drop_has_a_p_value(drops: list[float], data: st.DataObject) -> None:
     """Which the order of questions does not change."""
-    p_value = noninferiority(drops, 0.05)
+    p_value = noninferiority_p_value(drops, 0.05)
     assert 0 < p_value <= 1
-    assert noninferiority(data.draw(st.permutations(drops)), 0.05) == pytest.approx(p_value, abs=1e-9)
+    assert noninferiority_p_value(data.draw(st.permutations(drops)), 0.05) == pytest.approx(p_value, abs=1e-9)
 
 
 @given(columns=SETS)
@@ -130,8 +130,8 @@ def test_a_smaller_level_makes_a_wider_interval(drops: list[float], alphas: tupl
 def test_one_more_loss_moves_the_interval_up(lost: int, gained: int, same: int, alpha: float) -> None:
     """In place of a question that did not change."""
     n = lost + gained + same
-    low, high = tango(lost, gained, n, alpha=alpha)
-    more_low, more_high = tango(lost + 1, gained, n, alpha=alpha)
+    low, high = tango_interval(lost, gained, n, alpha=alpha)
+    more_low, more_high = tango_interval(lost + 1, gained, n, alpha=alpha)
     assert more_low >= low - 1e-9
     assert more_high >= high - 1e-9
 
@@ -143,7 +143,7 @@ def test_one_more_loss_moves_the_interval_up(lost: int, gained: int, same: int, 
 )
 def test_stopping_is_never_contradicted_by_certainty(drops: list[float], max_drop: float, more: int) -> None:
     """A set that can no longer reach max_drop has passed; one that stopped stays so."""
-    stop = EarlyStop(questions=len(drops) + more, changed=len(drops), max_drop=max_drop, alpha=0.05)
+    stop = SequentialDropTest(questions=len(drops) + more, changed=len(drops), max_drop=max_drop, alpha=0.05)
     total = 0.0
     for i, drop in enumerate(drops):
         before = stop.verdict

@@ -9,9 +9,9 @@ import pytest
 from scipy.optimize import minimize_scalar
 from scipy.stats import norm
 
-from pytest_rageval.stats.drops import Drops, joint_drop_test
-from pytest_rageval.stats.mcnemar import mid_p, tango
-from pytest_rageval.stats.sign_flips import sign_flips
+from pytest_rageval.stats.mcnemar import mid_p, tango_interval
+from pytest_rageval.stats.paired_tests import PairedDrops, joint_drop_test
+from pytest_rageval.stats.sign_flips import sign_flip_test
 
 CASES = 200
 
@@ -26,7 +26,7 @@ def test_mid_p_equals_every_pattern() -> None:
         expected = Fraction(sum((h > lost) * 2 + (h == lost) for h in heads), 2 ** (changed + 1))
         assert mid_p(lost, changed - lost) == float(expected)
         values = [1.0] * lost + [-1.0] * (changed - lost) + [0.0] * int(rng.integers(0, 9))
-        assert joint_drop_test([Drops(values)], alpha=0.05).scores[0].p_value == float(expected)
+        assert joint_drop_test([PairedDrops(values)], alpha=0.05).scores[0].p_value == float(expected)
 
 
 def _max_t(columns: list[list[int]]) -> list[float]:
@@ -70,7 +70,7 @@ def test_max_t_equals_every_pattern(kind: str) -> None:
         if kind == "mixed":
             columns[0] = np.sign(columns[0])
         columns[rng.random(columns.shape) < 0.2] = 0
-        found = sign_flips(columns.T.astype(float), alpha=0.05)
+        found = sign_flip_test(columns.T.astype(float), alpha=0.05)
         assert found.draws == 0
         assert found.p_values == pytest.approx(_max_t(columns.tolist()), abs=1e-12)
 
@@ -82,7 +82,7 @@ def test_cluster_sign_flips_equal_an_enumeration_of_all_patterns() -> None:
         clusters = rng.integers(0, 9, 30)
         columns = rng.integers(-2, 3, (2, 30))
         sums = [[int(column[clusters == c].sum()) for c in range(9)] for column in columns]
-        scores = [Drops((column / 4).tolist()) for column in columns]
+        scores = [PairedDrops((column / 4).tolist()) for column in columns]
         found = joint_drop_test(scores, alpha=0.05, clusters=clusters.tolist())
         assert [score.p_value for score in found.scores] == pytest.approx(_max_t(sums), abs=1e-12)
 
@@ -94,7 +94,7 @@ def test_tango_is_the_score_test_inverted(alpha: float) -> None:
     for _ in range(40):
         n = int(rng.integers(8, 120))
         lost, gained = (int(x) for x in rng.multinomial(n, rng.dirichlet([1, 1, 3]))[:2])
-        for bound in tango(lost, gained, n, alpha=alpha):
+        for bound in tango_interval(lost, gained, n, alpha=alpha):
             if abs(bound) > 0.999:
                 continue
 

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import binomtest, bootstrap
 
 from pytest_rageval.stats.bootstrap import bca_means
-from pytest_rageval.stats.intervals import wilson
+from pytest_rageval.stats.intervals import wilson_interval
 
 pytestmark = pytest.mark.slow
 
@@ -15,7 +15,7 @@ def test_wilson_equals_scipy(n: int) -> None:
     """Every number of successes, or forty of them, to 1e-12."""
     for successes in sorted({*range(0, n + 1, max(1, n // 40)), 1, n - 1, n} - {-1}):
         theirs = binomtest(successes, n).proportion_ci(method="wilson")
-        assert wilson(successes, n) == pytest.approx((theirs.low, theirs.high), abs=1e-12, rel=0)
+        assert wilson_interval(successes, n) == pytest.approx((theirs.low, theirs.high), abs=1e-12, rel=0)
 
 
 SKEWED = {

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest, permutation_test
 
-from pytest_rageval.stats.drops import Drops, joint_drop_test
 from pytest_rageval.stats.mcnemar import mid_p
-from pytest_rageval.stats.sign_flips import sign_flips
+from pytest_rageval.stats.paired_tests import PairedDrops, joint_drop_test
+from pytest_rageval.stats.sign_flips import sign_flip_test
 
 pytestmark = pytest.mark.slow
 
@@ -60,5 +60,5 @@ def test_sign_flips_equal_the_permutation_test(kind: str) -> None:
         if not drops.any():
             continue
         expected = pytest.approx(_permutation(drops), abs=1e-12, rel=0)
-        assert sign_flips(drops[:, None], alpha=0.05).p_values[0] == expected
-        assert joint_drop_test([Drops(drops.tolist())], alpha=0.05).scores[0].p_value == expected
+        assert sign_flip_test(drops[:, None], alpha=0.05).p_values[0] == expected
+        assert joint_drop_test([PairedDrops(drops.tolist())], alpha=0.05).scores[0].p_value == expected

@@ -11,7 +11,7 @@ from pytest_rageval.datatypes import Example
 from pytest_rageval.errors import InputError, TooManyUnscoredError
 from pytest_rageval.scores import Outcome, Score, compute_intervals
 from pytest_rageval.stats import bootstrap
-from pytest_rageval.stats.intervals import Quantile, wilson
+from pytest_rageval.stats.intervals import Quantile, wilson_interval
 
 
 def _outcome(number: int, value: float | None, reason: str | None = None, **tags: Any) -> Outcome:
@@ -64,7 +64,7 @@ def test_a_value_that_is_no_finite_number_is_an_error(value: float) -> None:
         _score(1.0, value)
 
 
-@pytest.mark.parametrize(("values", "interval"), [((1.0, 0.0, 1.0), wilson(2, 3)), ((0.4,), None)])
+@pytest.mark.parametrize(("values", "interval"), [((1.0, 0.0, 1.0), wilson_interval(2, 3)), ((0.4,), None)])
 def test_the_interval_is_that_of_the_scored(
     values: tuple[float, ...], interval: tuple[float, float] | None
 ) -> None:
@@ -286,7 +286,7 @@ def test_a_scale_stays_with_the_score() -> None:
     score = Score("judged.correctness@5", [_outcome(n, 1.0, topic="a") for n in range(20)], scale=(1.0, 5.0))
     for each in (score, score.where(topic="a"), pickle.loads(pickle.dumps(score))):  # noqa: S301 - our own
         assert each.scale == (1.0, 5.0)
-        assert each.ci95 == (1.0, pytest.approx(1 + 4 * wilson(0, 20)[1]))
+        assert each.ci95 == (1.0, pytest.approx(1 + 4 * wilson_interval(0, 20)[1]))
 
 
 def test_a_score_may_be_a_quantile_and_stays_one_in_slices_and_copies() -> None:

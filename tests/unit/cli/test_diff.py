@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pytest_rageval.cli import main
-from pytest_rageval.stats.drops import Drops, joint_drop_test
+from pytest_rageval.stats.paired_tests import PairedDrops, joint_drop_test
 
 
 def entry(spec: str, values: Mapping[str, float | None], **more: Any) -> dict[str, Any]:
@@ -55,7 +55,7 @@ def test_a_drop_has_its_interval_its_p_value_and_its_questions(
     assert out.startswith("test_r.py::test_found\n")
     row = re.search(r"recall@3 +1\.000 +0\.400 +-0\.600 +(\S+) to (\S+) +(\S+) +10 +0 +6 +4\n", out)
     assert row
-    expected = joint_drop_test([Drops([1, 1, 1, 1, 1, 1, 0, 0, 0, 0])], alpha=0.025).scores[0]
+    expected = joint_drop_test([PairedDrops([1, 1, 1, 1, 1, 1, 0, 0, 0, 0])], alpha=0.025).scores[0]
     assert float(row[3]) == pytest.approx(2 * expected.p_value, rel=0.1)
     assert float(row[2]) == pytest.approx(-expected.low, abs=5e-4)
     assert float(row[1]) < -0.6 < float(row[2]) < 0

@@ -289,7 +289,7 @@ def test_closing_does_not_wait_for_code_that_blocks(
     monkeypatch: pytest.MonkeyPatch, loop: BackgroundEventLoop
 ) -> None:
     """It says which line holds the loop up; a loop of its own does the next run."""
-    monkeypatch.setattr(loop_module, "CLOSE_S", 0.1)
+    monkeypatch.setattr(loop_module, "CLOSE_TIMEOUT_S", 0.1)
     go_on = threading.Event()
 
     async def blocks() -> None:

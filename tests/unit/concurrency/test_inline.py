@@ -40,7 +40,7 @@ def test_sync_functions_need_no_loop(loop: BackgroundEventLoop, at_once: int | N
 
 def test_the_clock_tick_continues_between_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     """Between calls."""
-    monkeypatch.setattr("pytest_rageval.concurrency.event_loop.TICK_S", 0.0)
+    monkeypatch.setattr("pytest_rageval.concurrency.event_loop.TICK_INTERVAL_S", 0.0)
     ticks: list[int] = []
     _asked(BackgroundEventLoop(tick=lambda: ticks.append(1)), lambda n: n, 5)
     assert len(ticks) == 5

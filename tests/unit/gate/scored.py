@@ -8,8 +8,8 @@ from pytest_rageval.datatypes import Document, Example, Ranking
 from pytest_rageval.errors import Cause, RagevalError
 from pytest_rageval.gate.baseline import baseline_entry
 from pytest_rageval.gate.comparison import BaselineScore, Comparison, compare
-from pytest_rageval.gate.drop_tests import drop_tests
-from pytest_rageval.gate.drops import Compared, DropTest
+from pytest_rageval.gate.drop_tests import run_drop_tests
+from pytest_rageval.gate.drop_types import DropTestInput, DropTestResult
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.gate.threshold_results import (
     BaselineLookup,
@@ -81,14 +81,14 @@ def drop_test(
     alpha: float = 0.05,
     scale: tuple[float, float] = (0.0, 1.0),
     **words: Any,
-) -> DropTest:
+) -> DropTestResult:
     """The test of one drop."""
-    return drop_tests(
-        [Compared(Threshold("recall@5", max_drop=max_drop, alpha=alpha, **words), comparison, scale)]
+    return run_drop_tests(
+        [DropTestInput(Threshold("recall@5", max_drop=max_drop, alpha=alpha, **words), comparison, scale)]
     )[0]
 
 
-def drop_verdict(score: Score, threshold: Threshold, drop: DropTest | None) -> Verdict:
+def drop_verdict(score: Score, threshold: Threshold, drop: DropTestResult | None) -> Verdict:
     """The verdict on a score whose drop was tested."""
     return verdict_on(score, threshold, None if drop is None else drop.comparison, drop)
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from pytest_rageval.errors import InputError
-from pytest_rageval.gate.baseline import Baseline, BaselineEntry, baseline_entry, pinned
-from pytest_rageval.gate.baseline_update import anchors_after, update_of
-from pytest_rageval.gate.comparison import BaselineScore, Pin
+from pytest_rageval.gate.baseline import Baseline, BaselineEntry, anchor_entry, baseline_entry
+from pytest_rageval.gate.baseline_update import compute_update, updated_anchors
+from pytest_rageval.gate.comparison import AnchorPin, BaselineScore
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.gate.threshold_results import (
     BaselineLookup,
@@ -27,7 +27,7 @@ from pytest_rageval.stats.sequential import anchor_alpha
 from tests.unit.gate.scored import Values, before_of, numbered, ranked, score_of
 
 COMMIT = "1a2b3c4d5e6f708192a3b4c5d6e7f8091a2b3c4d"
-PIN = Pin(COMMIT, "2026-11-22")
+PIN = AnchorPin(COMMIT, "2026-11-22")
 ALL = numbered(100, 0)
 
 
@@ -54,7 +54,7 @@ def _ruling(
         {}, before_of(now if before is None else before), anchor=anchor, **(lookup or {})
     )
     [ruling] = evaluate_thresholds(
-        [ThresholdInput(score_of(now), Threshold("recall@5", **words), baseline)], tests=tests
+        [ThresholdInput(score_of(now), Threshold("recall@5", **words), baseline)], family_size=tests
     )
     assert isinstance(ruling, ThresholdResult)
     return ruling
@@ -64,12 +64,12 @@ def _ruling(
     ("pin", "text"),
     [
         (PIN, "pinned at 1a2b3c4"),
-        (Pin(COMMIT, "2026-11-22", 1), "pinned at 1a2b3c4, 1 update ago"),
-        (Pin(COMMIT, "2026-11-22", 7), "pinned at 1a2b3c4, 7 updates ago"),
-        (Pin(None, "2026-11-22", 2), "pinned on 2026-11-22, 2 updates ago"),
+        (AnchorPin(COMMIT, "2026-11-22", 1), "pinned at 1a2b3c4, 1 update ago"),
+        (AnchorPin(COMMIT, "2026-11-22", 7), "pinned at 1a2b3c4, 7 updates ago"),
+        (AnchorPin(None, "2026-11-22", 2), "pinned on 2026-11-22, 2 updates ago"),
     ],
 )
-def test_an_anchor_says_when_it_was_pinned(pin: Pin, text: str) -> None:
+def test_an_anchor_says_when_it_was_pinned(pin: AnchorPin, text: str) -> None:
     assert str(pin) == text
 
 
@@ -81,20 +81,20 @@ def test_an_anchor_is_read_as_it_was_written(tmp_path: Path) -> None:
     entry = baseline_entry((outcome.example,), {"recall@5": (score, {"generator": "m1"})})
     Baseline({"t": entry}).write(path)
     assert "anchors" not in json.loads(path.read_text(encoding="utf-8"))
-    Baseline({"t": entry}, anchors={"t": pinned(entry, Pin(None, "2026-11-22", 3))}).write(path)
+    Baseline({"t": entry}, anchors={"t": anchor_entry(entry, AnchorPin(None, "2026-11-22", 3))}).write(path)
     baseline = Baseline.read(path)
-    anchor, before = baseline.anchor("t", "recall@5", None), baseline.before("t", "recall@5", None)
+    anchor, before = baseline.anchor_score("t", "recall@5", None), baseline.score("t", "recall@5", None)
     assert anchor is not None
     assert before is not None
-    assert anchor.pin == Pin(None, "2026-11-22", 3)
+    assert anchor.pin == AnchorPin(None, "2026-11-22", 3)
     assert (anchor.questions, anchor.fingerprint) == (before.questions, before.fingerprint)
-    assert dict(anchor.examples["q1"]) == {"score": 0.5, "under": before.mark}
+    assert dict(anchor.examples["q1"]) == {"score": 0.5, "under": before.fingerprint_digest}
     assert (before.pin, dict(before.examples["q1"])["answer"]) == (None, "an answer")
-    assert baseline.anchor("t", "mrr@5", None) is baseline.anchor("u", "recall@5", None) is None
+    assert baseline.anchor_score("t", "mrr@5", None) is baseline.anchor_score("u", "recall@5", None) is None
     with pytest.raises(
         InputError, match=r"question q1 in recall@5 of t has the score 0.5, and the score goes from 1"
     ):
-        baseline.anchor("t", "recall@5", (1.0, 5.0))
+        baseline.anchor_score("t", "recall@5", (1.0, 5.0))
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_an_anchor_of_another_form_is_an_error(
     tmp_path: Path, spoil: Callable[[dict[str, Any]], object]
 ) -> None:
     path, entry = tmp_path / "rageval_baseline.json", _entry({"q0": 1.0})
-    anchors: dict[str, Any] = {"t": copy.deepcopy(pinned(entry, PIN))}
+    anchors: dict[str, Any] = {"t": copy.deepcopy(anchor_entry(entry, PIN))}
     for spoilt in (False, True):
         if spoilt:
             spoil(anchors)
@@ -130,10 +130,10 @@ def test_an_anchor_of_another_form_is_an_error(
 
 def test_an_update_keeps_anchors_and_counts_itself_where_a_score_moved() -> None:
     before = {name: _entry({"a": 1.0}) for name in ("moved", "same", "gone", "other")}
-    anchors = {name: pinned(_entry({"a": 1.0}), PIN._replace(updates=3)) for name in before}
+    anchors = {name: anchor_entry(_entry({"a": 1.0}), PIN._replace(updates=3)) for name in before}
     entries = {"moved": _entry({"a": 0.5}), "same": _entry({"a": 1.0}), "new": _entry({"a": 1.0})}
-    update = update_of(before, entries, unfinished=(), failed={}, complete=False)
-    after = anchors_after(anchors, update, written=entries, complete=False)
+    update = compute_update(before, entries, unfinished=(), failed={}, complete=False)
+    after = updated_anchors(anchors, update, written=entries, complete=False)
     assert {name: anchor["updates"] for name, anchor in after.items()} == {
         "moved": 4,
         "same": 3,
@@ -141,17 +141,22 @@ def test_an_update_keeps_anchors_and_counts_itself_where_a_score_moved() -> None
         "other": 3,
     }
     assert after["moved"]["scores"] == anchors["moved"]["scores"]
-    update = update_of(before, entries, unfinished=(), failed={}, complete=True)
-    assert anchors_after(anchors, update, written=entries, complete=True).keys() == {"moved", "same"}
+    update = compute_update(before, entries, unfinished=(), failed={}, complete=True)
+    assert updated_anchors(anchors, update, written=entries, complete=True).keys() == {"moved", "same"}
 
 
 def test_pinning_replaces_the_anchors_of_the_tests_that_ran() -> None:
     before = {name: _entry({"a": 1.0}) for name in ("ran", "other")}
-    anchors = {name: pinned(_entry({"a": 1.0}), PIN._replace(updates=3)) for name in before}
+    anchors = {name: anchor_entry(_entry({"a": 1.0}), PIN._replace(updates=3)) for name in before}
     entries = {"ran": _entry({"a": 0.5})}
-    update = update_of(before, entries, unfinished=(), failed={}, complete=False)
-    after = anchors_after(anchors, update, written=entries, pin=Pin(None, "2027-01-01"), complete=False)
-    assert after == {"ran": pinned(entries["ran"], Pin(None, "2027-01-01")), "other": anchors["other"]}
+    update = compute_update(before, entries, unfinished=(), failed={}, complete=False)
+    after = updated_anchors(
+        anchors, update, written=entries, pin=AnchorPin(None, "2027-01-01"), complete=False
+    )
+    assert after == {
+        "ran": anchor_entry(entries["ran"], AnchorPin(None, "2027-01-01")),
+        "other": anchors["other"],
+    }
 
 
 @pytest.mark.parametrize(
@@ -237,7 +242,7 @@ def test_both_drops_are_named_where_both_are_too_large() -> None:
 def test_a_strict_threshold_on_the_last_drop_is_none_on_the_total_one() -> None:
     ruling = _ruling(ALL, anchor=_anchor(ALL), max_drop=0.1, strict=True)
     assert ruling.anchor is not None
-    assert ruling.anchor.least is not None
+    assert ruling.anchor.min_examples is not None
     assert ruling.verdict.status == "pass"
 
 

@@ -13,14 +13,14 @@ import pytest
 
 from pytest_rageval.datatypes import Document, Example, Gold, Ranking
 from pytest_rageval.errors import InputError
-from pytest_rageval.gate.baseline import LONGEST, Baseline, baseline_entry
-from pytest_rageval.gate.baseline_update import completed
-from pytest_rageval.gate.comparison import compare, mark_of
+from pytest_rageval.gate.baseline import MAX_ANSWER_LENGTH, Baseline, baseline_entry
+from pytest_rageval.gate.baseline_update import complete_entry
+from pytest_rageval.gate.comparison import compare, fingerprint_digest
 from pytest_rageval.scores import Evidence, Outcome, Score
 from tests.unit.gate.scored import example, ranked, score_of
 
 FINGERPRINT = {"generator": "m1 at https://llm.example/v1", "package": "0.1.0", "generator max_tokens": None}
-MARK = mark_of(FINGERPRINT)
+MARK = fingerprint_digest(FINGERPRINT)
 
 
 def _entry(values: dict[str, float | None], spec: str = "recall@5") -> dict[str, Any]:
@@ -61,7 +61,7 @@ def test_the_number_of_runs_is_written_if_there_are_several(path: Path) -> None:
         assert kept.get("repeats") == (None if runs == 1 else runs)
         assert kept["examples"]["q1"]["score"] == (1.0 if runs == 1 else 0.625)
         Baseline({"t": entry}).write(path)
-        before = Baseline.read(path).before("t", "answer.em@1", None)
+        before = Baseline.read(path).score("t", "answer.em@1", None)
         assert before is not None
         assert before.runs == runs
 
@@ -146,8 +146,8 @@ def test_an_entry_stores_score_document_names_and_the_beginning_of_the_answer() 
     examples = entry["scores"]["recall@5"]["examples"]
     assert examples["q1"]["ranking"] == ["kb-1", "kb-7"]
     assert examples["q1"]["answer"].startswith("thirty days xxx")
-    assert len(examples["q1"]["answer"]) == LONGEST
-    bare = {"under": mark_of({})}
+    assert len(examples["q1"]["answer"]) == MAX_ANSWER_LENGTH
+    bare = {"under": fingerprint_digest({})}
     assert examples["q2"] == {"score": None, "ranking": ['"a text without an id"', "kb-2"]} | bare
     assert examples["q3"] == {"score": 1.0} | bare
 
@@ -353,7 +353,7 @@ def test_what_a_test_did_not_get_to_stays_from_before() -> None:
     before = {**_entry({"q1": 1.0, "q2": 0.0, "q3": 1.0})}
     before["scores"] = {"mrr@5": before["scores"]["recall@5"], **_entry({"q1": 0.9})["scores"]}
     before["questions"] = {**before["questions"], "q2": "another one"}
-    found = completed(_entry({"q1": 0.5, "q2": 0.5}), before)
+    found = complete_entry(_entry({"q1": 0.5, "q2": 0.5}), before)
     assert found["questions"] == _entry({"q1": 0.0, "q2": 0.0})["questions"]
     assert found["scores"]["recall@5"]["examples"] == {
         name: {"score": 0.5, "under": MARK} for name in ("q1", "q2")
@@ -364,11 +364,11 @@ def test_what_a_test_did_not_get_to_stays_from_before() -> None:
 def test_a_file_that_has_to_be_there_is_missed(tmp_path: Path) -> None:
     """One that was named, and one that a link leads to; without a name it may be the first run."""
     path, link = tmp_path / "none.json", tmp_path / "link.json"
-    assert Baseline.to_compare_with(path, named=False).path is None
+    assert Baseline.read_for_comparison(path, required=False).path is None
     with pytest.raises(
         InputError, match=r"none.json cannot be read: there is no such file.\nCheck rageval_baseline"
     ):
-        Baseline.to_compare_with(path, named=True)
+        Baseline.read_for_comparison(path, required=True)
     try:
         link.symlink_to(path)
     except OSError:
@@ -376,23 +376,23 @@ def test_a_file_that_has_to_be_there_is_missed(tmp_path: Path) -> None:
     with pytest.raises(
         InputError, match=r"link.json cannot be read: it is a link to .*none.json, which is missing"
     ):
-        Baseline.to_compare_with(link, named=False)
+        Baseline.read_for_comparison(link, required=False)
     Baseline(TESTS).write(link)
-    assert Baseline.to_compare_with(link, named=True).tests == TESTS
+    assert Baseline.read_for_comparison(link, required=True).tests == TESTS
 
 
 def test_a_score_is_found_where_it_is_on_its_scale(path: Path) -> None:
     """With the questions of its test; nobody knows the scale of some."""
     Baseline({"t": _entry({"q1": 1.0, "q2": None, "q3": -0.5})}).write(path)
     baseline = Baseline.read(path)
-    before = baseline.before("t", "recall@5", None)
+    before = baseline.score("t", "recall@5", None)
     assert before is not None
     assert before.examples["q3"]["score"] == -0.5
-    assert (baseline.before("t", "mrr@5", None), baseline.before("u", "recall@5", None)) == (None, None)
+    assert (baseline.score("t", "mrr@5", None), baseline.score("u", "recall@5", None)) == (None, None)
     with pytest.raises(
         InputError, match=r"question q3 in recall@5 of t has the score -0.5, and the score goes from 0"
     ):
-        baseline.before("t", "recall@5", (0.0, 1.0))
+        baseline.score("t", "recall@5", (0.0, 1.0))
 
 
 @pytest.mark.parametrize(
@@ -416,10 +416,10 @@ def test_a_missing_name_is_reported_with_a_suggestion(
 ) -> None:
     """A test that is there under its old name was not renamed."""
     Baseline(TESTS).write(path)
-    missing = Baseline.read(path).missing(nodeid, "recall@5", present)
+    missing = Baseline.read(path).missing_reason(nodeid, "recall@5", present)
     assert told in missing
     assert "un pytest --rageval-update-baseline " in missing
-    assert Baseline().missing(nodeid, "recall@5", present) == ""
+    assert Baseline().missing_reason(nodeid, "recall@5", present) == ""
 
 
 def test_the_examples_of_a_file_are_written_as_they_were_read(tmp_path: Path) -> None:
@@ -464,7 +464,7 @@ def test_a_question_more_takes_few_calls_of_functions(path: Path) -> None:
         examples = tuple(outcome.example for outcome in score.outcomes)
         Baseline({"test": baseline_entry(examples, {"recall@5": (score, {})})}).write(path)
         baseline = counted("read", lambda: Baseline.read(path))
-        found = baseline.before("test", "recall@5", (0.0, 1.0))
+        found = baseline.score("test", "recall@5", (0.0, 1.0))
         comparison = counted("compare", lambda score=score, found=found: compare(score, {}, found))
         assert comparison.n == questions
     more = {name: (many - few) / 100 for name, (few, many) in counts.items()}

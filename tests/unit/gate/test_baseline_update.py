@@ -3,7 +3,7 @@
 import pytest
 
 from pytest_rageval.gate.baseline import BaselineEntry, baseline_entry
-from pytest_rageval.gate.baseline_update import Moved, held_back, moved_scores, update_of
+from pytest_rageval.gate.baseline_update import ScoreChange, compute_update, hold_back_scores, score_changes
 from tests.unit.gate.scored import Values, example, score_of
 
 
@@ -33,8 +33,8 @@ def test_the_questions_of_both_are_compared(
     before: Values, after: Values, moved: tuple[float, ...] | None
 ) -> None:
     """By score; a score that did not move is not listed."""
-    found = moved_scores({"t": _entry(before)}, {"t": _entry(after)})
-    assert found == ([] if moved is None else [Moved("t", "recall@5", *moved)])
+    found = score_changes({"t": _entry(before)}, {"t": _entry(after)})
+    assert found == ([] if moved is None else [ScoreChange("t", "recall@5", *moved)])
 
 
 def test_the_largest_drop_is_first() -> None:
@@ -43,20 +43,20 @@ def test_the_largest_drop_is_first() -> None:
     before = {name: _entry({"a": 1.0}) for name in drops} | {"gone": _entry({"a": 1.0})}
     after = {name: _entry({"a": value}) for name, value in drops.items()} | {"new": _entry({"a": 0.0})}
     after["t1"]["scores"] |= _entry({"a": 0.0}, "mrr@5")["scores"]
-    assert [moved.nodeid for moved in moved_scores(before, after)] == ["t2", "t3", "t1"]
+    assert [moved.nodeid for moved in score_changes(before, after)] == ["t2", "t3", "t1"]
 
 
 def test_another_question_of_the_same_name_is_not_compared() -> None:
     """As where its text was edited."""
     other = _entry({"a": 0.0})
     other["questions"] = {"a": example("a", question="another").digest}
-    assert moved_scores({"t": _entry({"a": 1.0})}, {"t": other}) == []
+    assert score_changes({"t": _entry({"a": 1.0})}, {"t": other}) == []
 
 
 def test_what_no_question_has_any_more_is_moved() -> None:
     """Where no question is scored in both there are no means."""
-    (moved,) = moved_scores({"t": _entry({"a": 1.0, "b": None})}, {"t": _entry({"a": None, "b": 1.0})})
-    assert (moved.n, moved.lost, moved.lowered) == (0, 1, True)
+    (moved,) = score_changes({"t": _entry({"a": 1.0, "b": None})}, {"t": _entry({"a": None, "b": 1.0})})
+    assert (moved.n, moved.lost, moved.is_lower) == (0, 1, True)
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_a_score_out_of_its_bounds_is_not_lowered(after: Values, failed: list[st
     """It keeps its old baseline; one that is not lower, or in its bounds, is written. Another score is unharmed."""
     before, entry = _entry({"a": 1.0, "b": 0.5}), _entry(after)
     entry["scores"] |= _entry(after, "hit@5")["scores"]
-    found, names = held_back(entry, before, failed)
+    found, names = hold_back_scores(entry, before, failed)
     assert names == (["recall@5"] if kept else [])
     assert found["scores"]["recall@5"] == (before if kept else entry)["scores"]["recall@5"]
     assert found["scores"]["hit@5"] == entry["scores"]["hit@5"]
@@ -84,7 +84,7 @@ def test_a_score_held_back_for_another_question_is_left_out() -> None:
     """An entry has one question per example: what was scored on the old wording says nothing of the new one."""
     before, entry = _entry({"a": 1.0, "b": 1.0}), _entry({"a": 0.0, "b": 0.0})
     entry["questions"] = entry["questions"] | {"b": "another"}
-    found, _ = held_back(entry, before, ["recall@5"])
+    found, _ = hold_back_scores(entry, before, ["recall@5"])
     assert found["scores"]["recall@5"]["examples"].keys() == {"a"}
 
 
@@ -92,10 +92,10 @@ def test_a_score_held_back_for_another_question_is_left_out() -> None:
 def test_a_full_run_removes_tests_that_no_longer_exist(written: set[str], *, complete: bool) -> None:
     before = {name: _entry({"a": 1.0}) for name in ("ran", "gone")}
     entries = {"ran": _entry({"a": 0.5})}
-    update = update_of(before, entries, unfinished=(), failed={}, complete=complete)
+    update = compute_update(before, entries, unfinished=(), failed={}, complete=complete)
     assert update.tests.keys() == written
-    assert update.others == ["gone"]
-    assert [moved.nodeid for moved in update.moved] == ["ran"]
+    assert update.not_run == ["gone"]
+    assert [moved.nodeid for moved in update.changes] == ["ran"]
     assert entries == {"ran": _entry({"a": 0.5})}
 
 
@@ -105,13 +105,13 @@ def test_an_unfinished_test_keeps_the_entries_of_scores_it_did_not_reach(
 ) -> None:
     before, entry = _entry({"a": 1.0}), _entry({"a": 1.0})
     before["scores"] |= _entry({"a": 1.0}, "mrr@5")["scores"]
-    update = update_of({"t": before}, {"t": entry}, unfinished=unfinished, failed={}, complete=True)
+    update = compute_update({"t": before}, {"t": entry}, unfinished=unfinished, failed={}, complete=True)
     assert update.dropped == dropped
     assert ("mrr@5" in update.tests["t"]["scores"]) == bool(unfinished)
 
 
 def test_an_update_names_the_scores_that_it_does_not_lower() -> None:
     before, entries = {"t": _entry({"a": 1.0})}, {"t": _entry({"a": 0.0})}
-    update = update_of(before, entries, unfinished=(), failed={"t": ["recall@5"]}, complete=True)
-    assert (update.held_back, update.moved) == ([("t", "recall@5")], [])
+    update = compute_update(before, entries, unfinished=(), failed={"t": ["recall@5"]}, complete=True)
+    assert (update.held_back, update.changes) == ([("t", "recall@5")], [])
     assert update.tests["t"]["scores"] == before["t"]["scores"]

@@ -6,7 +6,7 @@ import pytest
 
 from pytest_rageval.datatypes import Example
 from pytest_rageval.errors import StaleBaselineError
-from pytest_rageval.gate.comparison import BaselineScore, compare, is_same
+from pytest_rageval.gate.comparison import BaselineScore, compare, is_comparable
 from pytest_rageval.plural import counted
 from pytest_rageval.scores import Outcome, Score
 from tests.unit.gate.scored import Values, before_of, comparison_of, example, ranked, score_of
@@ -34,7 +34,7 @@ def test_the_examples_of_both_are_compared(
     assert comparison.drops == drops
     assert (comparison.left_out, comparison.unscored) == (left_out, unscored)
     assert comparison.drop == pytest.approx(sum(drops) / len(drops))
-    common = [change.outcome.example.id for change in comparison.changes]
+    common = [pair.outcome.example.id for pair in comparison.pairs]
     assert comparison.mean == pytest.approx(sum(before[name] or 0.0 for name in common) / len(common))
 
 
@@ -46,7 +46,7 @@ def test_a_changed_question_is_another_one(changes: dict[str, Any]) -> None:
     """Also where its id stayed, or only what is right did not."""
     outcomes = [Outcome(example("a"), 0.0), Outcome(example("b", **changes), 0.0)]
     comparison = compare(Score("recall@5", outcomes), {}, before_of({"a": 1.0, "b": 1.0}))
-    assert [change.outcome.example.id for change in comparison.changes] == ["a"]
+    assert [pair.outcome.example.id for pair in comparison.pairs] == ["a"]
     assert comparison.left_out == 1
 
 
@@ -60,7 +60,7 @@ def test_a_score_of_another_branch_is_not_compared_under_this_ones_fingerprint()
     )
     now = {"generator": "m2", "package": "0.2"}
     comparison = compare(score_of({"a": 0.0, "b": 0.0, "c": 0.0}), now, merged)
-    assert [change.outcome.example.id for change in comparison.changes] == ["a", "c"]
+    assert [pair.outcome.example.id for pair in comparison.pairs] == ["a", "c"]
     assert comparison.left_out == 1
 
 
@@ -127,9 +127,9 @@ def test_a_change_shows_what_came_back_then() -> None:
         {"a": {"score": 1.0, "ranking": ["kb-1", "kb-2"], "answer": "30 days"}, "b": {"score": 1}},
     )
     score = Score("recall@5", [ranked("a", 0.0, ["kb-9"], "no"), ranked("b", 0.5, ["kb-9"])])
-    first, second = compare(score, {}, before).changes
-    assert (first.ranking, first.answer, first.drop) == (("kb-1", "kb-2"), "30 days", 1.0)
-    assert (second.ranking, second.answer, second.drop) == (None, None, 0.5)
+    first, second = compare(score, {}, before).pairs
+    assert (first.old_ranking, first.old_answer, first.drop) == (("kb-1", "kb-2"), "30 days", 1.0)
+    assert (second.old_ranking, second.old_answer, second.drop) == (None, None, 0.5)
 
 
 AGAIN = "write a new baseline on the commit to compare with: --rageval-update-baseline."
@@ -184,7 +184,7 @@ def test_a_pair_without_both_scores_is_left_out_and_counted() -> None:
     kept = {name: {"score": None if name == "then undefined" else 1.0} for name in examples}
     before = BaselineScore({name: example.digest for name, example in examples.items()}, {}, kept)
     comparison = compare(score, {}, before)
-    assert ([change.outcome.example.id for change in comparison.changes], comparison.drops) == (
+    assert ([pair.outcome.example.id for pair in comparison.pairs], comparison.drops) == (
         ["same"],
         [0.5],
     )
@@ -237,4 +237,4 @@ def test_context_belongs_to_the_question_for_a_score_that_depends_on_it(
     asked = Example("a", "q", history=({"role": "user", "content": "Hi"},), filters={"tenant": "a"})
     questions = {"a": asked.digest_in(set(kept_in))}
     before = BaselineScore(questions, {}, {"a": {"score": 1.0}}, context=frozenset(context))
-    assert is_same(asked, before) == same
+    assert is_comparable(asked, before) == same

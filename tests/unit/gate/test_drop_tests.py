@@ -8,8 +8,8 @@ from pytest_rageval.datatypes import Example, Gold
 from pytest_rageval.errors import InputError
 from pytest_rageval.gate.baseline import baseline_entry
 from pytest_rageval.gate.comparison import BaselineScore, Comparison, compare
-from pytest_rageval.gate.drop_tests import drop_tests, question_clusters
-from pytest_rageval.gate.drops import Compared, DropTest
+from pytest_rageval.gate.drop_tests import question_clusters, run_drop_tests
+from pytest_rageval.gate.drop_types import DropTestInput, DropTestResult
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.scores import Outcome, Score
 from tests.unit.gate.scored import Values, comparison_of, numbered
@@ -18,19 +18,19 @@ ALL = numbered(20, 0)
 LOST = numbered(14, 6)
 
 
-def _part(now: Values, before: Values = ALL, **words: object) -> Compared:
+def _part(now: Values, before: Values = ALL, **words: object) -> DropTestInput:
     threshold = Threshold("recall@5", max_drop=0.02, **words)  # type: ignore[arg-type]
-    return Compared(threshold, comparison_of(before, now))
+    return DropTestInput(threshold, comparison_of(before, now))
 
 
-def _p_values(*parts: Compared, **words: int) -> list[float]:
-    return [each.p_value for each in drop_tests(parts, **words)]
+def _p_values(*parts: DropTestInput, **words: int) -> list[float]:
+    return [each.p_value for each in run_drop_tests(parts, **words)]
 
 
 def test_scores_that_go_together_cost_no_power() -> None:
     """Six copies of a score are one test; Bonferroni would need a p-value of 0.0083."""
     assert _p_values(*[_part(LOST)] * 6) == [2**-7] * 6
-    assert all(each.alpha == 0.05 and each.significant for each in drop_tests([_part(LOST)] * 6))
+    assert all(each.alpha == 0.05 and each.significant for each in run_drop_tests([_part(LOST)] * 6))
 
 
 def test_scores_of_different_questions_are_corrected() -> None:
@@ -43,20 +43,20 @@ def test_scores_of_different_questions_are_corrected() -> None:
 
 
 def test_tests_of_a_run_divide_the_level() -> None:
-    (found,) = drop_tests([_part(LOST)], tests=10)
+    (found,) = run_drop_tests([_part(LOST)], family_size=10)
     assert found.alpha == pytest.approx(0.005)
     assert found.p_value == 2**-7
 
 
 def test_a_strict_threshold_has_its_own_level() -> None:
     """It cannot raise a false alarm more often beside others; and does not change the others."""
-    strict, usual = drop_tests([_part(ALL, strict=True), _part(LOST)], tests=10)
+    strict, usual = run_drop_tests([_part(ALL, strict=True), _part(LOST)], family_size=10)
     assert (strict.alpha, usual.alpha) == (0.05, pytest.approx(0.005))
     assert usual.p_value == 2**-7
 
 
 def test_each_threshold_has_its_own_alpha() -> None:
-    found = drop_tests([_part(LOST, alpha=0.1), _part(LOST)])
+    found = run_drop_tests([_part(LOST, alpha=0.1), _part(LOST)])
     assert [each.alpha for each in found] == [0.1, 0.05]
     assert [each.p_value for each in found] == [2**-7] * 2
 
@@ -65,17 +65,17 @@ def test_clusters_are_tested_apart() -> None:
     """With half of the level each, so that the test keeps the whole."""
     tagged = [_part(LOST), _part(LOST, cluster="topic")]
     with pytest.raises(InputError, match="no example has a tag 'topic'"):
-        drop_tests(tagged)
+        run_drop_tests(tagged)
 
 
 def test_an_interval_agrees_with_its_test() -> None:
     for lost in range(20):
-        found: DropTest = drop_tests([_part(numbered(20 - lost, lost))])[0]
+        found: DropTestResult = run_drop_tests([_part(numbered(20 - lost, lost))])[0]
         assert found.interval[0] >= 0 if found.significant else found.interval[0] <= 0
 
 
 def test_a_claim_of_more_than_the_allowed_drop_is_harder_to_show() -> None:
-    (usual,), (beyond,) = drop_tests([_part(LOST)]), drop_tests([_part(LOST, burden="beyond")])
+    (usual,), (beyond,) = run_drop_tests([_part(LOST)]), run_drop_tests([_part(LOST, burden="beyond")])
     assert (usual.beyond, beyond.beyond) == (0.0, 0.02)
     assert beyond.p_value > usual.p_value
 
@@ -121,21 +121,21 @@ def test_questions_that_share_gold_passages_have_a_design_effect() -> None:
     for shared, effect in ((2, 2.0), (1, 1.0)):
         examples = [_example(f"q{n}", f"file {n // shared}") for n in range(20)]
         comparison = compare(_score(examples, now), {}, _baseline(examples, before))
-        (found,) = drop_tests([Compared(Threshold("recall@5", max_drop=0.02), comparison)])
+        (found,) = run_drop_tests([DropTestInput(Threshold("recall@5", max_drop=0.02), comparison)])
         assert found.design_effect == pytest.approx(effect)
-        assert found.clusters is None
+        assert found.n_clusters is None
 
 
 def test_the_drops_of_a_score_are_gathered_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Once for each question they would take hours at 100,000 questions."""
     gathered: list[int] = []
 
-    def drop_of(comparison: Comparison) -> dict[str, float]:
+    def drops_by_id(comparison: Comparison) -> dict[str, float]:
         gathered.append(comparison.n)
-        return {change.outcome.example.id: change.drop for change in comparison.changes}
+        return {pair.outcome.example.id: pair.drop for pair in comparison.pairs}
 
-    monkeypatch.setattr(Comparison, "drop_of", property(drop_of))
-    drop_tests([_part(LOST)] * 3)
+    monkeypatch.setattr(Comparison, "drops_by_id", property(drops_by_id))
+    run_drop_tests([_part(LOST)] * 3)
     assert len(gathered) <= 2 * 3
 
 

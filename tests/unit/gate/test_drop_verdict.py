@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from pytest_rageval.gate.comparison import compare
-from pytest_rageval.gate.drops import DropTest
+from pytest_rageval.gate.drop_types import DropTestResult
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.gate.verdict import Verdict
 from pytest_rageval.scores import Score
@@ -22,7 +22,7 @@ from tests.unit.gate.scored import (
 
 def _test(
     before: Values, now: Values, *, max_drop: float, strict: bool = False, alpha: float = 0.05
-) -> DropTest:
+) -> DropTestResult:
     return drop_test(comparison_of(before, now), max_drop=max_drop, strict=strict, alpha=alpha)
 
 
@@ -172,7 +172,11 @@ def test_a_strict_threshold_needs_examples_though_nothing_changed(
     """No fewer than 149 exclude a drop of 2 points at 5%, since 0.98^149 is below; how many is told up to 32-fold."""
     assert 0.98**149 < 0.05 < 0.98**148
     found = _test(numbered(n, 0), numbered(n, 0), max_drop=0.02, strict=True)
-    assert (found.significant, found.needed, found.detectable) == (status == "pass", needed, None)
+    assert (found.significant, found.examples_needed, found.detectable_drop) == (
+        status == "pass",
+        needed,
+        None,
+    )
     reason = _verdict(numbered(n, 0), numbered(n, 0), max_drop=0.02, strict=True).reason
     assert ("are needed" in reason) == (status == "fail" and needed is not None)
 
@@ -329,8 +333,8 @@ def test_no_drop_below_the_scale_is_promised_to_be_seen() -> None:
     before = {f"q{n}": 3.0 for n in range(5)}
     now = before | {"q0": 1.0}
     drop = drop_test(comparison_of(before, now), max_drop=0.1, alpha=0.05, scale=(1.0, 5.0))
-    assert drop.detectable is not None
-    assert drop.detectable > 2
+    assert drop.detectable_drop is not None
+    assert drop.detectable_drop > 2
     verdict = drop_verdict(
         score_of(now, scale=(1.0, 5.0)), Threshold("judged.correctness@5", max_drop=0.1), drop
     )

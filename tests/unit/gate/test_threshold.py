@@ -136,8 +136,8 @@ def test_an_unknown_word_lists_the_known_ones() -> None:
 
 def test_a_score_without_bounds_may_be_asked_for() -> None:
     """As `rageval.score` does; the words that say how a drop is tested are then refused all the same."""
-    assert not Threshold.parse(("recall@5",), {"where": {"topic": "a"}}, optional=True).bounds
-    assert Threshold.parse(("recall@5",), {"max_drop": 0.0}, optional=True).bounds
+    assert not Threshold.parse(("recall@5",), {"where": {"topic": "a"}}, optional=True).has_bound
+    assert Threshold.parse(("recall@5",), {"max_drop": 0.0}, optional=True).has_bound
     with pytest.raises(InputError, match="there is no max_drop"):
         Threshold.parse(("recall@5",), {"alpha": 0.1}, optional=True)
 
@@ -256,7 +256,7 @@ def test_a_large_max_drop_is_a_warning(
     max_drop: float | None, scale: tuple[float, float] | None, told: str | None
 ) -> None:
     """Above a fifth of the scale it is probably a slip; where nobody says how far it goes, nobody can say."""
-    doubts = Threshold("recall@5", max_drop=max_drop).doubts(scale)
+    doubts = Threshold("recall@5", max_drop=max_drop).warnings(scale)
     assert [told in doubt for doubt in doubts] == ([] if told is None else [True])
 
 
@@ -301,8 +301,8 @@ def test_a_ratio_is_a_number_above_0(ratio: Any) -> None:
 def test_a_ratio_alone_is_a_bound_and_needs_no_baseline() -> None:
     """It compares with a reference of the same run."""
     threshold = Threshold.parse(("latency.p50",), {"max_ratio": 1.2})
-    assert threshold.bounds
-    assert not threshold.compares
+    assert threshold.has_bound
+    assert not threshold.uses_baseline
     threshold.check_scale((0.0, float("inf")), is_cost=True, is_time=True)
     with pytest.raises(InputError, match="this score is not a time"):
         threshold.check_scale((0.0, float("inf")), is_cost=True)

@@ -115,9 +115,9 @@ def test_a_pair_with_the_same_questions_needs_no_other_means() -> None:
 
 def test_a_keyword_without_effect_is_noted() -> None:
     """The score has the name that it has without it."""
-    threshold = Threshold("rel.coverage@5", min=0.5, order="random").without({"order"})
+    threshold = Threshold("rel.coverage@5", min=0.5, order="random").with_ignored({"order"})
     entry = score_entry(Score("rel.coverage@5", [Outcome(Example("q", "?"), 1.0)]), threshold, None)
-    assert (threshold.name, threshold.without(())) == ("rel.coverage@5", threshold)
+    assert (threshold.name, threshold.with_ignored(())) == ("rel.coverage@5", threshold)
     assert "order" not in entry
     assert list(notes({"scores": [entry]}))[-1] == (
         "rel.coverage@5: order='random' changes nothing here: the score has no answer from several passages"

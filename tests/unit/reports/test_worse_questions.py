@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from pytest_rageval.datatypes import Document, Example, Gold, Ranking
-from pytest_rageval.gate.baseline import LONGEST
+from pytest_rageval.gate.baseline import MAX_ANSWER_LENGTH
 from pytest_rageval.gate.comparison import BaselineScore, compare
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.gate.threshold_results import BaselineLookup, ThresholdResult
@@ -80,9 +80,9 @@ def test_differing_old_and_new_values_are_shown_below_each_other(
 def test_a_long_answer_is_compared_with_its_stored_beginning() -> None:
     """Its beginning: an answer that goes on as before is no other one."""
     outcome = _outcome("q1", 0.0, "kb-2", answer=LONG)
-    kept = " ".join(LONG.split())[:LONGEST]
+    kept = " ".join(LONG.split())[:MAX_ANSWER_LENGTH]
     assert sum("→" in line for line in _worse(outcome, answer=kept)) == 0
-    other = _worse(outcome, answer=f"not {kept}"[:LONGEST])
+    other = _worse(outcome, answer=f"not {kept}"[:MAX_ANSWER_LENGTH])
     (now,) = (n for n, line in enumerate(other) if "→" in line)
     assert other[now - 1].endswith("…")
     assert not any("…" in line for line in _worse(outcome, answer="short"))
@@ -101,7 +101,9 @@ def test_lines_fit_a_terminal() -> None:
         _outcome(f"a-long-name-{n}", 0.0, *(f"doc-{m}" for m in range(40)), answer=LONG) for n in range(30)
     ]
     score = Score("answer.em@40", outcomes)
-    comparison = compare(score, {}, _before(*outcomes, answer=LONG[:LONGEST], ranking=["kb-1"] * 40))
+    comparison = compare(
+        score, {}, _before(*outcomes, answer=LONG[:MAX_ANSWER_LENGTH], ranking=["kb-1"] * 40)
+    )
     lines = question_lines(worse_entry(comparison), limit=3)
     assert max(map(len, lines)) <= 80
     assert lines[:2] == ["30 of 30 questions got worse, 0 better:", "  lost by: retriever 30"]

@@ -158,7 +158,7 @@ def test_as_few_changes_as_may_be_lost_cost_nothing(good: Settings) -> None:
     assert run.entry["verdict"] == "pass"
     assert run.entry["reason"] == (
         "stopped early: 0 of 4 changed questions asked (196 unchanged): "
-        "the others cannot take the drop above the allowed 0.02"
+        "the remaining questions cannot raise the drop above the allowed 0.02"
     )
     assert (run.entry["early_stop"]["not_asked"], run.entry["early_stop"]["drop"]) == (4, None)
     states = [each.get("early_stop") for each in run.entry["examples"]]

@@ -5,7 +5,7 @@ from math import sqrt
 import pytest
 
 from pytest_rageval.stats.agreement import Tally, accuracy, cohen_kappa, pearson
-from pytest_rageval.stats.intervals import Estimate, wilson
+from pytest_rageval.stats.intervals import Estimate, wilson_interval
 
 
 def test_kappa_of_a_worked_example() -> None:
@@ -15,7 +15,7 @@ def test_kappa_of_a_worked_example() -> None:
     kappa = cohen_kappa(a, b)
     assert kappa is not None
     assert kappa.value == pytest.approx(0.4, abs=1e-12)
-    low, high = wilson(35, 50)
+    low, high = wilson_interval(35, 50)
     assert (kappa.low, kappa.high) == pytest.approx((low * 2 - 1, high * 2 - 1), abs=1e-12)
     assert accuracy(a, b) == Estimate(0.7, low, high)
 
@@ -37,7 +37,7 @@ def test_full_agreement_has_an_interval_of_positive_width(n: int) -> None:
     kappa = cohen_kappa(labels, labels)
     assert kappa is not None
     assert kappa.value == kappa.high == 1
-    assert kappa.low == pytest.approx(1 - 2 * (1 - wilson(n, n)[0]), abs=1e-12)
+    assert kappa.low == pytest.approx(1 - 2 * (1 - wilson_interval(n, n)[0]), abs=1e-12)
 
 
 def test_kappa_is_cut_at_minus_1() -> None:

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from pytest_rageval.stats.systems import Standing, against_best
+from pytest_rageval.stats.systems import Standing, compare_with_best
 
 
 def _system(*scores: float | None) -> dict[str, float]:
@@ -13,7 +13,7 @@ def _system(*scores: float | None) -> dict[str, float]:
 
 def test_two_systems_are_compared_two_sided() -> None:
     """Five questions gained and none lost: one-sided mid-p 1 / 2^6, and either could have been the better one."""
-    worse, best = against_best([_system(0, 0, 0, 0, 0, 1), _system(1, 1, 1, 1, 1, 1)])
+    worse, best = compare_with_best([_system(0, 0, 0, 0, 0, 1), _system(1, 1, 1, 1, 1, 1)])
     assert best == Standing(1.0, 6, best=True, shared=6, p_value=None)
     assert worse == Standing(1 / 6, 6, best=False, shared=6, p_value=2 / 64)
 
@@ -21,7 +21,7 @@ def test_two_systems_are_compared_two_sided() -> None:
 @pytest.mark.parametrize(("systems", "pairs"), [(2, 2), (3, 6), (4, 12)])
 def test_each_pair_that_could_have_been_the_one_counts(systems: int, pairs: int) -> None:
     """Ten gained: mid-p 1 / 2^11, times the ordered pairs."""
-    one, *others = against_best([_system(*[1] * 10), *[_system(*[0] * 10)] * (systems - 1)])
+    one, *others = compare_with_best([_system(*[1] * 10), *[_system(*[0] * 10)] * (systems - 1)])
     assert one is not None
     assert one.best
     assert [other and other.p_value for other in others] == [pairs / 2048] * (systems - 1)
@@ -32,15 +32,15 @@ def test_only_what_both_have_is_compared() -> None:
 
     Over these, 1, 0 and 1, the other has 1 / 3.
     """
-    best, other = against_best([_system(None, 1, 1, 1, 1), _system(1, 0, 0, None, 1)])
+    best, other = compare_with_best([_system(None, 1, 1, 1, 1), _system(1, 0, 0, None, 1)])
     assert best == Standing(1.0, 4, best=True, shared=4, p_value=None)
     assert other == Standing(0.5, 4, best=False, shared=3, p_value=0.25, common=(1 / 3, 1.0))
 
 
 def test_systems_without_a_score_are_in_no_pair() -> None:
     """And have no standing."""
-    assert against_best([{}, {}]) == [None, None]
-    best, none, other = against_best([_system(*[1] * 6), {}, _system(*[0] * 6)])
+    assert compare_with_best([{}, {}]) == [None, None]
+    best, none, other = compare_with_best([_system(*[1] * 6), {}, _system(*[0] * 6)])
     assert best is not None
     assert best.best
     assert none is None
@@ -50,13 +50,13 @@ def test_systems_without_a_score_are_in_no_pair() -> None:
 
 def test_nothing_shared_tells_nothing() -> None:
     """However different the means are."""
-    _, other = against_best([{"a": 1.0}, {"b": 0.0}])
+    _, other = compare_with_best([{"a": 1.0}, {"b": 0.0}])
     assert other == Standing(0.0, 1, best=False, shared=0, p_value=1.0)
 
 
 def test_several_may_be_best() -> None:
     """Rounding does not decide which."""
-    standings = against_best([_system(0.1, 0.2, 0.3), _system(0.3, 0.2, 0.1), _system(0, 0.2, 0.1)])
+    standings = compare_with_best([_system(0.1, 0.2, 0.3), _system(0.3, 0.2, 0.1), _system(0, 0.2, 0.1)])
     assert [standing and standing.best for standing in standings] == [True, True, False]
 
 
@@ -67,7 +67,7 @@ def test_many_systems_can_still_differ_significantly() -> None:
     best = _system(*(0.6 + rng.random() for _ in range(40)))
     others = [_system(*(rng.random() / 2 for _ in range(40))) for _ in range(39)]
     assert all(
-        other and other.p_value and other.p_value < 0.05 for other in against_best([best, *others])[1:]
+        other and other.p_value and other.p_value < 0.05 for other in compare_with_best([best, *others])[1:]
     )
 
 
@@ -77,6 +77,6 @@ def test_equal_systems_seldom_differ_significantly() -> None:
     told = 0
     for _ in range(400):
         systems = [_system(*(rng.randint(0, 1) for _ in range(60))) for _ in range(5)]
-        standings = against_best(systems)
+        standings = compare_with_best(systems)
         told += any(one and one.p_value is not None and one.p_value <= 0.05 for one in standings)
     assert told <= 400 * 0.05 + 10

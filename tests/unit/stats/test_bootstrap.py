@@ -40,7 +40,7 @@ def test_right_skew_shifts_the_interval_to_the_right() -> None:
 def test_many_examples_are_resampled_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Drawing a few rows at once, as for large sets, gives an interval like that of one draw."""
     whole = bca_means([SKEWED])[0]
-    monkeypatch.setattr(bootstrap, "BLOCK", 7 * len(SKEWED))
+    monkeypatch.setattr(bootstrap, "MAX_BLOCK_SIZE", 7 * len(SKEWED))
     assert bca_means([SKEWED])[0] == pytest.approx(whole, abs=1e-12)
 
 
@@ -48,5 +48,5 @@ def test_samples_of_one_size_have_the_intervals_that_each_has_alone(monkeypatch:
     """They share their resamples; equal scores among them, and the number of blocks, change nothing."""
     samples = [SKEWED, [1 - each for each in SKEWED], [0.3] * len(SKEWED), [each**3 for each in SKEWED]]
     alone = [bca_means([sample], seed=3)[0] for sample in samples]
-    monkeypatch.setattr(bootstrap, "BLOCK", 7 * len(SKEWED))
+    monkeypatch.setattr(bootstrap, "MAX_BLOCK_SIZE", 7 * len(SKEWED))
     assert bca_means(samples, seed=3) == alone

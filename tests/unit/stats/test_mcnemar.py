@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from pytest_rageval.stats.mcnemar import WHOLE, mid_p, tango
+from pytest_rageval.stats.mcnemar import MAX_N_EXACT, mid_p, tango_interval
 
 
 @pytest.mark.parametrize(
@@ -46,12 +46,12 @@ def test_both_directions_add_up() -> None:
 
 def test_many_changes_are_summed_in_floats() -> None:
     """Where whole numbers end, nothing jumps: the sums of both kinds agree."""
-    lost, gained = 530, WHOLE - 530
-    term = whole = math.comb(WHOLE, lost)
-    for heads in range(lost + 1, WHOLE + 1):
-        term = term * (WHOLE - heads + 1) // heads
+    lost, gained = 530, MAX_N_EXACT - 530
+    term = whole = math.comb(MAX_N_EXACT, lost)
+    for heads in range(lost + 1, MAX_N_EXACT + 1):
+        term = term * (MAX_N_EXACT - heads + 1) // heads
         whole += 2 * term
-    assert mid_p(lost, gained) == whole / 2 ** (WHOLE + 1)
+    assert mid_p(lost, gained) == whole / 2 ** (MAX_N_EXACT + 1)
     pascal = (mid_p(lost, gained) + mid_p(lost + 1, gained - 1)) / 2
     assert mid_p(lost + 1, gained) == pytest.approx(pascal, rel=1e-10)
 
@@ -59,20 +59,20 @@ def test_many_changes_are_summed_in_floats() -> None:
 def test_no_change_has_an_interval() -> None:
     """±z²/(n + z²): what was not seen may be."""
     z2 = 1.6448536269514722**2
-    low, high = tango(0, 0, 50, alpha=0.05)
+    low, high = tango_interval(0, 0, 50, alpha=0.05)
     assert (low, high) == pytest.approx((-z2 / (50 + z2), z2 / (50 + z2)), abs=1e-12)
 
 
 def test_the_interval_is_turned_with_the_signs() -> None:
     """Losses for gains."""
-    low, high = tango(9, 2, 40, alpha=0.05)
-    assert tango(2, 9, 40, alpha=0.05) == pytest.approx((-high, -low), abs=1e-12)
+    low, high = tango_interval(9, 2, 40, alpha=0.05)
+    assert tango_interval(2, 9, 40, alpha=0.05) == pytest.approx((-high, -low), abs=1e-12)
 
 
 @pytest.mark.parametrize(("lost", "gained", "n"), [(1, 0, 1), (5, 0, 5), (0, 5, 5), (3, 3, 6), (4, 1, 1000)])
 def test_the_interval_is_within_all_there_is(lost: int, gained: int, n: int) -> None:
     """And holds what was observed."""
-    low, high = tango(lost, gained, n, alpha=0.025)
+    low, high = tango_interval(lost, gained, n, alpha=0.025)
     assert -1 <= low <= (lost - gained) / n <= high <= 1
 
 
@@ -82,7 +82,7 @@ def test_the_interval_and_the_test_agree_but_for_borders() -> None:
     differ = 0
     for changed in range(1, 101):
         for lost in range(changed + 1):
-            low, _ = tango(lost, changed - lost, 500, alpha=0.05)
+            low, _ = tango_interval(lost, changed - lost, 500, alpha=0.05)
             significant = mid_p(lost, changed - lost) <= 0.05
             assert low > 0 or not significant
             differ += (low > 0) != significant
@@ -99,7 +99,7 @@ def test_the_interval_covers() -> None:
         for _ in range(4000):
             u = [rng.random() for _ in range(n)]
             table = sum(x < losses for x in u), sum(x > 1 - gains for x in u)
-            low, high = known.setdefault(table, tango(*table, n, alpha=0.05))
+            low, high = known.setdefault(table, tango_interval(*table, n, alpha=0.05))
             below, above = below + (low > losses - gains + 1e-12), above + (high < losses - gains - 1e-12)
         assert max(below, above) <= 0.065 * 4000
         assert min(below, above) >= 0.02 * 4000
@@ -109,10 +109,10 @@ def test_nothing_heavy_is_imported() -> None:
     """A run of 0/1 scores needs no numpy, from the joint test to its interval and power."""
     script = (
         "import sys\n"
-        "from pytest_rageval.stats.drops import Drops, joint_drop_test\n"
+        "from pytest_rageval.stats.paired_tests import PairedDrops, joint_drop_test\n"
         "from pytest_rageval.stats.power import detectable_drop\n"
-        "from pytest_rageval.stats.sequential import EarlyStop\n"
-        "joint_drop_test([Drops([1.0, 0.0, -1.0])], alpha=0.05); detectable_drop([1.0, 0.0], alpha=0.05)\n"
+        "from pytest_rageval.stats.sequential import SequentialDropTest\n"
+        "joint_drop_test([PairedDrops([1.0, 0.0, -1.0])], alpha=0.05); detectable_drop([1.0, 0.0], alpha=0.05)\n"
         "assert not {'numpy', 'scipy'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", script], check=True)

@@ -3,7 +3,7 @@
 import pytest
 
 from pytest_rageval.stats.bootstrap import bca_means
-from pytest_rageval.stats.intervals import mean_interval, mean_intervals, wilson
+from pytest_rageval.stats.intervals import mean_interval, mean_intervals, wilson_interval
 
 GRADED = [0.0, 0.0, 0.1, 0.1, 0.2, 0.2, 0.3, 0.4, 0.9, 1.0]
 
@@ -13,10 +13,10 @@ GRADED = [0.0, 0.0, 0.1, 0.1, 0.2, 0.2, 0.3, 0.4, 0.9, 1.0]
     [
         ([], None),
         ([0.4], None),
-        ([1.0], wilson(1, 1)),
-        ([0.0], wilson(0, 1)),
-        ([1, 0, 1.0, 0.0], wilson(2, 4)),
-        ([1.0] * 20, wilson(20, 20)),
+        ([1.0], wilson_interval(1, 1)),
+        ([0.0], wilson_interval(0, 1)),
+        ([1, 0, 1.0, 0.0], wilson_interval(2, 4)),
+        ([1.0] * 20, wilson_interval(20, 20)),
         (GRADED, bca_means([GRADED])[0]),
     ],
 )
@@ -35,7 +35,7 @@ def test_the_seed_reaches_the_bootstrap() -> None:
 )
 def test_the_ends_of_another_scale_are_a_proportion_too(values: list[float], ones: int) -> None:
     """From 1 to 5, Wilson's interval stretched: 20 grades of 1 leave room above and none below."""
-    low, high = wilson(ones, len(values))
+    low, high = wilson_interval(ones, len(values))
     assert mean_interval(values, scale=(1.0, 5.0)) == pytest.approx((1 + 4 * low, 1 + 4 * high))
 
 
@@ -49,7 +49,7 @@ def test_equal_scores_are_no_certainty(value: float, scale: tuple[float, float])
         widths.append(high - low)
     assert widths == sorted(widths, reverse=True)
     share = widths[1] / (scale[1] - scale[0])
-    assert share == pytest.approx(wilson(0, 20)[1])
+    assert share == pytest.approx(wilson_interval(0, 20)[1])
 
 
 def test_equal_scores_of_an_unknown_scale_stay_unchanged() -> None:

@@ -7,19 +7,19 @@ import numpy as np
 import pytest
 
 from pytest_rageval.stats import noninferiority as module
-from pytest_rageval.stats.noninferiority import noninferiority, null_weights, reweighted_drop
+from pytest_rageval.stats.noninferiority import inferiority_p_value, noninferiority_p_value, null_weights
 
 
 @pytest.mark.parametrize(("n", "margin"), [(20, 0.05), (58, 0.05), (59, 0.05), (149, 0.02), (1000, 0.001)])
 def test_without_change_the_unseen_losses_decide(n: int, margin: float) -> None:
     """No loss in n examples has a probability of (1 - margin)^n where whole ones are that frequent."""
-    assert noninferiority([0.0] * n, margin) == pytest.approx((1 - margin) ** n, abs=1e-12)
+    assert noninferiority_p_value([0.0] * n, margin) == pytest.approx((1 - margin) ** n, abs=1e-12)
 
 
 def test_losses_alone_are_a_binomial_test() -> None:
     """3 losses among 200 where 5% are to be expected."""
     tail = sum(math.comb(200, k) * 0.05**k * 0.95 ** (200 - k) for k in range(4))
-    assert noninferiority([1.0] * 3 + [0.0] * 197, 0.05) == pytest.approx(tail, abs=1e-12)
+    assert noninferiority_p_value([1.0] * 3 + [0.0] * 197, 0.05) == pytest.approx(tail, abs=1e-12)
 
 
 def test_losses_and_gains_follow_the_restricted_estimate() -> None:
@@ -37,13 +37,13 @@ def test_losses_and_gains_follow_the_restricted_estimate() -> None:
         if b - c <= lost - gained
     )
     drops = [1.0] * lost + [-1.0] * gained + [0.0] * (n - lost - gained)
-    assert noninferiority(drops, margin) == pytest.approx(tail, abs=1e-12)
+    assert noninferiority_p_value(drops, margin) == pytest.approx(tail, abs=1e-12)
 
 
 @pytest.mark.parametrize("drops", [[], [0.05], [1.0, 0.0], [0.3] * 10, [-0.1, 0.2]])
 def test_what_dropped_that_much_is_not_excluded(drops: list[float]) -> None:
     """Nor is anything by no example."""
-    assert noninferiority(drops, 0.05) == 1.0
+    assert noninferiority_p_value(drops, 0.05) == 1.0
 
 
 def test_the_world_has_the_margin_as_its_mean() -> None:
@@ -61,7 +61,7 @@ def test_real_differences_are_those_of_draws() -> None:
     """Within four standard errors of 20,000 samples of the world, and the allowance of the grid."""
     rng = random.Random(3)
     drops = np.array([rng.choice([0.0, 0.0, rng.uniform(-0.4, 0.6)]) for _ in range(80)])
-    exact = noninferiority(drops.tolist(), 0.05)
+    exact = noninferiority_p_value(drops.tolist(), 0.05)
     values = np.append(np.sort(drops), 1.0)
     world = null_weights(values[:-1], np.full(80, 1 / 80), 0.05, 1.0)
     samples = np.random.default_rng(0).choice(values, p=world, size=(20_000, 80)).mean(axis=1)
@@ -74,7 +74,7 @@ def test_a_coarser_grid_is_nearly_as_good() -> None:
     """It only spreads values a little."""
     rng = random.Random(4)
     drops = [rng.uniform(-0.3, 0.3) for _ in range(200)]
-    fine, coarse = noninferiority(drops, 0.02), noninferiority(drops, 0.02, points=10_000)
+    fine, coarse = noninferiority_p_value(drops, 0.02), noninferiority_p_value(drops, 0.02, points=10_000)
     assert fine != coarse
     assert coarse == pytest.approx(fine, rel=0.1)
 
@@ -83,7 +83,9 @@ def test_scores_on_another_scale() -> None:
     """Grades from 1 to 5 give the p-value of grades from 0 to 1."""
     drops = [0.25, -0.5, 0.0, 0.25, -0.25, 0.0, 0.5, -0.75] * 5
     grades = [4 * drop for drop in drops]
-    assert noninferiority(grades, 0.2, largest=4) == pytest.approx(noninferiority(drops, 0.05), abs=1e-12)
+    assert noninferiority_p_value(grades, 0.2, largest=4) == pytest.approx(
+        noninferiority_p_value(drops, 0.05), abs=1e-12
+    )
 
 
 @pytest.mark.parametrize(
@@ -100,7 +102,7 @@ def test_scores_on_another_scale() -> None:
 def test_what_cannot_be_is_refused(drops: list[float], margin: float, message: str) -> None:
     """A margin that no score can lose, and a difference beyond the scale."""
     with pytest.raises(ValueError, match=message):
-        noninferiority(drops, margin)
+        noninferiority_p_value(drops, margin)
 
 
 @pytest.mark.parametrize("kind", ["verdicts", "sixths", "real"])
@@ -116,9 +118,11 @@ def test_sums_that_are_unlikely_need_not_be_followed(kind: str, monkeypatch: pyt
         else:
             drops = rng.uniform(-0.3, 0.3, n) * (rng.random(n) < 0.2)
         cases.append(drops.tolist())
-    narrow = [noninferiority(drops, 0.02) for drops in cases]
-    monkeypatch.setattr(module, "_reach", lambda variance, largest: 1e9)  # noqa: ARG005 - of no matter
-    assert narrow == pytest.approx([noninferiority(drops, 0.02, points=1 << 24) for drops in cases], abs=1e-9)
+    narrow = [noninferiority_p_value(drops, 0.02) for drops in cases]
+    monkeypatch.setattr(module, "_bernstein_reach", lambda variance, largest: 1e9)  # noqa: ARG005 - of no matter
+    assert narrow == pytest.approx(
+        [noninferiority_p_value(drops, 0.02, points=1 << 24) for drops in cases], abs=1e-9
+    )
 
 
 def test_a_drop_is_shown_as_its_opposite_is_excluded() -> None:
@@ -126,11 +130,11 @@ def test_a_drop_is_shown_as_its_opposite_is_excluded() -> None:
     rng = random.Random(6)
     drops = [rng.choice([0.0, 0.5, -0.25, 1.0]) for _ in range(40)]
     turned = [-drop for drop in drops]
-    assert reweighted_drop(turned, 0.0) == noninferiority(drops, 0.0)
+    assert inferiority_p_value(turned, 0.0) == noninferiority_p_value(drops, 0.0)
     for allowed in (0.0, 0.05, 0.3):
         values, counts = np.unique(turned, return_counts=True)
         if np.mean(turned) >= -allowed:
-            assert reweighted_drop(drops, allowed) == 1.0
+            assert inferiority_p_value(drops, allowed) == 1.0
             continue
         world = null_weights(values, counts / 40, -allowed, 1.0)
         assert world @ np.append(values, 1.0) == pytest.approx(-allowed, abs=1e-12)
@@ -139,16 +143,16 @@ def test_a_drop_is_shown_as_its_opposite_is_excluded() -> None:
         )
         drawn = np.mean(samples <= sum(turned) + 1e-9)
         error = 4 * math.sqrt(drawn * (1 - drawn) / 40_000) + 1e-4
-        assert reweighted_drop(drops, allowed) == pytest.approx(drawn, abs=error)
+        assert inferiority_p_value(drops, allowed) == pytest.approx(drawn, abs=error)
 
 
 def test_losses_without_a_gain_are_weighed_against_those_not_seen() -> None:
     """A quarter lost by all: gains of 1 in one of five would make up for it, of which none came in n."""
-    assert reweighted_drop([0.25] * 10) == pytest.approx(0.8**10, abs=1e-12)
-    assert reweighted_drop([0.25] * 10, largest=0.5) == pytest.approx((2 / 3) ** 10, abs=1e-12)
-    assert reweighted_drop([0.25] * 10, 0.25) == 1.0
-    assert reweighted_drop([0.25] * 10, 0.1) > reweighted_drop([0.25] * 10)
-    assert reweighted_drop([]) == reweighted_drop([0.0] * 9) == reweighted_drop([-0.5]) == 1.0
+    assert inferiority_p_value([0.25] * 10) == pytest.approx(0.8**10, abs=1e-12)
+    assert inferiority_p_value([0.25] * 10, largest=0.5) == pytest.approx((2 / 3) ** 10, abs=1e-12)
+    assert inferiority_p_value([0.25] * 10, 0.25) == 1.0
+    assert inferiority_p_value([0.25] * 10, 0.1) > inferiority_p_value([0.25] * 10)
+    assert inferiority_p_value([]) == inferiority_p_value([0.0] * 9) == inferiority_p_value([-0.5]) == 1.0
 
 
 @pytest.mark.parametrize(
@@ -163,4 +167,4 @@ def test_losses_without_a_gain_are_weighed_against_those_not_seen() -> None:
 def test_what_cannot_be_shown_is_refused(drops: list[float], allowed: float, message: str) -> None:
     """As where a drop is to be excluded."""
     with pytest.raises(ValueError, match=message):
-        reweighted_drop(drops, allowed)
+        inferiority_p_value(drops, allowed)

@@ -4,7 +4,7 @@ from math import comb
 
 import pytest
 
-from pytest_rageval.stats.intervals import Estimate, wilson
+from pytest_rageval.stats.intervals import Estimate, wilson_interval
 from pytest_rageval.stats.systems import PositionBias, first_place_share, position_bias
 
 
@@ -14,8 +14,8 @@ def test_a_worked_example() -> None:
         [(1.0, 0.0)] * 2 + [(1.0, 0.5), (0.5, 0.0), (0.0, 1.0)] + [(1.0, 1.0), (0.5, 0.5)] * 2 + [(0, 0)]
     )
     assert position_bias(verdicts) == PositionBias(
-        flips=Estimate(0.5, *wilson(5, 10)),
-        first=Estimate(0.8, *wilson(4, 5)),
+        flips=Estimate(0.5, *wilson_interval(5, 10)),
+        first=Estimate(0.8, *wilson_interval(4, 5)),
         p_value=2 * (comb(5, 0) + comb(5, 1)) / 2**5,
     )
 
@@ -56,5 +56,5 @@ def test_many_flips_are_exact(flips: int) -> None:
 
 def test_in_one_order_the_first_place_has_a_share_of_the_wins() -> None:
     """With Wilson's interval; without any win there is none."""
-    assert first_place_share(8, 2) == Estimate(0.8, *wilson(8, 10))
+    assert first_place_share(8, 2) == Estimate(0.8, *wilson_interval(8, 10))
     assert first_place_share(0, 0) is None

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pytest_rageval.stats.intervals import wilson
+from pytest_rageval.stats.intervals import wilson_interval
 from pytest_rageval.stats.prediction_powered import prediction_powered_mean
 
 HUMAN = [1.0, 0.0, 1.0, 0.0, 1.0, 1.0, 0.0, 1.0] * 5
@@ -49,7 +49,7 @@ def test_a_judge_with_constant_verdicts_gives_the_interval_of_the_labels() -> No
     found = prediction_powered_mean(HUMAN, [1.0] * 40, [1.0] * 1000)
     assert found is not None
     assert found.value == pytest.approx(25 / 40, abs=1e-12)
-    assert (found.low, found.high) == pytest.approx(wilson(25, 40), abs=0.02)
+    assert (found.low, found.high) == pytest.approx(wilson_interval(25, 40), abs=0.02)
 
 
 @pytest.mark.parametrize("judge", [[0.1] * 3, [0.0, 5e-324, 0.0]])
@@ -64,7 +64,7 @@ def test_a_good_judge_narrows_the_interval() -> None:
     """Beside the labels alone."""
     found = prediction_powered_mean(HUMAN, JUDGE, REST)
     assert found is not None
-    low, high = wilson(25, 40)
+    low, high = wilson_interval(25, 40)
     assert found.high - found.low < 0.8 * (high - low)
 
 
@@ -125,7 +125,7 @@ def test_the_interval_covers_the_truth() -> None:
         assert found is not None
         covered += found.low <= 0.6 <= found.high
         widths += found.high - found.low
-        low, high = wilson(int(truth[:50].sum()), 50)
+        low, high = wilson_interval(int(truth[:50].sum()), 50)
         alone += high - low
     assert covered >= 940
     assert widths < 0.85 * alone

@@ -18,7 +18,7 @@ def test_a_quantile_is_the_smallest_value_that_its_share_does_not_exceed(
     """By rank, whatever their order."""
     values = list(range(1, n + 1))
     random.Random(0).shuffle(values)
-    assert Quantile(level).of(values) == value
+    assert Quantile(level).compute(values) == value
 
 
 def test_the_median_has_an_interval_from_six_values_on_and_p95_from_72() -> None:
@@ -58,7 +58,7 @@ def test_equal_retrievers_rarely_differ(level: float) -> None:
     for seed in range(runs):
         size = [draw.lognormvariate(0, 0.7) for _ in range(n)]
         a, b = ([each * draw.lognormvariate(0, 0.1) for each in size] for _ in "ab")
-        alarms += ratio_of_quantiles(a, b, place=Quantile(level).place(n), seed=seed)[0] > 1
+        alarms += ratio_of_quantiles(a, b, index=Quantile(level).index(n), seed=seed)[0] > 1
     assert alarms / runs < 0.08
 
 
@@ -67,12 +67,12 @@ def test_a_ratio_of_three_is_detected_despite_noise() -> None:
     draw = random.Random(3)
     size = [draw.lognormvariate(0, 1) for _ in range(60)]
     a, b = ([factor * each * draw.lognormvariate(0, 0.1) for each in size] for factor in (3, 1))
-    low, high = ratio_of_quantiles(a, b, place=Quantile(0.5).place(60), seed=0)
+    low, high = ratio_of_quantiles(a, b, index=Quantile(0.5).index(60), seed=0)
     assert 2 < low < 3 < high < 5
-    assert (low, high) == ratio_of_quantiles(a, b, place=Quantile(0.5).place(60), seed=0)
+    assert (low, high) == ratio_of_quantiles(a, b, index=Quantile(0.5).index(60), seed=0)
 
 
 def test_the_mean_is_a_statistic_too() -> None:
     """The default of scores."""
-    assert (MEAN.name, MEAN.of([0, 1, 1, 0])) == ("mean", 0.5)
+    assert (MEAN.name, MEAN.compute([0, 1, 1, 0])) == ("mean", 0.5)
     assert MEAN.intervals([[0, 1, 1, 0]], scale=(0, 1), seed=0) == [pytest.approx((0.150, 0.850), abs=0.001)]

@@ -7,17 +7,17 @@ import random
 import pytest
 
 from pytest_rageval.stats.mcnemar import mid_p
-from pytest_rageval.stats.sequential import STAKES, EarlyStop, anchor_alpha
+from pytest_rageval.stats.sequential import STAKES, SequentialDropTest, anchor_alpha
 
 N, CHANGED = 400, 120
 
 
-def _stop(**words: float) -> EarlyStop:
+def _stop(**words: float) -> SequentialDropTest:
     given = {"questions": N, "changed": CHANGED, "max_drop": 0.02, "alpha": 0.05} | words
-    return EarlyStop(**given)
+    return SequentialDropTest(**given)
 
 
-def _fed(drops: list[float], **words: float) -> EarlyStop:
+def _fed(drops: list[float], **words: float) -> SequentialDropTest:
     stop = _stop(**words)
     for drop in drops:
         if stop.verdict is None:
@@ -30,14 +30,14 @@ def test_all_lost_fails_soon() -> None:
     stop = _fed([1.0] * CHANGED)
     wealth = [math.fsum((1 + stake) ** k for stake in STAKES) / len(STAKES) for k in range(20)]
     assert stop.verdict == "fail"
-    assert stop.asked == next(k for k in range(20) if wealth[k] >= 40)
+    assert stop.evaluated == next(k for k in range(20) if wealth[k] >= 40)
 
 
 def test_nothing_lost_passes_before_all_have_come() -> None:
     """When a drop of max_drop would ask too much of the rest."""
     stop = _fed([0.0] * CHANGED)
     assert stop.verdict == "pass"
-    assert stop.asked < CHANGED / 2
+    assert stop.evaluated < CHANGED / 2
 
 
 def test_what_cannot_be_reached_costs_nothing() -> None:
@@ -50,28 +50,28 @@ def test_what_cannot_be_reached_costs_nothing() -> None:
 
 def test_a_shared_level_makes_red_rarer_and_leaves_green() -> None:
     """Of ten tests each fails at a tenth of the level, and passes as it would alone."""
-    alone, shared = _fed([1.0] * CHANGED), _fed([1.0] * CHANGED, shares=10)
+    alone, shared = _fed([1.0] * CHANGED), _fed([1.0] * CHANGED, alpha_shares=10)
     wealth = [math.fsum((1 + stake) ** k for stake in STAKES) / len(STAKES) for k in range(30)]
-    assert alone.asked < shared.asked == next(k for k in range(30) if wealth[k] >= 400)
-    assert _fed([0.0] * CHANGED, shares=10).asked == _fed([0.0] * CHANGED).asked
+    assert alone.evaluated < shared.evaluated == next(k for k in range(30) if wealth[k] >= 400)
+    assert _fed([0.0] * CHANGED, alpha_shares=10).evaluated == _fed([0.0] * CHANGED).evaluated
 
 
 def test_the_drop_of_the_full_set_is_estimated() -> None:
     """From the questions so far, for all that changed; unchanged ones count as 0."""
     stop = _stop(questions=100, changed=40, max_drop=0.3)
-    assert stop.drop == 0
+    assert stop.estimated_drop == 0
     for drop in (1.0, 0.0, 0.5, 0.5):
         stop.add(drop)
-    assert stop.drop == pytest.approx(0.5 * 40 / 100)
+    assert stop.estimated_drop == pytest.approx(0.5 * 40 / 100)
     stop.skip()
-    assert stop.drop == pytest.approx(0.5 * 39 / 99)
+    assert stop.estimated_drop == pytest.approx(0.5 * 39 / 99)
 
 
 def test_a_pass_is_certain_or_likely() -> None:
     """Certain where too few are left to lose more than may be lost."""
-    assert _stop(changed=8).certain
+    assert _stop(changed=8).is_certain
     likely = _fed([0.0] * CHANGED)
-    assert (likely.verdict, likely.certain) == ("pass", False)
+    assert (likely.verdict, likely.is_certain) == ("pass", False)
 
 
 def test_the_bound_on_the_rest_is_exact() -> None:
@@ -106,14 +106,14 @@ def test_questions_without_a_score_leave_the_set() -> None:
     assert stop.verdict is None  # 2 of 99 are more than 1.98
     stop.skip()
     assert stop.verdict == "pass"
-    assert stop.asked == 0
+    assert stop.evaluated == 0
 
 
 def test_at_the_end_the_usual_test_decides() -> None:
     """None where all have come and nothing was clear."""
     drops = [1.0, -1.0, 1.0] * 6 + [1.0]
     stop = _fed(drops, questions=40, changed=len(drops))
-    assert stop.asked == len(drops)
+    assert stop.evaluated == len(drops)
     assert stop.verdict is None
     with pytest.raises(ValueError, match="more questions"):
         stop.add(0.0)
@@ -123,7 +123,7 @@ def test_at_the_end_the_usual_test_decides() -> None:
 
 def test_a_drop_beyond_needs_more() -> None:
     """More losses than to show any; and unchanged questions speak against it."""
-    assert _fed([1.0] * 120, beyond=0.02).asked >= _fed([1.0] * 120).asked
+    assert _fed([1.0] * 120, beyond=0.02).evaluated >= _fed([1.0] * 120).evaluated
     lost = [1.0, 0.0] * 30
     plain, diluted = _stop(beyond=0.1, max_drop=0.1), _stop(beyond=0.1, max_drop=0.1)
     for drop in lost:
@@ -149,7 +149,7 @@ def test_a_drop_beyond_needs_more() -> None:
 )
 def test_what_cannot_be_is_refused(words: dict[str, float]) -> None:
     """Numbers that contradict each other."""
-    with pytest.raises(ValueError, match=r"cannot be asked|no test has"):
+    with pytest.raises(ValueError, match=r"cannot be evaluated|no test has"):
         _stop(**words)
 
 
@@ -172,7 +172,7 @@ def _runs(runs: int, drop: float, *, noise: float = 0.3, seed: int = 0) -> dict[
         stop = _fed(drops)
         lost, gained = drops.count(1.0), drops.count(-1.0)
         above = lost - gained > 0.02 * N + 1e-9
-        found["asked"] += stop.asked / N / runs
+        found["asked"] += stop.evaluated / N / runs
         if stop.verdict is not None:
             found[stop.verdict] += 1 / runs
         found["red"] += (
@@ -197,7 +197,7 @@ def test_a_bet_against_what_is_true_wins_no_more_than_promised() -> None:
     rng = random.Random(1)
     reached = 0
     for _ in range(800):
-        stop = EarlyStop(questions=300, changed=300, max_drop=0.0, alpha=0.1)
+        stop = SequentialDropTest(questions=300, changed=300, max_drop=0.0, alpha=0.1)
         for _ in range(300):
             stop.add(rng.choice((-1.0, -0.2, 0.2, 1.0)))
             if stop.verdict is not None:
@@ -232,7 +232,7 @@ def test_the_share_that_is_asked_of_a_large_set() -> None:
         for _ in range(60):
             u = [rng.random() for _ in range(600)]
             drops = [1.0 if x < losses else -1.0 if x < share else 0.0 for x in u]
-            asked += _fed(drops, questions=2000, changed=600).asked
+            asked += _fed(drops, questions=2000, changed=600).evaluated
         assert asked / 60 / 2000 == pytest.approx(expected, rel=0.25)
 
 

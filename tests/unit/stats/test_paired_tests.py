@@ -5,16 +5,16 @@ import math
 import numpy as np
 import pytest
 
-from pytest_rageval.stats.drops import DropResult, Drops, drop_interval, joint_drop_test
-from pytest_rageval.stats.mcnemar import mid_p, tango
-from pytest_rageval.stats.noninferiority import reweighted_drop
-from pytest_rageval.stats.sign_flips import sign_flips
+from pytest_rageval.stats.mcnemar import mid_p, tango_interval
+from pytest_rageval.stats.noninferiority import inferiority_p_value
+from pytest_rageval.stats.paired_tests import PairedDrops, PairedTestResult, drop_interval, joint_drop_test
+from pytest_rageval.stats.sign_flips import sign_flip_test
 
 NAN = math.nan
 
 
-def _one(values: list[float], alpha: float = 0.05, **words: float) -> DropResult:
-    return joint_drop_test([Drops(values, **words)], alpha=alpha).scores[0]
+def _one(values: list[float], alpha: float = 0.05, **words: float) -> PairedTestResult:
+    return joint_drop_test([PairedDrops(values, **words)], alpha=alpha).scores[0]
 
 
 def _graded(seed: int, n: int, drop: float = 0.0) -> list[float]:
@@ -27,7 +27,7 @@ def test_a_score_of_verdicts_is_tested_by_mcnemar() -> None:
     """With Tango's interval; questions without change or score say nothing."""
     found = _one([1.0] * 7 + [-1.0] + [0.0] * 20 + [NAN] * 5)
     assert found.p_value == mid_p(7, 1)
-    assert (found.low, found.high) == tango(7, 1, 28, alpha=0.05)
+    assert (found.low, found.high) == tango_interval(7, 1, 28, alpha=0.05)
     assert found.drop == pytest.approx(6 / 28)
     assert not found.needs_symmetry
 
@@ -50,8 +50,8 @@ def test_several_scores_are_tested_jointly() -> None:
     one, other = _graded(1, 12, 0.1), _graded(2, 12, 0.05)
     other[3] = NAN
     columns = np.nan_to_num(np.column_stack([one, other]))
-    expected = sign_flips(columns, alpha=0.05).p_values
-    tests = joint_drop_test([Drops(one), Drops(other)], alpha=0.05)
+    expected = sign_flip_test(columns, alpha=0.05).p_values
+    tests = joint_drop_test([PairedDrops(one), PairedDrops(other)], alpha=0.05)
     assert [score.p_value for score in tests.scores] == pytest.approx(expected, abs=1e-12)
     assert tests.scores[1].drop == pytest.approx(np.nanmean(other))
 
@@ -59,7 +59,7 @@ def test_several_scores_are_tested_jointly() -> None:
 def test_the_same_score_twice_is_tested_as_once() -> None:
     """recall@5 and hit@5 of questions with one gold passage: nothing is lost by asking for both."""
     values = [1.0] * 9 + [-1.0] * 2 + [0.0] * 30
-    twice = joint_drop_test([Drops(values), Drops(values)], alpha=0.05)
+    twice = joint_drop_test([PairedDrops(values), PairedDrops(values)], alpha=0.05)
     once = _one(values)
     assert [score.p_value for score in twice.scores] == pytest.approx([once.p_value] * 2, abs=1e-12)
     assert twice.level == pytest.approx(0.05, rel=0.03)
@@ -69,7 +69,7 @@ def test_slices_have_their_own_questions() -> None:
     """Two of them are nearly as two tests at half the level."""
     values = [1.0] * 7 + [0.0] * 5
     missing = [NAN] * 12
-    tests = joint_drop_test([Drops(values + missing), Drops(missing + values)], alpha=0.05)
+    tests = joint_drop_test([PairedDrops(values + missing), PairedDrops(missing + values)], alpha=0.05)
     # Half the table is a seven-fold tie in both: P(any of two reaches it), ties counting half.
     assert tests.scores[0].p_value == pytest.approx(1 / 2**7 * (2 - 1 / 2**7) / 2, abs=1e-12)
     assert 0.025 <= tests.level <= 0.027
@@ -78,10 +78,10 @@ def test_slices_have_their_own_questions() -> None:
 def test_the_signs_of_a_cluster_are_flipped_together() -> None:
     """Eight questions of four documents that all lost are four coins."""
     values, clusters = [1.0] * 8, [0, 0, 1, 1, 2, 2, 3, 3]
-    tests = joint_drop_test([Drops(values)], alpha=0.05, clusters=clusters)
+    tests = joint_drop_test([PairedDrops(values)], alpha=0.05, clusters=clusters)
     assert tests.scores[0].p_value == 1 / 32
     assert _one(values).p_value == 1 / 512
-    one_each = joint_drop_test([Drops(_graded(3, 12, 0.1))], alpha=0.05, clusters=range(12))
+    one_each = joint_drop_test([PairedDrops(_graded(3, 12, 0.1))], alpha=0.05, clusters=range(12))
     assert one_each.scores[0].p_value == _one(_graded(3, 12, 0.1)).p_value
 
 
@@ -90,7 +90,7 @@ def test_a_drop_beyond_what_is_allowed_is_another_claim() -> None:
     values = [*_graded(4, 14, 0.2), 0.9, 0.5]
     shifted = np.array(values)[:, None] - 0.05
     found = _one(values, beyond=0.05)
-    assert found.p_value == sign_flips(shifted, alpha=0.05).p_values[0]
+    assert found.p_value == sign_flip_test(shifted, alpha=0.05).p_values[0]
     assert found.p_value > _one(values).p_value
     assert _one([0.0] * 200 + [1.0] * 3, beyond=0.02).p_value > 0.05
 
@@ -98,8 +98,8 @@ def test_a_drop_beyond_what_is_allowed_is_another_claim() -> None:
 def test_asymmetric_differences_need_a_second_test() -> None:
     """Many small losses and no gain: less significant if there may be rare gains that were not seen."""
     values = [0.02, 0.03] * 10 + [0.0] * 40
-    alone = sign_flips(np.array(values)[:, None], alpha=0.05).p_values[0]
-    second = reweighted_drop(values, largest=0.12)
+    alone = sign_flip_test(np.array(values)[:, None], alpha=0.05).p_values[0]
+    second = inferiority_p_value(values, largest=0.12)
     assert alone < 1e-4
     assert second > 0.005
     assert _one(values).p_value == max(alone, second)
@@ -130,7 +130,10 @@ def test_similarities_need_no_gain_of_the_whole_scale() -> None:
 def test_interval_and_p_value_say_the_same(n: int, beyond: float) -> None:
     """The lower bound is above what the drop is held against where p is at most alpha, and only there."""
     for seed in range(8):
-        scores = [Drops(_graded(seed, n, seed % 5 / 30), beyond), Drops(_graded(seed + 99, n, 0.05), beyond)]
+        scores = [
+            PairedDrops(_graded(seed, n, seed % 5 / 30), beyond),
+            PairedDrops(_graded(seed + 99, n, 0.05), beyond),
+        ]
         for score in joint_drop_test(scores, alpha=0.05).scores:
             assert score.low >= beyond if score.p_value <= 0.05 else score.low <= beyond
             assert -1 <= score.low <= score.drop <= score.high <= 1
@@ -139,8 +142,8 @@ def test_interval_and_p_value_say_the_same(n: int, beyond: float) -> None:
 def test_without_pairs_there_is_no_comparison() -> None:
     """No score of a question, or no question."""
     for values in ([NAN, NAN], []):
-        assert _one(values) == DropResult(None, 1.0, -1.0, 1.0, needs_symmetry=False)
-    tests = joint_drop_test([Drops([NAN] * 9), Drops([1.0] * 9)], alpha=0.05)
+        assert _one(values) == PairedTestResult(None, 1.0, -1.0, 1.0, needs_symmetry=False)
+    tests = joint_drop_test([PairedDrops([NAN] * 9), PairedDrops([1.0] * 9)], alpha=0.05)
     assert tests.scores[0].p_value == 1.0
     assert tests.scores[1].p_value == pytest.approx(2**-10)
 
@@ -149,15 +152,17 @@ def test_without_pairs_there_is_no_comparison() -> None:
     ("scores", "clusters", "message"),
     [
         ([], None, "at least one score"),
-        ([Drops([1.0]), Drops([1.0, 0.0])], None, r"\[1, 2\]"),
-        ([Drops([1.0])], [1, 2], r"\[1, 2\]"),
-        ([Drops([1.0, 0.0], beyond=-0.1)], None, "found -0.1"),
-        ([Drops([1.0, 0.0], beyond=1.0)], None, "found 1.0"),
-        ([Drops([1.5])], None, "from -1.0 to 1.0"),
-        ([Drops([math.inf])], None, "from -1.0 to 1.0"),
+        ([PairedDrops([1.0]), PairedDrops([1.0, 0.0])], None, r"\[1, 2\]"),
+        ([PairedDrops([1.0])], [1, 2], r"\[1, 2\]"),
+        ([PairedDrops([1.0, 0.0], beyond=-0.1)], None, "found -0.1"),
+        ([PairedDrops([1.0, 0.0], beyond=1.0)], None, "found 1.0"),
+        ([PairedDrops([1.5])], None, "from -1.0 to 1.0"),
+        ([PairedDrops([math.inf])], None, "from -1.0 to 1.0"),
     ],
 )
-def test_what_cannot_be_is_refused(scores: list[Drops], clusters: list[int] | None, message: str) -> None:
+def test_what_cannot_be_is_refused(
+    scores: list[PairedDrops], clusters: list[int] | None, message: str
+) -> None:
     """With what was found."""
     with pytest.raises(ValueError, match=message):
         joint_drop_test(scores, alpha=0.05, clusters=clusters)
@@ -205,8 +210,10 @@ def test_alarms_of_a_family() -> None:
         scores = [base, *others, np.where(rng.random(40) < 0.5, base, 0.0)]
         if max(np.sum(scores, axis=1) - np.linalg.norm(scores, axis=1)) <= 0:
             continue  # No p-value is below 3.5/64 then (Hollom and Portier 2023).
-        joint += min(sign_flips(np.column_stack(scores), alpha=0.05).p_values) <= 0.05
-        alone += any(sign_flips(score[:, None], alpha=0.05 / 4).p_values[0] <= 0.05 / 4 for score in scores)
+        joint += min(sign_flip_test(np.column_stack(scores), alpha=0.05).p_values) <= 0.05
+        alone += any(
+            sign_flip_test(score[:, None], alpha=0.05 / 4).p_values[0] <= 0.05 / 4 for score in scores
+        )
     assert alone < joint <= FEW * (0.05 + 4 * math.sqrt(0.05 * 0.95 / FEW))
 
 
