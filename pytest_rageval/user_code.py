@@ -22,7 +22,7 @@ from pytest_rageval.errors import (
     QueryError,
     RagevalError,
     Unscored,
-    raised_here,
+    raised_in_package,
     summary_line,
 )
 
@@ -144,7 +144,7 @@ class UserCallable:
             # One error may end many questions: its traceback would grow with each, and keep what each had.
             raise error.with_traceback(None) from error.__cause__
         except Unscored as unscored:
-            if not raised_here(unscored):
+            if not raised_in_package(unscored):
                 unscored.cause = self._cause
             raise
 
@@ -217,7 +217,7 @@ class UserCallable:
         return TimedResult(value, seconds)
 
     def _raised(self, args: tuple[Any, ...], named: Mapping[str, Any], error: BaseException) -> QueryError:
-        message = str(CallableError.raised(f"{self.name} raised for {args[self._question]!r}", error))
+        message = str(CallableError.from_exception(f"{self.name} raised for {args[self._question]!r}", error))
         return self._failed(type(error).__name__, args, named, message, f"raised {summary_line(error)}")
 
     def _failed(self, kind: str, args: Sequence[Any], named: object, message: str, found: str) -> QueryError:
@@ -384,7 +384,7 @@ class PlanStub:
 
 def raised_in(error: BaseException) -> InvalidResult:
     """The exception to raise for an exception in the user's code; the caller may be in another process."""
-    message = str(CallableError.raised("raised for {question}", error))
+    message = str(CallableError.from_exception("raised for {question}", error))
     return InvalidResult(f"raised {summary_line(error)}", message, type(error).__name__)
 
 

@@ -26,7 +26,7 @@ from pytest_rageval.errors import BudgetError, InputError, Unscored
 from pytest_rageval.evalsets.corpus import read_corpus
 from pytest_rageval.evalsets.records import write_jsonl
 from pytest_rageval.evalsets.sampling import SampleSpec, keep_smallest, rank, shares
-from pytest_rageval.files import write_whole
+from pytest_rageval.files import write_atomically
 from pytest_rageval.llm.messages import empty_reason
 from pytest_rageval.llm.servers.rate_limits import StallNotifier
 from pytest_rageval.measures.near_duplicates import words
@@ -78,7 +78,7 @@ def generate_command(options: argparse.Namespace) -> int:
         write_jsonl(EvalSet(out.name, tuple(each.example(provenance) for each in run.accepted)), out)
     if rejects is not None:
         lines = (f"{json.dumps(each.record(), ensure_ascii=False)}\n" for each in run.rejected)
-        write_whole(rejects, (line.encode(errors="backslashreplace") for line in lines))
+        write_atomically(rejects, (line.encode(errors="backslashreplace") for line in lines))
     _say_summary(out, run, session)
     return int(len(run.accepted) < options.n)
 

@@ -374,7 +374,7 @@ def _others_text(items: Sequence[str]) -> str:
     """The items of an answer that are not wanted."""
     if not items:
         return ""
-    named = ", ".join(map(repr, items[:OTHERS])) + (", …" if len(items) > OTHERS else "")
+    named = join_first(list(map(repr, items)), OTHERS)
     return f"item {named} equals no reference" if len(items) == 1 else f"items {named} equal no reference"
 
 

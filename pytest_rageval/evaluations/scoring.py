@@ -19,7 +19,7 @@ from pytest_rageval.evaluations.pipeline import (
     ResolvedScore,
 )
 from pytest_rageval.measures.gold_matching import GoldMatch
-from pytest_rageval.plural import counted
+from pytest_rageval.plural import counted, join_first
 from pytest_rageval.prompts.templates import CRITERIA
 from pytest_rageval.scores import SCORING, Evidence, Outcome, Score, too_many
 from pytest_rageval.stats.intervals import MEAN, UNIT, Statistic
@@ -274,9 +274,8 @@ def error_of_all(failed: Mapping[str, RagevalError], more: str = "") -> RagevalE
         ended.setdefault(error.reason if isinstance(error, QueryError) else str(error), []).append(name)
     lines = []
     for names in list(ended.values())[:ERRORS]:
-        named = ", ".join(names[:NAMED]) + (", …" if len(names) > NAMED else "")
         lines.append(str(failed[names[0]]))
-        lines.append(f"It affects {counted(len(names), 'example')}: {named}.")
+        lines.append(f"It affects {counted(len(names), 'example')}: {join_first(names, NAMED)}.")
     rest = sum(len(names) for names in list(ended.values())[ERRORS:])
     if rest:
         lines.append(f"{counted(rest, 'more example')} ended with other messages.")

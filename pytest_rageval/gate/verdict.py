@@ -9,7 +9,7 @@ from pytest_rageval.errors import Cause
 from pytest_rageval.gate.comparison import Comparison
 from pytest_rageval.gate.drops import DropTest
 from pytest_rageval.gate.threshold import Threshold
-from pytest_rageval.plural import counted
+from pytest_rageval.plural import counted, join_first
 from pytest_rageval.scores import Outcome, Score
 
 if TYPE_CHECKING:
@@ -183,7 +183,7 @@ def _reasons(lacking: Sequence[Outcome]) -> str:
 
 
 def _ids(names: Sequence[str]) -> str:
-    return ", ".join(names[:IDS]) + (", …" if len(names) > IDS else "")
+    return join_first(names, IDS)
 
 
 def _on_baseline(

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar
 
 from pytest_rageval.config import Api
 from pytest_rageval.errors import RagevalError, ServerError, StoreError, Unscored
-from pytest_rageval.files import make_cache_folder, make_private_file, refuse_special, write_whole
+from pytest_rageval.files import make_cache_folder, make_private_file, refuse_special, write_atomically
 from pytest_rageval.llm.budget import Budget
 from pytest_rageval.llm.cache import Cache
 from pytest_rageval.llm.messages import (
@@ -497,7 +497,7 @@ class Batches:
             make_cache_folder(self._folder.parent)
             self._folder.mkdir(mode=0o700, exist_ok=True)
             make_private_file(self._folder / name)
-            write_whole(self._folder / name, content)
+            write_atomically(self._folder / name, content)
         except OSError as error:
             raise StoreError(f"{self._folder / name} cannot be written: {error}.") from None
 

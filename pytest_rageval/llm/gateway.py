@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, NamedTuple, Protocol
 
 from pytest_rageval.concurrency.gathering import CallbackFuture
 from pytest_rageval.concurrency.inline import require_loop
-from pytest_rageval.errors import PLACEHOLDER, MissingReplyError, RagevalError, ReplyPending, Unscored
+from pytest_rageval.errors import REPLY_PLACEHOLDER, MissingReplyError, RagevalError, ReplyPending, Unscored
 from pytest_rageval.llm.batches import Batch, Batches, Failure
 from pytest_rageval.llm.budget import Budget, Charge, Limits, most_reply_tokens, prompt_tokens
 from pytest_rageval.llm.cache import Cache
@@ -579,7 +579,9 @@ class PlanSource:
             self.usage.cached += 1
             return reply
         price = self.prices.of(request.base_url, request.model)
-        marks = PLACEHOLDER.findall(" ".join(str(message.get("content")) for message in request.messages))
+        marks = REPLY_PLACEHOLDER.findall(
+            " ".join(str(message.get("content")) for message in request.messages)
+        )
         tokens_in = prompt_tokens(request.messages, request.parameters)
         tokens_in += sum(self._planned.get(mark, 0) for mark in marks)
         most = most_reply_tokens(request, price)

@@ -142,7 +142,7 @@ def pytest_warning_recorded(warning_message: "WarningMessage") -> None:
         names = [option.name for option in OPTIONS if option.permanent]
         hint = "".join(
             f" Did you mean rageval_{name}?"
-            for name in similar_names(key.removeprefix("rageval_"), names, most=1)
+            for name in similar_names(key.removeprefix("rageval_"), names, limit=1)
         )
     warning_message.message = pytest.PytestConfigWarning(f"{text}.{hint}")
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 import pytest
 
 from pytest_rageval.config import ROLES, Settings, kind_of
-from pytest_rageval.errors import RagevalError, Unscored, places
+from pytest_rageval.errors import RagevalError, Unscored, user_frames
 from pytest_rageval.plugin.markers import EVALUATED, timeout_problem, unknown_mark
 from pytest_rageval.plugin.progress import EvaluationProgress, Work
 from pytest_rageval.plugin.terminal import (
@@ -180,7 +180,7 @@ class GatePlugin:
             self.config.hook.pytest_rageval_register(registry=registry)
         except RagevalError as error:
             # The innermost line outside this package is in the plugin whose hook failed.
-            text = "\n  ".join([str(error), *places(error)[-1:]])
+            text = "\n  ".join([str(error), *user_frames(error)[-1:]])
         else:
             return registry
         raise failure(text)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from time import perf_counter
 from typing import Any, Final, NamedTuple
 
-from pytest_rageval.errors import CallableError, Cause, RagevalError, Unscored, raised_here
+from pytest_rageval.errors import CallableError, Cause, RagevalError, Unscored, raised_in_package
 from pytest_rageval.retrievers.adapters import ADAPTERS, search_of
 from pytest_rageval.retrievers.adapters.callables import Search
 from pytest_rageval.retrievers.documents import retrieval_from
@@ -106,7 +106,7 @@ def _search(pickled: PickledRetriever) -> Search:
                 raise CallableError(str(error)) from None
             except Exception as error:  # noqa: BLE001 - the user's code may raise anything
                 what = f"{pickled.name} could not be made in a process of rageval_executor"
-                message = f"{CallableError.raised(what, error)}{_advice(error)}"
+                message = f"{CallableError.from_exception(what, error)}{_advice(error)}"
                 raise CallableError(message) from None
         return _loaded[pickled.token]
 
@@ -133,7 +133,7 @@ def _reply(search: Search, pickled: PickledRetriever, call: Call) -> RemoteResul
     except InvalidResult as unusable:
         value = unusable
     except (RagevalError, Unscored) as error:
-        if isinstance(error, Unscored) and not raised_here(error):
+        if isinstance(error, Unscored) and not raised_in_package(error):
             error.cause = pickled.cause
         value = error.with_traceback(None)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - the error of this question

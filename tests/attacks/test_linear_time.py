@@ -250,7 +250,10 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     ),
     "judge_replies.json_object": judge_replies.json_object,
     "printable.one_line": printable.one_line,
-    "errors.is_placeholder": lambda said: (errors.is_placeholder(said), errors.PLACEHOLDER.findall(said)),
+    "errors.is_placeholder": lambda said: (
+        errors.is_placeholder(said),
+        errors.REPLY_PLACEHOLDER.findall(said),
+    ),
     "dialect.learn": lambda said: UnsupportedParams().learn(
         {"temperature": 1.0, "max_tokens": 5}, {"message": f"{said} unsupported", "detail": [said]}
     ),

@@ -101,7 +101,7 @@ def _call(part: Callable[[Any], Any], retriever: object) -> Any:
         raise
     except Exception as error:
         what = f"{_name(part)} raised for {type(retriever).__name__}"
-        raise CallableError.raised(what, error) from error
+        raise CallableError.from_exception(what, error) from error
 
 
 def _name(part: Callable[[Any], Any]) -> str:

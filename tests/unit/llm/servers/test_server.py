@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_rageval.digests import SAMPLE_BYTES
+from pytest_rageval.digests import BLOCK_BYTES
 from pytest_rageval.errors import InputError
 from pytest_rageval.llm.servers.server import Weights, weights_in_force
 
@@ -13,7 +13,7 @@ from pytest_rageval.llm.servers.server import Weights, weights_in_force
 def model(tmp_path: Path) -> Path:
     """A model file larger than one sampled block."""
     file = tmp_path / "tiny.gguf"
-    file.write_bytes(bytes(range(256)) * (3 * SAMPLE_BYTES // 256))
+    file.write_bytes(bytes(range(256)) * (3 * BLOCK_BYTES // 256))
     return file
 
 
@@ -56,7 +56,7 @@ def test_the_fingerprint_does_not_depend_on_the_name(model: Path) -> None:
     assert Weights(model.rename(model.with_name("other.gguf"))).fingerprint == before
 
 
-@pytest.mark.parametrize("where", [0, SAMPLE_BYTES, 3 * SAMPLE_BYTES - 1])
+@pytest.mark.parametrize("where", [0, BLOCK_BYTES, 3 * BLOCK_BYTES - 1])
 def test_the_fingerprint_changes_with_the_content(model: Path, where: int) -> None:
     """One changed byte at the beginning, in the middle or at the end is another model."""
     before = Weights(model).fingerprint
