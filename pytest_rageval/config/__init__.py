@@ -159,7 +159,7 @@ def _with_preset(settings: Settings, named: Collection[str]) -> Settings:
 def _placed(item: Any, base: Path) -> Any:
     """Return a value with relative paths in it below a folder."""
     if isinstance(item, StoreURL):
-        return item.below(base)
+        return item.resolve_folder(base)
     return base / item if isinstance(item, Path) else item
 
 

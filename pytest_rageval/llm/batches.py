@@ -421,7 +421,7 @@ class Batches:
         client, budget = self._client(server), self._budgets(server)[0]
         entries = []
         for line in lines:
-            parsed = _object(server.credentials.redacted(line.decode("utf-8", "replace")))
+            parsed = _object(server.credentials.redact(line.decode("utf-8", "replace")))
             key = parsed.get("custom_id")
             if not isinstance(key, str) or key not in asked:
                 continue
@@ -482,7 +482,7 @@ class Batches:
         batch.completed, batch.failed = (counts.completed, counts.failed) if counts else (0, 0)
         errors = (found.errors and found.errors.data) or ()
         words = "; ".join(str(each.message or each.code) for each in errors[:3])
-        batch.error = " ".join(server.credentials.redacted(words).split())
+        batch.error = " ".join(server.credentials.redact(words).split())
         self._write(batch)
 
     def _write(self, batch: Batch) -> None:

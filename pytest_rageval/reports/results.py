@@ -31,7 +31,7 @@ from pytest_rageval.reports.notes import (
 )
 from pytest_rageval.reports.questions import questions_entry
 from pytest_rageval.scores import CHANGING, Outcome, Places, Score, score_name
-from pytest_rageval.spool import Spool, made
+from pytest_rageval.spool import Spool, spooled_map
 from pytest_rageval.stats.intervals import UNIT
 
 __all__ = [
@@ -200,7 +200,7 @@ def score_entry(
         "reason": None if verdict is None else verdict.reason,
         # The verdict of a threshold includes these warnings.
         **warnings_entry(list(uncounted(score)) if verdict is None else ()),
-        "examples": made(score.outcomes, partial(_example, triaged=triaged), spool),
+        "examples": spooled_map(partial(_example, triaged=triaged), score.outcomes, spool),
     }
     return in_order(entry)
 

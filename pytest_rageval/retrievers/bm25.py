@@ -30,8 +30,8 @@ def words(text: str) -> list[str]:
 
 
 def _word_character(character: str) -> str:
-    # Marks are separate tokens too in these scripts, unlike with `set_apart`: documents and queries are split alike,
-    # and another split would change rankings.
+    # In these scripts combining marks are separate tokens, unlike with `separate_unspaced`. Documents and queries are
+    # split in the same way, and another split would change rankings.
     if not is_word_character(character):
         return " "
     return f" {character} " if unicodedata.name(character, "").startswith(_UNSPACED_SCRIPTS) else character

@@ -439,7 +439,7 @@ class Client:
 
     def _redacted(self, value: Any) -> Any:
         """Remove secrets, which a server may repeat, from a text."""
-        return self._server.credentials.redacted(value) if isinstance(value, str) else value
+        return self._server.credentials.redact(value) if isinstance(value, str) else value
 
 
 def _parsed(body: bytes) -> Any:

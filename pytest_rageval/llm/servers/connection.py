@@ -4,7 +4,6 @@ Completions are posted by the HTTP client that the `openai` client is built on: 
 it builds a model of each answer. Other requests are made through it, over the same HTTP client.
 """
 
-import base64
 import logging
 import os
 import re
@@ -17,7 +16,7 @@ from urllib.parse import parse_qsl
 import httpx2  # the openai client's own
 
 from pytest_rageval.llm.messages import TooLarge
-from pytest_rageval.secret import HIDDEN, Credentials
+from pytest_rageval.secret import HIDDEN, Credentials, basic_token
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -115,8 +114,7 @@ class Connection:
         request.headers.setdefault("Authorization", f"Bearer {NO_KEY}")
         api_key, login = self._credentials.api_key, self._credentials.login
         if login is not None:
-            sent = base64.b64encode(login.reveal().encode(errors="surrogateescape")).decode()
-            request.headers["Authorization"] = f"Basic {sent}"
+            request.headers["Authorization"] = f"Basic {basic_token(login.reveal())}"
         elif api_key is not None:
             key = api_key.reveal()
             if self._of_deployment and not key.startswith(SIGNED):
@@ -217,4 +215,4 @@ class _Redacting(logging.Filter):
 
     def _redacted(self, text: str) -> str:
         text = QUERY.sub(rf"\1?{HIDDEN}", USER_INFO.sub(f"{HIDDEN}@", text))
-        return self.credentials.redacted(text)
+        return self.credentials.redact(text)

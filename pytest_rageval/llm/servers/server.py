@@ -195,7 +195,7 @@ class RemoteServer:
                 self._no_key = error
                 raise
             if key != old:
-                self.credentials = self.credentials.renewed(key)
+                self.credentials = self.credentials.with_api_key(key)
 
     def close(self) -> None:
         """Nothing was started."""

@@ -84,7 +84,7 @@ def test_what_is_shown_of_a_url() -> None:
     assert str(url) == url.public == "rediss://h:6380/2"
     assert "planted" not in repr(url)
     for text in ("planted/password", "planted%2Fpassword", "'me:planted%2Fpassword'"):
-        assert "planted" not in url.redacted(f"wrong: {text}")
+        assert "planted" not in url.redact(f"wrong: {text}")
 
 
 @pytest.mark.parametrize("url", ["team:///x", "team:////x", "team:/x", "team://h", "team://h/x", "team:x"])

@@ -82,7 +82,7 @@ def test_an_expired_key_is_asked_for_again(command) -> None:
         assert [len(server.requests), command.runs()] == [2, 2]
         _ask(remote)
         assert [len(server.requests), command.runs()] == [3, 2]
-    assert remote.credentials.redacted("planted-key-1 planted-key-2") == "*** ***"
+    assert remote.credentials.redact("planted-key-1 planted-key-2") == "*** ***"
 
 
 @pytest.mark.parametrize("status", [401, 403])

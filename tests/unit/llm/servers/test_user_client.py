@@ -342,7 +342,7 @@ def test_no_key_is_shown(ask: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert str(outcome).startswith("rageval_client raised ValueError: Bearer *** (")
     client = openai.AsyncOpenAI(api_key="of-the-library", base_url="http://127.0.0.1:9/v1")
     server = UserServer(UserFunction(functools.partial(client.chat.completions.create, store=False)))
-    assert server.credentials.redacted("of-the-library") == "***"
+    assert server.credentials.redact("of-the-library") == "***"
     assert "of-the-library" not in repr(server)
 
 
