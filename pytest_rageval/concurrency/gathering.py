@@ -58,13 +58,13 @@ class CallbackFuture(asyncio.Future[T]):
         return cancelled
 
 
-async def gather_all(awaitables: Iterable[Awaitable[T]], *, at_once: int | None = None) -> list[T]:
-    """Await all concurrently, or at most `at_once` at a time; an exception is raised when all have ended.
+async def gather_all(awaitables: Iterable[Awaitable[T]], *, max_concurrency: int | None = None) -> list[T]:
+    """Await all concurrently, or at most `max_concurrency` at a time; an exception is raised when all have ended.
 
     Each begins in its turn without waiting for the event loop, as eager tasks do in Python 3.12. So its
     `asyncio.current_task()` may be its caller's; `UserCallable` gives the user's coroutines tasks of their own.
     """
-    results = await _Gathering(awaitables, inf if at_once is None else at_once).results()
+    results = await _Gathering(awaitables, inf if max_concurrency is None else max_concurrency).results()
     for result in results:
         if isinstance(result, BaseException):
             raise result
@@ -85,11 +85,11 @@ async def gather_results(awaitables: Iterable[Awaitable[T]]) -> list[T | BaseExc
 class _Gathering:
     """Coroutines that run together: their results, and those that wait, by number."""
 
-    def __init__(self, awaitables: Iterable[Awaitable[Any]], at_once: float) -> None:
+    def __init__(self, awaitables: Iterable[Awaitable[Any]], max_concurrency: float) -> None:
         self._to_begin = enumerate(awaitables)
-        self._at_once = at_once
+        self._max_concurrency = max_concurrency
         # Those that gather a few are gathered themselves, by one that gathers many.
-        self._is_bounded = at_once < inf
+        self._is_bounded = max_concurrency < inf
         self._results: list[Any] = []
         self._waiting: dict[int, tuple[Coroutine[Any, Any, Any], Context, CallbackFuture[Any]]] = {}
         self._tasks: dict[int, tuple[asyncio.Future[Any], Any]] = {}
@@ -117,14 +117,14 @@ class _Gathering:
         Half of them end at once, so that look-ups are few and large. Where they end one by one, as replies of a server
         come, the next begins at once.
         """
-        if len(self._need_loop) >= self._at_once:
+        if len(self._need_loop) >= self._max_concurrency:
             await self._enter_loop()
         begun = len(self._waiting) + len(self._tasks)
-        if begun >= self._at_once:
-            while 2 * begun > self._at_once:
+        if begun >= self._max_concurrency:
+            while 2 * begun > self._max_concurrency:
                 await self._next()
                 before, begun = begun, len(self._waiting) + len(self._tasks)
-                if 0 < before - begun < ONE_BY_ONE * self._at_once:
+                if 0 < before - begun < ONE_BY_ONE * self._max_concurrency:
                     break
         if _is_late():
             await self._turn()

@@ -587,8 +587,8 @@ class _SharedRankings:
         return self._run.retriever.takes
 
     @property
-    def at_once(self) -> int:
-        return self._run.retriever.at_once
+    def max_concurrency(self) -> int:
+        return self._run.retriever.max_concurrency
 
 
 def references_of(example: Example) -> tuple[str, ...]:

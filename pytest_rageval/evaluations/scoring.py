@@ -289,7 +289,7 @@ async def score_each(
     examples: Iterable[Example],
     score: Callable[[Example], Awaitable[tuple[float, Evidence] | Outcome]],
     *,
-    at_once: int | None = None,
+    max_concurrency: int | None = None,
 ) -> list[Outcome]:
     """Score all examples at once, or so many at a time, each with the votes behind it.
 
@@ -318,7 +318,7 @@ async def score_each(
             return scored
         return replace(scored, evidence=replace(scored.evidence, votes=votes))
 
-    outcomes = await gather_all(map(outcome, examples), at_once=at_once)
+    outcomes = await gather_all(map(outcome, examples), max_concurrency=max_concurrency)
     if failed:
         # In the order of the examples: the order of the failures varies.
         ended = (each.example.id for each in outcomes)
@@ -338,7 +338,9 @@ async def score_in_turn(
             begin()
             return score(example)
 
-        return await score_each(examples, begun, at_once=max(AT_ONCE, pipeline.retriever.at_once))
+        return await score_each(
+            examples, begun, max_concurrency=max(AT_ONCE, pipeline.retriever.max_concurrency)
+        )
 
 
 def each_example(

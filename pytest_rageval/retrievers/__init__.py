@@ -31,8 +31,8 @@ NAME: Final = "rageval_retriever"
 
 in_batches = Lazy("retrievers.query_batcher", "QueryBatcher")  # few retrievers take several questions at once
 
-AT_ONCE: Final = 1000
-AT_ONCE_IN_EXECUTOR: Final = 16_000
+MAX_CONCURRENCY: Final = 1000
+MAX_CONCURRENCY_IN_EXECUTOR: Final = 16_000
 """The largest number of questions of a score in flight; each takes some kilobytes of memory.
 
 An executor has more of them, since it receives them in chunks for each of its processes.
@@ -65,9 +65,9 @@ class Retriever:
         name: str = NAME,
         replays: bool = False,
         read: Callable[[Any], Retrieval] = retrieval_from,
-        at_once: int = AT_ONCE,
+        max_concurrency: int = MAX_CONCURRENCY,
     ) -> None:
-        self.at_once = at_once
+        self.max_concurrency = max_concurrency
         self._search = search
         self._name = name
         self._replays = replays
@@ -79,9 +79,11 @@ class Retriever:
         )
 
     @property
-    def asked(self) -> Counter[str]:
+    def completion_counts(self) -> Counter[str]:
         """The number of completions that the retriever requested, by model."""
-        return self._user.asked + (Counter() if self._batches is None else self._batches.asked)
+        return self._user.completion_counts + (
+            Counter() if self._batches is None else self._batches.completion_counts
+        )
 
     @property
     def replays(self) -> bool:
@@ -149,7 +151,7 @@ class Retriever:
             except (QueryError, InvalidResult, Unscored):
                 # Sent alone, each question gets its own result or error.
                 pass
-        return await self._user.timed(example.question, k, **given)
+        return await self._user.call_timed(example.question, k, **given)
 
     def _given(self, example: Example) -> dict[str, Any]:
         """The context of an example that the retriever takes; a required part also where it is empty."""
@@ -202,7 +204,9 @@ def adapt_retriever(
 
         cause = _cause(name)
         search = in_executor(retriever, executor, loop, adapters=adapters, name=name, cause=cause)
-        return Retriever(search, loop, name=name, read=read_reply, at_once=AT_ONCE_IN_EXECUTOR)
+        return Retriever(
+            search, loop, name=name, read=read_reply, max_concurrency=MAX_CONCURRENCY_IN_EXECUTOR
+        )
     return Retriever(search_of(retriever, adapters, name), loop, name=name, replays=replays)
 
 

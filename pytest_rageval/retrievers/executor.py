@@ -18,7 +18,7 @@ from pytest_rageval.retrievers.adapters import ADAPTERS, Adapter
 from pytest_rageval.retrievers.adapters.callables import Search
 from pytest_rageval.retrievers.documents import retrieval_from
 from pytest_rageval.retrievers.worker import Call, PickledRetriever, Signature, answer_chunk, read_signature
-from pytest_rageval.user_code import InvalidResult, RemoteResult
+from pytest_rageval.user_code import InvalidResult, RemoteResult, qualified_name
 
 __all__ = ["in_executor", "read_reply"]
 
@@ -244,7 +244,7 @@ def _unpicklable(thing: object, name: str, depth: int = DEPTH) -> str:
     except Exception:  # noqa: BLE001 - the user's classes may raise anything
         parts = _parts(thing) if depth else ()
         inner = (_unpicklable(value, f"{name}{place}", depth - 1) for place, value in parts)
-        return next(filter(None, inner), f"{name} ({_kind(thing)})")
+        return next(filter(None, inner), f"{name} ({qualified_name(thing)})")
     return ""
 
 
@@ -256,8 +256,3 @@ def _parts(thing: object) -> list[tuple[str, object]]:
     parts = [(f".{key}", value) for key, value in getattr(thing, "__dict__", {}).items()]
     owner = getattr(thing, "__self__", None)
     return parts if owner is None else [*parts, (".__self__", owner)]
-
-
-def _kind(thing: object) -> str:
-    named = thing if hasattr(thing, "__qualname__") else type(thing)
-    return f"{named.__module__}.{named.__qualname__}"

@@ -38,9 +38,9 @@ class QueryBatcher:
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
-    def asked(self) -> Counter[str]:
+    def completion_counts(self) -> Counter[str]:
         """The number of completions that the function requested, by model."""
-        return self._user.asked
+        return self._user.completion_counts
 
     def expect(self, questions: Iterable[str], k: int | None) -> None:
         """Note the questions that will be asked next, in this order, instead of those noted before."""

@@ -11,7 +11,7 @@ from pytest_rageval.errors import CallableError, Cause, RagevalError, Unscored, 
 from pytest_rageval.retrievers.adapters import ADAPTERS, search_of
 from pytest_rageval.retrievers.adapters.callables import Search
 from pytest_rageval.retrievers.documents import retrieval_from
-from pytest_rageval.user_code import InvalidResult, RemoteResult, is_async, raised_in, read_to_end
+from pytest_rageval.user_code import InvalidResult, RemoteResult, error_result, is_async, read_to_end
 
 __all__ = ["Call", "ChunkResult", "PickledRetriever", "Signature", "answer_chunk", "read_signature"]
 
@@ -137,7 +137,7 @@ def _reply(search: Search, pickled: PickledRetriever, call: Call) -> RemoteResul
             error.cause = pickled.cause
         value = error.with_traceback(None)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - the error of this question
-        value = raised_in(error)
+        value = error_result(error)
     return RemoteResult(value, seconds)
 
 

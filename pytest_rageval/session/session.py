@@ -26,7 +26,7 @@ from pytest_rageval.secret import StoreURL
 from pytest_rageval.session.base import BaseSession
 from pytest_rageval.session.default_components import Models
 from pytest_rageval.session.pipelines import Components, Pipelines, Sources
-from pytest_rageval.user_code import FIRST
+from pytest_rageval.user_code import MAX_FAILURES
 
 if TYPE_CHECKING:
     from pytest_rageval.calibration import Calibration
@@ -471,10 +471,16 @@ class Session(BaseSession):
             tries = not (self.settings.plan or self.settings.collects)
             if pipeline.untried and score.dependencies and score.separable and tries:
                 # A judge of the user's is called after a model's paid answer: try it before all of these are bought.
-                first = await score.evaluate(pipeline, evalset.examples[:FIRST], resolved)
+                first = await score.evaluate(pipeline, evalset.examples[:MAX_FAILURES], resolved)
                 self.check_answered()
-                if len(failed := {each.example.id: each.failed for each in first if each.failed}) == FIRST:
-                    rest = f"All of the first {FIRST} of {len(evalset)} examples failed, and the others were not asked."
+                if (
+                    len(failed := {each.example.id: each.failed for each in first if each.failed})
+                    == MAX_FAILURES
+                ):
+                    rest = (
+                        f"All of the first {MAX_FAILURES} of {len(evalset)} examples failed, "
+                        "and the others were not asked."
+                    )
                     raise error_of_all(failed, rest)
             outcomes = await score.evaluate(pipeline, evalset.examples, resolved) if evalset.examples else []
             if score.judges(pipeline, resolved):

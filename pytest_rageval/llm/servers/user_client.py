@@ -22,7 +22,7 @@ from pytest_rageval.llm.proxied_request import CHAT, Answer, ProxiedRequest
 from pytest_rageval.llm.servers.client import Client, RetryableError, refusal_in
 from pytest_rageval.llm.servers.server import NO_LIMITS, RequestPolicy
 from pytest_rageval.secret import Credentials, Secret, is_secret_name, public_url
-from pytest_rageval.user_code import accepts, is_async
+from pytest_rageval.user_code import accepts_arguments, format_signature, is_async, signature_of
 
 __all__ = ["UserClient", "UserFunction", "UserServer", "own_functions"]
 
@@ -109,12 +109,11 @@ class UserServer:
                 "litellm.acompletion or the method chat.completions.create of an openai client."
             )
         known = _parameters(function)
-        if not accepts(function, model="", messages=[]) or not (known is None or "extra_body" in known):
-            shown = (
-                f"{getattr(function, '__qualname__', type(function).__name__)}{inspect.signature(function)}"
-            )
+        if not accepts_arguments(function, model="", messages=[]) or not (
+            known is None or "extra_body" in known
+        ):
             raise CallableError(
-                f"{name} is {shown}, and is called with these arguments by name: {CALLED}.\n"
+                f"{name} is {format_signature(function)}, and is called with these arguments by name: {CALLED}.\n"
                 "The parameters are temperature, max_tokens and others, which it passes on."
             )
         self.function = function
@@ -295,10 +294,10 @@ class UserClient(Client):
 
 def _parameters(function: Callable[..., Any]) -> frozenset[str] | None:
     """The parameters that a function takes by name; None where it takes any."""
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):
+    signature = signature_of(function)
+    if signature is None:
         return None
+    parameters = signature.parameters.values()
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
         return None
     return frozenset(parameter.name for parameter in parameters)

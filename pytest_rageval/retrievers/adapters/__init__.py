@@ -11,6 +11,7 @@ from pytest_rageval.errors import CallableError, RagevalError
 from pytest_rageval.lazy import Lazy
 from pytest_rageval.retrievers.adapters import callables
 from pytest_rageval.retrievers.adapters.callables import Search
+from pytest_rageval.user_code import qualified_name
 
 __all__ = ["ADAPTERS", "Adapter", "RetrieverFactory", "search_of"]
 
@@ -105,5 +106,4 @@ def _call(part: Callable[[Any], Any], retriever: object) -> Any:
 
 
 def _name(part: Callable[[Any], Any]) -> str:
-    named = part if hasattr(part, "__qualname__") else type(part)
-    return f"The retriever adapter {named.__module__}.{named.__qualname__}"
+    return f"The retriever adapter {qualified_name(part)}"

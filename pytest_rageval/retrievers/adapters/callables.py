@@ -7,7 +7,7 @@ from itertools import chain
 from typing import Any, Final
 
 from pytest_rageval.errors import CallableError
-from pytest_rageval.user_code import is_async
+from pytest_rageval.user_code import is_async, signature_of
 
 __all__ = [
     "CONTEXT_NAMES",
@@ -162,11 +162,8 @@ def as_count(value: object) -> int | None:
 
 
 def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter] | None:
-    try:
-        return list(inspect.signature(function).parameters.values())
-    except (TypeError, ValueError):
-        # Some functions in C have no signature.
-        return None
+    signature = signature_of(function)
+    return None if signature is None else list(signature.parameters.values())
 
 
 def _second_is_k(parameters: list[inspect.Parameter]) -> bool:
