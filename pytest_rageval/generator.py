@@ -12,7 +12,7 @@ from functools import cached_property, lru_cache
 from typing import Any, Final, Protocol, cast
 
 from pytest_rageval.concurrency.event_loop import BackgroundEventLoop
-from pytest_rageval.config import TEMPERATURE, combined
+from pytest_rageval.config import TEMPERATURE, merge_parameters
 from pytest_rageval.conversation import conversation_text, history_of
 from pytest_rageval.datatypes import Document
 from pytest_rageval.digests import digest
@@ -225,7 +225,7 @@ class LLMGenerator(_ModelGenerator):
 
     def _parameters(self, method: str) -> dict[str, Any]:  # noqa: ARG002 - the same for all methods
         limit = {} if self.max_tokens is None else {"max_tokens": self.max_tokens}
-        return combined({"temperature": self.temperature, **limit}, self.parameters)
+        return merge_parameters({"temperature": self.temperature, **limit}, self.parameters)
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from pytest_rageval.cli.console import count, note, reason_lines, say
 from pytest_rageval.cli.evalset_reading import refuse_existing
 from pytest_rageval.cli.plugin_stores import registry_for
 from pytest_rageval.cli.quotes import Quotable
-from pytest_rageval.config import OPTIONS, combined, resolve
+from pytest_rageval.config import OPTIONS, merge_parameters, resolve
 from pytest_rageval.datatypes import Document, EvalSet, Example, Gold, Span
 from pytest_rageval.digests import digest
 from pytest_rageval.errors import BudgetError, InputError, Unscored
@@ -69,7 +69,7 @@ def generate_command(options: argparse.Namespace) -> int:
         raise InputError(f"{options.corpus} has no passage to ask about, of five words or more.")
     prompts = read_prompts(settings.prompts)
     with closing(
-        Session(settings, registry=registry_for(settings.cache_place), tick=StallNotifier(note))
+        Session(settings, registry=registry_for(settings.cache_location), tick=StallNotifier(note))
     ) as session:
         run = _Run(session, prompts, options.n)
         session.loop.run(run.ask_about(drawn))
@@ -158,7 +158,7 @@ class _Run:
             self._parameters |= {"max_tokens": EMBEDDED_MAX_TOKENS, "stop": ["\n\n"]}
         elif settings.max_tokens is not None:
             self._parameters["max_tokens"] = settings.max_tokens
-        self._parameters = combined(self._parameters, settings.generator.parameters)
+        self._parameters = merge_parameters(self._parameters, settings.generator.parameters)
         self._llm = session.llm
         self._prompt = few_shot_question_prompt if settings.embedded else prompts.question
         self._generator = DefaultGenerator(models, prompts)

@@ -16,7 +16,7 @@ from pytest_rageval.answers.comparators import MEASURES, AnswerMeasure
 from pytest_rageval.answers.judge_protocol import Comparator
 from pytest_rageval.concurrency.event_loop import BackgroundEventLoop
 from pytest_rageval.concurrency.inline import require_loop
-from pytest_rageval.config import KIND
+from pytest_rageval.config import KIND_PATTERN
 from pytest_rageval.datatypes import Example
 from pytest_rageval.errors import (
     CallableError,
@@ -307,7 +307,7 @@ class Registry:
         Raises:
             InputError: the kind is not valid, or another plugin has added it.
         """
-        if not KIND.fullmatch(kind):
+        if not KIND_PATTERN.fullmatch(kind):
             raise InputError(
                 f"add_report({kind!r}): expected the suffix of a file, such as '.xml', or a scheme, such as 'mlflow:'."
             )

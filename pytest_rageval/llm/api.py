@@ -19,7 +19,7 @@ __all__ = ["LLM"]
 F = TypeVar("F", bound=Callable[..., Any])
 Conversation = str | Sequence[Message]
 
-REFUSED: Final = {**config.REFUSED, "n": "ask with sample=0, 1, 2 … instead"}
+REFUSED: Final = {**config.REJECTED_ARGUMENTS, "n": "ask with sample=0, 1, 2 … instead"}
 """Arguments that other clients accept, and why this one does not."""
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 import pytest
 
-from pytest_rageval.config import ROLES, Settings, kind_of
+from pytest_rageval.config import ROLES, Settings, destination_kind
 from pytest_rageval.errors import RagevalError, Unscored, user_frames
 from pytest_rageval.plugin.markers import EVALUATED, timeout_problem, unknown_mark
 from pytest_rageval.plugin.progress import EvaluationProgress, Work
@@ -405,7 +405,7 @@ class GatePlugin:
 
     def _results_of(self, test: "EvaluatedTest") -> dict[str, Any]:
         """The results with what this run shows: counting the tokens of all passages takes time, texts take memory."""
-        reports = set(map(kind_of, self.settings.report))
+        reports = set(map(destination_kind, self.settings.report))
         return test.results(
             describe=bool(reports) or self.config.get_verbosity() > 0,
             # A plugin may replace a built-in report.

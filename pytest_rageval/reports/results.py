@@ -10,7 +10,7 @@ from functools import partial
 from math import isfinite
 from typing import Any, Final
 
-from pytest_rageval.config import drawing_text
+from pytest_rageval.config import sampling_text
 from pytest_rageval.datatypes import EvalSet
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.gate.threshold_results import EarlyStopped, ThresholdResult
@@ -346,7 +346,7 @@ def models_text(document: Mapping[str, Any]) -> str:
     """
     settings, tests = document["settings"], document["tests"]
     own = Counter(part for test in tests for part in test.get("own", ()))
-    drawn = drawing_text(settings) if settings["generator"] else ""
+    drawn = sampling_text(settings) if settings["generator"] else ""
     defaults = f"generator {settings['generator'] or 'none named'}{drawn}, judge {settings['judge']}"
     others = [f"own {part} in {count} of {counted(len(tests), 'test')}" for part, count in own.items()]
     return "; ".join([f"{defaults}, compared by {settings['comparator']}", *others])

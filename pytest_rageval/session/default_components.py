@@ -127,7 +127,7 @@ class Models:
             return self._own[role]
         from pytest_rageval.llm.servers.server import DEFAULT_BASE_URL, RemoteServer  # noqa: PLC0415 - see the class
 
-        server = self.settings.of(role).server
+        server = self.settings.model_settings(role).server
         return RemoteServer(
             server.base_url or DEFAULT_BASE_URL,
             server.api_key,
@@ -146,7 +146,7 @@ class Models:
 
         servers: dict[Role, UserServer] = {}
         for role, own in own_functions(client).items():
-            server = self.settings.of(role).server
+            server = self.settings.model_settings(role).server
             limits = self._limits(server)
             servers[role] = UserServer(own, role=server.role, pace=self.pace(server), limits=limits)
         return servers

@@ -150,7 +150,7 @@ class Session(BaseSession):
             # They import numpy, which a run of ranking measures need not load.
             from pytest_rageval.embeddings.encoder import CachedEncoder, shared_encoder  # noqa: PLC0415
 
-            place = self.settings.cache_place
+            place = self.settings.cache_location
             kept = place if isinstance(place, Path) else self._shared_embeddings(place)
             self._encoder = CachedEncoder(shared_encoder(), kept)
         return self._encoder
@@ -386,7 +386,7 @@ class Session(BaseSession):
             cache_dir=settings.cache_dir,
             cassette=settings.cassette,
             mode="plan" if settings.plan else "replay" if settings.replay else "live",
-            store=store_opener(settings.cache_place, settings.cache_dir, self.registry.stores),
+            store=store_opener(settings.cache_location, settings.cache_dir, self.registry.stores),
             run=settings.run or self._context.run,
             refresh=settings.refresh,
             record=settings.record,

@@ -139,7 +139,7 @@ def test_an_interrupted_run_expects_nothing_and_can_be_run_again(loop) -> None:
 
 def test_passages_leave_memory_and_come_back_as_they_were(loop, monkeypatch) -> None:
     """Also scores, spans, and metadata of any kind; two scores of one cut-off share the ranking."""
-    monkeypatch.setattr(spool, "RECENT", 0)
+    monkeypatch.setattr(spool, "RECENT_BYTES", 0)
     marker = object()
 
     def search(query: str, k: int) -> list[Document]:
