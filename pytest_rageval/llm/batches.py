@@ -32,7 +32,7 @@ from pytest_rageval.llm.messages import (
     well_formed,
 )
 from pytest_rageval.llm.servers import completions, responses
-from pytest_rageval.llm.servers.client import Client, RetryableError, refusal_in
+from pytest_rageval.llm.servers.client import Client, RetryableError, error_body
 from pytest_rageval.llm.servers.sender import UnsupportedParams
 from pytest_rageval.llm.servers.server import RemoteServer
 from pytest_rageval.llm.stores.interface import Entry
@@ -289,7 +289,7 @@ class Batches:
         messages = [
             {name: well_formed(value) for name, value in message.items()} for message in request.messages
         ]
-        arguments = api.arguments(messages, parameters)
+        arguments = api.request_body(messages, parameters)
         body = {"model": request.model, **arguments, **arguments.get("extra_body", {})}
         body.pop("extra_body", None)
         line = {"custom_id": request.key, "method": "POST", "url": _path(server.api), "body": body}
@@ -472,7 +472,7 @@ class Batches:
 
     def _client(self, server: RemoteServer) -> Client:
         if server not in self._clients:
-            self._clients[server] = Client(server, timeout_s=TRANSFER_S, most_bytes=MOST_ANSWER)
+            self._clients[server] = Client(server, timeout_s=TRANSFER_S, max_body_bytes=MOST_ANSWER)
         return self._clients[server]
 
     def _update(self, server: RemoteServer, batch: Batch, found: "Found") -> None:
@@ -645,7 +645,7 @@ def _outcome(client: Client, line: Mapping[str, Any], asked: BatchRequest) -> Re
     status, body = response.get("status_code"), response.get("body")
     if status == OK:
         try:
-            reply = client.read(json.dumps(body).encode())
+            reply = client.parse_body(json.dumps(body).encode())
         except RetryableError as error:
             return Failure("failed", error.reason)
         except Unscored as error:
@@ -654,7 +654,7 @@ def _outcome(client: Client, line: Mapping[str, Any], asked: BatchRequest) -> Re
     problem = line.get("error")
     if not isinstance(problem, Mapping):
         problem = body.get("error") if isinstance(body, Mapping) else None
-    answer = refusal_in(problem) or {}
+    answer = error_body(problem) or {}
     code = str(answer.get("code") or "")
     if code in {"batch_expired", "batch_cancelled"}:
         return Failure("expired" if code == "batch_expired" else "cancelled", f"the server says {code}")

@@ -343,7 +343,7 @@ class LiveSource:
             # Claim only the requests in flight and as many more; the rest is for other processes.
             async with route.claim_slots:
                 # Before a claim, each of which is written to the store: a wrong key fails all requests of a run.
-                route.sender.raise_if_broken(request.model)
+                route.sender.raise_if_failed(request.model)
                 claimed = await self.cache.claim(request.key)
                 if claimed is True:
                     with contextlib.suppress(_LeaseLost):
@@ -384,7 +384,7 @@ class LiveSource:
 
     def waits(self) -> list[Stall]:
         """Return the servers that answer nothing while requests wait for them."""
-        return [wait for route in list(self._routes.values()) if (wait := route.sender.wait) is not None]
+        return [stall for route in list(self._routes.values()) if (stall := route.sender.stall) is not None]
 
     async def close(self) -> None:
         """Close the connections."""

@@ -29,7 +29,7 @@ from pytest_rageval.llm.proxied_request import (
     Sink,
     make_proxied_request,
 )
-from pytest_rageval.llm.servers.client import Refused
+from pytest_rageval.llm.servers.client import RequestRefused
 from pytest_rageval.llm.servers.server import Server
 from pytest_rageval.serving.streams import encoded, events_of, placeholder
 from pytest_rageval.user_code import count_completion
@@ -304,7 +304,7 @@ def _raw(answer: Answer) -> "Response":
 
 def _error_response(error: RagevalError | Unscored) -> "Response":
     """Return an error in OpenAI's form, with a status after which clients do not try again."""
-    if isinstance(error, Refused):
+    if isinstance(error, RequestRefused):
         return _error(error.status, "", "", dict(error.answer))
     if isinstance(error, BudgetError):
         return _error(402, str(error), "rageval_budget")
