@@ -181,7 +181,7 @@ class Session(BaseSession):
 
     def received(self, components: Components) -> AbstractSet[str]:
         """The parts of an example's context that the retriever receives."""
-        taken = self.pipelines.of(components).retriever.takes
+        taken = self.pipelines.of(components).retriever.context_names
         return frozenset(CONTEXT) if "example" in taken else taken
 
     def fingerprint(self, components: Components, request: ScoreRequest) -> dict[str, Any]:

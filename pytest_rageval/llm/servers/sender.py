@@ -207,8 +207,8 @@ class Sender:
         last = failures[-1]
         if self._outage_error is not None:
             raise self._outage_error from last
-        attempts = sum(failure.kind != "throttled" for failure in failures)
-        if attempts <= self.retries and seconds <= self.patience_s:
+        counted_failures = sum(failure.kind != "throttled" for failure in failures)
+        if counted_failures <= self.retries and seconds <= self.patience_s:
             return
         if last.kind in {"unreached", "dropped"} and not self._reached:
             self._model_errors[model] = self.client.unreachable_error(last.reason, len(failures))
