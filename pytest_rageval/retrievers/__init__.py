@@ -8,6 +8,7 @@
 - `trec_run`, `run_file`, `trace_run`: replay recorded rankings.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -87,6 +88,12 @@ class Retriever:
         self._batcher: QueryBatcher | None = (
             None if search.retrieve_many is None else create_batcher(name, search.retrieve_many, loop)
         )
+
+    @property
+    def completion_counts(self) -> Counter[str]:
+        """The number of completions that the retriever requested, by model."""
+        batched = Counter[str]() if self._batcher is None else self._batcher.completion_counts
+        return self._user.completion_counts + batched
 
     @property
     def replays(self) -> bool:

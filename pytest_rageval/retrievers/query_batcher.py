@@ -1,7 +1,7 @@
 """Groups questions into batches for a retriever that accepts several in one call: waiting and announced questions."""
 
 import asyncio
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
@@ -36,6 +36,11 @@ class QueryBatcher:
         self._fetched: dict[Key, Any] = {}
         self._is_calling = False
         self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def completion_counts(self) -> Counter[str]:
+        """The number of completions that the function requested, by model."""
+        return self._user.completion_counts
 
     def expect(self, questions: Iterable[str], k: int | None) -> None:
         """Announce the questions that follow, in this order. This replaces an earlier announcement."""

@@ -54,7 +54,7 @@ class RunFile:
         return [cell.decode() for cell in self.document_ids[first:end].tolist()]
 
     def ranking(self, topic: str) -> tuple[list[str], list[float]]:
-        """Return the ids of a topic's documents and their scores; empty lists for a topic that the file does not have."""
+        """Return the ids of a topic's documents and their scores; empty lists for a topic that the file lacks."""
         first, end = self.topics.get(topic, (0, 0))
         return self.ids(first, end), list(self.scores[first:end])
 

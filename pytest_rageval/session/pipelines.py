@@ -260,7 +260,7 @@ class Pipelines:
 
         found: Counter[str] = Counter()
         for pipeline in list(self._judged):
-            if asked := getattr(pipeline.retriever, "asked", None):
+            if asked := getattr(pipeline.retriever, "completion_counts", None):
                 judging = names(pipeline.judge.model_names)
                 for model, count in list(asked.items()):
                     if not judging.isdisjoint(names([model])):
