@@ -23,9 +23,9 @@ __all__ = [
     "write_atomically",
 ]
 
-GITIGNORE: Final = (
-    "*\n"  # the content of `.gitignore` in a cache folder; it shows that this package created the folder
-)
+GITIGNORE: Final = "*\n"
+"""The content of `.gitignore` in a cache folder. It shows that this package created the folder."""
+
 GROUP_AND_OTHERS: Final = 0o077  # the permission bits of all users except the owner
 
 

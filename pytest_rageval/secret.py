@@ -30,7 +30,7 @@ __all__ = [
 HIDDEN: Final = "***"
 
 MIN_REDACTED_LENGTH: Final = 8
-"""In characters. A shorter text is not redact: it may be a word such as "none" that is used as a dummy key."""
+"""In characters. A shorter text is not redacted: it may be a word such as "none" that is used as a dummy key."""
 
 
 class Secret:
@@ -54,7 +54,7 @@ class Secret:
 
     @classmethod
     def from_login(cls, user: str, password: str) -> Self:
-        """Return the secret "user:password" of HTTP basic authentication. The password alone is redact too."""
+        """Return the secret "user:password" of HTTP basic authentication. The password alone is redacted too."""
         text = f"{user}:{password}"
         return cls(text, [text, password, basic_token(text)])
 
@@ -101,14 +101,19 @@ def basic_token(login: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """The secrets sent with every request to a server."""
+    """The secrets sent with every request to a server.
 
-    api_key: Secret | None = None  # for the header `Authorization: Bearer`
-    login: Secret | None = (
-        None  # "user:password" for the header `Authorization: Basic`; sent instead of the key
-    )
-    query: Secret | None = None  # the query of the base URL, which may contain a key
-    expired: tuple[Secret, ...] = ()  # former keys, which a delayed response may still quote
+    Attributes:
+        api_key: the key, for the header `Authorization: Bearer`.
+        login: "user:password", for the header `Authorization: Basic`; sent instead of the key.
+        query: the query of the base URL, which may contain a key.
+        expired: former keys, which a delayed response may still quote.
+    """
+
+    api_key: Secret | None = None
+    login: Secret | None = None
+    query: Secret | None = None
+    expired: tuple[Secret, ...] = ()
 
     def with_api_key(self, api_key: Secret) -> "Credentials":
         """Return a copy with a new key. The old key is added to `expired`."""

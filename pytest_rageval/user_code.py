@@ -65,7 +65,7 @@ class InvalidResult(Exception):  # noqa: N818 - turned into a QueryError by `Use
     Attributes:
         found: what the callable returned or raised, in one line and without the question.
         message: the full message after the name of the callable; `{question}` is replaced by the question.
-        kind: failures of one kind for all of the first questions end the calls.
+        kind: the kind of failure. Calls end if the first `MAX_FAILURES` questions fail with one kind.
     """
 
     found: str

@@ -29,9 +29,8 @@ __all__ = ["Retriever", "adapt_retriever"]
 
 FIXTURE: Final = "rageval_retriever"
 
-create_batcher = Lazy(
-    "retrievers.query_batcher", "QueryBatcher"
-)  # imported lazily: few retrievers have batches
+# Imported lazily, since few retrievers accept several questions in one call.
+create_batcher = Lazy("retrievers.query_batcher", "QueryBatcher")
 
 MAX_CONCURRENCY: Final = 1000
 MAX_CONCURRENCY_IN_EXECUTOR: Final = 16_000

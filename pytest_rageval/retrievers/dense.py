@@ -19,9 +19,8 @@ Encode = Callable[[Sequence[str]], list[Vectors]]
 
 BATCH: Final = 64  # queries per matrix product: 26 MB of scores for 100,000 passages
 MARGIN: Final = 1e-5  # larger than the rounding error of a dot product in float32
-UNIT_TOLERANCE: Final = (
-    1e-2  # allowed deviation of a vector's length from 1; half precision causes about 0.001
-)
+UNIT_TOLERANCE: Final = 1e-2
+"""The allowed deviation of a vector's length from 1; half precision causes about 0.001."""
 
 
 class DenseRetriever:

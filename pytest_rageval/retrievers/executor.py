@@ -22,9 +22,9 @@ from pytest_rageval.user_code import InvalidResult, RemoteResult, qualified_name
 
 __all__ = ["read_remote_result", "search_in_executor"]
 
-CHUNK_S: Final = (
-    0.2  # the target duration of a chunk: long compared with its transport, short compared with the run
-)
+CHUNK_S: Final = 0.2
+"""The target duration of a chunk: long compared with its transport, short compared with the run."""
+
 MAX_CHUNK_QUESTIONS: Final = 256  # the most questions in a chunk
 MAX_CHUNKS: Final = 256  # the most chunks in flight: more than a large cluster has processes
 MAX_PICKLE_BYTES: Final = 8_000_000  # the largest pickled retriever, which is sent with each chunk

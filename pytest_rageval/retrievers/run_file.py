@@ -28,9 +28,8 @@ MIN_NUMPY_BYTES: Final = 2**22
 BLOCK_BYTES: Final = 2**21  # bytes that are parsed in one step
 MAX_CELL_BYTES: Final = 64  # the longest cell in an array of cells
 MAX_DIGITS: Final = 15  # any integer with this many digits is exact as a float
-HASH_MULTIPLIER: Final = (
-    0x9E3779B97F4A7C15  # 2**64 divided by the golden ratio: an odd factor that mixes bits
-)
+HASH_MULTIPLIER: Final = 0x9E3779B97F4A7C15
+"""2**64 divided by the golden ratio: an odd factor that mixes bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +123,7 @@ def _parse_score(cell: str) -> float:
 def _read_columns(path: Path) -> RunFile | None:
     """Return the rankings of an ASCII file of six columns, sorted by topic and without mistakes.
 
-    Return None for any other file. This takes a third of the time of `_scores_of_lines`, since a cell becomes a string
+    Return None for any other file. It takes a third of the time of `_scores_of_lines`, since a cell becomes a string
     only when it is used.
     """
     import numpy as np  # noqa: PLC0415 - see MIN_NUMPY_BYTES

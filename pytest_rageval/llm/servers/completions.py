@@ -11,10 +11,9 @@ __all__ = ["PATH", "reply_fields", "request_body", "typed_field", "usage_fields"
 T = TypeVar("T")
 
 PATH: Final = "/chat/completions"  # appended to the base URL
-REASONING_TYPES: Final = (
-    "reasoning",
-    "thinking",
-)  # types of message parts that contain reasoning, not the answer
+REASONING_TYPES: Final = ("reasoning", "thinking")
+"""Types of message parts that contain reasoning, not the answer."""
+
 REASONING_FIELDS: Final = ("reasoning_content", "reasoning", "reasoning_details", "thinking_blocks")
 """Fields of a message in which servers put the model's reasoning."""
 

@@ -32,17 +32,14 @@ AZURE_DEPLOYMENT: Final = "/openai/deployments/"
 ENTRA_TOKEN_START: Final = "eyJ"  # noqa: S105 - not a token
 """The beginning of a token of Microsoft Entra: a JSON object in Base64. No key begins like this."""
 
-REQUIRED_HEADERS: Final = {
-    "content-type",
-    "content-length",
-    "host",
-}  # headers that are never removed from a request
+REQUIRED_HEADERS: Final = {"content-type", "content-length", "host"}
+"""Headers that are never removed from a request."""
+
 ENVIRONMENT_HEADERS: Final = {"OPENAI_ORG_ID": "OpenAI-Organization", "OPENAI_PROJECT_ID": "OpenAI-Project"}
 """Environment variables that the openai client sends as headers."""
 
-CONNECTION_LIMITS: Final = httpx2.Limits(
-    max_connections=1000, max_keepalive_connections=100
-)  # as in the openai client
+CONNECTION_LIMITS: Final = httpx2.Limits(max_connections=1000, max_keepalive_connections=100)
+"""The limits of the openai client."""
 
 LOGGER_PREFIXES: Final = ("openai", "httpx", "httpcore")
 """Prefixes of the names of loggers that log requests; they also match httpx2 and httpcore2."""

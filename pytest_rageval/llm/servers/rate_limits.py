@@ -23,9 +23,9 @@ __all__ = ["Limiter", "OutageTimer", "Slot", "Stall", "StallNotifier", "retry_af
 DECREASE_FACTOR: Final = 0.5  # of the limit of requests in flight, at congestion
 CONGESTION_SHARE: Final = 0.3  # the share of refused requests above which the limit is decreased
 PAUSE_SHARE: Final = 0.5  # the share of refused requests above which all requests wait
-AVERAGED_REQUESTS: Final = (
-    20  # the share is averaged over these; 10% random refusals seldom reach CONGESTION_SHARE
-)
+AVERAGED_REQUESTS: Final = 20
+"""The share of refused requests is averaged over these. 10% random refusals seldom reach `CONGESTION_SHARE`."""
+
 MAX_WAIT_S: Final = 120.0  # the longest wait that a header can set
 ANNOUNCE_AFTER_S: Final = 20.0  # a stall is announced after this time
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -67,9 +67,8 @@ class Limiter:
         self._last_decrease = 0.0
         self._replied = True  # whether a reply was received since the last decrease
         self._averaged_requests = max(8, min(max_in_flight, AVERAGED_REQUESTS))
-        self._refused_share = (
-            CONGESTION_SHARE  # a moving average, so high that the first refusal counts as congestion
-        )
+        # A moving average. It begins so high that the first refusal counts as congestion.
+        self._refused_share = CONGESTION_SHARE
         self.limit = float(max_in_flight)  # the current limit of requests in flight; at least 1
         self.in_flight = 0
 
@@ -278,7 +277,7 @@ class Stall:
 
 
 class StallNotifier:
-    """Prints one line for each server that stalls, and again only after the server has answered in the meantime."""
+    """Prints one line for each stalled server. A server is announced again after it has answered in the meantime."""
 
     def __init__(self, print_line: Callable[[str], None]) -> None:
         self._print_line = print_line

@@ -10,10 +10,9 @@ from pytest_rageval.llm.servers.completions import typed_field, usage_fields
 __all__ = ["PATH", "ReportedError", "reply_fields", "request_body"]
 
 PATH: Final = "/responses"  # appended to the base URL
-INSTRUCTION_ROLES: Final = (
-    "system",
-    "developer",
-)  # roles of messages that become the instructions of a request
+INSTRUCTION_ROLES: Final = ("system", "developer")
+"""Roles of messages that become the instructions of a request."""
+
 FINISH_REASONS: Final = {"max_output_tokens": "length"}
 """Reasons of an incomplete response that chat completions name differently, and those names."""
 

@@ -24,16 +24,13 @@ __all__ = ["Sender", "UnsupportedParams"]
 FIRST_DELAY_S: Final = 0.5
 MAX_DELAY_S: Final = 8.0
 JITTER: Final = 0.1  # the largest random addition to a delay that the server requests, as a share of it
-REQUESTED_DELAY_RETRIES: Final = (
-    8  # retries after the delay that the server requests; later retries wait longer
-)
+REQUESTED_DELAY_RETRIES: Final = 8
+"""Retries after the delay that the server requests. Later retries wait longer."""
+
 SLOW_SHARE: Final = 0.5  # a reply that takes this share of the timeout counts as slow
 
-BILLED_KINDS: Final = {
-    "slow",
-    "garbled",
-    "dropped",
-}  # failures after which the server may charge for the attempt
+BILLED_KINDS: Final = {"slow", "garbled", "dropped"}
+"""Kinds of failures after which the server may charge for the attempt."""
 
 MakeCharge = Callable[[], AbstractAsyncContextManager[Charge]]
 Keep = Callable[[Reply], Awaitable[Reply]] | None
@@ -232,9 +229,8 @@ def _delay(failures: Sequence[RetryableError]) -> float:
 
 
 FLEX: Final = {"service_tier": "flex"}
-TIER_REFUSAL: Final = lazy_pattern(
-    r"service[_ ]?tier|\bflex\b", re.IGNORECASE
-)  # matches a refusal because of the tier
+TIER_REFUSAL: Final = lazy_pattern(r"service[_ ]?tier|\bflex\b", re.IGNORECASE)
+"""Matches a refusal because of the service tier."""
 
 RENAMED_PARAMETERS: Final = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
 
@@ -245,15 +241,12 @@ ERROR_ALIASES: Final = {
 }
 """Other names of parameters in the errors of servers, besides camel case."""
 
-ESSENTIAL: Final = {
-    "tools",
-    "tool_choice",
-}  # never omitted: without them the request would mean something else
-UNAMBIGUOUS: Final = {
-    "temperature",
-    "logprobs",
-    "seed",
-}  # words that always mean the parameter, even without quotes
+ESSENTIAL: Final = {"tools", "tool_choice"}
+"""Parameters that are never omitted: without them the request would mean something else."""
+
+UNAMBIGUOUS: Final = {"temperature", "logprobs", "seed"}
+"""Words that always mean the parameter, even without quotes."""
+
 ECHO_FIELDS: Final = {"input", "body", "ctx", "request"}  # fields of an error that repeat the request
 
 UNSUPPORTED: Final = lazy_pattern(
