@@ -48,7 +48,8 @@ class Secret:
     def __init__(self, text: str, parts: Iterable[str] | None = None) -> None:
         self._text = text
         hidden = [text] if parts is None else parts
-        spellings = {each for part in hidden for each in _spellings(part) if len(each) >= MIN_REDACTED_LENGTH}
+        spellings = {spelling for part in hidden for spelling in _spellings(part)}
+        spellings = {spelling for spelling in spellings if len(spelling) >= MIN_REDACTED_LENGTH}
         longest_first = sorted(map(re.escape, spellings), key=len, reverse=True)
         self._pattern = re.compile("|".join(longest_first)) if longest_first else None
 
@@ -255,7 +256,7 @@ class StoreURL:
         if match[1] in FOLDER_SCHEMES:
             return cls(match[1], text, Secret(text, ()))
         user_info, _, host = parts.netloc.rpartition("@")
-        query = [each.partition("=")[::2] for each in parts.query.split("&")]
+        query = [parameter.partition("=")[::2] for parameter in parts.query.split("&")]
         hidden = [user_info, *user_info.partition(":")[2:], *(value for _, value in query)]
         # urlunsplit would omit the slashes before an empty host.
         authority = f"//{host}" if text.partition(":")[2].startswith("//") else ""
@@ -304,5 +305,5 @@ def _spellings(text: str) -> Iterable[str]:
     encoded = text.encode(errors="replace")
     in_json = [json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]]
     yield from (text, text.strip(), *in_json, repr(text)[1:-1], ascii(text)[1:-1], repr(encoded)[2:-1])
-    yield from (each.replace("/", "\\/") for each in in_json)
+    yield from (spelling.replace("/", "\\/") for spelling in in_json)
     yield from (quote(encoded), quote(encoded, safe=""), quote_plus(encoded))

@@ -283,7 +283,7 @@ def count_completion(loop: BackgroundEventLoop, model: str) -> None:
     """
     user = _RUNNING.get()
     if user is None:
-        running = [each for each in loop.users if isinstance(each, UserCallable) and each.is_running]
+        running = [other for other in loop.users if isinstance(other, UserCallable) and other.is_running]
         user = running[0] if len(running) == 1 else None
     if user is not None:
         user.completion_counts[model] += 1

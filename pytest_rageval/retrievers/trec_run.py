@@ -56,7 +56,7 @@ class TrecRun:
             if other != example.id and run.ranking(other) != run.ranking(example.id):
                 raise InputError(
                     f"{Path(path).name}: {other!r} and {example.id!r} are one question with two rankings.\n"
-                    "A retriever is asked by question: take one of them out of the eval set."
+                    "A retriever is called by question: remove one of them from the eval set."
                 )
             self._bounds[key] = run.topics.get(example.id, (0, 0))
         if not any(first < end for first, end in self._bounds.values()):

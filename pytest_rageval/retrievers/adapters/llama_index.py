@@ -52,5 +52,5 @@ def _merge_filters(own: Any, given: Mapping[str, Any]) -> Any:
     if own is None:
         return filters
     # Not every store supports nested filters.
-    both = [each.filters if each.condition == "and" else [each] for each in (own, filters)]
+    both = [part.filters if part.condition == "and" else [part] for part in (own, filters)]
     return types.MetadataFilters(filters=list(chain.from_iterable(both)), condition="and")
