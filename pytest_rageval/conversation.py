@@ -1,22 +1,23 @@
-"""Conversations: the messages before a question, and a question that carries them."""
+"""Conversations: the messages that precede a question, and a question that stores them."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final, Self
 
-__all__ = ["ROLES", "Message", "QuestionWithHistory", "conversation_text", "history_of"]
+__all__ = ["ROLE_LABELS", "Message", "QuestionWithHistory", "conversation_text", "history_of"]
 
 Message = Mapping[str, str]
-"""One message, with its `role` and its `content`."""
+"""One message: a mapping with the keys `role` and `content`."""
 
-ROLES: Final = {"user": "User", "assistant": "Assistant", "system": "System"}
-"""The usual roles, as prompts name them; others are named as they are."""
+ROLE_LABELS: Final = {"user": "User", "assistant": "Assistant", "system": "System"}
+"""Labels of the usual roles in prompts. Any other role is its own label."""
 
 
 class QuestionWithHistory(str):
-    """A question that follows a conversation: the text is the question alone, the messages are in `history`.
+    """A question that follows a conversation: the text is the question alone, `history` has the earlier messages.
 
-    Two are equal where both text and history are equal. It is equal to a plain text only where it has no history, so
-    that results are kept apart by the conversation too. Without arguments it is the empty question.
+    Two objects are equal if both text and history are equal. An object equals a plain `str` only if its history is
+    empty, so that results cached by question are also cached by conversation. Without arguments it is an empty
+    question.
     """
 
     __slots__ = ("history",)
@@ -24,7 +25,7 @@ class QuestionWithHistory(str):
     history: tuple[Message, ...]
 
     def __new__(cls, text: str = "", history: Iterable[Message] = ()) -> Self:
-        """Make a question of its text and the messages before it."""
+        """Create a question from its text and the messages before it."""
         question = super().__new__(cls, text)
         question.history = tuple(history)
         return question
@@ -43,17 +44,17 @@ class QuestionWithHistory(str):
 
 
 def history_of(question: object) -> tuple[Message, ...]:
-    """Return the messages before a question; empty for a plain text."""
+    """Return the messages before a question; an empty tuple for a plain `str`."""
     return question.history if isinstance(question, QuestionWithHistory) else ()
 
 
 def conversation_text(history: Iterable[Message]) -> str:
-    r"""Return messages as a prompt shows them, one a line.
+    r"""Return messages as text for a prompt, one message per line.
 
     >>> conversation_text([{"role": "user", "content": "Do you\nship?"}, {"role": "assistant", "content": "Yes."}])
     'User: Do you ship?\nAssistant: Yes.'
     """
     return "\n".join(
-        f"{ROLES.get(message['role'], message['role'])}: {' '.join(message['content'].split())}"
+        f"{ROLE_LABELS.get(message['role'], message['role'])}: {' '.join(message['content'].split())}"
         for message in history
     )

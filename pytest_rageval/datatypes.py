@@ -417,19 +417,19 @@ class SpooledDocuments(SpooledTuple[Document]):
 
     __slots__ = ("textless",)
 
-    make = staticmethod(_documents_of)
+    decode = staticmethod(_documents_of)
 
     def __init__(self, spool: Spool, documents: Sequence[Document]) -> None:
         # Most are read soon. Their user may change metadata meanwhile: then they are made of the record.
         unchanging = not [each for each in documents if each.metadata or type(each) is not Document]
-        made = tuple(documents) if unchanging else None
-        super().__init__(spool, _documents_record(documents), len(documents), made=made)
+        decoded = tuple(documents) if unchanging else None
+        super().__init__(spool, _documents_record(documents), len(documents), decoded=decoded)
         self.textless = len([each for each in documents if not each.text.strip()])
 
     @property
     def ids(self) -> tuple[str | None, ...]:
         """The documents' ids."""
-        documents = self._spool.recent(self._place, self.make)
+        documents = self._spool.recent(self._place, self.decode)
         if documents is None:
             return tuple([each[1] for each in self._spool.get(self._place)])
         return tuple([each.id for each in documents])
@@ -440,7 +440,7 @@ class _KeptRankings(SpooledTuple[Ranking]):
 
     __slots__ = ()
 
-    make = staticmethod(_rankings_of)
+    decode = staticmethod(_rankings_of)
 
 
 def excerpt(text: str, width: int = 60) -> str:

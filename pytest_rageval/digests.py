@@ -7,26 +7,29 @@ from json.encoder import encode_basestring
 from pathlib import Path
 from typing import Any, Final
 
-__all__ = ["canonical", "digest", "digest_of_all", "file_digest", "text_digest"]
+__all__ = ["canonical_json", "digest", "digest_of_all", "file_digest", "text_digest"]
 
-SAMPLES: Final = 64
-SAMPLE_BYTES: Final = 1 << 16
+SAMPLED_BLOCKS: Final = 64
+BLOCK_BYTES: Final = 1 << 16
 
 
 def digest(value: Any) -> str:
-    """Return the SHA-256 of a JSON value in canonical form, as 64 hex digits; equal values have equal digests.
+    """Return the SHA-256 of a JSON value in canonical form, as 64 hex digits.
 
-    Canonical means sorted keys, no spaces, UTF-8. TypeError: it is not a JSON value; ValueError: it holds NaN or an
-    infinity.
+    Equal values have equal digests. Canonical form means sorted keys, no spaces, UTF-8.
+
+    Raises:
+        TypeError: the value is not a JSON value.
+        ValueError: the value contains NaN or an infinity.
 
     >>> digest({"a": 1, "b": 2}) == digest({"b": 2, "a": 1})
     True
     """
-    return text_digest(canonical(value))
+    return text_digest(canonical_json(value))
 
 
-def canonical(value: Any) -> str:
-    """Return the canonical form of a JSON value; raises as `digest`, of which it is the text."""
+def canonical_json(value: Any) -> str:
+    """Return a JSON value as text in canonical form, which `digest` hashes; raises the same errors as `digest`."""
     return encode_basestring(value) if type(value) is str else _ENCODER.encode(value)
 
 
@@ -36,11 +39,14 @@ def text_digest(text: str) -> str:
 
 
 def digest_of_all(values: Iterable[Any]) -> str:
-    """Return the `digest` of JSON values in order, each on a line, with one in memory at a time."""
+    """Return the SHA-256 of a sequence of JSON values, as 64 hex digits, with one value in memory at a time.
+
+    The hashed bytes are the canonical form of each value, followed by a line feed.
+    """
     sha256 = hashlib.sha256()
     for value in values:
         # The canonical form has no line feed, so different sequences have different bytes.
-        sha256.update(_utf8(canonical(value)) + b"\n")
+        sha256.update(_utf8(canonical_json(value)) + b"\n")
     return sha256.hexdigest()
 
 
@@ -50,16 +56,16 @@ def _utf8(text: str) -> bytes:
 
 
 def file_digest(path: Path) -> str:
-    """Return the SHA-256 of a file's size and of 64 blocks spread over it, as 64 hex digits.
+    """Return the SHA-256 of a file's size and of 64 evenly spaced blocks of 64 KiB, as 64 hex digits.
 
-    A small file is read in full. A model has gigabytes, and every run needs its digest.
+    A file of at most 64 blocks is read completely. The file of a model has gigabytes, and every run needs its digest.
     """
     size = path.stat().st_size
     sha256 = hashlib.sha256(str(size).encode())
     with path.open("rb") as file:
-        for block in range(SAMPLES):
-            file.seek(max(0, size - SAMPLE_BYTES) * block // (SAMPLES - 1))
-            sha256.update(file.read(SAMPLE_BYTES))
+        for block in range(SAMPLED_BLOCKS):
+            file.seek(max(0, size - BLOCK_BYTES) * block // (SAMPLED_BLOCKS - 1))
+            sha256.update(file.read(BLOCK_BYTES))
     return sha256.hexdigest()
 
 

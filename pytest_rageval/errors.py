@@ -1,21 +1,20 @@
 """The exceptions of the package, tracebacks without its frames, and imports of optional packages.
 
-Every message says what was found, where, what is allowed and what to do. The plugin prints it without a
-traceback of this package.
+Every message says what was found, where, what is allowed and what to do. The plugin prints it without the frames of
+this package.
 """
 
 import re
 import traceback
 from collections.abc import Iterable
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from pytest_rageval.printable import printable
 
 __all__ = [
-    "PLACEHOLDER",
+    "REPLY_PLACEHOLDER",
     "BudgetError",
     "CallableError",
     "Cause",
@@ -37,55 +36,54 @@ __all__ = [
     "did_you_mean",
     "has_placeholder",
     "innermost_user_frame",
-    "installed",
     "is_placeholder",
-    "places",
-    "raised_here",
+    "raised_in_package",
     "require",
     "similar_names",
     "summary_line",
+    "user_frames",
 ]
 
 Cause = Literal["retriever", "example", "run"]
-"""Why an example has no score: the retriever failed, the example lacks what the score needs, or something else
-in this run failed, such as a server."""
+"""The reason why an example has no score: the retriever failed, the example lacks data that the score needs, or
+another part of this run failed, such as a server."""
 
-HERE: Final = Path(__file__).parent
-FRAMES: Final = 5
-"""How many of the user's frames an error shows, the innermost."""
+PACKAGE_FOLDER: Final = Path(__file__).parent
+MAX_FRAMES: Final = 5
+"""The number of frames of the user's code that a message shows, counted from the innermost frame."""
 
 
-class _Printable(Exception):  # noqa: N818 - a base class
-    """An exception whose message may quote untrusted text; it is escaped for printing."""
+class _PrintableMessage(Exception):  # noqa: N818 - a base class
+    """An exception whose message may quote untrusted text. `str()` escapes it with `printable`."""
 
     def __str__(self) -> str:
         return printable(super().__str__())
 
 
-class RagevalError(_Printable):
-    """Base of all errors that end a test; the message is for the user."""
+class RagevalError(_PrintableMessage):
+    """Base class of all errors that end a test. The message is written for the user."""
 
 
 class InputError(RagevalError):
-    """A file, marker, option or argument cannot be used."""
+    """A file, marker, option or argument is invalid."""
 
 
 class CallableError(RagevalError):
-    """The user's retriever, generator or judge, or another plugin's part, raised or returned something unusable."""
+    """Code of the user or of another plugin raised an exception or returned an unusable value."""
 
     @classmethod
-    def raised(cls, what: str, error: BaseException) -> "CallableError":
-        """Return the error for an exception in the user's code; `what` says what was being done."""
-        frames = [f"\n  {place}" for place in places(error)[-FRAMES:]]
+    def from_exception(cls, what: str, error: BaseException) -> "CallableError":
+        """Return the error for an exception in the user's code; `what` is the beginning of the message."""
+        frames = [f"\n  {frame}" for frame in user_frames(error)[-MAX_FRAMES:]]
         return cls(f"{what}: {type(error).__name__}: {error}{''.join(frames)}")
 
 
 class ServerError(RagevalError):
-    """No request can be answered: no server, a wrong key, an unknown model."""
+    """A server cannot answer any request: it is not reachable, the key is wrong, or the model is unknown."""
 
 
 class StaleBaselineError(RagevalError):
-    """A score cannot be compared with its baseline: more than the retriever changed."""
+    """A score cannot be compared with its baseline, because more than the retriever has changed."""
 
 
 class StoreError(RagevalError):
@@ -93,22 +91,22 @@ class StoreError(RagevalError):
 
 
 class MissingReplyError(RagevalError):
-    """A reply is missing, and no request may be sent."""
+    """A reply is not stored, and this run must not send requests."""
 
 
 class BudgetError(RagevalError):
-    """The next call could exceed the budget; earlier replies are kept."""
+    """The next call could exceed the budget. The replies received so far are stored."""
 
 
 class TooManyUnscoredError(RagevalError):
-    """So many examples are unscored that the mean would mislead."""
+    """The share of unscored examples is larger than `--rageval-max-unscored` allows."""
 
 
-class Unscored(_Printable):
+class Unscored(_PrintableMessage):
     """One example cannot be scored; the message is the reason in reports.
 
-    Raised anywhere below an evaluation and caught for each example, so that the others continue. `cause` is the part
-    that failed; bounds count an example on which the retriever failed as lost.
+    It may be raised in any code that an evaluation calls. It is caught for each example, so that the other examples
+    are still scored. `cause` names the part that failed: bounds count an example as lost if its retriever failed.
     """
 
     cause: Cause = "run"
@@ -121,23 +119,28 @@ class NoGroundTruth(Unscored):
 
 
 class UnusableRanking(Unscored):
-    """The retriever's result cannot be scored."""
+    """The retriever returned a result that cannot be scored."""
 
     cause: Cause = "retriever"
 
 
 class Undefined(Unscored):
-    """By its definition the score has no value for this example; nothing failed.
+    """The definition of the score gives no value for this example; nothing failed.
 
-    Such an example is left out of the mean and counted; no share of them is too large.
+    The example is left out of the mean and counted. The number of such examples is not limited.
     """
 
 
 class QueryError(CallableError, Unscored):
-    """The user's retriever, generator or judge, or another plugin's part, failed at one question.
+    """Code of the user or of another plugin failed for one question.
 
-    In an evaluation it makes that example unscored; elsewhere it is an error. `reason` says in one line what happened,
-    without the question, so that equal failures are counted together; `part` what failed: "rageval_judge.compare".
+    In an evaluation the example of the question becomes unscored. Anywhere else the test ends with an error.
+
+    Args:
+        message: the full message.
+        reason: one line that does not quote the question, so that equal failures are counted together.
+        part: the part that failed, such as "rageval_judge.compare".
+        cause: see `Unscored`.
     """
 
     def __init__(self, message: str, reason: str = "", *, part: str = "", cause: Cause = "run") -> None:
@@ -148,97 +151,93 @@ class QueryError(CallableError, Unscored):
 
 
 class Planned(Unscored):
-    """In a plan: a request that the score depends on was counted, not sent."""
+    """This run is a plan: a request that the score depends on was counted and not sent."""
 
 
 class ReplyPending(BaseException):
-    """A reply will come in a batch: the work that depends on it ends here, and is repeated in a later stage.
+    """The reply will be received in a batch. The work that depends on it ends, and a later stage repeats it.
 
-    It is not an `Exception`, so that neither an evaluation nor the user's code continues as if the request had failed.
+    It is a `BaseException`, so that handlers of `Exception` in an evaluation or in the user's code do not treat it as
+    a failed request.
     """
 
 
-PLACEHOLDER: Final = re.compile(r"⟪reply ([0-9a-f]{16})⟫")
-"""The placeholder of a reply in a plan, with the beginning of its request's key."""
+REPLY_PLACEHOLDER: Final = re.compile(r"⟪reply ([0-9a-f]{16})⟫")
+"""Replaces the text of a reply in a plan. The group is the beginning of the request's key."""
 
 
 def is_placeholder(text: str) -> bool:
-    """Whether a text is the placeholder of a reply."""
-    return PLACEHOLDER.fullmatch(text) is not None
+    """Return whether a text is exactly one placeholder of a reply."""
+    return REPLY_PLACEHOLDER.fullmatch(text) is not None
 
 
 def has_placeholder(text: str) -> bool:
-    """Whether a text contains the placeholder of a reply."""
-    return PLACEHOLDER.search(text) is not None
+    """Return whether a text contains a placeholder of a reply."""
+    return REPLY_PLACEHOLDER.search(text) is not None
 
 
 class ContextOverflow(Unscored):
-    """A prompt is longer than the model can read."""
+    """A prompt is longer than the context window of the model."""
 
 
-def places(error: BaseException) -> list[str]:
-    """Return the frames of an exception outside this package, "FILE:LINE in NAME", innermost last."""
+def user_frames(error: BaseException) -> list[str]:
+    """Return the frames of a traceback outside this package, as "FILE:LINE in NAME", innermost last."""
     return [
         f"{frame.filename}:{frame.lineno} in {frame.name}"
         for frame in traceback.extract_tb(error.__traceback__)
-        if not Path(frame.filename).is_relative_to(HERE)
+        if not Path(frame.filename).is_relative_to(PACKAGE_FOLDER)
     ]
 
 
 def summary_line(error: BaseException) -> str:
-    """Return an exception in one line, with the innermost line of the user's code."""
+    """Return type, message and innermost frame of the user's code of an exception, in one line."""
     first, *_ = f"{type(error).__name__}: {error}".splitlines()
     frame = innermost_user_frame(traceback.extract_tb(error.__traceback__))
     return first if frame is None else f"{first} ({Path(frame.filename).name}:{frame.lineno})"
 
 
 def innermost_user_frame(frames: Iterable[traceback.FrameSummary]) -> traceback.FrameSummary | None:
-    """Return the last frame of the user's code; where there is none, the last one of another package."""
-    from sysconfig import get_paths  # noqa: PLC0415 - rare, and this file is imported by every run
+    """Return the innermost frame of the user's code, or else the innermost frame outside this package."""
+    from sysconfig import get_paths  # noqa: PLC0415 - rarely called, and every run imports this file
 
     paths = get_paths()
     libraries = [paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")]
-    foreign = [frame for frame in frames if not Path(frame.filename).is_relative_to(HERE)]
+    foreign = [frame for frame in frames if not Path(frame.filename).is_relative_to(PACKAGE_FOLDER)]
     users = [frame for frame in foreign if not any(map(Path(frame.filename).is_relative_to, libraries))]
     return next(reversed(users or foreign), None)
 
 
-def raised_here(error: BaseException) -> bool:
-    """Whether an exception was raised in this package, not in the user's code."""
+def raised_in_package(error: BaseException) -> bool:
+    """Return whether the innermost frame of an exception is in this package, not in the user's code."""
     last = error.__traceback__
     while last is not None and last.tb_next is not None:
         last = last.tb_next
-    return last is None or Path(last.tb_frame.f_code.co_filename).is_relative_to(HERE)
+    return last is None or Path(last.tb_frame.f_code.co_filename).is_relative_to(PACKAGE_FOLDER)
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return the question whether a similar known name was meant, case ignored; "" where none is similar.
+    """Return a hint with the most similar known name, ignoring case; "" if no known name is similar.
 
     >>> did_you_mean("Recal", ["recall", "ndcg"]), did_you_mean("x", ["recall", "ndcg"])
     (' Did you mean recall?', '')
     """
-    near = similar_names(name, known, most=1)
-    return f" Did you mean {near[0]}?" if near else ""
+    similar = similar_names(name, known, limit=1)
+    return f" Did you mean {similar[0]}?" if similar else ""
 
 
-def similar_names(name: str, known: Iterable[str], *, most: int) -> list[str]:
-    """Return the known names that are similar, case ignored, the nearest first."""
-    from difflib import get_close_matches  # noqa: PLC0415 - rare, and this file is imported by every run
+def similar_names(name: str, known: Iterable[str], *, limit: int) -> list[str]:
+    """Return at most `limit` known names that are similar to a name, ignoring case, the most similar first."""
+    from difflib import get_close_matches  # noqa: PLC0415 - rarely called, and every run imports this file
 
-    by_lower = {each.lower(): each for each in known}
-    return [by_lower[each] for each in get_close_matches(name.lower(), by_lower, n=most)]
-
-
-def installed(*modules: str) -> bool:
-    """Whether all of these top-level modules can be imported; imports none."""
-    return all(find_spec(module) is not None for module in modules)
+    by_lower = {candidate.lower(): candidate for candidate in known}
+    return [by_lower[match] for match in get_close_matches(name.lower(), by_lower, n=limit)]
 
 
 def require(module: str, *, extra: str, purpose: str) -> Any:
-    """Import and return a module of an extra.
+    """Import and return a module that an extra of this package installs.
 
     Raises:
-        InputError: it is not installed; says what needs it and what to install.
+        InputError: the module is not installed. The message says what needs it and how to install it.
     """
     try:
         return import_module(module)

@@ -1,4 +1,4 @@
-"""Files: the cache folder, atomic writes, and checks of files that others may have created."""
+"""Files: private cache folders, atomic writes, and checks of files that other users may have created."""
 
 import errno
 import os
@@ -20,39 +20,45 @@ __all__ = [
     "make_cache_folder",
     "make_private_file",
     "refuse_special",
-    "write_whole",
+    "write_atomically",
 ]
 
-IGNORED: Final = "*\n"  # the content of the `.gitignore` in a cache folder; it marks the folder as ours
-OTHERS: Final = 0o077  # the permissions of everyone but the owner
+GITIGNORE: Final = "*\n"
+"""The content of `.gitignore` in a cache folder. It shows that this package created the folder."""
+
+GROUP_AND_OTHERS: Final = 0o077  # the permission bits of all users except the owner
 
 
 def make_cache_folder(directory: Path) -> None:
-    """Make the folder if it is missing, private and with a `.gitignore`; one that the user made is left unchanged."""
+    """Create a private folder with a `.gitignore`, or make an existing cache folder of this package private.
+
+    A folder that the user created is left unchanged.
+    """
     if directory.is_dir():
-        if _is_ours(directory):
+        if _is_cache_folder(directory):
             _make_private(directory)
         return
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    (directory / ".gitignore").write_text(IGNORED, encoding="utf-8")
+    (directory / ".gitignore").write_text(GITIGNORE, encoding="utf-8")
 
 
 def make_private_file(file: Path) -> None:
-    """Make an empty file that only its owner may read, if it is missing.
+    """Create an empty file that only its owner may read, if the file does not exist.
 
-    An existing one and its companions (`-wal`, `-shm`, `-journal`) are made private where the folder is ours.
+    If the folder is a cache folder of this package, an existing file is made private, with the files that SQLite
+    creates beside it (`-wal`, `-shm`, `-journal`).
     """
     if not file.exists():
         with suppress(FileExistsError):
             os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-    elif _is_ours(file.parent):
-        for each in (file, *file.parent.glob(f"{file.name}-*")):
-            _make_private(each)
+    elif _is_cache_folder(file.parent):
+        for path in (file, *file.parent.glob(f"{file.name}-*")):
+            _make_private(path)
 
 
-def _is_ours(directory: Path) -> bool:
+def _is_cache_folder(directory: Path) -> bool:
     try:
-        return (directory / ".gitignore").read_text(encoding="utf-8") == IGNORED
+        return (directory / ".gitignore").read_text(encoding="utf-8") == GITIGNORE
     except (OSError, UnicodeDecodeError):
         return False
 
@@ -62,48 +68,48 @@ def _make_private(path: Path) -> None:
         return
     with suppress(OSError):
         mode = path.stat().st_mode
-        if mode & OTHERS:
-            path.chmod(mode & ~OTHERS & 0o7777)
+        if mode & GROUP_AND_OTHERS:
+            path.chmod(mode & ~GROUP_AND_OTHERS & 0o7777)
 
 
 def foreign_objects(connection: "sqlite3.Connection", statements: Iterable[str]) -> list[str]:
-    """Return what a SQLite file holds besides the tables that the statements make, by type and name.
+    """Return type and name of each object in a SQLite file that none of the statements creates.
 
-    A view, a trigger or a column with an expression runs code when a table is read or written, and in CI cache
-    folders come from elsewhere: call this before anything is read from the tables.
+    A view, a trigger or a column with an expression runs code when a table is read or written, and in CI a cache
+    folder comes from another machine: call this function before reading any table.
     """
-    known = {_condensed(statement) for statement in statements}
-    # SQLite's own objects have no statement, such as the index of a primary key.
+    known = {_normalize_sql(statement) for statement in statements}
+    # Objects that SQLite creates itself, such as the index of a primary key, have no statement.
     rows = connection.execute(
         "SELECT CAST(type AS BLOB), CAST(name AS BLOB), CAST(sql AS BLOB) FROM sqlite_master WHERE sql IS NOT NULL"
     )
     return [
         f"{kind.decode(errors='replace')} {name.decode(errors='replace')!r}"
         for kind, name, sql in rows
-        if _condensed(sql.decode(errors="replace")) not in known
+        if _normalize_sql(sql.decode(errors="replace")) not in known
     ]
 
 
-def _condensed(statement: str) -> str:
-    """Return a statement as SQLite keeps it, without white space and quotes."""
+def _normalize_sql(statement: str) -> str:
+    """Return a CREATE statement in the form in which SQLite stores it, without white space and quotes."""
     return "".join(statement.replace("IF NOT EXISTS", "").replace('"', "").split())
 
 
-def write_whole(path: Path, content: Iterable[bytes]) -> None:
-    """Replace the content of a file, all or nothing, by a temporary file in the same folder.
+def write_atomically(path: Path, content: Iterable[bytes]) -> None:
+    """Replace the content of a file atomically: write a temporary file in the same folder, then rename it.
 
-    A link is followed. An existing file keeps its permissions.
+    A symbolic link is followed. An existing file keeps its permissions.
 
     Raises:
-        OSError: the file cannot be written; the old one is unchanged.
+        OSError: the file cannot be written. Its old content is unchanged.
     """
     target = path.resolve()
     if target.exists() and not (target.is_file() or target.is_dir()):
-        # A pipe or a terminal has no content to lose, and cannot be replaced.
+        # A pipe or a terminal has no content that could be lost, and cannot be replaced.
         with target.open("wb") as file:
             file.writelines(content)
         return
-    # A short name: the target's may have the maximal length.
+    # A short name, since the name of the target may have the maximal length already.
     temporary = target.with_name(f".rageval-{uuid4().hex[:12]}")
     try:
         with temporary.open("xb") as file:
@@ -121,27 +127,27 @@ def write_whole(path: Path, content: Iterable[bytes]) -> None:
 
 
 def append_line(path: Path, line: bytes) -> None:
-    """Append a line to a file, all or nothing, by one write; what is in the file stays.
+    """Append a line to a file with a single write; if the write fails, the file is truncated to its old size.
 
-    A missing file is made. After a last line that was not ended, the new one begins a line of its own.
+    A missing file is created. If the last line of the file has no line feed, one is written before the new line.
 
     Raises:
-        OSError: the file cannot be written; it is unchanged.
+        OSError: the line cannot be written. The file is unchanged.
     """
     if path.exists():
         refuse_special(path)
-    binary: int = getattr(os, "O_BINARY", 0)  # Windows only
+    binary: int = getattr(os, "O_BINARY", 0)  # exists on Windows only
     descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | binary, 0o666)
     try:
         size = os.lseek(descriptor, 0, os.SEEK_END)
-        ended = True
+        ends_with_newline = True
         if size:
             os.lseek(descriptor, -1, os.SEEK_END)
-            ended = os.read(descriptor, 1) == b"\n"
+            ends_with_newline = os.read(descriptor, 1) == b"\n"
         try:
-            _write(descriptor, b"".join([b"" if ended else b"\n", line, b"\n"]))
+            _write(descriptor, b"".join([b"" if ends_with_newline else b"\n", line, b"\n"]))
         except BaseException:
-            # Unless another process has appended since.
+            # The file is not truncated if another process has appended to it since.
             if os.lseek(descriptor, 0, os.SEEK_CUR) == os.fstat(descriptor).st_size:
                 os.ftruncate(descriptor, size)
             raise
@@ -156,7 +162,7 @@ def _write(descriptor: int, content: bytes) -> None:
     os.fsync(descriptor)
 
 
-SPECIAL: Final = {
+SPECIAL_FILE_TYPES: Final = {
     stat.S_IFIFO: "a named pipe",
     stat.S_IFSOCK: "a socket",
     stat.S_IFCHR: "a device",
@@ -165,11 +171,14 @@ SPECIAL: Final = {
 
 
 class SpecialFileError(OSError):
-    """It is not a regular file; the message, for the user, says what it is."""
+    """A path is a pipe, a socket or a device. The message is written for the user."""
 
 
 def refuse_special(path: Path) -> None:
-    """Refuse a pipe, a socket or a device, which may have no end; a folder passes: opening it will fail."""
-    kind = SPECIAL.get(stat.S_IFMT(path.stat().st_mode))
+    """Raise `SpecialFileError` for a pipe, a socket or a device, since reading it may never end.
+
+    A folder passes this check; opening it fails.
+    """
+    kind = SPECIAL_FILE_TYPES.get(stat.S_IFMT(path.stat().st_mode))
     if kind is not None:
         raise SpecialFileError(f"it is {kind}, and only a regular file is read")

@@ -12,7 +12,7 @@ from functools import cached_property, lru_cache
 from typing import Any, Final, Protocol, cast
 
 from pytest_rageval.concurrency.event_loop import BackgroundEventLoop
-from pytest_rageval.config import TEMPERATURE, combined
+from pytest_rageval.config import TEMPERATURE, merge_parameters
 from pytest_rageval.conversation import conversation_text, history_of
 from pytest_rageval.datatypes import Document
 from pytest_rageval.digests import digest
@@ -28,7 +28,7 @@ from pytest_rageval.prompts.rendering import (
     few_shot_long_answer_prompt,
     few_shot_prompt,
 )
-from pytest_rageval.user_code import InvalidResult, UserCallable, is_ours, takes
+from pytest_rageval.user_code import InvalidResult, UserCallable, has_parameter, is_built_in
 
 __all__ = ["CallableGenerator", "EmbeddedGenerator", "Generator", "LLMGenerator", "adapt_generator"]
 
@@ -77,7 +77,7 @@ def adapt_generator(generator: object, loop: BackgroundEventLoop) -> Generator:
     Raises:
         CallableError: it cannot be called and has no method `generate`.
     """
-    if is_ours(generator):
+    if is_built_in(generator):
         return cast("Generator", generator)
     functions = {name: getattr(generator, name, None) for name in ("generate", "cite", "explain")}
     if not callable(functions["generate"]):
@@ -225,7 +225,7 @@ class LLMGenerator(_ModelGenerator):
 
     def _parameters(self, method: str) -> dict[str, Any]:  # noqa: ARG002 - the same for all methods
         limit = {} if self.max_tokens is None else {"max_tokens": self.max_tokens}
-        return combined({"temperature": self.temperature, **limit}, self.parameters)
+        return merge_parameters({"temperature": self.temperature, **limit}, self.parameters)
 
 
 @dataclass(frozen=True)
@@ -303,7 +303,7 @@ class CallableGenerator(_ByMethod):
 
     async def _answer(self, method: str, question: str, passages: Sequence[Document], sample: int) -> str:
         user = self._methods.get(method, self.user)
-        drawn = {"sample": sample} if takes(user.function, "sample") else {}
+        drawn = {"sample": sample} if has_parameter(user.function, "sample") else {}
         return cast("str", await user.call(question, list(passages), **drawn))
 
     def identity(self, method: str) -> Mapping[str, Any]:

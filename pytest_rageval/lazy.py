@@ -1,7 +1,8 @@
-"""Lazy imports and patterns: functions imported at their first call, patterns compiled at their first use.
+"""Lazy imports and patterns: a function is imported at its first call, a pattern is compiled at its first use.
 
-The registries of eval-set formats, retriever adapters, answer measures and reports hold them, so that a run imports
-only what it uses. (The registry of scores imports a method's module when one of its scores is asked for.)
+The registries of eval-set formats, retriever adapters, answer measures and reports contain such functions, so that a
+run imports only the modules that it uses. (The registry of scores imports a method's module when one of its scores is
+requested.)
 """
 
 import re
@@ -14,7 +15,11 @@ __all__ = ["Lazy", "lazy_pattern"]
 
 
 class Lazy:
-    """A function of this package, by its module and name.
+    """A function of this package that is imported at its first call.
+
+    Args:
+        module: the module, relative to this package.
+        name: the name of the function.
 
     >>> Lazy("measures.near_duplicates", "words")("To be, or not?")
     ('to', 'be', 'or', 'not')
@@ -26,17 +31,17 @@ class Lazy:
 
     @cached_property
     def __wrapped__(self) -> Callable[..., Any]:
-        """The function, where `inspect.signature` finds it too."""
+        """The imported function. `inspect.signature` reads this attribute too."""
         function: Callable[..., Any] = getattr(import_module(self.__module__), self.__name__)
         return function
 
-    def __call__(self, *args: Any, **named: Any) -> Any:
-        """Import the function, and call it."""
-        return self.__wrapped__(*args, **named)
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Import the function at the first call, and call it."""
+        return self.__wrapped__(*args, **kwargs)
 
 
 def lazy_pattern(pattern: str, flags: int = 0) -> re.Pattern[str]:
-    """Return a pattern that is compiled at its first use: few runs use all that they import.
+    """Return a pattern that is compiled at its first use: few runs use all patterns of the modules that they import.
 
     >>> lazy_pattern("[a-z]+").findall("to be")
     ['to', 'be']
@@ -49,6 +54,6 @@ class _LazyPattern:
         self._source = pattern, flags
 
     def __getattr__(self, name: str) -> Any:
-        # It is kept, so that the next use finds it as quickly as that of any object.
-        self.__dict__[name] = found = getattr(re.compile(*self._source), name)
-        return found
+        # Stored in the instance, so that the next access of the attribute does not call `__getattr__`.
+        self.__dict__[name] = attribute = getattr(re.compile(*self._source), name)
+        return attribute

@@ -1,39 +1,59 @@
-"""The table of options: one for the command line, the ini file and the docs.
+"""The table of options, from which the command line, the ini keys and the documentation are generated.
 
-It imports nothing of the package, as every run of pytest reads it; `config.parsers` has how each value is read.
+This module imports nothing of the package, since every run of pytest imports it. `config.parsers` parses the values.
 """
 
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-__all__ = ["BASELINE", "OPTIONS", "Option"]
+__all__ = [
+    "BASELINE",
+    "DEFAULT_CONCURRENCY",
+    "DEFAULT_PATIENCE_S",
+    "DEFAULT_RETRIES",
+    "DEFAULT_TIMEOUT_S",
+    "OPTIONS",
+    "Option",
+]
 
 BASELINE: Final = Path("rageval_baseline.json")
+DEFAULT_CONCURRENCY: Final = 16  # requests in flight from one process to a server
+DEFAULT_TIMEOUT_S: Final = 60.0  # for one reply
+DEFAULT_RETRIES: Final = 4  # attempts after the first one
+DEFAULT_PATIENCE_S: Final = 300.0  # without any reply, before a server is given up
 
 
 class Option(NamedTuple):
-    """One option: `--rageval-NAME` and `rageval_NAME` in the ini file."""
+    """One option: `--rageval-NAME` on the command line and `rageval_NAME` in the ini file.
 
-    name: str  # with underscores; the field of `Settings`
-    metavar: str  # name of the value in the help; empty for a switch
-    help: str  # the effect, and the unit
-    default: Any = None  # of a value, that of `Settings`
-    words: tuple[str, ...] = (
-        "true",
-        "false",
-    )  # values of a switch, after an equals sign; without one it is on
-    many: bool = False  # it may be repeated
-    permanent: bool = True  # it may be in the ini file
-    private: bool = False  # the text may contain a password, which an error does not quote
+    Attributes:
+        name: the name, with underscores; also the name of the field of `Settings`.
+        metavar: the name of the value in the help text; empty for a switch.
+        help: the help text: the effect, and the unit of the value.
+        default: the default value, that of `Settings`, for the help text; None if the help text explains it.
+        switch_values: the values that a switch accepts after an equals sign. Without a value the switch is on.
+        repeatable: whether the option may be repeated.
+        in_ini: whether the option may be in the ini file.
+        private: whether the value may contain a password. An error message then does not quote it.
+    """
+
+    name: str
+    metavar: str
+    help: str
+    default: Any = None
+    switch_values: tuple[str, ...] = ("true", "false")
+    repeatable: bool = False
+    in_ini: bool = True
+    private: bool = False
 
     @property
     def flag(self) -> str:
-        """As typed on the command line."""
+        """The option as typed on the command line."""
         return f"--rageval-{self.name.replace('_', '-')}"
 
     @property
     def ini(self) -> str:
-        """As written in the ini file."""
+        """The key of the option in the ini file."""
         return f"rageval_{self.name}"
 
 
@@ -98,16 +118,17 @@ OPTIONS: Final = (
            "start an OpenAI-compatible server on 127.0.0.1 and send the model calls of your application, in the tests' "
            "process, through it. They are then cached, limited, counted and replayed as well. Needs the extra gateway"),
     Option("concurrency", "N",
-           "most requests at a time from one process to a server; fewer while the server refuses some", default=16),
+           "most requests at a time from one process to a server; fewer while the server refuses some",
+           default=DEFAULT_CONCURRENCY),
     Option("rpm", "N", "most requests per minute to a server, over all workers"),
     Option("tpm", "N", "most tokens per minute to a server, over all workers"),
-    Option("timeout", "SECONDS", "longest wait for one reply", default=60.0),
+    Option("timeout", "SECONDS", "longest wait for one reply", default=DEFAULT_TIMEOUT_S),
     Option("retries", "N",
            "most repetitions of a request after 408, 409, 5xx, a timeout or a dropped connection. After 429 and 503, "
-           "--rageval-patience is the limit", default=4),
+           "--rageval-patience is the limit", default=DEFAULT_RETRIES),
     Option("patience", "SECONDS",
            "give up on a server that answers none of the waiting requests for this long. The tests that need it are "
-           "errors; the next run sends only the requests without a reply", default=300.0),
+           "errors; the next run sends only the requests without a reply", default=DEFAULT_PATIENCE_S),
     Option("threads", "N",
            "threads that call a synchronous retriever or generator. With 1, the test's own thread makes one call at a "
            "time", default=1),
@@ -130,7 +151,7 @@ OPTIONS: Final = (
     Option("batch", "",
            "send the requests of a run to the batch API of the server, at a lower price, and wait for the replies. If "
            "it is interrupted, the same command continues. `rageval batch` runs one step at a time",
-           words=("submit", "status", "collect"), permanent=False),
+           switch_values=("submit", "status", "collect"), in_ini=False),
     Option("batch_errors", "live|unscored",
            "a request that failed in a batch: send it again outside of a batch, or leave its question unscored",
            default="live"),
@@ -145,10 +166,11 @@ OPTIONS: Final = (
            "the root directory by default", default=BASELINE),
     Option("update_baseline", "",
            "write the scores of this run to the baseline instead of comparing them with it. Only on the command line. "
-           "Refused under CI=true, unless it is --rageval-update-baseline=force", words=("force",), permanent=False),
+           "Refused under CI=true, unless it is --rageval-update-baseline=force",
+           switch_values=("force",), in_ini=False),
     Option("pin_baseline", "",
            "with --rageval-update-baseline: also pin these scores as the anchor that max_total_drop compares with, "
-           "until the next pin. Only on the command line", permanent=False),
+           "until the next pin. Only on the command line", in_ini=False),
     Option("require_baseline", "",
            "turn these warnings into errors: max_drop or max_lost without a baseline, max_total_drop without an "
            "anchor, and a test of the baseline that a full run did not run. The default under CI=true; off with "
@@ -173,15 +195,15 @@ OPTIONS: Final = (
     Option("sample", "SHARE",
            "score only this share of the questions of every eval set, chosen by a hash of their ids, so the same in "
            "each run. They are compared with the baseline's scores of the same questions. Only on the command line",
-           default=1.0, permanent=False),
+           default=1.0, in_ini=False),
     Option("shard", "I/N",
            "score only part I of N of the questions of every eval set, chosen by a hash of their ids, and decide "
            "nothing: `rageval merge` judges the JSON reports of all parts as one run. 1/1 is a job that runs some of "
-           "the tests with all their questions. Only on the command line", permanent=False),
+           "the tests with all their questions. Only on the command line", in_ini=False),
     Option("report", "FILE",
            "write a report to this file: .md for a pull request, .html for a browser, .json for programs. otlp:URL "
            "sends it to an OpenTelemetry collector, otlp: to that of OTEL_EXPORTER_OTLP_ENDPOINT. May be repeated",
-           many=True),
+           repeatable=True),
     Option("history", "FILE",
            "append the scores of this run as one line to this file (.jsonl), which belongs in git. `rageval history` "
            "prints it, and the .md report has a chart of it"),

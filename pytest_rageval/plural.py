@@ -1,10 +1,12 @@
-"""Numbers with nouns in the singular or plural, for messages."""
+"""Text for messages: numbers with a noun in the singular or plural, and lists cut to a length."""
 
-__all__ = ["counted", "plural", "singular"]
+from collections.abc import Sequence
+
+__all__ = ["counted", "join_first", "plural", "singular"]
 
 
 def counted(number: int, noun: str) -> str:
-    """Return a number with its noun.
+    """Return a number and a noun, in the singular or plural.
 
     >>> counted(1, "reply"), counted(2, "reply"), counted(0, "day"), counted(2, "batch")
     ('1 reply', '2 replies', '0 days', '2 batches')
@@ -13,7 +15,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def plural(number: int, noun: str) -> str:
-    """Return the noun alone, as it follows the number."""
+    """Return a noun in the singular if the number is 1, else in the plural."""
     if number == 1:
         return noun
     if noun.endswith("y") and noun[-2] not in "aeo":
@@ -22,7 +24,7 @@ def plural(number: int, noun: str) -> str:
 
 
 def singular(noun: str) -> str:
-    """Return a plural in -s as the singular; any other text as it is.
+    """Return the singular of a plural in -s; any other text is returned unchanged.
 
     >>> singular("ties"), singular("losses"), singular("hallucinated citations"), singular("no answer")
     ('tie', 'loss', 'hallucinated citation', 'no answer')
@@ -30,3 +32,12 @@ def singular(noun: str) -> str:
     if noun.endswith(("ss", "us", "is")):
         return noun
     return noun[:-2] if noun.endswith("sses") else noun.removesuffix("s")
+
+
+def join_first(names: Sequence[str], limit: int) -> str:
+    """Return the first names of a list, separated by commas, with ", …" at the end if the list has more names.
+
+    >>> join_first(["a", "b"], 2), join_first(["a", "b", "c"], 2)
+    ('a, b', 'a, b, …')
+    """
+    return ", ".join(names[:limit]) + (", …" if len(names) > limit else "")

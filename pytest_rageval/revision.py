@@ -8,7 +8,7 @@ from typing import Any, Final
 __all__ = ["head_commit", "run_entry"]
 
 TIMEOUT_S: Final = 10
-"""Git is asked at most this long."""
+"""The longest time that a call of git may take."""
 
 COMMITS: Final = ("GITHUB_SHA", "CI_COMMIT_SHA")
 BRANCHES: Final = (
@@ -18,48 +18,49 @@ BRANCHES: Final = (
     "CI_COMMIT_REF_NAME",
 )
 URLS: Final = ("CI_JOB_URL", "CIRCLE_BUILD_URL", "BUILDKITE_BUILD_URL", "BUILD_URL")
-"""Variables of CI, the first that is set counts. A checkout of CI is often detached, so git knows no branch."""
+"""Environment variables of CI systems. The first one that is set is used. The branch comes from one of these variables
+where the checkout is detached, as it often is in CI, since git then reports no branch."""
 
 
 def head_commit(root: Path) -> str | None:
-    """The commit of the checkout that a folder is in; None where git knows none."""
+    """Return the commit that is checked out in a folder's repository; None without git or a repository."""
     return _git(root, "rev-parse", "--verify", "--quiet", "HEAD") or None
 
 
 def run_entry(
     root: Path, baseline: Path, environment: Mapping[str, str], *, written: Collection[Path] = ()
 ) -> dict[str, Any]:
-    """The revision that a run tests, and that of its baseline; what is not known is left out.
+    """Return the revision under test and the revision of the baseline, without the values that are unknown.
 
     Args:
         root: the root directory of the run.
         baseline: the file to compare with, which may be missing.
-        environment: variables of the process.
-        written: files that runs write: changes of those in the folder do not count.
+        environment: environment variables of the process.
+        written: files that runs write. Changes of these files do not make the checkout dirty.
     """
-    own = [path.relative_to(root).as_posix() for path in written if path.is_relative_to(root)]
-    paths = (":/", *(f":(exclude,literal){name}" for name in own))
+    excluded = [path.relative_to(root).as_posix() for path in written if path.is_relative_to(root)]
+    paths = (":/", *(f":(exclude,literal){name}" for name in excluded))
     status = _git(root, "status", "--porcelain=v2", "--branch", "--untracked-files=no", "--", *paths)
     lines = (status or "").splitlines()
     head = dict(re.findall(r"(?m)^# branch\.(oid|head) ([^(].*)$", "\n".join(lines)))
-    found = {
-        "commit": head.get("oid") or _first(environment, COMMITS),
-        "branch": head.get("head") or _first(environment, BRANCHES),
+    entry = {
+        "commit": head.get("oid") or _first_set(environment, COMMITS),
+        "branch": head.get("head") or _first_set(environment, BRANCHES),
         "title": _git(root, "log", "-1", "--format=%s") if "oid" in head else None,
         "dirty": any(not line.startswith("#") for line in lines) if "oid" in head else None,
         "url": _job_url(environment),
         "baseline": _baseline(root, baseline),
     }
-    return {name: value for name, value in found.items() if value is not None}
+    return {name: value for name, value in entry.items() if value is not None}
 
 
 def _baseline(root: Path, path: Path) -> dict[str, str] | None:
-    """The baseline's path, and the last commit that changed it."""
+    """Return the path of the baseline, and hash and date of the last commit that changed it, if they are known."""
     if not path.is_file():
         return None
     name = path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)
     logged = (_git(root, "log", "-1", "--format=%H %cI %P", "--", str(path)) or "").split()
-    # A shallow clone shows its oldest commit, which then has no parents, as the one that added all files.
+    # In a shallow clone the oldest commit has no parents, and git reports it as the commit that added every file.
     is_oldest = len(logged) == 2  # noqa: PLR2004 - the commit and its date
     if not logged or (is_oldest and _git(root, "rev-parse", "--is-shallow-repository") != "false"):
         return {"path": name}
@@ -68,23 +69,23 @@ def _baseline(root: Path, path: Path) -> dict[str, str] | None:
 
 def _job_url(environment: Mapping[str, str]) -> str | None:
     parts = [environment.get(f"GITHUB_{name}") for name in ("SERVER_URL", "REPOSITORY", "RUN_ID")]
-    url = "{}/{}/actions/runs/{}".format(*parts) if all(parts) else _first(environment, URLS)
-    # The page links to it.
+    url = "{}/{}/actions/runs/{}".format(*parts) if all(parts) else _first_set(environment, URLS)
+    # The URL becomes a link in reports.
     return url if url and url.startswith(("https://", "http://")) else None
 
 
-def _first(environment: Mapping[str, str], names: tuple[str, ...]) -> str | None:
+def _first_set(environment: Mapping[str, str], names: tuple[str, ...]) -> str | None:
     return next((value for name in names if (value := environment.get(name))), None)
 
 
 def _git(root: Path, *arguments: str) -> str | None:
-    """What git prints; None where there is no git, no repository, or no answer in time."""
-    import subprocess  # noqa: PLC0415 - few runs ask git
+    """Return the output of a git command; None if git is missing, fails or does not end in time."""
+    import subprocess  # noqa: PLC0415 - few runs call git
 
-    # It must not lock the index, which the user's own git may be using.
+    # Git must not lock the index, since the user may be running git in the same folder.
     command = ("git", "--no-optional-locks", *arguments)
     try:
-        found = subprocess.run(  # noqa: S603 - a fixed command
+        completed = subprocess.run(  # noqa: S603 - a fixed command
             command,
             cwd=root,
             stdin=subprocess.DEVNULL,
@@ -96,4 +97,4 @@ def _git(root: Path, *arguments: str) -> str | None:
         )
     except (OSError, ValueError, subprocess.SubprocessError):
         return None
-    return found.stdout.strip()
+    return completed.stdout.strip()

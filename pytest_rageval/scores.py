@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, Self
 
 from pytest_rageval.datatypes import Example, Ranking
 from pytest_rageval.errors import Cause, InputError, QueryError, TooManyUnscoredError
-from pytest_rageval.plural import counted
+from pytest_rageval.plural import counted, join_first
 from pytest_rageval.stats.agreement import Tally
 from pytest_rageval.stats.intervals import MEAN, UNIT, Statistic
 
@@ -494,8 +494,7 @@ def _too_many(name: str, outcomes: Sequence[Outcome], max_unscored: float) -> st
         if reason is not None:
             reasons.setdefault(reason, []).append(outcome.example.id)
     for reason, ids in sorted(reasons.items(), key=lambda each: -len(each[1]))[:5]:
-        listed = ", ".join(ids[:3]) + (", …" if len(ids) > 3 else "")  # noqa: PLR2004 - a few do
-        lines.append(f"  {len(ids)} × {reason} ({listed})")
+        lines.append(f"  {len(ids)} × {reason} ({join_first(ids, 3)})")
     remedy = ", or allow a larger share with --rageval-max-unscored SHARE" if scored else ""
     lines.append(f"Fix what the reasons name{remedy}.")
     return "\n".join(lines)

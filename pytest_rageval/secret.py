@@ -1,4 +1,4 @@
-"""`Secret`: a text that is hidden when it is printed. URLs that may contain secrets."""
+"""`Secret`, a text that is replaced by `***` when it is printed, and URLs that may contain secrets."""
 
 import base64
 import hashlib
@@ -20,6 +20,7 @@ __all__ = [
     "Credentials",
     "Secret",
     "StoreURL",
+    "basic_token",
     "is_secret_name",
     "parse_cache",
     "parse_public_cache",
@@ -28,39 +29,42 @@ __all__ = [
 
 HIDDEN: Final = "***"
 
-SHORTEST: Final = 8
-"""Characters. A shorter text may be a word such as "none", used in place of a key."""
+MIN_REDACTED_LENGTH: Final = 8
+"""In characters. A shorter text is not redacted: it may be a word such as "none" that is used as a dummy key."""
 
 
 class Secret:
     """A key or a password. `repr`, `str` and `format` show `***`; `reveal` returns the text.
 
-    It is not a `str`, cannot be pickled, and equals another with the same text. `redact` is what `redacted` hides
-    where that is not the whole text.
+    It is not a `str` and cannot be pickled. Two secrets are equal if their texts are equal.
+
+    Args:
+        text: the secret.
+        parts: the texts that `redact` replaces; default: the whole secret.
     """
 
     __slots__ = ("_pattern", "_text")
 
-    def __init__(self, text: str, redact: Iterable[str] | None = None) -> None:
+    def __init__(self, text: str, parts: Iterable[str] | None = None) -> None:
         self._text = text
-        hidden = [text] if redact is None else redact
-        forms = {form for part in hidden for form in _forms(part) if len(form) >= SHORTEST}
-        longest_first = sorted(map(re.escape, forms), key=len, reverse=True)
+        hidden = [text] if parts is None else parts
+        spellings = {spelling for part in hidden for spelling in _spellings(part)}
+        spellings = {spelling for spelling in spellings if len(spelling) >= MIN_REDACTED_LENGTH}
+        longest_first = sorted(map(re.escape, spellings), key=len, reverse=True)
         self._pattern = re.compile("|".join(longest_first)) if longest_first else None
 
     @classmethod
-    def login(cls, user: str, password: str) -> Self:
-        """Return the secret "user:password" of HTTP basic authorization."""
+    def from_login(cls, user: str, password: str) -> Self:
+        """Return the secret "user:password" of HTTP basic authentication. The password alone is redacted too."""
         text = f"{user}:{password}"
-        sent = base64.b64encode(text.encode(errors="surrogateescape")).decode()
-        return cls(text, [text, password, sent])
+        return cls(text, [text, password, basic_token(text)])
 
     def reveal(self) -> str:
-        """Return the text, for the code that sends it to its server."""
+        """Return the text. Only code that sends it to its server may call this method."""
         return self._text
 
-    def redacted(self, text: str) -> str:
-        """Replace the secret by `***`, also as written in JSON, a URL or code, unless it is as short as a word."""
+    def redact(self, text: str) -> str:
+        """Replace the secret in a text by `***`, in each spelling that JSON, a URL or Python code may give it."""
         return text if self._pattern is None else self._pattern.sub(HIDDEN, text)
 
     def __repr__(self) -> str:
@@ -91,39 +95,58 @@ class Secret:
         self.__getstate__()
 
 
+def basic_token(login: str) -> str:
+    """Return "user:password" in Base64, as the header `Authorization: Basic` has it."""
+    return base64.b64encode(login.encode(errors="surrogateescape")).decode()
+
+
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """The secrets sent with every request to a server."""
+    """The secrets sent with every request to a server.
 
-    api_key: Secret | None = None  # for `Authorization: Bearer`
-    login: Secret | None = None  # "user:password" for `Authorization: Basic`, sent instead of the key
-    query: Secret | None = None  # of the base URL; it may hold a key
-    expired: tuple[Secret, ...] = ()  # former keys, which a late answer may repeat
+    Attributes:
+        api_key: the key, for the header `Authorization: Bearer`.
+        login: "user:password", for the header `Authorization: Basic`; sent instead of the key.
+        query: the query of the base URL, which may contain a key.
+        expired: former keys, which a delayed response may still quote.
+    """
 
-    def renewed(self, api_key: Secret) -> "Credentials":
-        """Return these credentials with another key."""
+    api_key: Secret | None = None
+    login: Secret | None = None
+    query: Secret | None = None
+    expired: tuple[Secret, ...] = ()
+
+    def with_api_key(self, api_key: Secret) -> "Credentials":
+        """Return a copy with a new key. The old key is added to `expired`."""
         former = self.expired if self.api_key is None else (*self.expired, self.api_key)
         return Credentials(api_key, self.login, self.query, former)
 
-    def redacted(self, text: str) -> str:
-        """Remove the secrets from a server's text, which may repeat them."""
+    def redact(self, text: str) -> str:
+        """Replace all secrets in a text by `***`: a server may quote them in a response."""
         for secret in (self.api_key, self.login, self.query, *self.expired):
-            text = text if secret is None else secret.redacted(text)
+            text = text if secret is None else secret.redact(text)
         return text
 
 
-ALLOWED: Final = "expected a URL that begins with http:// or https://"
+EXPECTED_URL: Final = "expected a URL that begins with http:// or https://"
 
 SECRET_NAME: Final = lazy_pattern(
     r"(key|token|secret|password|passwd|pwd|sig|signature|auth|authorization|credentials?|^code)$",
     re.IGNORECASE,
 )
-"""Ends of the names of secret parameters: `api-key`, `access_token`, `sig`, `X-Amz-Signature` …"""
+"""Matches the end of the name of a parameter that holds a secret: `api-key`, `access_token`, `sig` …"""
 
 
 @dataclass(frozen=True)
 class BaseURL:
-    """The base URL of a server, its secrets apart; `public` is its name in reports and request keys."""
+    """The base URL of a server without its secrets, and the secrets.
+
+    Attributes:
+        url: scheme, host and path. Requests are sent to this URL.
+        public: the name of the server in reports and request keys, see `public_url`.
+        login: user and password; None if the URL has none.
+        query: the whole query, which may contain a key; None if the URL has none.
+    """
 
     url: str
     public: str
@@ -132,39 +155,40 @@ class BaseURL:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read a URL, or raise ValueError with what is allowed, which does not quote the URL."""
+        """Parse a URL. ValueError says what is allowed, and does not quote the URL."""
         try:
             parts = urlsplit(text.strip())
             usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
         except ValueError:
             usable = False
         if not usable:
-            raise ValueError(ALLOWED)
+            raise ValueError(EXPECTED_URL)
         user_info, _, host = parts.netloc.rpartition("@")
         if "@" in f"{parts.path}{parts.query}{parts.fragment}":
-            # "http://me:1/x@host" has the host "me": a part of the password would be shown, and sent there.
+            # "http://me:1/x@host" has the host "me": a part of the password would be shown, and sent to that host.
             raise ValueError(
-                f"{ALLOWED}, in whose user and password / ? # and @ are written %2F %3F %23 and %40"
+                f"{EXPECTED_URL}, in whose user and password / ? # and @ are written %2F %3F %23 and %40"
             )
         parameters = parts.query.split("&")
         names = [parameter.partition("=")[0] for parameter in parameters]
-        secrets = [unquote_plus(each.partition("=")[2]) for each in parameters if _is_secret(each)]
+        secrets = [unquote_plus(item.partition("=")[2]) for item in parameters if _is_secret(item)]
         if len(set(names)) < len(names):
-            raise ValueError(f"{ALLOWED}, with each parameter of its query once")
+            raise ValueError(f"{EXPECTED_URL}, with each parameter of its query once")
         user, _, password = user_info.partition(":")
-        place = (parts.scheme, host, parts.path.rstrip("/"))
+        location = (parts.scheme, host, parts.path.rstrip("/"))
         return cls(
-            url=urlunsplit((*place, "", "")),
-            public=public_url(urlunsplit((*place, parts.query, ""))),
-            login=Secret.login(unquote(user), unquote(password)) if user_info else None,
+            url=urlunsplit((*location, "", "")),
+            public=public_url(urlunsplit((*location, parts.query, ""))),
+            login=Secret.from_login(unquote(user), unquote(password)) if user_info else None,
             query=Secret(parts.query, secrets) if parts.query else None,
         )
 
 
 def public_url(url: str) -> str:
-    """A URL without user, password and fragment, and with a hash of the query without parameters named like secrets.
+    """Return a URL without secrets: no user, no password, no fragment, and a hash in place of the query.
 
-    A query may name the deployment, so it counts; a new key does not change the public URL.
+    The hash covers the parameters whose names are not those of secrets: the query may name the deployment, so it is
+    part of the server's identity, and a new key does not change the public URL.
 
     >>> public_url("https://me:secret@llm.example/v1?key=secret")
     'https://llm.example/v1'
@@ -182,32 +206,39 @@ def _is_secret(parameter: str) -> bool:
 
 
 def is_secret_name(name: str) -> bool:
-    """Whether a parameter or a variable of this name mostly holds a secret."""
+    """Whether a parameter or an environment variable of this name probably holds a secret."""
     return SECRET_NAME.search(name) is not None
 
 
 CACHE_URL: Final = "RAGEVAL_CACHE_URL"
-"""The environment variable of the cache; the only place for a URL with a password."""
+"""The environment variable with the URL of the cache. A URL with a password is accepted only there."""
 
 SCHEME: Final = re.compile(r"([a-z][a-z0-9+.-]+):(?!\\)", re.ASCII)
-"""At least two letters: one is a drive of Windows."""
+"""The scheme of a URL. It has at least two characters, since a single letter is a drive on Windows."""
 
-FOLDERS: Final = frozenset({"diskcache"})
-"""Schemes whose URLs name a folder."""
+FOLDER_SCHEMES: Final = frozenset({"diskcache"})
+"""The schemes of stores in a folder."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoreURL:
-    """The URL of a store; `public` is its name in messages and reports, without user, password and query."""
+    """The URL of a store of replies.
+
+    Attributes:
+        scheme: the scheme, such as "redis".
+        public: the URL without user, password and query, for messages and reports.
+        secret: the whole URL.
+        private: whether it has a user, a password, or a parameter whose name is that of a secret.
+    """
 
     scheme: str
     public: str
-    secret: Secret  # the whole URL
-    private: bool = False  # whether it has a user, a password, or a parameter named like a secret
+    secret: Secret
+    private: bool = False
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read a URL, or raise ValueError with what is allowed, which does not quote the URL."""
+        """Parse a URL. ValueError says what is allowed, and does not quote the URL."""
         text = text.strip()
         match = SCHEME.match(text)
         try:
@@ -217,17 +248,17 @@ class StoreURL:
             match = None
         if match is None:
             raise ValueError("expected a folder, or a URL such as redis://HOST/0 or diskcache:FOLDER")
-        if "@" in f"{parts.path}{parts.query}{parts.fragment}" and match[1] not in FOLDERS:
+        if "@" in f"{parts.path}{parts.query}{parts.fragment}" and match[1] not in FOLDER_SCHEMES:
             # A part of the password would be shown.
             raise ValueError(
                 "expected a URL in whose user and password / ? # and @ are written %2F %3F %23 and %40"
             )
-        if match[1] in FOLDERS:
+        if match[1] in FOLDER_SCHEMES:
             return cls(match[1], text, Secret(text, ()))
         user_info, _, host = parts.netloc.rpartition("@")
-        query = [each.partition("=")[::2] for each in parts.query.split("&")]
+        query = [parameter.partition("=")[::2] for parameter in parts.query.split("&")]
         hidden = [user_info, *user_info.partition(":")[2:], *(value for _, value in query)]
-        # urlunsplit drops an empty host with its slashes.
+        # urlunsplit would omit the slashes before an empty host.
         authority = f"//{host}" if text.partition(":")[2].startswith("//") else ""
         public = f"{parts.scheme}:{authority}{parts.path}"
         private = bool(user_info) or any(is_secret_name(name) for name, _ in query)
@@ -235,44 +266,44 @@ class StoreURL:
 
     @property
     def folder(self) -> Path | None:
-        """The folder of a store on this machine; None for one at a server."""
-        return Path(self.public.partition(":")[2]) if self.scheme in FOLDERS else None
+        """The folder of a store on this machine; None for a store at a server."""
+        return Path(self.public.partition(":")[2]) if self.scheme in FOLDER_SCHEMES else None
 
-    def below(self, folder: Path) -> Self:
-        """Return the URL with a relative folder in it placed below this one."""
+    def resolve_folder(self, base: Path) -> Self:
+        """Return the URL with a relative folder in it joined to a base folder; other URLs are unchanged."""
         if self.folder is None:
             return self
-        text = f"{self.scheme}:{folder / self.folder}"
+        text = f"{self.scheme}:{base / self.folder}"
         return replace(self, public=text, secret=Secret(text, ()))
 
-    def redacted(self, text: str) -> str:
-        """Remove the URL and the secrets in it from a text."""
-        return self.secret.redacted(text)
+    def redact(self, text: str) -> str:
+        """Replace the URL and the secrets in it by `***` in a text."""
+        return self.secret.redact(text)
 
     def __str__(self) -> str:
         return self.public
 
 
 def parse_cache(text: str) -> Path | StoreURL:
-    """Read a folder or the URL of a store; ValueError says what is allowed."""
+    """Parse a folder or the URL of a store. ValueError says what is allowed."""
     return StoreURL.parse(text) if SCHEME.match(text.strip()) else Path(text)
 
 
 def parse_public_cache(text: str) -> Path | StoreURL:
-    """As `parse_cache`, for places that others can read: a URL with a password is refused."""
-    place = parse_cache(text)
-    if isinstance(place, StoreURL) and place.private:
+    """Parse as `parse_cache` does, for settings that other people can read: ValueError for a URL with a password."""
+    location = parse_cache(text)
+    if isinstance(location, StoreURL) and location.private:
         raise ValueError(
             f"a URL with a user or password belongs in the environment variable {CACHE_URL}, since command lines and "
-            f"ini files are read by others; here it is {place.public}"
+            f"ini files are read by others; here it is {location.public}"
         )
-    return place
+    return location
 
 
-def _forms(text: str) -> Iterable[str]:
-    """Yield the spellings of a text: as it is, stripped, in JSON, in code, in a URL."""
-    sent = text.encode(errors="replace")
+def _spellings(text: str) -> Iterable[str]:
+    """Yield the spellings of a text: unchanged, stripped, as in JSON, as in Python code, and as in a URL."""
+    encoded = text.encode(errors="replace")
     in_json = [json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]]
-    yield from (text, text.strip(), *in_json, repr(text)[1:-1], ascii(text)[1:-1], repr(sent)[2:-1])
-    yield from (form.replace("/", "\\/") for form in in_json)
-    yield from (quote(sent), quote(sent, safe=""), quote_plus(sent))
+    yield from (text, text.strip(), *in_json, repr(text)[1:-1], ascii(text)[1:-1], repr(encoded)[2:-1])
+    yield from (spelling.replace("/", "\\/") for spelling in in_json)
+    yield from (quote(encoded), quote(encoded, safe=""), quote_plus(encoded))

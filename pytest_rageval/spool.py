@@ -1,7 +1,8 @@
 """`Spool`: a temporary file for data that is read again only in part, such as the passages of 100,000 questions.
 
-A record is plain data: texts, numbers, None, and lists, tuples and dicts of these, each of exactly this type. It comes
-back as it was. Anything else, such as an object in the metadata of a passage, stays in memory.
+A record is plain data: texts, numbers, None, and lists, tuples and dicts of these, each of exactly this type. A record
+that is read equals the record that was written. Any other value, such as an object in the metadata of a passage, stays
+in memory.
 """
 
 import marshal
@@ -12,113 +13,116 @@ from threading import Lock
 from types import NoneType
 from typing import IO, Any, Final, Generic, Self, SupportsIndex, TypeVar, overload
 
-__all__ = ["Spool", "SpooledList", "SpooledTuple", "listed", "made"]
+__all__ = ["Spool", "SpooledList", "SpooledTuple", "spooled_list", "spooled_map"]
 
 T = TypeVar("T")
 U = TypeVar("U")
 
-AT_ONCE: Final = 1_000_000
-"""So many bytes are written at once; a run with less writes no file."""
+WRITE_BUFFER_BYTES: Final = 1_000_000
+"""The size of the write buffer. A spool with less data writes no file."""
 
-AHEAD: Final = 16_384
-"""So many bytes are read at once: the records that follow are often the next ones."""
+READ_AHEAD_BYTES: Final = 16_384
+"""The number of bytes that one read returns: the following records are often read next."""
 
-RECENT: Final = 4_000_000
-"""So many bytes of the records that were used last stay in memory: several scores read those of a question."""
+RECENT_BYTES: Final = 4_000_000
+"""The size of the cache of recently used records: several scores read the records of one question."""
 
-Make = Callable[[Any], Any]
-"""Makes an object of a record."""
+Decode = Callable[[Any], Any]
+"""Creates an object from a record."""
 
-AROUND: Final = 1000
-"""So many bytes an object of a record takes beside its texts: 4 MB of short records took 70 MB."""
+OBJECT_BYTES: Final = 1000
+"""The estimated memory of an object besides its texts: 4 MB of short records took 70 MB."""
 
-HEAD: Final = 8
-"""Bytes of a record's length, which precedes it."""
+LENGTH_BYTES: Final = 8
+"""The size of the length that precedes each record."""
 
-UNMADE: Final = -(2**63)
-"""The place of a list item that was not read yet."""
+NOT_COMPUTED: Final = -(2**63)
+"""The place of a list item that has not been computed yet."""
 
-SINGLE: Final = frozenset({str, float, int, bool, NoneType})
+SCALARS: Final = frozenset({str, float, int, bool, NoneType})
+"""The plain types that contain no other values."""
 
 
 class Spool:
-    """A list of records: in memory up to `AT_ONCE` bytes, then in an unnamed temporary file.
+    """A list of records: in memory up to `WRITE_BUFFER_BYTES`, then in an unnamed temporary file.
 
-    Where the file cannot be written, as on a full disk, the rest stays in memory.
+    A place is the offset of a record in the file, or a negative number for a value that stays in memory. If the file
+    cannot be written, because the disk is full for example, later records stay in memory.
     """
 
     def __init__(self) -> None:
         self._file: IO[bytes] | None = None
         self._written = 0
-        self._tail = bytearray()
-        self._most: float = AT_ONCE
+        self._buffer = bytearray()
+        self._buffer_bytes: float = WRITE_BUFFER_BYTES
         self._ahead = (0, b"")
-        self._objects: list[Any] = []
-        self._recent: dict[int, tuple[Any, Make | None, int]] = {}
+        self._unspooled: list[Any] = []
+        self._recent: dict[int, tuple[Any, Decode | None, int]] = {}
         self._recent_bytes = 0
-        # Reports are written in another thread than questions are evaluated in.
+        # Questions are evaluated in one thread, and reports are written in another one.
         self._lock = Lock()
 
     def __del__(self) -> None:
-        """Close the file, which removes it."""
+        """Close the file, which deletes it."""
         if self._file is not None:
             self._file.close()
 
-    def put(self, value: Any, *, plain: bool = False, made: "tuple[Any, Make] | None" = None) -> int:
-        """Keep a record; return its place.
+    def put(self, value: Any, *, plain: bool = False, decoded: "tuple[Any, Decode] | None" = None) -> int:
+        """Store a record and return its place.
 
         Args:
             value: the record.
-            plain: whether it is known to be plain data.
-            made: what the record was made of, and the function that makes the same of it.
+            plain: True if the record is known to be plain data, so that this is not checked.
+            decoded: the object that the record was created from, and the function that creates an equal object from
+                the record; the object is then cached.
         """
         try:
             data = marshal.dumps(value) if plain or _is_plain(value) else None
         except (ValueError, RecursionError):
-            # It nests too deeply, or is too large.
+            # The record is nested too deeply, or is too large.
             data = None
         with self._lock:
             if data is None:
-                self._objects.append(value)
-                return -len(self._objects)
-            place = self._written + len(self._tail)
-            self._tail += len(data).to_bytes(HEAD, "little")
-            self._tail += data
-            if len(self._tail) > self._most:
+                self._unspooled.append(value)
+                return -len(self._unspooled)
+            place = self._written + len(self._buffer)
+            self._buffer += len(data).to_bytes(LENGTH_BYTES, "little")
+            self._buffer += data
+            if len(self._buffer) > self._buffer_bytes:
                 self._write()
-            if made is not None:
-                self._keep_recent(place, *made, len(data))
+            if decoded is not None:
+                self._keep_recent(place, *decoded, len(data))
         return place
 
-    def get(self, place: int, make: "Make | None" = None) -> Any:
-        """The record at a place, or the object made from it."""
+    def get(self, place: int, decode: "Decode | None" = None) -> Any:
+        """Return the record at a place, or the object that `decode` creates from it."""
         recent = self._recent.get(place)
-        if recent is not None and recent[1] == make:
+        if recent is not None and recent[1] == decode:
             return recent[0]
         with self._lock:
             if place < 0:
-                value = self._objects[-place - 1]
-                return value if make is None else make(value)
-            length = int.from_bytes(self._bytes(place, HEAD), "little")
-            data = self._bytes(place + HEAD, length)
+                value = self._unspooled[-place - 1]
+                return value if decode is None else decode(value)
+            length = int.from_bytes(self._bytes(place, LENGTH_BYTES), "little")
+            data = self._bytes(place + LENGTH_BYTES, length)
             value = marshal.loads(data)  # noqa: S302 - written by this process  # nosec B302
-            if make is not None:
-                value = make(value)
-            self._keep_recent(place, value, make, length)
+            if decode is not None:
+                value = decode(value)
+            self._keep_recent(place, value, decode, length)
         return value
 
-    def recent(self, place: int, make: "Make") -> Any:
-        """What was made of a record, if it is in memory; else None."""
+    def recent(self, place: int, decode: "Decode") -> Any:
+        """Return the object that `decode` created from a record if it is cached; else None."""
         recent = self._recent.get(place)
-        return recent[0] if recent is not None and recent[1] == make else None
+        return recent[0] if recent is not None and recent[1] == decode else None
 
-    def _keep_recent(self, place: int, value: Any, make: "Make | None", length: int) -> None:
-        length += AROUND
+    def _keep_recent(self, place: int, value: Any, decode: "Decode | None", length: int) -> None:
+        length += OBJECT_BYTES
         if place not in self._recent:
             self._recent_bytes += length
-        # In its other form where it was in one.
-        self._recent[place] = value, make, length
-        while self._recent_bytes > RECENT:
+        # An entry of the same record that another function decoded is replaced.
+        self._recent[place] = value, decode, length
+        while self._recent_bytes > RECENT_BYTES:
             self._recent_bytes -= self._recent.pop(next(iter(self._recent)))[2]
 
     def _write(self) -> None:
@@ -128,51 +132,53 @@ class Spool:
             if self._file is None:
                 self._file = TemporaryFile(prefix="rageval-", buffering=0)  # noqa: SIM115 - closed in __del__
             self._file.seek(self._written)
-            count = self._file.write(self._tail)
+            count = self._file.write(self._buffer)
         except OSError:
-            self._most = inf
+            self._buffer_bytes = inf
             return
-        del self._tail[:count]
+        del self._buffer[:count]
         self._written += count
 
     def _bytes(self, start: int, length: int) -> bytes:
         if start >= self._written:
             start -= self._written
-            return bytes(self._tail[start : start + length])
+            return bytes(self._buffer[start : start + length])
         first, ahead = self._ahead
         if not first <= start <= start + length <= first + len(ahead):
-            first, ahead = self._ahead = start, self._read(start, max(length, AHEAD))
+            first, ahead = self._ahead = start, self._read(start, max(length, READ_AHEAD_BYTES))
         return ahead[start - first : start - first + length]
 
     def _read(self, start: int, length: int) -> bytes:
-        """So many bytes from here on, or all there are."""
-        found, end = bytearray(), min(length, self._written - start)
+        """Return `length` bytes of the file and the buffer from an offset on, or fewer at the end of the data."""
+        data, end = bytearray(), min(length, self._written - start)
         if self._file is not None:
             self._file.seek(start)
-            while len(found) < end and (part := self._file.read(end - len(found))):
-                found += part
-        # A disk that was full took a part of a record.
-        found += self._tail[: length - len(found)]
-        return bytes(found)
+            while len(data) < end and (chunk := self._file.read(end - len(data))):
+                data += chunk
+        # A write to a full disk may have ended in the middle of a record: its rest is in the buffer.
+        data += self._buffer[: length - len(data)]
+        return bytes(data)
 
 
 class SpooledTuple(Sequence[T], Generic[T]):
-    """A tuple in a spool, read at each use.
+    """A tuple that is stored in a spool and read at each use.
 
-    `make` makes it of its record; `made` is the tuple, where it is at hand.
+    The class attribute `decode` creates the tuple from its record. `decoded` is the tuple if it exists already.
     """
 
     __slots__ = ("_length", "_place", "_spool")
 
-    make: Callable[[Any], tuple[Any, ...]] = staticmethod(tuple)
+    decode: Callable[[Any], tuple[Any, ...]] = staticmethod(tuple)
 
-    def __init__(self, spool: Spool, record: Any, length: int, *, made: tuple[T, ...] | None = None) -> None:
+    def __init__(
+        self, spool: Spool, record: Any, length: int, *, decoded: tuple[T, ...] | None = None
+    ) -> None:
         self._spool, self._length = spool, length
-        self._place = spool.put(record, made=None if made is None else (made, self.make))
+        self._place = spool.put(record, decoded=None if decoded is None else (decoded, self.decode))
 
     def _all(self) -> tuple[T, ...]:
-        found: tuple[T, ...] = self._spool.get(self._place, self.make)
-        return found
+        items: tuple[T, ...] = self._spool.get(self._place, self.decode)
+        return items
 
     def __len__(self) -> int:
         return self._length
@@ -201,23 +207,30 @@ class SpooledTuple(Sequence[T], Generic[T]):
 
 
 class SpooledList(list[T]):
-    """A read-only list whose items are read from a spool when they are used.
+    """A read-only list whose items are read from a spool at each use.
 
-    It is a list, since reports and `json` write only such. `make` makes an item, by its number, that is `UNMADE`.
+    It is a subclass of list, since `json` and the reports accept only lists.
+
+    Args:
+        spool: the spool.
+        places: the places of the items, or `NOT_COMPUTED`.
+        compute: computes an item that is `NOT_COMPUTED` from its index, at its first use; the item is then stored.
     """
 
-    def __init__(self, spool: Spool, places: Iterable[int], make: Callable[[int], T] | None = None) -> None:
+    def __init__(
+        self, spool: Spool, places: Iterable[int], compute: Callable[[int], T] | None = None
+    ) -> None:
         super().__init__()
         self._spool = spool
         self._places = array("q", places)
-        self._make = make
+        self._compute = compute
 
-    def _item(self, number: int) -> T:
-        place = self._places[number]
-        if place == UNMADE and self._make is not None:
-            place = self._places[number] = self._spool.put(self._make(number))
-        found: T = self._spool.get(place)
-        return found
+    def _item(self, index: int) -> T:
+        place = self._places[index]
+        if place == NOT_COMPUTED and self._compute is not None:
+            place = self._places[index] = self._spool.put(self._compute(index))
+        item: T = self._spool.get(place)
+        return item
 
     def __len__(self) -> int:
         return len(self._places)
@@ -241,7 +254,7 @@ class SpooledList(list[T]):
         return self._item(range(len(self._places))[index])
 
     def __contains__(self, item: object) -> bool:
-        return any(item == each for each in self)
+        return any(item == other for other in self)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, list) and list(self) == list(other)
@@ -269,22 +282,22 @@ class SpooledList(list[T]):
         return list, ([*self],)
 
     def _refuse(self, *_: object, **__: object) -> Any:
-        raise TypeError("a list of a report cannot be changed: make another one of it")
+        raise TypeError("a list of a report cannot be changed: change a copy of it")
 
     append = extend = insert = remove = pop = clear = sort = reverse = _refuse
     __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
 
 
-def listed(items: Iterable[T], spool: Spool | None) -> list[T]:
-    """The items in a list; with a spool they are in there."""
+def spooled_list(items: Iterable[T], spool: Spool | None) -> list[T]:
+    """Return the items as a list that is stored in a spool; as an ordinary list without a spool."""
     return list(items) if spool is None else SpooledList(spool, map(spool.put, items))
 
 
-def made(items: Sequence[U], make: Callable[[U], T], spool: Spool | None) -> list[T]:
-    """The results of `make` for each item; with a spool each is computed at its first use, and stored there."""
+def spooled_map(function: Callable[[U], T], items: Sequence[U], spool: Spool | None) -> list[T]:
+    """Return the results of a function for each item, as a list; with a spool each is computed at its first use."""
     if spool is None:
-        return [make(item) for item in items]
-    return SpooledList(spool, [UNMADE] * len(items), lambda number: make(items[number]))
+        return [function(item) for item in items]
+    return SpooledList(spool, [NOT_COMPUTED] * len(items), lambda index: function(items[index]))
 
 
 def _is_plain(value: Any) -> bool:
@@ -292,5 +305,5 @@ def _is_plain(value: Any) -> bool:
     if kind is dict:
         value = (*value, *value.values())
     elif kind is not list and kind is not tuple:
-        return kind in SINGLE
-    return SINGLE.issuperset(map(type, value)) or all(map(_is_plain, value))
+        return kind in SCALARS
+    return SCALARS.issuperset(map(type, value)) or all(map(_is_plain, value))

@@ -1,4 +1,4 @@
-"""The user's own retrievers, generators and judges: calls, failures, and checks of their results."""
+"""Calls of the user's own retrievers, generators and judges, with checks of their results."""
 
 import asyncio
 import contextlib
@@ -22,49 +22,59 @@ from pytest_rageval.errors import (
     QueryError,
     RagevalError,
     Unscored,
-    raised_here,
+    raised_in_package,
     summary_line,
 )
 
 __all__ = [
     "CACHED",
-    "FIRST",
+    "MAX_FAILURES",
     "InvalidResult",
     "PlanStub",
     "RemoteResult",
     "TimedResult",
     "UserCallable",
-    "accepts",
+    "accepts_arguments",
     "as_number",
     "as_share",
+    "count_completion",
+    "error_result",
+    "format_signature",
+    "has_parameter",
     "is_async",
+    "is_built_in",
     "is_cached",
-    "is_ours",
-    "note_asked",
-    "raised_in",
+    "qualified_name",
     "read_to_end",
-    "takes",
-    "underlying",
+    "signature_of",
+    "unwrap_stub",
 ]
 
-FIRST: Final = 5
-"""A callable that fails at so many questions before it has answered any is not called again in that run."""
+MAX_FAILURES: Final = 5
+"""After this many equal failures before its first success a callable is not called again in the run."""
 
 
-CACHED: Final = "__rageval_cached__"  # an attribute of the functions that `cached()` returns
+CACHED: Final = "__rageval_cached__"
+"""The attribute that marks the functions that `cached()` returns."""
 
 
 @dataclass(eq=False)
 class InvalidResult(Exception):  # noqa: N818 - turned into a QueryError by `UserCallable`
-    """A callable's result cannot be used."""
+    """The result of a callable is unusable.
 
-    found: str  # what it returned, in one line and without the question
-    message: str  # the full text after the callable's name; `{question}` stands for the question
-    kind: str = "returned"  # failures of one kind at all of the first questions end the calls
+    Attributes:
+        found: what the callable returned or raised, in one line and without the question.
+        message: the full message after the name of the callable; `{question}` is replaced by the question.
+        kind: the kind of failure. Calls end if the first `MAX_FAILURES` questions fail with one kind.
+    """
+
+    found: str
+    message: str
+    kind: str = "returned"
 
 
 class TimedResult(NamedTuple):
-    """A converted result, and the seconds that the call took; None if other calls ran meanwhile."""
+    """A converted result, and the duration of the call in seconds; None if other calls ran at the same time."""
 
     value: Any
     seconds: float | None
@@ -72,7 +82,7 @@ class TimedResult(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RemoteResult:
-    """The result of a call in another process, and the seconds that it took there; None if it was not timed."""
+    """The result of a call in another process, and its duration there in seconds; None if it was not measured."""
 
     value: Any
     seconds: float | None
@@ -81,23 +91,25 @@ class RemoteResult:
 class UserCallable:
     """The user's retriever, generator or judge.
 
-    A sync one is called in the test's own thread, one call at a time: it may not be thread-safe, or usable only
-    where it was made. An async one is called in the run's event loop, for all examples at once.
+    A sync callable is called in the thread of the test, one call at a time: it may not be thread-safe, or may be usable
+    only in the thread that created it. An async callable is called in the event loop of the run, for all examples at
+    once.
 
-    A failure, which is an exception or an unusable result, concerns one question: the callable is not called again
-        with the same arguments in the same run. If it fails in the same way on the first `FIRST` questions, it is not
-        called again in that run at all. So an async one gets only that many calls at once until one has succeeded.
+    A failure is an exception or an unusable result. It concerns one question: the callable is not called again with the
+    same arguments in the same run. If it fails in the same way for the first `MAX_FAILURES` questions, it is
+    not called again in that run at all. Therefore an async callable has at most that many calls in flight until one
+    call has succeeded.
 
     Args:
-        name: of the fixture, and of its method if there is one, for errors.
+        name: the name of the fixture, with the method if there is one, for messages.
         function: the callable, or a method of the user's object.
         loop: the run's event loop.
-        question: the position of the question among the arguments, for errors.
-        cause: the cause of examples that are unscored by a failure.
-        read: converts a result; raises `InvalidResult`.
+        question: the index of the question in the arguments, for messages.
+        cause: the cause of the examples that become unscored by a failure.
+        read: converts a result; raises `InvalidResult` if it is unusable.
     """
 
-    def __init__(  # noqa: PLR0913 - the parts of a callable
+    def __init__(  # noqa: PLR0913 - the properties of a callable
         self,
         name: str,
         function: Callable[..., Any],
@@ -114,48 +126,51 @@ class UserCallable:
         self._loop = loop
         self._read = read
         self.is_async = is_async(function)
-        self._tries = _Tries(loop.runs)
+        self._outcomes = _CallOutcomes(loop.runs)
         self._history = _parameter(function, "history")
         self._stopwatches = _Stopwatches(self)
         loop.user_callables.append(self)
-        self.calls = 0  # so far
-        self.asked: Counter[str] = Counter()  # by model, the completions that were asked for during its calls
+        self.calls = 0  # number of calls
+        self.completion_counts: Counter[str] = Counter()  # completions requested during its calls, by model
 
-    async def call(self, *args: Any, **named: Any) -> Any:
-        """Call it, and return its converted result.
+    async def call(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function and return its converted result.
 
-        Of a `Question` it receives the text, and the messages before it if it has a parameter `history`.
+        For a question with a history the function receives the plain text, and the messages before the question if the
+        function has a parameter `history`.
 
-        QueryError: it failed for these arguments, now or before in this run, or at all of the first questions.
-        Unscored: it raised this; one that this package raised keeps its own cause.
+        Raises:
+            QueryError: the function failed for these arguments, now or before in this run, or for all of the first
+                questions.
+            Unscored: the function raised it. If this package raised it, it keeps its own cause.
         """
-        return (await self.timed(*args, **named)).value
+        return (await self.call_timed(*args, **kwargs)).value
 
-    async def timed(self, *args: Any, **named: Any) -> TimedResult:
-        """As `call`, with the time that the function itself took: without waiting for its turn."""
-        questions = [each for each in args if isinstance(each, QuestionWithHistory)]
-        history = [dict(message) for each in questions for message in each.history]
+    async def call_timed(self, *args: Any, **kwargs: Any) -> TimedResult:
+        """Call as `call` does; also return the duration of the function itself, without the wait for its turn."""
+        questions = [arg for arg in args if isinstance(arg, QuestionWithHistory)]
+        history = [dict(message) for question in questions for message in question.history]
         if self._history is not None and (history or self._history.default is self._history.empty):
-            named.setdefault("history", history)
-        plain = tuple([str(each) if isinstance(each, QuestionWithHistory) else each for each in args])
+            kwargs.setdefault("history", history)
+        plain = tuple([str(arg) if isinstance(arg, QuestionWithHistory) else arg for arg in args])
         try:
-            return await self._result(plain, named)
+            return await self._call(plain, kwargs)
         except QueryError as error:
-            # One error may end many questions: its traceback would grow with each, and keep what each had.
+            # One error object may end many questions: its traceback would grow with each and keep their frames alive.
             raise error.with_traceback(None) from error.__cause__
         except Unscored as unscored:
-            if not raised_here(unscored):
+            if not raised_in_package(unscored):
                 unscored.cause = self._cause
             raise
 
-    async def _result(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> TimedResult:
+    async def _call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> TimedResult:
         if not self.is_async:
-            return await self._whole(await self._loop.call(self._guarded, args, named), args, named)
+            return await self._finish(await self._loop.call(self._invoke, args, kwargs), args, kwargs)
         await require_loop()
-        async with self._current.turn():
-            return await self._whole(self._guarded(args, named), args, named)
+        async with self._run_outcomes.turn():
+            return await self._finish(self._invoke(args, kwargs), args, kwargs)
 
-    async def _whole(self, result: Any, args: tuple[Any, ...], named: Mapping[str, Any]) -> TimedResult:
+    async def _finish(self, result: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> TimedResult:
         if isinstance(result, TimedResult):
             return result
         try:
@@ -164,13 +179,13 @@ class UserCallable:
             if inspect.iscoroutine(result):
                 result.close()
             raise
-        # It may use `asyncio.timeout`, which takes the current task for its own.
-        return await asyncio.ensure_future(self._awaited(result, args, named))
+        # A task of its own, since the user's code may use `asyncio.timeout`, which cancels the current task.
+        return await asyncio.ensure_future(self._await(result, args, kwargs))
 
-    async def _awaited(self, result: Any, args: tuple[Any, ...], named: Mapping[str, Any]) -> TimedResult:
+    async def _await(self, result: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> TimedResult:
         try:
-            with self._stopwatches.started() as watch:
-                return self._used(await result, args, named, watch)
+            with self._stopwatches.stopwatch() as watch:
+                return self._convert(await result, args, kwargs, watch)
         except (RagevalError, Unscored):
             raise
         except (Exception, SystemExit, asyncio.CancelledError) as error:
@@ -178,28 +193,28 @@ class UserCallable:
             task = asyncio.current_task()
             if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
                 raise
-            raise self._raised(args, named, error) from error
+            raise self._exception_error(args, kwargs, error) from error
 
-    def _guarded(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
+    def _invoke(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         # Checked in the calling thread: other calls may have failed while this one waited.
-        known = self._current.known(args, named)
-        if known is not None:
-            raise known
+        failure = self._run_outcomes.failure_of(args, kwargs)
+        if failure is not None:
+            raise failure
         self.calls += 1
         try:
-            with self._stopwatches.started() as watch:
-                result = self.function(*args, **named)
-                return result if inspect.isawaitable(result) else self._used(result, args, named, watch)
+            with self._stopwatches.stopwatch() as watch:
+                result = self.function(*args, **kwargs)
+                return result if inspect.isawaitable(result) else self._convert(result, args, kwargs, watch)
         except (RagevalError, Unscored):
             raise
         except (Exception, SystemExit) as error:
             # After a SystemExit pytest would not tear down the fixtures.
-            raise self._raised(args, named, error) from error
+            raise self._exception_error(args, kwargs, error) from error
 
-    def _used(
-        self, result: Any, args: tuple[Any, ...], named: Mapping[str, Any], watch: "_Stopwatch"
+    def _convert(
+        self, result: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], watch: "_Stopwatch"
     ) -> TimedResult:
-        """Convert a result; recorded at once, before other calls may fail."""
+        """Convert a result, and record the outcome of the call before other calls can fail."""
         try:
             # A lazy iterable is read to its end here, in the thread where the user's code may run.
             whole = read_to_end(result)
@@ -209,64 +224,78 @@ class UserCallable:
             value = self._read(whole)
         except InvalidResult as unusable:
             message = unusable.message.replace("{question}", repr(args[self._question]))
-            raise self._failed(unusable.kind, args, named, f"{self.name} {message}", unusable.found) from None
+            raise self._record_failure(
+                unusable.kind, args, kwargs, f"{self.name} {message}", unusable.found
+            ) from None
         except Unscored:
-            self._current.answered = True
+            self._run_outcomes.succeeded = True
             raise
-        self._current.answered = True
+        self._run_outcomes.succeeded = True
         return TimedResult(value, seconds)
 
-    def _raised(self, args: tuple[Any, ...], named: Mapping[str, Any], error: BaseException) -> QueryError:
-        message = str(CallableError.raised(f"{self.name} raised for {args[self._question]!r}", error))
-        return self._failed(type(error).__name__, args, named, message, f"raised {summary_line(error)}")
+    def _exception_error(
+        self, args: tuple[Any, ...], kwargs: Mapping[str, Any], error: BaseException
+    ) -> QueryError:
+        message = str(CallableError.from_exception(f"{self.name} raised for {args[self._question]!r}", error))
+        return self._record_failure(
+            type(error).__name__, args, kwargs, message, f"raised {summary_line(error)}"
+        )
 
-    def _failed(self, kind: str, args: Sequence[Any], named: object, message: str, found: str) -> QueryError:
+    def _record_failure(
+        self, kind: str, args: Sequence[Any], kwargs: object, message: str, found: str
+    ) -> QueryError:
         error = QueryError(message, f"{self.name} {found}", part=self.name, cause=self._cause)
-        self._current.record_failure(error, repr((args, named)), kind, repr(args[self._question]))
+        self._run_outcomes.record_failure(error, repr((args, kwargs)), kind, repr(args[self._question]))
         return error
 
     @property
     def is_running(self) -> bool:
-        """Whether a call of it is running, in any thread."""
+        """Whether a call of the function is running, in any thread."""
         return self._stopwatches.running
 
     @property
-    def _current(self) -> "_Tries":
-        # Of this run only: in a later test the callable may work again.
-        if self._tries.run != self._loop.runs:
-            self._tries = _Tries(self._loop.runs)
-        return self._tries
+    def _run_outcomes(self) -> "_CallOutcomes":
+        # Outcomes of earlier runs are dropped: in a later test the callable may work again.
+        if self._outcomes.run != self._loop.runs:
+            self._outcomes = _CallOutcomes(self._loop.runs)
+        return self._outcomes
 
     @property
     def identity(self) -> str:
-        """Identifies it in a baseline.
+        """The text that identifies the callable in a baseline.
 
-        The text in its attribute `fingerprint`, or its object's, which the user changes with what the function
-        does. Else module and name; for a method with the class of its object, for a partial with its arguments.
+        It is the attribute `fingerprint` of the function or of its object, if that is a text: users change it whenever
+        the function changes. Else it is module and name; for a method, the class of its object and the name; for a
+        partial, also the arguments.
         """
         return _identity(self.function)
 
 
-_CALLED: ContextVar[UserCallable | None] = ContextVar("_CALLED", default=None)
-"""The part of the user's code that is running. It is not set in threads that this code starts."""
+_RUNNING: ContextVar[UserCallable | None] = ContextVar("_RUNNING", default=None)
+"""The callable that is running in this context. It is not set in threads that the user's code starts."""
 
 
-def note_asked(loop: BackgroundEventLoop, model: str) -> None:
-    """Count a completion that the user's code requests, for the callable that requests it.
+def count_completion(loop: BackgroundEventLoop, model: str) -> None:
+    """Add a completion to the counts of the callable that requests it.
 
-    In a thread that the user's code started, or behind a server, the context does not name it. Then it is the callable
-    of which a call is running; where several have one, the completion is not counted.
+    In a thread that the user's code started, or in a server, the context does not name the callable. Then the
+    completion is counted for the callable that has a running call; if several callables have one, it is not counted.
     """
-    called = _CALLED.get()
-    if called is None:
-        running = [each for each in loop.user_callables if isinstance(each, UserCallable) and each.is_running]
-        called = running[0] if len(running) == 1 else None
-    if called is not None:
-        called.asked[model] += 1
+    user = _RUNNING.get()
+    if user is None:
+        running = [
+            other for other in loop.user_callables if isinstance(other, UserCallable) and other.is_running
+        ]
+        user = running[0] if len(running) == 1 else None
+    if user is not None:
+        user.completion_counts[model] += 1
 
 
 class _Stopwatches:
-    """Times the calls of one function, from several threads; calls that overlap slow each other, and have no time."""
+    """The stopwatches of the calls of one function, from any thread.
+
+    Calls that overlap slow each other down, so their durations are not measured.
+    """
 
     def __init__(self, owner: UserCallable) -> None:
         self._owner = owner
@@ -275,81 +304,81 @@ class _Stopwatches:
 
     @property
     def running(self) -> bool:
-        """Whether a call has begun and not ended."""
+        """Whether a call is running."""
         return bool(self._running)
 
-    def started(self) -> "_Stopwatch":
-        """Time a call: its time can be read within the block of `with`."""
+    def stopwatch(self) -> "_Stopwatch":
+        """Return a stopwatch for one call: a context manager that is entered when the call begins."""
         return _Stopwatch(self)
 
     def start(self, watch: "_Stopwatch") -> "Token[UserCallable | None]":
-        """Note that a call begins."""
+        """Register that a call begins."""
         with self._lock:
             watch.alone = not self._running
             for other in self._running:
                 other.alone = False
             self._running.add(watch)
-        return _CALLED.set(self._owner)
+        return _RUNNING.set(self._owner)
 
     def stop(self, watch: "_Stopwatch", token: "Token[UserCallable | None]") -> None:
-        """Note that it has ended."""
-        _CALLED.reset(token)
+        """Register that a call has ended."""
+        _RUNNING.reset(token)
         with self._lock:
             self._running.remove(watch)
 
 
 class _Stopwatch:
-    """Times one call. A class, as a generator of `contextlib` takes longer than many a retriever."""
+    """Measures one call. It is a class, since a generator of `contextlib` takes longer than many retrievers."""
 
-    def __init__(self, all_of: _Stopwatches) -> None:
-        self._all = all_of
+    def __init__(self, group: _Stopwatches) -> None:
+        self._group = group
         self.alone = True
 
     def __enter__(self) -> Self:
-        self._token = self._all.start(self)
+        self._token = self._group.start(self)
         self._began = perf_counter()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._all.stop(self, self._token)
+        self._group.stop(self, self._token)
 
     @property
     def seconds(self) -> float | None:
-        """The seconds since it was started; None where another call ran meanwhile."""
+        """The seconds since the call began; None if another call ran at the same time."""
         elapsed = perf_counter() - self._began
         return elapsed if self.alone else None
 
 
 @dataclass
-class _Tries:
-    """The outcomes of the calls in one run; `answered` once any call had a usable result."""
+class _CallOutcomes:
+    """The outcomes of the calls in one run; `succeeded` is True after the first usable result."""
 
     run: int
-    answered: bool = False
+    succeeded: bool = False
     _failed: dict[str, QueryError] = field(default_factory=dict)
     _kinds: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     _final: QueryError | None = None
     _calls: int = 0
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def known(self, args: Sequence[Any], named: Mapping[str, Any]) -> QueryError | None:
-        """Return the error of an earlier call with these arguments, or that of all calls."""
-        # Most runs have no errors, and the text of ten passages is long.
-        return self._final or (self._failed.get(repr((args, named))) if self._failed else None)
+    def failure_of(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> QueryError | None:
+        """Return the error of an earlier call with these arguments, or the error that ended all calls, or None."""
+        # The repr is computed only after a failure: most runs have none, and the text of ten passages is long.
+        return self._final or (self._failed.get(repr((args, kwargs))) if self._failed else None)
 
     def record_failure(self, error: QueryError, key: str, kind: str, question: str) -> None:
-        """Record a failure by call, kind and question; enough of one kind end the calls of this run."""
+        """Record a failure by call, kind and question; enough failures of one kind end the calls of this run."""
         self._failed[key] = error
         self._kinds[kind].add(question)
-        if not self.answered and len(self._kinds[kind]) >= FIRST:
+        if not self.succeeded and len(self._kinds[kind]) >= MAX_FAILURES:
             self._final = self._final or next(iter(self._failed.values()))
 
     @contextlib.asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
-        """Admit one call; until one has succeeded, only as many at once as could end the calls."""
-        while not self.answered and self._final is None:
-            most_alike = max(map(len, self._kinds.values()), default=0)
-            if self._calls + most_alike < FIRST:
+        """Wait until one call may run: before the first success, calls in flight must not exceed the failure limit."""
+        while not self.succeeded and self._final is None:
+            largest_kind = max(map(len, self._kinds.values()), default=0)
+            if self._calls + largest_kind < MAX_FAILURES:
                 break
             await self._changed.wait()
         self._calls += 1
@@ -362,9 +391,9 @@ class _Tries:
 
 
 class PlanStub:
-    """Replaces the value of a fixture, the user's own generator or judge, in a plan: each call counts a remark.
+    """Replaces the user's generator or judge in a plan: a call is not made, and is counted as a remark.
 
-    It has the same methods, so that a missing one is an error in a plan as in a run.
+    It has the same methods as the replaced object, so that a missing method is an error in a plan too.
     """
 
     def __init__(self, name: str, part: object, count: Callable[[str], None]) -> None:
@@ -377,21 +406,21 @@ class PlanStub:
         return self.__call__ if callable(value) else value
 
     async def __call__(self, *_: object, **__: object) -> NoReturn:
-        """Count a call; always raises `Planned`."""
+        """Count a call and raise `Planned`."""
         self._count(self._remark)
         raise Planned("not called in a plan")
 
 
-def raised_in(error: BaseException) -> InvalidResult:
-    """The exception to raise for an exception in the user's code; the caller may be in another process."""
-    message = str(CallableError.raised("raised for {question}", error))
+def error_result(error: BaseException) -> InvalidResult:
+    """Return the `InvalidResult` for an exception in the user's code, which the calling process raises."""
+    message = str(CallableError.from_exception("raised for {question}", error))
     return InvalidResult(f"raised {summary_line(error)}", message, type(error).__name__)
 
 
 def read_to_end(result: Any) -> Any:
-    """Return a lazy iterable as a list; anything else as it is."""
-    whole = (str, bytes, Mapping, list, tuple)
-    if isinstance(result, whole) or not isinstance(result, Iterable) or inspect.isawaitable(result):
+    """Return a lazy iterable as a list; any other value unchanged."""
+    complete = (str, bytes, Mapping, list, tuple)
+    if isinstance(result, complete) or not isinstance(result, Iterable) or inspect.isawaitable(result):
         return result
     return list(result)
 
@@ -402,75 +431,92 @@ def _identity(function: Any) -> str:
         if isinstance(fingerprint, str):
             return fingerprint
     if isinstance(function, partial):
-        arguments = [_shown(value) for value in function.args]
-        arguments += [f"{name}={_shown(value)}" for name, value in sorted(function.keywords.items())]
+        arguments = [_stable_repr(value) for value in function.args]
+        arguments += [f"{name}={_stable_repr(value)}" for name, value in sorted(function.keywords.items())]
         return f"{_identity(function.func)}({', '.join(arguments)})"
     if inspect.ismethod(function):
-        # The object's class, not the method's: two judges may inherit it from one base class.
-        return f"{_name(owner if isinstance(owner, type) else type(owner))}.{function.__name__}"
-    return _name(function if hasattr(function, "__qualname__") else type(function))
+        # The class of the object, not of the method: two judges may inherit the method from one base class.
+        return f"{qualified_name(owner if isinstance(owner, type) else type(owner))}.{function.__name__}"
+    return qualified_name(function)
 
 
-def _name(thing: Any) -> str:
-    return f"{thing.__module__}.{thing.__qualname__}"
+def qualified_name(thing: Any) -> str:
+    """Return module and qualified name of a function or class; for another object those of its class.
+
+    >>> qualified_name(print), qualified_name(1)
+    ('builtins.print', 'builtins.int')
+    """
+    named = thing if hasattr(thing, "__qualname__") else type(thing)
+    return f"{named.__module__}.{named.__qualname__}"
 
 
-def _shown(value: object) -> str:
-    """Return the repr of a value where every process has the same; else its type."""
-    return repr(value) if isinstance(value, str | int | float | bool | None) else _name(type(value))
+def signature_of(function: Callable[..., Any]) -> inspect.Signature | None:
+    """Return the signature of a function; None for a function without one, as some functions in C."""
+    try:
+        return inspect.signature(function)
+    except (TypeError, ValueError):
+        return None
+
+
+def format_signature(function: Callable[..., Any]) -> str:
+    """Return the name of a function and its parameters, such as "search(query, k=5)", for messages."""
+    return f"{getattr(function, '__qualname__', type(function).__name__)}{inspect.signature(function)}"
+
+
+def _stable_repr(value: object) -> str:
+    """Return the repr of a value if it is the same in every process; else the name of its type."""
+    return repr(value) if isinstance(value, str | int | float | bool | None) else qualified_name(type(value))
 
 
 def is_async(function: Callable[..., Any]) -> bool:
-    """Whether calling it makes a coroutine; also for objects with an async `__call__`."""
-    called = getattr(function, "__call__", None)  # noqa: B004 - its type matters, not its presence
+    """Whether a call returns a coroutine: a coroutine function, or an object whose `__call__` is one."""
+    called = getattr(function, "__call__", None)  # noqa: B004 - the type of the attribute matters, not its presence
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
 
 
 def is_cached(function: object) -> bool:
-    """Whether `cached()` returned it."""
+    """Whether `cached()` returned this function."""
     return getattr(function, CACHED, False) is True
 
 
-def is_ours(part: object) -> bool:
-    """Whether a generator or judge is the package's own, which uses the session's gateway."""
-    of_this_package = type(part).__module__.partition(".")[0] == __name__.partition(".")[0]
-    return of_this_package and not isinstance(part, PlanStub)
+def is_built_in(part: object) -> bool:
+    """Whether a generator or judge is of this package, so that it sends its requests through the session's gateway."""
+    in_package = type(part).__module__.partition(".")[0] == __name__.partition(".")[0]
+    return in_package and not isinstance(part, PlanStub)
 
 
-def takes(function: Callable[..., Any], name: str) -> bool:
-    """Whether a function accepts a keyword argument of this name."""
+def has_parameter(function: Callable[..., Any], name: str) -> bool:
+    """Whether a function has a parameter of this name that can be given by keyword."""
     return _parameter(function, name) is not None
 
 
 def _parameter(function: Callable[..., Any], name: str) -> inspect.Parameter | None:
-    try:
-        parameter = inspect.signature(function).parameters.get(name)
-    except (TypeError, ValueError):  # some built-in functions have no signature
-        return None
-    named = {inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY}
-    return parameter if parameter is not None and parameter.kind in named else None
+    """Return the parameter of this name if it can be given by keyword; else None."""
+    signature = signature_of(function)
+    parameter = None if signature is None else signature.parameters.get(name)
+    by_keyword = {inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY}
+    return parameter if parameter is not None and parameter.kind in by_keyword else None
 
 
-def accepts(function: Callable[..., Any], *args: Any, **named: Any) -> bool:
-    """Whether a function can be called with these arguments; also true of one without a signature."""
-    try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError):  # some built-in functions have none
+def accepts_arguments(function: Callable[..., Any], *args: Any, **kwargs: Any) -> bool:
+    """Whether a function can be called with these arguments; True if its signature is unknown."""
+    signature = signature_of(function)
+    if signature is None:
         return True
     try:
-        signature.bind(*args, **named)
+        signature.bind(*args, **kwargs)
     except TypeError:
         return False
     return True
 
 
-def underlying(part: object) -> object:
-    """Return the value of the fixture that a stub replaces in a plan; another part is returned as it is."""
+def unwrap_stub(part: object) -> object:
+    """Return the object that a `PlanStub` replaces; any other object unchanged."""
     return vars(part)["_part"] if isinstance(part, PlanStub) else part
 
 
 def as_number(value: Any) -> float | None:
-    """Return a number of any type, numpy's and bools included, as a float; None for anything else.
+    """Return a number of any type, including bools and numpy's types, as a float; None for anything else.
 
     >>> as_number(True), as_number("1")
     (1.0, None)

@@ -47,7 +47,7 @@ class OptionsDirective(Generated):
 
 def _option(option: Option) -> Iterator[str]:
     value = f" {option.metavar}" if option.metavar else ""
-    ini = f"ini `{option.ini}`" if option.permanent else "command line only"
+    ini = f"ini `{option.ini}`" if option.in_ini else "command line only"
     default = option.default
     shown = "" if default is None or default is False or default == () else f"; default `{default}`"
     yield f"(option-{option.name})="

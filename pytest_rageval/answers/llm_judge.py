@@ -22,7 +22,7 @@ from pytest_rageval.answers.judge_replies import (
     unread,
 )
 from pytest_rageval.concurrency.gathering import gather_results
-from pytest_rageval.config import combined
+from pytest_rageval.config import merge_parameters
 from pytest_rageval.conversation import conversation_text, history_of
 from pytest_rageval.datatypes import Nugget
 from pytest_rageval.digests import digest
@@ -345,7 +345,7 @@ class LLMJudge:
 
     def _parameters_with(self, **more: Any) -> dict[str, Any]:
         limit = {} if self.max_tokens is None else {"max_tokens": self.max_tokens}
-        return combined({"temperature": self.poll.temperature, **limit, **more}, self.parameters)
+        return merge_parameters({"temperature": self.poll.temperature, **limit, **more}, self.parameters)
 
     def _request(self, prompt: str, parts: Mapping[str, str], ballot: Ballot, **more: Any) -> Request:
         return Request(

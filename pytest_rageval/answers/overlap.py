@@ -22,7 +22,14 @@ from typing import Any, Final
 
 from pytest_rageval.errors import require
 from pytest_rageval.lazy import lazy_pattern
-from pytest_rageval.tokenize import CharacterMap, fold, has_unspaced, is_word_character, set_apart, tighten
+from pytest_rageval.tokenize import (
+    CharacterMap,
+    fold,
+    has_unspaced,
+    is_word_character,
+    join_unspaced,
+    separate_unspaced,
+)
 
 __all__ = [
     "bleu",
@@ -59,9 +66,9 @@ def token_f1(prediction: str, references: Sequence[str]) -> float:
     Tokens are the words of the normal form, as multisets: a token counts as often as both have it. `2PR / (P + R)`
     with `P = shared / |prediction|` and `R = shared / |reference|`; 0 where nothing is shared.
 
-    In scripts without spaces between words each character with its marks is a token (see `set_apart`) where both
-    texts have such characters. Where only one has, a run of them counts as one token, as in SQuAD: an English answer
-    that quotes a Chinese name is not four wrong words longer.
+    In scripts without spaces between words each character with its marks is a token (see `separate_unspaced`) where
+    both texts have such characters. Where only one has, a run of them counts as one token, as in SQuAD: an English
+    answer that quotes a Chinese name is not four wrong words longer.
 
     >>> token_f1("eleven minutes", ["about eleven minutes"])
     0.8
@@ -130,7 +137,7 @@ def normalize(answer: str) -> str:
     bare = folded.translate(_ASCII_PUNCTUATION)
     if not bare.isascii():
         bare = _strip_beyond_ascii(bare)
-    return tighten(" ".join(_ARTICLES.sub(" ", bare).split()) or " ".join(folded.split()))
+    return join_unspaced(" ".join(_ARTICLES.sub(" ", bare).split()) or " ".join(folded.split()))
 
 
 def _strip_beyond_ascii(text: str) -> str:
@@ -181,7 +188,7 @@ def _shared(prediction: str, reference: str) -> tuple[int, int, int]:
     """The numbers of tokens that both have, of the prediction's, and of the reference's."""
     texts = normalize(prediction), normalize(reference)
     by_character = all(map(has_unspaced, texts))
-    own, wanted = (set_apart(text, by_character=by_character).split() for text in texts)
+    own, wanted = (separate_unspaced(text, by_character=by_character).split() for text in texts)
     # Most wrong answers share nothing.
     shared = 0 if set(own).isdisjoint(wanted) else (Counter(own) & Counter(wanted)).total()
     return shared, len(own), len(wanted)
@@ -189,7 +196,7 @@ def _shared(prediction: str, reference: str) -> tuple[int, int, int]:
 
 def _padded(answer: str) -> str:
     """The tokens with a space around each, so that words are found whole."""
-    return f" {' '.join(set_apart(normalize(answer)).split())} "
+    return f" {' '.join(separate_unspaced(normalize(answer)).split())} "
 
 
 def rouge1(prediction: str, references: Sequence[str]) -> float:
@@ -304,7 +311,7 @@ _WORD_CHARACTERS: Final = CharacterMap(lambda character: character if is_word_ch
 @lru_cache(maxsize=1 << 12)
 def _words(text: str) -> tuple[str, ...]:
     # Not `normalize`, which drops articles: ROUGE and METEOR count every word.
-    return tuple(set_apart(fold(text).translate(_WORD_CHARACTERS)).split())
+    return tuple(separate_unspaced(fold(text).translate(_WORD_CHARACTERS)).split())
 
 
 @cache
@@ -344,7 +351,7 @@ def _common_subsequence(one: Sequence[str], other: Sequence[str]) -> int:
 
 def _for_bleu(text: str) -> str:
     """The text with unspaced characters, and the punctuation used with them, set apart."""
-    return set_apart(text).translate(_CJK_SIGNS) if has_unspaced(text) else text
+    return separate_unspaced(text).translate(_CJK_SIGNS) if has_unspaced(text) else text
 
 
 # The signs of CJK punctuation, and the full-width forms of ASCII.

@@ -1,6 +1,5 @@
 """The user's judge: a function, or an object with methods, sync or async, with checks of what they return."""
 
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from operator import index
@@ -14,12 +13,13 @@ from pytest_rageval.plural import counted
 from pytest_rageval.user_code import (
     InvalidResult,
     UserCallable,
-    accepts,
+    accepts_arguments,
     as_number,
     as_share,
-    is_ours,
-    takes,
-    underlying,
+    format_signature,
+    has_parameter,
+    is_built_in,
+    unwrap_stub,
 )
 
 __all__ = ["UserJudge", "adapt_judge"]
@@ -64,9 +64,9 @@ def adapt_judge(judge: object, loop: BackgroundEventLoop) -> Judge:
     Raises:
         CallableError: there is neither, or it does not take the arguments of `compare`.
     """
-    if is_ours(judge):
+    if is_built_in(judge):
         return cast("Judge", judge)
-    own = underlying(judge)
+    own = unwrap_stub(judge)
     functions = {name: getattr(judge, name, None) for name in READERS}
     names = {name: f"rageval_judge.{name}" for name in READERS}
     if not callable(functions["compare"]) and callable(own):
@@ -83,10 +83,10 @@ def adapt_judge(judge: object, loop: BackgroundEventLoop) -> Judge:
             "a number between 0 and 1, or None), or leave the fixture out for the default judge."
         )
     compare: Any = getattr(own, "compare", own)
-    history: dict[str, Any] = {"history": []} if takes(compare, "history") else {}
-    if not accepts(compare, "question", [], "prediction", **history):
+    history: dict[str, Any] = {"history": []} if has_parameter(compare, "history") else {}
+    if not accepts_arguments(compare, "question", [], "prediction", **history):
         raise CallableError(
-            f"{names['compare']} is {_shown(compare)}, and is called with three arguments: {COMPARE}.\n"
+            f"{names['compare']} is {format_signature(compare)}, and is called with three arguments: {COMPARE}.\n"
             + (
                 f"Return {own.__name__}(), not the class."
                 if isinstance(own, type)
@@ -94,10 +94,6 @@ def adapt_judge(judge: object, loop: BackgroundEventLoop) -> Judge:
             )
         )
     return UserJudge(methods)
-
-
-def _shown(function: Callable[..., Any]) -> str:
-    return f"{getattr(function, '__qualname__', type(function).__name__)}{inspect.signature(function)}"
 
 
 class UserJudge:
@@ -172,7 +168,7 @@ class UserJudge:
     @property
     def model_names(self) -> frozenset[str]:
         """The models that it asked so far through this package."""
-        return frozenset[str]().union(*(method.asked for method in self._methods.values()))
+        return frozenset[str]().union(*(method.completion_counts for method in self._methods.values()))
 
     def repetition(self, n: int) -> "UserJudge":  # noqa: ARG002 - a repeated call needs no other judge
         """Return this judge."""

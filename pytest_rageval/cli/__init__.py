@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from pytest_rageval.cli.console import note, say
-from pytest_rageval.config import OPTIONS, Option, named_cache
+from pytest_rageval.config import OPTIONS, Option, resolve_cache
 from pytest_rageval.errors import RagevalError, require
 from pytest_rageval.secret import parse_public_cache
 
@@ -526,7 +526,7 @@ def _find_cache(options: argparse.Namespace) -> None:
     """Set `cache_dir` to the cache's folder, and `cache` to the URL of a shared store or None."""
     if options.cache is None and options.cache_dir is not None:
         return
-    found = named_cache(options.cache, os.environ, Path.cwd())
+    found = resolve_cache(options.cache, os.environ, Path.cwd())
     if isinstance(found, Path):
         options.cache_dir, options.cache = found, None
     else:

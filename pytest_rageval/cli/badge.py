@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from pytest_rageval.cli.console import say
 from pytest_rageval.errors import InputError
-from pytest_rageval.files import write_whole
+from pytest_rageval.files import write_atomically
 from pytest_rageval.plural import counted
 from pytest_rageval.reports.history import Run, history_entry, narrowed, read_history
 from pytest_rageval.reports.terminal import BROKEN, number_text
@@ -36,7 +36,7 @@ def badge_command(options: argparse.Namespace) -> int:
     # The schema allows no other keys than those it knows.
     badge = {"schemaVersion": 1, "label": label, "message": message, "color": color}
     options.output.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(options.output, [json.dumps(badge).encode(), b"\n"])
+    write_atomically(options.output, [json.dumps(badge).encode(), b"\n"])
     say(f"{label}: {message} ({color})")
     return 0
 

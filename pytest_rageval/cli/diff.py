@@ -17,7 +17,7 @@ from pytest_rageval.cli.report_diff import (
     signed,
 )
 from pytest_rageval.errors import InputError
-from pytest_rageval.files import write_whole
+from pytest_rageval.files import write_atomically
 from pytest_rageval.reports.questions import single_question_lines
 from pytest_rageval.reports.terminal import number_text
 
@@ -76,7 +76,7 @@ def _write_page(
 
     page = diff_page(before, after, compared, notes)
     try:
-        write_whole(path, [page.encode("utf-8", "replace")])
+        write_atomically(path, [page.encode("utf-8", "replace")])
     except OSError as error:
         raise InputError(
             f"The page {path} cannot be written: {error.strerror or error}.\nName a file in a folder that exists."

@@ -19,14 +19,14 @@ from pytest_rageval.cli.console import count, note, reason_lines, say
 from pytest_rageval.cli.evalset_reading import refuse_existing
 from pytest_rageval.cli.plugin_stores import registry_for
 from pytest_rageval.cli.quotes import Quotable
-from pytest_rageval.config import OPTIONS, combined, resolve
+from pytest_rageval.config import OPTIONS, merge_parameters, resolve
 from pytest_rageval.datatypes import Document, EvalSet, Example, Gold, Span
 from pytest_rageval.digests import digest
 from pytest_rageval.errors import BudgetError, InputError, Unscored
 from pytest_rageval.evalsets.corpus import read_corpus
 from pytest_rageval.evalsets.records import write_jsonl
 from pytest_rageval.evalsets.sampling import SampleSpec, keep_smallest, rank, shares
-from pytest_rageval.files import write_whole
+from pytest_rageval.files import write_atomically
 from pytest_rageval.llm.messages import empty_reason
 from pytest_rageval.llm.servers.rate_limits import StallNotifier
 from pytest_rageval.measures.near_duplicates import words
@@ -69,7 +69,7 @@ def generate_command(options: argparse.Namespace) -> int:
         raise InputError(f"{options.corpus} has no passage to ask about, of five words or more.")
     prompts = read_prompts(settings.prompts)
     with closing(
-        Session(settings, registry=registry_for(settings.cache_place), tick=StallNotifier(note))
+        Session(settings, registry=registry_for(settings.cache_location), tick=StallNotifier(note))
     ) as session:
         run = _Run(session, prompts, options.n)
         session.loop.run(run.ask_about(drawn))
@@ -78,7 +78,7 @@ def generate_command(options: argparse.Namespace) -> int:
         write_jsonl(EvalSet(out.name, tuple(each.example(provenance) for each in run.accepted)), out)
     if rejects is not None:
         lines = (f"{json.dumps(each.record(), ensure_ascii=False)}\n" for each in run.rejected)
-        write_whole(rejects, (line.encode(errors="backslashreplace") for line in lines))
+        write_atomically(rejects, (line.encode(errors="backslashreplace") for line in lines))
     _say_summary(out, run, session)
     return int(len(run.accepted) < options.n)
 
@@ -158,7 +158,7 @@ class _Run:
             self._parameters |= {"max_tokens": EMBEDDED_MAX_TOKENS, "stop": ["\n\n"]}
         elif settings.max_tokens is not None:
             self._parameters["max_tokens"] = settings.max_tokens
-        self._parameters = combined(self._parameters, settings.generator.parameters)
+        self._parameters = merge_parameters(self._parameters, settings.generator.parameters)
         self._llm = session.llm
         self._prompt = few_shot_question_prompt if settings.embedded else prompts.question
         self._generator = DefaultGenerator(models, prompts)

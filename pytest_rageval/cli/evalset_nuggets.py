@@ -38,7 +38,7 @@ def nuggets_command(options: argparse.Namespace) -> int:
         )
     bare = [example for example in evalset if not example.nuggets]
     with closing(
-        Session(settings, registry=registry_for(settings.cache_place), tick=StallNotifier(note))
+        Session(settings, registry=registry_for(settings.cache_location), tick=StallNotifier(note))
     ) as session:
         judge = DefaultJudge(session.models, read_prompts(settings.prompts))
         # Without a model, asking it is the error.

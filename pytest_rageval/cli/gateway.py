@@ -34,7 +34,9 @@ def gateway_command(options: argparse.Namespace) -> int:
     here = Path.cwd()
     given = {option.name: getattr(options, option.name, None) for option in OPTIONS}
     settings = resolve(given, {}, os.environ, invoked_in=here, root=here)
-    session_of_run = Session(settings, registry=registry_for(settings.cache_place), tick=StallNotifier(note))
+    session_of_run = Session(
+        settings, registry=registry_for(settings.cache_location), tick=StallNotifier(note)
+    )
     with closing(session_of_run) as session, GatewayServer() as server:
         server.connect(session.backend)
         status = _status(command, {**os.environ, **server.variables()})

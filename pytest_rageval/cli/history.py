@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby, pairwise
 
 from pytest_rageval.cli.console import count, plain, say
-from pytest_rageval.files import write_whole
+from pytest_rageval.files import write_atomically
 from pytest_rageval.reports.history import Point, Run, narrowed, read_history, series
 from pytest_rageval.reports.layout import aligned
 from pytest_rageval.reports.terminal import number_text
@@ -26,7 +26,7 @@ def history_command(options: argparse.Namespace) -> int:
         from pytest_rageval.reports.trend_page import trend_page  # noqa: PLC0415 - imports Jinja2
 
         options.html.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(options.html, [trend_page(runs).encode()])
+        write_atomically(options.html, [trend_page(runs).encode()])
     if options.json:
         say(json.dumps([run.plain for run in runs], ensure_ascii=False, indent=2))
         return 0

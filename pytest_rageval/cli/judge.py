@@ -76,7 +76,7 @@ def judge_command(options: argparse.Namespace) -> int:
     settings = resolve(command_line, {}, os.environ, invoked_in=here, root=here)
     prompts = read_prompts(settings.prompts)
     with closing(
-        Session(settings, registry=registry_for(settings.cache_place), tick=StallNotifier(note))
+        Session(settings, registry=registry_for(settings.cache_location), tick=StallNotifier(note))
     ) as session:
         report = session.loop.run(_report(session, prompts, labels, options))
     if options.json:

@@ -9,7 +9,7 @@ from functools import cached_property
 from itertools import accumulate, takewhile
 from typing import Final
 
-from pytest_rageval.tokenize import has_unspaced, set_apart, tighten
+from pytest_rageval.tokenize import has_unspaced, join_unspaced, separate_unspaced
 
 __all__ = ["Quotable", "Quotes"]
 
@@ -48,7 +48,7 @@ class Quotable:
         return "".join(quote.split()) in "".join(self.text.split()) or bool(self._in_words(quote))
 
     def _exactly(self, quote: str) -> list[tuple[int, int]]:
-        wanted = tighten(" ".join(quote.split()))
+        wanted = join_unspaced(" ".join(quote.split()))
         if not wanted:
             return []
         tight, starts, originals = self._tight
@@ -106,7 +106,7 @@ class Quotes:
     def __init__(self, quotes: Iterable[str]) -> None:
         self._by_beginning: dict[tuple[str, ...], set[str]] = defaultdict(set)
         for quote in quotes:
-            self._by_beginning[tuple(WORD.findall(set_apart(quote))[:RUN])].add(quote)
+            self._by_beginning[tuple(WORD.findall(separate_unspaced(quote))[:RUN])].add(quote)
         # A quote without words, such as "€", cannot be indexed.
         self._wordless = self._by_beginning.pop((), set())
         self._lengths = {len(beginning) for beginning in self._by_beginning}
@@ -115,7 +115,7 @@ class Quotes:
         """Yield the quotes that a text contains, each with its places."""
         if not (self._lengths or self._wordless):
             return
-        quotable, words = Quotable(text), WORD.findall(set_apart(text))
+        quotable, words = Quotable(text), WORD.findall(separate_unspaced(text))
         candidates = set(self._wordless)
         for length in self._lengths:
             runs = zip(*(words[first:] for first in range(length)), strict=False)

@@ -29,7 +29,7 @@ YIELD_INTERVAL_S: Final = 0.05
 """After this time, coroutines that do not wait yield to the event loop."""
 
 MIN_BATCH_SHARE: Final = 0.02
-"""If fewer than this share of `at_once` finish together, the coroutines finish one by one instead of in batches."""
+"""If fewer than this share of `max_concurrency` finish together, they finish one by one and not in batches."""
 
 
 class CallbackFuture(asyncio.Future[T]):
@@ -60,7 +60,7 @@ class CallbackFuture(asyncio.Future[T]):
         return cancelled
 
 
-async def gather_all(awaitables: Iterable[Awaitable[T]], *, at_once: int | None = None) -> list[T]:
+async def gather_all(awaitables: Iterable[Awaitable[T]], *, max_concurrency: int | None = None) -> list[T]:
     """Await all awaitables concurrently and return their results in order.
 
     If any of them raises, the first exception is raised after all have finished.
@@ -70,9 +70,9 @@ async def gather_all(awaitables: Iterable[Awaitable[T]], *, at_once: int | None 
 
     Args:
         awaitables: coroutines or other awaitables. The iterable is consumed as they are started.
-        at_once: the maximum number that run at a time; None for no limit.
+        max_concurrency: the maximum number that run at a time; None for no limit.
     """
-    results = await _GatherCall(awaitables, inf if at_once is None else at_once).run()
+    results = await _GatherCall(awaitables, inf if max_concurrency is None else max_concurrency).run()
     for result in results:
         if isinstance(result, BaseException):
             raise result
@@ -93,11 +93,11 @@ async def gather_results(awaitables: Iterable[Awaitable[T]]) -> list[T | BaseExc
 class _GatherCall:
     """One call of `gather_all`: its coroutines, identified by their index, and their results."""
 
-    def __init__(self, awaitables: Iterable[Awaitable[Any]], at_once: float) -> None:
+    def __init__(self, awaitables: Iterable[Awaitable[Any]], max_concurrency: float) -> None:
         self._not_started = enumerate(awaitables)
-        self._at_once = at_once
+        self._max_concurrency = max_concurrency
         # Calls without a limit gather a few coroutines, and run inside a call with a limit, which yields to the loop.
-        self._is_limited = at_once < inf
+        self._is_limited = max_concurrency < inf
         self._results: list[Any] = []
         self._waiting: dict[int, tuple[Coroutine[Any, Any, Any], Context, CallbackFuture[Any]]] = {}
         self._tasks: dict[int, tuple[asyncio.Future[Any], Any]] = {}
@@ -121,19 +121,19 @@ class _GatherCall:
         return self._results
 
     async def _wait_for_capacity(self) -> None:
-        """If `at_once` coroutines are running, wait until some have finished; yield to the event loop if it is due.
+        """If the limit is reached, wait until some coroutines have finished; yield to the event loop if it is due.
 
         In general it waits until half of them have finished, so that look-ups are few and large. If they finish one by
         one, like replies of a server, the next coroutine starts immediately.
         """
-        if len(self._need_loop) >= self._at_once:
+        if len(self._need_loop) >= self._max_concurrency:
             await self._enter_loop()
         running = len(self._waiting) + len(self._tasks)
-        if running >= self._at_once:
-            while 2 * running > self._at_once:
+        if running >= self._max_concurrency:
+            while 2 * running > self._max_concurrency:
                 await self._resume_ready()
                 before, running = running, len(self._waiting) + len(self._tasks)
-                if 0 < before - running < MIN_BATCH_SHARE * self._at_once:
+                if 0 < before - running < MIN_BATCH_SHARE * self._max_concurrency:
                     break
         if _is_yield_due():
             await self._yield_to_loop()

@@ -1,10 +1,10 @@
-"""The options of a run and their precedence.
+"""Resolves the options of a run from command line, ini file, `pyproject.toml`, environment and defaults.
 
-- `parsers`: how the text of each option is read. The table of options is `pytest_rageval.options`.
-- `settings`: the resolved values of a run.
+- `parsers`: parse the text of each option. The table of options is `pytest_rageval.options`.
+- `settings`: `Settings`, the resolved options of a run.
 - `model_settings`: settings of generator and judge, also from `pyproject.toml`.
 - `presets`: the settings of published papers, by name.
-- `destinations`: where reports go.
+- `destinations`: files and addresses that reports are sent to.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -12,32 +12,32 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from pytest_rageval.config.destinations import KIND, Address, kind_of
+from pytest_rageval.config.destinations import KIND_PATTERN, Address, destination_kind
 from pytest_rageval.config.model_settings import (
     KEY_SOURCES,
-    LENGTHS,
-    REFUSED,
+    LENGTH_PARAMETERS,
+    REJECTED_ARGUMENTS,
     ROLES,
     Api,
     ModelSettings,
     Role,
     ServerSettings,
     Tables,
-    combined,
+    merge_parameters,
     read_tables,
 )
 from pytest_rageval.config.parsers import PARSERS
-from pytest_rageval.config.settings import EMBEDDED, JUDGE_KEY, PACE, TEMPERATURE, Settings, drawing_text
+from pytest_rageval.config.settings import EMBEDDED, JUDGE_KEY, PACE, TEMPERATURE, Settings, sampling_text
 from pytest_rageval.errors import InputError
 from pytest_rageval.options import OPTIONS, Option
 from pytest_rageval.secret import CACHE_URL, Secret, StoreURL, parse_cache
 
 __all__ = [
     "EMBEDDED",
-    "KIND",
-    "LENGTHS",
+    "KIND_PATTERN",
+    "LENGTH_PARAMETERS",
     "OPTIONS",
-    "REFUSED",
+    "REJECTED_ARGUMENTS",
     "ROLES",
     "RUN_VARIABLE",
     "TEMPERATURE",
@@ -48,18 +48,19 @@ __all__ = [
     "Role",
     "ServerSettings",
     "Settings",
-    "combined",
-    "drawing_text",
+    "destination_kind",
     "is_ci",
-    "kind_of",
-    "named_cache",
+    "merge_parameters",
     "resolve",
+    "resolve_cache",
+    "sampling_text",
 ]
 
 SECRET_SIGNS: Final = frozenset("@?#{")
-"""A URL with one of these, or a JSON object, may contain a password or a key."""
+"""A value with one of these characters, such as a URL or a JSON object, may contain a password or a key."""
 
 RUN_VARIABLE: Final = "RAGEVAL_RUN_ID"
+"""The environment variable with the name of a run that several machines share."""
 
 CI_RUNS: Final = (
     ("GITHUB_RUN_ID", "GITHUB_RUN_ATTEMPT"),
@@ -69,13 +70,13 @@ CI_RUNS: Final = (
     ("BUILD_BUILDID",),  # Azure
     ("BUILD_TAG",),  # Jenkins
 )
-"""Variables that all machines of a run have in common, on build servers."""
+"""Environment variables of CI systems that have the same value on all machines of a run."""
 
 URL_VARIABLES: Final = {"base_url": "OPENAI_BASE_URL", "judge_base_url": "RAGEVAL_JUDGE_BASE_URL"}
+"""Environment variables of options, by the name of the option."""
 
-
-FLEX_WAITS: Final = {"timeout": 900.0, "patience": 3600.0}
-"""Defaults with `--rageval-flex`: an answer may take minutes, and a server without resources says 429."""
+FLEX_DEFAULTS: Final = {"timeout": 900.0, "patience": 3600.0}
+"""Defaults with `--rageval-flex`: a reply may take minutes, and a server without capacity answers 429."""
 
 
 def resolve(
@@ -86,15 +87,15 @@ def resolve(
     invoked_in: Path,
     root: Path,
 ) -> Settings:
-    """Resolve the options of a run: command line, ini file, tables of `pyproject.toml`, environment, default.
+    """Resolve the options of a run, in this order: command line, ini file, `pyproject.toml`, environment, default.
 
     Args:
-        command_line: texts by option name (a bool for switches, a list for repeatable options), None where
-            not set. Relative paths start from `invoked_in`.
-        ini: likewise; relative paths start from `root`.
+        command_line: the texts of the options by name (a bool for switches, a list for repeatable options); None for
+            an option that is not set. Relative paths are resolved against `invoked_in`.
+        ini: the texts of the ini keys, in the same form. Relative paths are resolved against `root`.
         environ: environment variables.
-        invoked_in: working directory of the command.
-        root: pytest's root directory, with the `pyproject.toml` that is read.
+        invoked_in: the working directory of the command.
+        root: pytest's root directory, which contains `pyproject.toml`.
 
     Raises:
         InputError: a value is not allowed, or two options contradict each other.
@@ -115,32 +116,32 @@ def resolve(
             raw = texts.get(option.name)
             if raw is None or raw in ("", []):
                 continue
-            where = getattr(option, source)
-            parsed = [_parsed(option, where, str(text)) for text in (raw if option.many else [raw])]
-            placed = [_placed(item, base) for item in parsed]
-            values[option.name] = tuple(placed) if option.many else placed[0]
+            label = getattr(option, source)
+            parsed = [_parse(option, label, str(text)) for text in (raw if option.repeatable else [raw])]
+            resolved = [_resolve_path(item, base) for item in parsed]
+            values[option.name] = tuple(resolved) if option.repeatable else resolved[0]
             if option.name == "baseline":
                 values["baseline_named"] = True
-            _overrule(tables, option.name, values[option.name])
+            _remove_overridden(tables, option.name, values[option.name])
     for option in OPTIONS:
         variable = URL_VARIABLES.get(option.name)
         if variable and option.name not in values and (url := environ.get(variable, "").strip()):
-            values[option.name] = _parsed(option, variable, url)
+            values[option.name] = _parse(option, variable, url)
     if values.get("flex"):
-        values = FLEX_WAITS | values
-    cache = named_cache(values.get("cache"), environ, invoked_in)
-    # A folder is one, by whichever option.
+        values = FLEX_DEFAULTS | values
+    cache = resolve_cache(values.get("cache"), environ, invoked_in)
+    # `--rageval-cache` may name a folder too.
     values |= {"cache_dir": cache, "cache": None} if isinstance(cache, Path) else {"cache": cache}
-    values["run"] = _run_of(environ, shared=isinstance(cache, StoreURL))
-    values["tables"] = {role: _with_key(table, environ) for role, table in tables.items()}
-    settings = _with_preset(Settings(**values), values.keys())
+    values["run"] = _run_name(environ, shared=isinstance(cache, StoreURL))
+    values["tables"] = {role: _resolve_key(table, environ) for role, table in tables.items()}
+    settings = _apply_preset(Settings(**values), values.keys())
     for message in _contradictions(settings):
         raise InputError(message)
     return settings
 
 
-def _with_preset(settings: Settings, named: Collection[str]) -> Settings:
-    """The settings with those of the preset, where the user names none of them."""
+def _apply_preset(settings: Settings, named: Collection[str]) -> Settings:
+    """Return the settings, with those of the preset for all options that the user has not set."""
     preset = settings.preset
     if preset is None:
         return settings
@@ -148,46 +149,53 @@ def _with_preset(settings: Settings, named: Collection[str]) -> Settings:
     if "temperature" in settings.generator.parameters:
         own |= {"temperature", "llm_reteval_temperature"}
     if settings.llm_judge is None:
-        # Canonical comparison takes no parameters, and the embedded model has prompts of its own.
+        # Canonical comparison has no parameters, and the embedded model has prompts of its own.
         own.add("judge_parameters")
         preset = replace(preset, prompts={}) if settings.embedded else preset
     preset = preset.without(own)
-    given = {name: PARSERS[name](text) for name, text in preset.settings.items()}
-    return replace(settings, preset=preset, **given)
+    values = {name: PARSERS[name](text) for name, text in preset.settings.items()}
+    return replace(settings, preset=preset, **values)
 
 
-def _placed(item: Any, base: Path) -> Any:
-    """Return a value with relative paths in it below a folder."""
+def _resolve_path(item: Any, base: Path) -> Any:
+    """Return a value with a relative path in it resolved against a base folder."""
     if isinstance(item, StoreURL):
-        return item.below(base)
+        return item.resolve_folder(base)
     return base / item if isinstance(item, Path) else item
 
 
-def named_cache(
-    given: Path | StoreURL | None, environ: Mapping[str, str], base: Path
+def resolve_cache(
+    option: Path | StoreURL | None, environ: Mapping[str, str], base: Path
 ) -> Path | StoreURL | None:
-    """Return the cache that is given, or else that of the environment, whose URL may have a password.
+    """Return the cache that the option names, or else the cache of `RAGEVAL_CACHE_URL`, which may have a password.
 
     Raises:
-        InputError: the environment's cannot be used.
+        InputError: the value of `RAGEVAL_CACHE_URL` is invalid.
     """
     url = environ.get(CACHE_URL, "").strip()
     if not url:
-        return given
+        return option
     try:
-        named = _placed(parse_cache(url), base)
+        from_environment = _resolve_path(parse_cache(url), base)
     except ValueError as error:
-        # It may contain a password.
+        # The URL is not quoted, since it may contain a password.
         message = f"{CACHE_URL} cannot be used: {error}."
     else:
-        # An option may name the same store without the password.
-        same = isinstance(given, StoreURL) and isinstance(named, StoreURL) and given.public == named.public
-        return named if given is None or same else given
+        # The option may name the same store without the password.
+        same = (
+            isinstance(option, StoreURL)
+            and isinstance(from_environment, StoreURL)
+            and option.public == from_environment.public
+        )
+        return from_environment if option is None or same else option
     raise InputError(message)
 
 
-def _run_of(environ: Mapping[str, str], *, shared: bool) -> str:
-    """Return the name that the machines of a run share; with a shared cache also that of a build server."""
+def _run_name(environ: Mapping[str, str], *, shared: bool) -> str:
+    """Return the name of the run that several machines share, or "".
+
+    It is the value of `RAGEVAL_RUN_ID`, or with a shared cache the identifier of the CI run.
+    """
     if name := environ.get(RUN_VARIABLE, "").strip():
         return name
     for names in CI_RUNS if shared else ():
@@ -196,22 +204,25 @@ def _run_of(environ: Mapping[str, str], *, shared: bool) -> str:
     return ""
 
 
-def _overrule(tables: Tables, name: str, value: Any) -> None:
-    """Remove what an option says from the tables; a limit of calls or of cost is for the run, and theirs holds too."""
+def _remove_overridden(tables: Tables, name: str, value: Any) -> None:
+    """Remove the key that an option overrides from the tables of the models.
+
+    Limits of calls and cost stay: an option limits the run, and a table limits one server.
+    """
     key = name.removeprefix("judge_")
     roles: tuple[Role, ...] = ("judge",) if key != name else ("generator",)
     for role in ROLES if name in PACE else roles:
         table = tables.get(role, {})
         if key == "base_url" and table.get(key, value) != value:
-            # The key is for the server in the table, and no other.
-            for where in KEY_SOURCES:
-                table.pop(where, None)
+            # The API key is for the server in the table, and must not be sent to another one.
+            for source in KEY_SOURCES:
+                table.pop(source, None)
         if key not in {"max_calls", "max_cost"}:
             table.pop(key, None)
 
 
-def _with_key(table: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str, Any]:
-    """Return the fields of the settings: with the key itself where the table names its environment variable."""
+def _resolve_key(table: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str, Any]:
+    """Return the fields of the settings, with the API key in place of the name of its environment variable."""
     values = {name: value for name, value in table.items() if name not in KEY_SOURCES}
     if variable := table.get("api_key_env"):
         values |= {"key_name": variable, "needs_key": True, "api_key": _key(environ, variable)}
@@ -226,22 +237,22 @@ def _key(environ: Mapping[str, str], name: str) -> Secret | None:
     return Secret(text) if text else None
 
 
-def _not_in_batches(settings: Settings) -> Iterator[str]:
-    for name, why in BATCH_WITHOUT.items():
+def _contradictions_of_batch(settings: Settings) -> Iterator[str]:
+    for name, reason in INCOMPATIBLE_WITH_BATCH.items():
         if settings.batch and getattr(settings, name):
-            yield f"--rageval-batch takes several runs, and --rageval-{name} {why}: leave one out."
+            yield f"--rageval-batch takes several runs, and --rageval-{name} {reason}: leave one out."
 
 
-BATCH_WITHOUT: Final = {
+INCOMPATIBLE_WITH_BATCH: Final = {
     "refresh": "sends all requests in each run",
     "replay": "sends no requests",
     "canary": "sends all requests in each run",
 }
-"""Options that a run in batches cannot have, and why."""
+"""Options that cannot be used in a run in batches, and the reason."""
 
 
 def _contradictions(settings: Settings) -> Iterator[str]:
-    yield from _not_in_batches(settings)
+    yield from _contradictions_of_batch(settings)
     for name in ("temperature", "llm_reteval_temperature"):
         if getattr(settings, name) is not None and "temperature" in settings.generator.parameters:
             yield (
@@ -314,25 +325,25 @@ def _contradictions_of_shard(settings: Settings) -> Iterator[str]:
             "--rageval-canary compares with the baseline, which --rageval-shard leaves to the merge: leave one out, "
             "and run the canary in a job of its own."
         )
-    # A plan and a step of a batch have no scores to report.
-    scores = not settings.plan and not isinstance(settings.batch, str)
-    if scores and not any(kind_of(each) == ".json" for each in settings.report):
+    # A plan and a step of a batch report no scores.
+    has_scores = not settings.plan and not isinstance(settings.batch, str)
+    if has_scores and not any(destination_kind(report) == ".json" for report in settings.report):
         yield (
             "--rageval-shard needs a JSON report, which rageval merge reads: add --rageval-report shard.json, with "
             "another name for each shard."
         )
 
 
-def _parsed(option: Option, where: str, text: str) -> Any:
+def _parse(option: Option, label: str, text: str) -> Any:
     try:
         return PARSERS[option.name](text)
     except ValueError as error:
         hidden = option.private and not SECRET_SIGNS.isdisjoint(text)
         found = "cannot be used" if hidden else f"is {text!r}"
-        message = f"{where} {found}: {error}."
+        message = f"{label} {found}: {error}."
     raise InputError(message)
 
 
 def is_ci(value: str | None) -> bool:
-    """Whether the variable CI, of this value, says that this is a build server."""
+    """Whether this value of the environment variable CI says that the process runs on a build server."""
     return (value or "").strip().lower() not in {"", "0", "false", "no", "off"}

@@ -1,4 +1,4 @@
-"""Where reports go: to files, or to addresses such as `otlp:http://localhost:4318`."""
+"""Destinations of reports: files, or addresses such as `otlp:http://localhost:4318`."""
 
 import re
 from dataclasses import dataclass
@@ -7,24 +7,29 @@ from typing import Final
 
 from pytest_rageval.secret import HIDDEN, public_url
 
-__all__ = ["KIND", "Address", "kind_of", "parse_destination"]
+__all__ = ["KIND_PATTERN", "Address", "destination_kind", "parse_destination"]
 
 SCHEME: Final = r"[A-Za-z][A-Za-z0-9+-]+:"
-"""Of two characters at least: one alone is a drive of Windows."""
+"""The scheme of an address. It has at least two characters, since a single letter is a drive on Windows."""
 
-KIND: Final = re.compile(rf"\.\w+|{SCHEME}")
-"""What the kind of a report is known by: the suffix of a file's name, or the scheme of an address."""
+KIND_PATTERN: Final = re.compile(rf"\.\w+|{SCHEME}")
+"""The text that selects the kind of a report: the suffix of a file name, or the scheme of an address."""
 
 
 @dataclass(frozen=True)
 class Address:
-    """What a report is sent to, in place of a file: a scheme with its colon, and what follows it."""
+    """An address to which a report is sent, in place of a file.
+
+    Attributes:
+        scheme: the scheme in lower case, with its colon.
+        rest: the text after the scheme.
+    """
 
     scheme: str
     rest: str
 
     def __str__(self) -> str:
-        """Without the user and the password of a URL."""
+        """Return the address without the user and the password of a URL in it."""
         if "://" not in self.rest:
             return f"{self.scheme}{self.rest}"
         try:
@@ -34,15 +39,15 @@ class Address:
 
 
 def parse_destination(text: str) -> Path | Address:
-    """The address, where the text begins with a scheme, else the file.
+    """Return an `Address` if the text begins with a scheme, else the path of a file.
 
     >>> parse_destination("otlp:http://localhost:4318").scheme, str(parse_destination("out/results.json"))
     ('otlp:', 'out/results.json')
     """
-    found = re.match(SCHEME, text)
-    return Address(found[0].lower(), text[found.end() :]) if found else Path(text)
+    match = re.match(SCHEME, text)
+    return Address(match[0].lower(), text[match.end() :]) if match else Path(text)
 
 
-def kind_of(destination: Path | Address) -> str:
-    """The suffix of a file, or the scheme of an address."""
+def destination_kind(destination: Path | Address) -> str:
+    """Return the scheme of an address, or the suffix of a file name."""
     return destination.scheme if isinstance(destination, Address) else destination.suffix

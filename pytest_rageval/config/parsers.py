@@ -1,4 +1,4 @@
-"""How the text of each option is read: into the value of `Settings`, or ValueError with what is allowed."""
+"""Parsers of the options: from text to the value of `Settings`, or ValueError with what is allowed."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -6,71 +6,73 @@ from typing import Any, Final, Literal
 
 from pytest_rageval.config.destinations import parse_destination
 from pytest_rageval.config.model_settings import (
-    AMOUNT,
-    COUNT,
-    POSITIVE,
-    RATE,
-    SECONDS,
-    number,
+    number_parser,
+    parse_amount,
+    parse_count,
     parse_parameters,
+    parse_positive_int,
+    parse_rate,
+    parse_seconds,
 )
 from pytest_rageval.lazy import Lazy
 from pytest_rageval.secret import BaseURL, parse_public_cache
 
 __all__ = ["PARSERS"]
 
-ODD: Final = number(
+parse_odd_int: Final = number_parser(
     int,
     lambda value: value >= 1 and value % 2 == 1,
     "an odd whole number, at least 1: an even number of votes may be tied",
 )
-DEGREE: Final = number(float, lambda value: 0 <= value < float("inf"), "a number, at least 0")
-SHARE: Final = number(float, lambda value: 0 <= value <= 1, "a share between 0 and 1")
-PART: Final = number(float, lambda value: 0 < value <= 1, "a share above 0, at most 1")
+parse_temperature: Final = number_parser(
+    float, lambda value: 0 <= value < float("inf"), "a number, at least 0"
+)
+parse_share: Final = number_parser(float, lambda value: 0 <= value <= 1, "a share between 0 and 1")
+parse_positive_share: Final = number_parser(float, lambda value: 0 < value <= 1, "a share above 0, at most 1")
 
 
-def _switch(text: str) -> bool:
+def _parse_switch(text: str) -> bool:
     on = text.lower() in {"true", "1", "yes", "on"}
     if not on and text.lower() not in {"false", "0", "no", "off"}:
         raise ValueError("expected true or false")
     return on
 
 
-def _update(text: str) -> bool | Literal["force"]:
+def _parse_update(text: str) -> bool | Literal["force"]:
     if text.lower() == "force":
         return "force"
     try:
-        return _switch(text)
+        return _parse_switch(text)
     except ValueError:
         raise ValueError("expected nothing, or force") from None
 
 
-def _shard(text: str) -> tuple[int, int]:
-    index, _, number = text.partition("/")
-    if index.isdecimal() and number.isdecimal() and 1 <= int(index) <= int(number):
-        return int(index), int(number)
+def _parse_shard(text: str) -> tuple[int, int]:
+    index, _, count = text.partition("/")
+    if index.isdecimal() and count.isdecimal() and 1 <= int(index) <= int(count):
+        return int(index), int(count)
     raise ValueError("expected I/N with 1 ≤ I ≤ N, such as 2/8")
 
 
-def _batch(text: str) -> bool | str:
-    return text if text in {"submit", "status", "collect"} else _switch(text)
+def _parse_batch(text: str) -> bool | str:
+    return text if text in {"submit", "status", "collect"} else _parse_switch(text)
 
 
-def _cutoffs(text: str) -> tuple[int, ...]:
+def _parse_cutoffs(text: str) -> tuple[int, ...]:
     try:
-        return tuple(dict.fromkeys(map(POSITIVE, text.split(","))))
+        return tuple(dict.fromkeys(map(parse_positive_int, text.split(","))))
     except ValueError:
         raise ValueError("expected whole numbers from 1, with commas between them, such as 1,5,10") from None
 
 
-def _encoder(text: str) -> str:
+def _parse_encoder(text: str) -> str:
     _, at, layer = text.rpartition("@")
     if at and not (layer.isdecimal() and int(layer) >= 1):
         raise ValueError("expected a model, or one with a layer from 1, such as roberta-large@17")
     return text
 
 
-def _choice(*words: str) -> Callable[[str], str]:
+def _choice_parser(*words: str) -> Callable[[str], str]:
     def parse(text: str) -> str:
         if text not in words:
             raise ValueError(f"expected {' or '.join(words)}")
@@ -82,65 +84,65 @@ def _choice(*words: str) -> Callable[[str], str]:
 PARSERS: Final[Mapping[str, Callable[[str], Any]]] = {
     "model": str,
     "judge_model": str,
-    "judge_votes": ODD,
-    "both_orders": _switch,
+    "judge_votes": parse_odd_int,
+    "both_orders": _parse_switch,
     "preset": Lazy("config.presets", "read_preset"),
-    "cutoffs": _cutoffs,
-    "temperature": DEGREE,
-    "draws": POSITIVE,
-    "llm_reteval_temperature": DEGREE,
-    "llm_reteval_draws": POSITIVE,
-    "arena_pairs": COUNT,
-    "arena_examples": _switch,
+    "cutoffs": _parse_cutoffs,
+    "temperature": parse_temperature,
+    "draws": parse_positive_int,
+    "llm_reteval_temperature": parse_temperature,
+    "llm_reteval_draws": parse_positive_int,
+    "arena_pairs": parse_count,
+    "arena_examples": _parse_switch,
     "base_url": BaseURL.parse,
     "judge_base_url": BaseURL.parse,
     "parameters": parse_parameters,
     "judge_parameters": parse_parameters,
     "comparator": str,
-    "match_share": PART,
-    "encoder": _encoder,
-    "bleu_smoothing": _choice("exp", "none"),
-    "max_tokens": POSITIVE,
-    "gateway": _switch,
-    "concurrency": POSITIVE,
-    "rpm": RATE,
-    "tpm": RATE,
-    "timeout": SECONDS,
-    "retries": COUNT,
-    "patience": SECONDS,
-    "threads": POSITIVE,
-    "flex": _switch,
+    "match_share": parse_positive_share,
+    "encoder": _parse_encoder,
+    "bleu_smoothing": _choice_parser("exp", "none"),
+    "max_tokens": parse_positive_int,
+    "gateway": _parse_switch,
+    "concurrency": parse_positive_int,
+    "rpm": parse_rate,
+    "tpm": parse_rate,
+    "timeout": parse_seconds,
+    "retries": parse_count,
+    "patience": parse_seconds,
+    "threads": parse_positive_int,
+    "flex": _parse_switch,
     "cache": parse_public_cache,
     "cache_dir": Path,
-    "refresh": _switch,
-    "replay": _switch,
+    "refresh": _parse_switch,
+    "replay": _parse_switch,
     "cassette": Path,
-    "record": _switch,
-    "record_prompts": _switch,
-    "drop_unused": _switch,
-    "plan": _switch,
-    "batch": _batch,
-    "batch_errors": _choice("live", "unscored"),
-    "max_calls": COUNT,
-    "max_cost": AMOUNT,
+    "record": _parse_switch,
+    "record_prompts": _parse_switch,
+    "drop_unused": _parse_switch,
+    "plan": _parse_switch,
+    "batch": _parse_batch,
+    "batch_errors": _choice_parser("live", "unscored"),
+    "max_calls": parse_count,
+    "max_cost": parse_amount,
     "prices": Path,
     "prompts": Path,
-    "max_unscored": SHARE,
+    "max_unscored": parse_share,
     "baseline": Path,
-    "update_baseline": _update,
-    "pin_baseline": _switch,
-    "require_baseline": _switch,
-    "family": POSITIVE,
-    "inconclusive": _choice("warn", "fail"),
-    "early_stop": _switch,
-    "canary": COUNT,
+    "update_baseline": _parse_update,
+    "pin_baseline": _parse_switch,
+    "require_baseline": _parse_switch,
+    "family": parse_positive_int,
+    "inconclusive": _choice_parser("warn", "fail"),
+    "early_stop": _parse_switch,
+    "canary": parse_count,
     "calibration": Path,
-    "repeat": POSITIVE,
-    "sample": PART,
-    "shard": _shard,
+    "repeat": parse_positive_int,
+    "sample": parse_positive_share,
+    "shard": _parse_shard,
     "report": parse_destination,
     "history": Path,
-    "annotations": _switch,
-    "seed": COUNT,
+    "annotations": _parse_switch,
+    "seed": parse_count,
 }
-"""By the name of the option."""
+"""The parser of each option, by the name of the option."""

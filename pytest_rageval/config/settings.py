@@ -1,4 +1,4 @@
-"""The resolved options of a run."""
+"""`Settings`: the resolved options of a run."""
 
 import re
 from collections.abc import Mapping
@@ -9,35 +9,50 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pytest_rageval.config.destinations import Address
 from pytest_rageval.config.model_settings import ModelSettings, Role, ServerSettings
-from pytest_rageval.options import BASELINE
+from pytest_rageval.options import (
+    BASELINE,
+    DEFAULT_CONCURRENCY,
+    DEFAULT_PATIENCE_S,
+    DEFAULT_RETRIES,
+    DEFAULT_TIMEOUT_S,
+)
 from pytest_rageval.plural import counted
 from pytest_rageval.secret import BaseURL, Secret, StoreURL
 
 if TYPE_CHECKING:
     from pytest_rageval.config.presets import Preset
 
-__all__ = ["EMBEDDED", "JUDGE_KEY", "PACE", "TEMPERATURE", "Settings", "drawing_text"]
+__all__ = ["EMBEDDED", "JUDGE_KEY", "PACE", "TEMPERATURE", "Settings", "sampling_text"]
 
 EMBEDDED: Final = "embedded"  # the name of the local model in `--rageval-model`
 CANONICAL: Final = "canonical"  # the name of the comparator that needs no model
 TEMPERATURE: Final = 0.5
-"""Of the generator: LLM-retEval's (section 3.2), enough for several correct answers to appear."""
+"""The default temperature of the generator, that of LLM-retEval (section 3.2): several correct answers can appear."""
 
 JUDGE_KEY: Final = "RAGEVAL_JUDGE_API_KEY"
-PACE: Final = ("concurrency", "timeout", "rpm", "tpm")
-"""Settings of a server that options give for both; a table may give them for one."""
+"""The environment variable with the judge's API key."""
 
-SERVER_FIELDS: Final = frozenset(each.name for each in fields(ServerSettings))
+PACE: Final = ("concurrency", "timeout", "rpm", "tpm")
+"""Options that set the requests of both servers. The table of a model may set them for its own server."""
+
+SERVER_FIELDS: Final = frozenset(attribute.name for attribute in fields(ServerSettings))
 
 
 @dataclass(frozen=True)
 class Settings:
-    """The resolved options of a run; `generator` and `judge` are what follows from them for the two models.
+    """The resolved options of a run. `generator` and `judge` are the resulting settings of the two models.
 
-    `baseline_named` is whether the command line or the ini file names the baseline, `ci` whether this is a
-    build server. `preset` is without the settings that the user names. `tables` has the fields of `ModelSettings` and
-    `ServerSettings` that `pyproject.toml` names and no option does. `run` is the name that machines give to a run that
-    they share, where they do.
+    The fields have the names of the options, except the following:
+
+    Attributes:
+        preset: the preset, without the settings that the user overrides.
+        baseline_named: whether the command line or the ini file names the baseline.
+        tables: by role, the fields of `ModelSettings` and `ServerSettings` that `pyproject.toml` sets and no option
+            overrides.
+        ci: whether the process runs on a build server.
+        run: the name of the run that several machines share; "" if it is not shared.
+        api_key, judge_api_key: the keys in the environment; None if there is none.
+        gguf: the file of the embedded model (`RAGEVAL_GGUF`); None for the packaged model.
     """
 
     model: str | None = None
@@ -62,12 +77,12 @@ class Settings:
     bleu_smoothing: Literal["exp", "none"] = "exp"
     max_tokens: int | None = None
     gateway: bool = False
-    concurrency: int = 16
+    concurrency: int = DEFAULT_CONCURRENCY
     rpm: float | None = None
     tpm: float | None = None
-    timeout: float = 60.0
-    retries: int = 4
-    patience: float = 300.0
+    timeout: float = DEFAULT_TIMEOUT_S
+    retries: int = DEFAULT_RETRIES
+    patience: float = DEFAULT_PATIENCE_S
     threads: int = 1
     flex: bool = False
     cache: Path | StoreURL | None = None
@@ -111,7 +126,7 @@ class Settings:
     run: str = ""
 
     def __post_init__(self) -> None:
-        """Convert keys and URLs of plain text, so that no secret is kept as one."""
+        """Convert keys and URLs given as plain text, so that no secret is stored as plain text."""
         for name in ("api_key", "judge_api_key"):
             if isinstance(key := getattr(self, name), str):
                 object.__setattr__(self, name, Secret(key))
@@ -119,23 +134,23 @@ class Settings:
             if isinstance(url := getattr(self, name), str):
                 object.__setattr__(self, name, BaseURL.parse(url))
 
-    def of(self, role: Role) -> ModelSettings:
-        """The model of this role, with its server."""
+    def model_settings(self, role: Role) -> ModelSettings:
+        """Return the settings of the model with this role."""
         return self.generator if role == "generator" else self.judge
 
     @cached_property
     def generator(self) -> ModelSettings:
-        """The model that answers, with its server."""
+        """The settings of the model that generates answers, and of its server."""
         table = self.tables.get("generator", {})
-        server = ServerSettings(base_url=self.base_url, api_key=self.api_key, **self._pace)
-        return _changed(ModelSettings(self.model, self.parameters or {}, server), table)
+        server = ServerSettings(base_url=self.base_url, api_key=self.api_key, **self._shared_server_settings)
+        return _apply_table(ModelSettings(self.model, self.parameters or {}, server), table)
 
     @cached_property
     def judge(self) -> ModelSettings:
-        """The model that judges, None where it is the one that answers, with its server.
+        """The settings of the judge and of its server; its model is None if the generating model judges.
 
-        A judge without settings of its own for the server shares that of the generator. With a base URL of its own it
-        gets no key of the generator, which is for another server.
+        A judge without server settings of its own uses the generator's server. A judge with a base URL of its own does
+        not get the generator's key, which is for another server.
         """
         shared, own = self.generator.server, dict(self.tables.get("judge", {}))
         url = own.get("base_url", self.judge_base_url)
@@ -145,7 +160,7 @@ class Settings:
             own.pop("base_url", None)
             url = None
         if url is not None:
-            base = ServerSettings("judge", url, key_name=JUDGE_KEY, **self._pace)
+            base = ServerSettings("judge", url, key_name=JUDGE_KEY, **self._shared_server_settings)
         elif not own.keys() & SERVER_FIELDS:
             base = shared
         else:
@@ -153,72 +168,80 @@ class Settings:
             if own.keys() & {"api_key", "key_command"}:
                 base = replace(base, api_key=None, key_command=())
         if base.api != "chat" and own.get("model", self.judge_model):
-            # That path is for the generator's model.
+            # The Responses API was set for the generator's model.
             base = replace(base, role="judge", api="chat")
-        return _changed(ModelSettings(self.judge_model, self.judge_parameters or {}, base), own)
+        return _apply_table(ModelSettings(self.judge_model, self.judge_parameters or {}, base), own)
 
     @property
-    def cache_place(self) -> Path | StoreURL:
-        """Where replies and embeddings are kept."""
+    def cache_location(self) -> Path | StoreURL:
+        """The folder or the store that contains replies and embeddings."""
         return self.cache or self.cache_dir
 
     @property
     def embedded(self) -> bool:
-        """Whether the local model generates: by its name, or without a key or a base URL."""
+        """Whether the local model generates: it is named, or neither a model nor a key nor a base URL is set."""
         model, server = self.generator.model, self.generator.server
-        named = server.api_key or server.base_url or server.key_command or server.needs_key
-        return model == EMBEDDED or (model is None and not named)
+        has_server = server.api_key or server.base_url or server.key_command or server.needs_key
+        return model == EMBEDDED or (model is None and not has_server)
 
     @property
     def llm_judge(self) -> str | None:
-        """The model that compares answers, or several; None for canonical comparison."""
+        """The names of the models that compare answers, separated by ", "; None for canonical comparison."""
         return ", ".join(self.judge_models) or None
 
     @property
     def judge_models(self) -> tuple[str, ...]:
-        """The models that compare answers, by majority where there are several; none for canonical comparison."""
+        """The models that compare answers, by majority if there are several; empty for canonical comparison."""
         if self.judge.model:
             return tuple(name.strip() for name in self.judge.model.split(","))
         return () if self.embedded or self.generator.model is None else (self.generator.model,)
 
     @property
     def stops_early(self) -> bool:
-        """Whether this run may leave questions out: a plan counts them all, and a replay costs nothing."""
+        """Whether early stopping is in effect.
+
+        It is not in a plan, a replay, a batch, an update of the baseline, or with several repeats or draws.
+        """
         costs = not (self.plan or self.replay or self.batch)
         return self.early_stop and costs and not (self.update_baseline or self.repeat * self.draws > 1)
 
     @property
     def collects(self) -> bool:
-        """Whether this run collects what it would ask, for a batch."""
+        """Whether this run collects its requests for a batch instead of sending them."""
         return self.batch == "submit" and not self.plan
 
     @property
     def tiers(self) -> tuple[Literal["flex", "batch"], ...]:
-        """The cheaper tiers that are asked for."""
+        """The cheaper service tiers that this run uses."""
         return (*(("flex",) if self.flex else ()), *(("batch",) if self.batch else ()))
 
-    def in_force(self) -> str:
-        """Generator, judge and comparator, in a line for pytest's header."""
+    def header_line(self) -> str:
+        """Return generator, judge and comparator in one line, for pytest's header."""
         votes = " together" if len(self.judge_models) > 1 else ""
         votes += f" in {self.judge_votes} votes" if self.llm_judge and self.judge_votes > 1 else ""
-        judge = f"judged by {self._judge}{votes}" if self.llm_judge else "compared in canonical form"
+        judge = f"judged by {self._judge_text}{votes}" if self.llm_judge else "compared in canonical form"
         if self.comparator != Settings.comparator:
             judge = f"compared by {self.comparator}"
             if "judge" in re.findall(r"\w+", self.comparator):
-                judge += f" (judge: {self._judge}{votes})"
-        if self._generator is None:
+                judge += f" (judge: {self._judge_text}{votes})"
+        if self._generator_text is None:
             unnamed = "no model is named (--rageval-model), only ranking measures can be scored"
             return unnamed if self.comparator == Settings.comparator else f"{unnamed}, answers {judge}"
         quality = " [embedded models: smoke-test quality]" if self.embedded else ""
-        return f"generator {self._generator}{drawing_text(self.entry())}, answers {judge}{quality}"
+        return (
+            f"generator {self._generator_text}{sampling_text(self.report_entry())}, answers {judge}{quality}"
+        )
 
-    def entry(self) -> dict[str, Any]:
-        """Generator (null where no model is named), judge (a model, or "canonical") and comparator for the report."""
+    def report_entry(self) -> dict[str, Any]:
+        """Return the settings for the JSON report.
+
+        `generator` is null if no model is named, `judge` is a model or "canonical".
+        """
         return {
             **({} if self.preset is None else {"preset": self.preset.name}),
-            "generator": self._generator,
-            **self._drawing,
-            "judge": self._judge,
+            "generator": self._generator_text,
+            **self._sampling,
+            "judge": self._judge_text,
             "judge_votes": self.judge_votes,
             "both_orders": self.both_orders,
             "comparator": self.comparator,
@@ -229,69 +252,68 @@ class Settings:
         }
 
     @property
-    def _generator(self) -> str | None:
+    def _generator_text(self) -> str | None:
         if self.embedded:
             return f"embedded model {Path(self.gguf).stem}" if self.gguf else "embedded model"
         if self.generator.model is None:
             return None
-        return _at(self.generator.model, self.generator.server)
+        return _model_at_server(self.generator.model, self.generator.server)
 
     @property
-    def _drawing(self) -> dict[str, Any]:
-        """Temperature and draws, for LLM-retEval and the rest; the temperature is null where the server has it."""
+    def _sampling(self) -> dict[str, Any]:
+        """Temperature and draws of all scores, and of LLM-retEval; a temperature is None if the server sets it."""
         default = 0.0 if self.embedded else TEMPERATURE
         own = self.generator.parameters.get("temperature", default)
         own = own if isinstance(own, int | float) else None
 
-        def of(temperature: float | None) -> Any:
+        def or_default(temperature: float | None) -> Any:
             return own if temperature is None else temperature
 
         return {
-            "temperature": of(self.temperature),
+            "temperature": or_default(self.temperature),
             "draws": self.draws,
-            "llm_reteval_temperature": of(self.llm_reteval_temperature),
+            "llm_reteval_temperature": or_default(self.llm_reteval_temperature),
             "llm_reteval_draws": self.llm_reteval_draws,
         }
 
     @property
-    def _judge(self) -> str:
-        """The judge, with its server where that is not the generator's."""
+    def _judge_text(self) -> str:
+        """The judge, with its server if that is not the generator's."""
         if self.llm_judge is None:
             return CANONICAL
         server = self.judge.server
         elsewhere = server.base_url != self.generator.server.base_url
-        return _at(self.llm_judge, server) if elsewhere else self.llm_judge
+        return _model_at_server(self.llm_judge, server) if elsewhere else self.llm_judge
 
     @property
-    def _pace(self) -> dict[str, Any]:
+    def _shared_server_settings(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in PACE}
 
 
-def _changed(model: ModelSettings, table: Mapping[str, Any]) -> ModelSettings:
-    """Return the settings of a model with the fields of a table in place of its own."""
-    of_server = {name: value for name, value in table.items() if name in SERVER_FIELDS}
-    others = {name: value for name, value in table.items() if name not in SERVER_FIELDS}
-    return replace(model, server=replace(model.server, **of_server), **others)
+def _apply_table(model: ModelSettings, table: Mapping[str, Any]) -> ModelSettings:
+    """Return the settings of a model, with the fields of a table of `pyproject.toml` in place of its own."""
+    server_fields = {name: value for name, value in table.items() if name in SERVER_FIELDS}
+    other_fields = {name: value for name, value in table.items() if name not in SERVER_FIELDS}
+    return replace(model, server=replace(model.server, **server_fields), **other_fields)
 
 
-def _at(model: str, server: ServerSettings) -> str:
+def _model_at_server(model: str, server: ServerSettings) -> str:
     return f"{model} at {server.base_url.public}" if server.base_url else model
 
 
-def drawing_text(entry: Mapping[str, Any]) -> str:
-    """Temperature and draws of a report's settings, in brackets; empty for the defaults of the embedded model."""
-    warm, of_gold = entry.get("temperature"), entry.get("llm_reteval_temperature")
-    draws, gold = (
-        entry.get("draws", Settings.draws),
-        entry.get("llm_reteval_draws", Settings.llm_reteval_draws),
-    )
-    rest = [] if warm is None else [f"temperature {warm:g}"]
-    rest += [counted(draws, "draw")] if draws != Settings.draws else []
-    reteval = [f"temperature {of_gold:g}"] if of_gold not in {warm, None} else []
-    reteval += [counted(gold, "draw")] if gold != Settings.llm_reteval_draws else []
+def sampling_text(entry: Mapping[str, Any]) -> str:
+    """Return temperature and draws of a report's settings, in brackets; "" for the embedded model's defaults."""
+    temperature, reteval_temperature = entry.get("temperature"), entry.get("llm_reteval_temperature")
+    draws = entry.get("draws", Settings.draws)
+    reteval_draws = entry.get("llm_reteval_draws", Settings.llm_reteval_draws)
+    general = [] if temperature is None else [f"temperature {temperature:g}"]
+    general += [counted(draws, "draw")] if draws != Settings.draws else []
+    has_own = reteval_temperature not in {temperature, None}
+    reteval = [f"temperature {reteval_temperature:g}"] if has_own else []
+    reteval += [counted(reteval_draws, "draw")] if reteval_draws != Settings.llm_reteval_draws else []
     embedded = str(entry["generator"]).startswith("embedded model")
-    if embedded and rest == ["temperature 0"] and not reteval:
+    if embedded and general == ["temperature 0"] and not reteval:
         return ""
-    parts = [", ".join(rest), f"llm_reteval: {', '.join(reteval)}" if reteval else ""]
+    parts = [", ".join(general), f"llm_reteval: {', '.join(reteval)}" if reteval else ""]
     text = "; ".join(filter(None, parts))
     return f" ({text})" if text else ""

@@ -11,7 +11,7 @@ from typing import Any, Final, NoReturn
 from pytest_rageval.concurrency.garbage_collection import fewer_collections
 from pytest_rageval.datatypes import CONTEXT, EvalSet, Example, Gold, Nugget
 from pytest_rageval.errors import InputError
-from pytest_rageval.files import write_whole
+from pytest_rageval.files import write_atomically
 
 __all__ = [
     "EXPORT_KEYS",
@@ -394,7 +394,7 @@ def write_jsonl(evalset: EvalSet, path: Path) -> None:
     InputError if the file cannot be written, or `extra` of an example has a field of examples.
     """
     try:
-        write_whole(path, (_line(example) for example in evalset))
+        write_atomically(path, (_line(example) for example in evalset))
     except OSError as error:
         raise InputError(f"The eval set {path} cannot be written: {error.strerror or error}.") from error
 

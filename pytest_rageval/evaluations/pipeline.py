@@ -234,7 +234,9 @@ class Pipeline:
         ranking = await self._rankings[k].of(key, lambda: self._retrieved(key, query, k))
         # Not in the retriever: a question without a history may share the ranking.
         unseen = (
-            isinstance(query, Example) and query.history and not self.retriever.takes & {"history", "example"}
+            isinstance(query, Example)
+            and query.history
+            and not self.retriever.context_names & {"history", "example"}
         )
         return replace(ranking, without_history=True) if unseen else ranking
 
@@ -583,12 +585,12 @@ class _SharedRankings:
         return self._run.retriever.replays
 
     @property
-    def takes(self) -> frozenset[str]:
-        return self._run.retriever.takes
+    def context_names(self) -> frozenset[str]:
+        return self._run.retriever.context_names
 
     @property
-    def at_once(self) -> int:
-        return self._run.retriever.at_once
+    def max_concurrency(self) -> int:
+        return self._run.retriever.max_concurrency
 
 
 def references_of(example: Example) -> tuple[str, ...]:

@@ -98,7 +98,7 @@ async def _match(
         return Outcome(example, 0.0, None, Evidence(ranking, counts=counts))
 
     with pipeline.expecting((each for each in examples if each.relevant), k):
-        outcomes = await score_each(examples, matched, at_once=pipeline.retriever.at_once)
+        outcomes = await score_each(examples, matched, max_concurrency=pipeline.retriever.max_concurrency)
     return outcomes, [rows[each.example.id] for each in outcomes if each.value is not None]
 
 

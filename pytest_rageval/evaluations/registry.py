@@ -16,7 +16,7 @@ from pytest_rageval.answers.comparators import MEASURES, AnswerMeasure
 from pytest_rageval.answers.judge_protocol import Comparator
 from pytest_rageval.concurrency.event_loop import BackgroundEventLoop
 from pytest_rageval.concurrency.inline import require_loop
-from pytest_rageval.config import KIND
+from pytest_rageval.config import KIND_PATTERN
 from pytest_rageval.datatypes import Example
 from pytest_rageval.errors import (
     CallableError,
@@ -144,7 +144,7 @@ def resolve(
 
 def _known(name: str, scores: Iterable[str]) -> str:
     """The names of scores that are similar to an unknown one, and where all of them are."""
-    similar = similar_names(name, scores, most=SIMILAR)
+    similar = similar_names(name, scores, limit=SIMILAR)
     listed = f"Similar names: {', '.join(similar)}. " if similar else ""
     added = [each for each in scores if each not in SCORES]
     others = f"; other plugins add {', '.join(added)}" if added else ""
@@ -307,7 +307,7 @@ class Registry:
         Raises:
             InputError: the kind is not valid, or another plugin has added it.
         """
-        if not KIND.fullmatch(kind):
+        if not KIND_PATTERN.fullmatch(kind):
             raise InputError(
                 f"add_report({kind!r}): expected the suffix of a file, such as '.xml', or a scheme, such as 'mlflow:'."
             )
@@ -396,7 +396,7 @@ class PluginMeasure:
             raise
         except (Exception, SystemExit) as error:
             # SystemExit would end the thread of the loop, and the test would wait for ever.
-            message = str(CallableError.raised(f"{part} raised", error))
+            message = str(CallableError.from_exception(f"{part} raised", error))
             raise QueryError(message, f"{part} raised {summary_line(error)}", part=part) from error
         value = as_share(returned)
         if value is None:
@@ -430,7 +430,7 @@ class PluginScore:
         except (RagevalError, asyncio.CancelledError):
             raise
         except (Exception, SystemExit) as error:
-            raise CallableError.raised(f"score {self.name!r} raised", error) from error
+            raise CallableError.from_exception(f"score {self.name!r} raised", error) from error
         if not is_async:
             raise self._unusable(f"is not async: it returned {type(returned).__name__}")
         if not isinstance(outcomes, list | tuple):

@@ -29,6 +29,7 @@ from pytest_rageval.evaluations.ranking import not_comparable
 from pytest_rageval.evaluations.scoring import GOLD, MATCH, REFERENCES, ScoreDef, each_example
 from pytest_rageval.measures.gold_matching import GoldMatch
 from pytest_rageval.measures.rel_prime import Recall, RelPrime, rel_prime
+from pytest_rageval.plural import join_first
 from pytest_rageval.scores import YES, Evidence, Outcome, Score
 
 __all__ = ["SCORES", "pooled_notes"]
@@ -374,7 +375,7 @@ def _others_text(items: Sequence[str]) -> str:
     """The items of an answer that are not wanted."""
     if not items:
         return ""
-    named = ", ".join(map(repr, items[:OTHERS])) + (", …" if len(items) > OTHERS else "")
+    named = join_first(list(map(repr, items)), OTHERS)
     return f"item {named} equals no reference" if len(items) == 1 else f"items {named} equal no reference"
 
 

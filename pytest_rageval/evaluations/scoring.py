@@ -19,7 +19,7 @@ from pytest_rageval.evaluations.pipeline import (
     ResolvedScore,
 )
 from pytest_rageval.measures.gold_matching import GoldMatch
-from pytest_rageval.plural import counted
+from pytest_rageval.plural import counted, join_first
 from pytest_rageval.prompts.templates import CRITERIA
 from pytest_rageval.scores import SCORING, Evidence, Outcome, Score, too_many
 from pytest_rageval.stats.intervals import MEAN, UNIT, Statistic
@@ -274,9 +274,8 @@ def error_of_all(failed: Mapping[str, RagevalError], more: str = "") -> RagevalE
         ended.setdefault(error.reason if isinstance(error, QueryError) else str(error), []).append(name)
     lines = []
     for names in list(ended.values())[:ERRORS]:
-        named = ", ".join(names[:NAMED]) + (", …" if len(names) > NAMED else "")
         lines.append(str(failed[names[0]]))
-        lines.append(f"It affects {counted(len(names), 'example')}: {named}.")
+        lines.append(f"It affects {counted(len(names), 'example')}: {join_first(names, NAMED)}.")
     rest = sum(len(names) for names in list(ended.values())[ERRORS:])
     if rest:
         lines.append(f"{counted(rest, 'more example')} ended with other messages.")
@@ -290,7 +289,7 @@ async def score_each(
     examples: Iterable[Example],
     score: Callable[[Example], Awaitable[tuple[float, Evidence] | Outcome]],
     *,
-    at_once: int | None = None,
+    max_concurrency: int | None = None,
 ) -> list[Outcome]:
     """Score all examples at once, or so many at a time, each with the votes behind it.
 
@@ -319,7 +318,7 @@ async def score_each(
             return scored
         return replace(scored, evidence=replace(scored.evidence, votes=votes))
 
-    outcomes = await gather_all(map(outcome, examples), at_once=at_once)
+    outcomes = await gather_all(map(outcome, examples), max_concurrency=max_concurrency)
     if failed:
         # In the order of the examples: the order of the failures varies.
         ended = (each.example.id for each in outcomes)
@@ -339,7 +338,9 @@ async def score_in_turn(
             begin()
             return score(example)
 
-        return await score_each(examples, begun, at_once=max(AT_ONCE, pipeline.retriever.at_once))
+        return await score_each(
+            examples, begun, max_concurrency=max(AT_ONCE, pipeline.retriever.max_concurrency)
+        )
 
 
 def each_example(

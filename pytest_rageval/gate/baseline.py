@@ -12,7 +12,7 @@ from typing import Any, Final, NotRequired, Self, TypedDict, cast
 
 from pytest_rageval.datatypes import Example
 from pytest_rageval.errors import InputError, did_you_mean
-from pytest_rageval.files import refuse_special, write_whole
+from pytest_rageval.files import refuse_special, write_atomically
 from pytest_rageval.gate.comparison import (
     AnchorPin,
     BaselineExample,
@@ -253,7 +253,7 @@ class Baseline:
             lines = _json_lines({"schema": SCHEMA, "tests": self.tests, **anchors}, 0)
             path.resolve().parent.mkdir(parents=True, exist_ok=True)
             # UTF-8 cannot encode half of a surrogate pair, for which JSON has an escape.
-            write_whole(path, (f"{line}\n".encode(errors="backslashreplace") for line in lines))
+            write_atomically(path, (f"{line}\n".encode(errors="backslashreplace") for line in lines))
         except OSError as error:
             raise InputError(f"The baseline {path} cannot be written: {error.strerror or error}.") from None
         except RecursionError:

@@ -9,7 +9,7 @@ from pytest_rageval.errors import Cause
 from pytest_rageval.gate.comparison import Comparison
 from pytest_rageval.gate.drop_types import DropTestResult
 from pytest_rageval.gate.threshold import Threshold
-from pytest_rageval.plural import counted
+from pytest_rageval.plural import counted, join_first
 from pytest_rageval.scores import Outcome, Score
 from pytest_rageval.stats.intervals import SCORE_TOLERANCE
 
@@ -189,8 +189,8 @@ def _reasons_text(unscored: Sequence[Outcome]) -> str:
     return ", ".join(listed)
 
 
-def _ids_text(ids: Sequence[str]) -> str:
-    return ", ".join(ids[:MAX_LISTED_IDS]) + (", …" if len(ids) > MAX_LISTED_IDS else "")
+def _ids_text(names: Sequence[str]) -> str:
+    return join_first(names, MAX_LISTED_IDS)
 
 
 def _baseline_verdict(

@@ -12,14 +12,14 @@ from pytest_rageval.llm.gateway import Gateway
 from pytest_rageval.llm.messages import Message, Reply, Request
 from pytest_rageval.llm.servers.server import Server
 from pytest_rageval.prompts.rendering import DEFAULT_PROMPTS, Prompts
-from pytest_rageval.user_code import note_asked
+from pytest_rageval.user_code import count_completion
 
 __all__ = ["LLM"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 Conversation = str | Sequence[Message]
 
-REFUSED: Final = {**config.REFUSED, "n": "ask with sample=0, 1, 2 … instead"}
+REFUSED: Final = {**config.REJECTED_ARGUMENTS, "n": "ask with sample=0, 1, 2 … instead"}
 """Arguments that other clients accept, and why this one does not."""
 
 
@@ -104,7 +104,7 @@ class LLM:
                 f"rageval_llm.complete() was given what JSON cannot express: {error}.\n"
                 "Messages and parameters are text, numbers, booleans, None, lists and dicts of these."
             ) from None
-        note_asked(self._loop, model or default)
+        count_completion(self._loop, model or default)
         return server, Request(
             server.base_url, model or default, tuple(copied), frozen, sample, api=server.api
         )

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar
 
 from pytest_rageval.config import Api
 from pytest_rageval.errors import RagevalError, ServerError, StoreError, Unscored
-from pytest_rageval.files import make_cache_folder, make_private_file, refuse_special, write_whole
+from pytest_rageval.files import make_cache_folder, make_private_file, refuse_special, write_atomically
 from pytest_rageval.llm.budget import Budget
 from pytest_rageval.llm.cache import Cache
 from pytest_rageval.llm.messages import (
@@ -32,7 +32,7 @@ from pytest_rageval.llm.messages import (
     well_formed,
 )
 from pytest_rageval.llm.servers import completions, responses
-from pytest_rageval.llm.servers.client import Client, RetryableError, refusal_in
+from pytest_rageval.llm.servers.client import Client, RetryableError, error_body
 from pytest_rageval.llm.servers.sender import UnsupportedParams
 from pytest_rageval.llm.servers.server import RemoteServer
 from pytest_rageval.llm.stores.interface import Entry
@@ -289,7 +289,7 @@ class Batches:
         messages = [
             {name: well_formed(value) for name, value in message.items()} for message in request.messages
         ]
-        arguments = api.arguments(messages, parameters)
+        arguments = api.request_body(messages, parameters)
         body = {"model": request.model, **arguments, **arguments.get("extra_body", {})}
         body.pop("extra_body", None)
         line = {"custom_id": request.key, "method": "POST", "url": _path(server.api), "body": body}
@@ -421,7 +421,7 @@ class Batches:
         client, budget = self._client(server), self._budgets(server)[0]
         entries = []
         for line in lines:
-            parsed = _object(server.credentials.redacted(line.decode("utf-8", "replace")))
+            parsed = _object(server.credentials.redact(line.decode("utf-8", "replace")))
             key = parsed.get("custom_id")
             if not isinstance(key, str) or key not in asked:
                 continue
@@ -472,7 +472,7 @@ class Batches:
 
     def _client(self, server: RemoteServer) -> Client:
         if server not in self._clients:
-            self._clients[server] = Client(server, timeout_s=TRANSFER_S, most_bytes=MOST_ANSWER)
+            self._clients[server] = Client(server, timeout_s=TRANSFER_S, max_body_bytes=MOST_ANSWER)
         return self._clients[server]
 
     def _update(self, server: RemoteServer, batch: Batch, found: "Found") -> None:
@@ -482,7 +482,7 @@ class Batches:
         batch.completed, batch.failed = (counts.completed, counts.failed) if counts else (0, 0)
         errors = (found.errors and found.errors.data) or ()
         words = "; ".join(str(each.message or each.code) for each in errors[:3])
-        batch.error = " ".join(server.credentials.redacted(words).split())
+        batch.error = " ".join(server.credentials.redact(words).split())
         self._write(batch)
 
     def _write(self, batch: Batch) -> None:
@@ -497,7 +497,7 @@ class Batches:
             make_cache_folder(self._folder.parent)
             self._folder.mkdir(mode=0o700, exist_ok=True)
             make_private_file(self._folder / name)
-            write_whole(self._folder / name, content)
+            write_atomically(self._folder / name, content)
         except OSError as error:
             raise StoreError(f"{self._folder / name} cannot be written: {error}.") from None
 
@@ -645,7 +645,7 @@ def _outcome(client: Client, line: Mapping[str, Any], asked: BatchRequest) -> Re
     status, body = response.get("status_code"), response.get("body")
     if status == OK:
         try:
-            reply = client.read(json.dumps(body).encode())
+            reply = client.parse_body(json.dumps(body).encode())
         except RetryableError as error:
             return Failure("failed", error.reason)
         except Unscored as error:
@@ -654,7 +654,7 @@ def _outcome(client: Client, line: Mapping[str, Any], asked: BatchRequest) -> Re
     problem = line.get("error")
     if not isinstance(problem, Mapping):
         problem = body.get("error") if isinstance(body, Mapping) else None
-    answer = refusal_in(problem) or {}
+    answer = error_body(problem) or {}
     code = str(answer.get("code") or "")
     if code in {"batch_expired", "batch_cancelled"}:
         return Failure("expired" if code == "batch_expired" else "cancelled", f"the server says {code}")

@@ -14,7 +14,7 @@ from functools import partial, reduce
 from math import inf
 from typing import Any, Final, Protocol, TypedDict
 
-from pytest_rageval.config import LENGTHS
+from pytest_rageval.config import LENGTH_PARAMETERS
 from pytest_rageval.errors import BudgetError, StoreError
 from pytest_rageval.lazy import lazy_pattern
 from pytest_rageval.llm.messages import Reply, Request
@@ -300,7 +300,7 @@ def most_reply_tokens(request: Request, price: Price | None) -> int | None:
 
 def most_tokens_out(parameters: Mapping[str, Any], price: Price | None) -> int | None:
     """Return the most tokens of a reply with these parameters; None where nothing bounds it."""
-    values = (parameters.get(name) for name in LENGTHS)
+    values = (parameters.get(name) for name in LENGTH_PARAMETERS)
     bounds = [value for value in values if isinstance(value, int) and value > 0]
     most = min(bounds, default=None if price is None else price.max_output)
     choices = parameters.get("n")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, Any, Final, cast
 
 from pytest_rageval.errors import StoreError
-from pytest_rageval.files import refuse_special, write_whole
+from pytest_rageval.files import refuse_special, write_atomically
 from pytest_rageval.llm.messages import Reply, read_summary
 from pytest_rageval.llm.stores.interface import Entry
 
@@ -74,7 +74,7 @@ def write_cassette(path: Path, entries: Iterable[Entry]) -> None:
         content = gzip.compress(content, mtime=0)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, [content])
+        write_atomically(path, [content])
     except OSError as error:
         raise StoreError(f"The cassette {path} cannot be written: {error}.") from error
 

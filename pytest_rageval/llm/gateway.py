@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, NamedTuple, Protocol
 
 from pytest_rageval.concurrency.gathering import CallbackFuture
 from pytest_rageval.concurrency.inline import require_loop
-from pytest_rageval.errors import PLACEHOLDER, MissingReplyError, RagevalError, ReplyPending, Unscored
+from pytest_rageval.errors import REPLY_PLACEHOLDER, MissingReplyError, RagevalError, ReplyPending, Unscored
 from pytest_rageval.llm.batches import Batch, Batches, Failure
 from pytest_rageval.llm.budget import Budget, Charge, Limits, most_reply_tokens, prompt_tokens
 from pytest_rageval.llm.cache import Cache
@@ -343,7 +343,7 @@ class LiveSource:
             # Claim only the requests in flight and as many more; the rest is for other processes.
             async with route.claim_slots:
                 # Before a claim, each of which is written to the store: a wrong key fails all requests of a run.
-                route.sender.raise_if_broken(request.model)
+                route.sender.raise_if_failed(request.model)
                 claimed = await self.cache.claim(request.key)
                 if claimed is True:
                     with contextlib.suppress(_LeaseLost):
@@ -384,7 +384,7 @@ class LiveSource:
 
     def waits(self) -> list[Stall]:
         """Return the servers that answer nothing while requests wait for them."""
-        return [wait for route in list(self._routes.values()) if (wait := route.sender.wait) is not None]
+        return [stall for route in list(self._routes.values()) if (stall := route.sender.stall) is not None]
 
     async def close(self) -> None:
         """Close the connections."""
@@ -579,7 +579,9 @@ class PlanSource:
             self.usage.cached += 1
             return reply
         price = self.prices.of(request.base_url, request.model)
-        marks = PLACEHOLDER.findall(" ".join(str(message.get("content")) for message in request.messages))
+        marks = REPLY_PLACEHOLDER.findall(
+            " ".join(str(message.get("content")) for message in request.messages)
+        )
         tokens_in = prompt_tokens(request.messages, request.parameters)
         tokens_in += sum(self._planned.get(mark, 0) for mark in marks)
         most = most_reply_tokens(request, price)

@@ -13,7 +13,7 @@ from functools import cached_property, lru_cache
 from typing import Any, Final, TypedDict, TypeVar, cast
 
 from pytest_rageval.config import Api
-from pytest_rageval.digests import canonical, digest, text_digest
+from pytest_rageval.digests import canonical_json, digest, text_digest
 from pytest_rageval.errors import Unscored
 from pytest_rageval.llm.servers.reasoning import without_reasoning
 
@@ -132,8 +132,10 @@ def _around(
     """The canonical form of a request before and after its messages."""
     # Absent where it is the usual one: keys are as they were when there was no other.
     other = {} if api == "chat" else {"api": api}
-    first = canonical({**other, "base_url": base_url})
-    last = canonical({"model": model, "parameters": dict(parameters), "sample": sample, "schema": KEY_SCHEMA})
+    first = canonical_json({**other, "base_url": base_url})
+    last = canonical_json(
+        {"model": model, "parameters": dict(parameters), "sample": sample, "schema": KEY_SCHEMA}
+    )
     return f'{first[:-1]},"messages":', f",{last[1:]}"
 
 
@@ -142,8 +144,8 @@ def _canonical_messages(messages: Sequence[Message]) -> str:
         role, content = messages[0].get("role"), messages[0].get("content")
         if type(role) is type(content) is str and len(messages[0]) == 2:  # noqa: PLR2004 - these two
             # The usual request, in a third of the time: JSON's encoder writes texts without preparation.
-            return f'[{{"content":{canonical(content)},"role":{canonical(role)}}}]'
-    return canonical([dict(message) for message in messages])
+            return f'[{{"content":{canonical_json(content)},"role":{canonical_json(role)}}}]'
+    return canonical_json([dict(message) for message in messages])
 
 
 class Billed(Unscored):

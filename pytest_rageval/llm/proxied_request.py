@@ -154,7 +154,7 @@ def is_tokens(value: object) -> bool:
 def record_of(path: str, answer: Any) -> dict[str, Any]:
     """Return the fields of a `Reply` from a parsed answer; raises as `record` of its API."""
     if path == RESPONSES:
-        found = responses.record(answer)
+        found = responses.reply_fields(answer)
     else:
         found = _completion(answer) if path == CHAT else _embeddings(answer)
     text = json.dumps(answer, separators=(",", ":"), sort_keys=True)
@@ -170,8 +170,8 @@ def record_of(path: str, answer: Any) -> dict[str, Any]:
 
 def _completion(answer: Any) -> dict[str, Any]:
     """The fields of a chat completion, each of whose choices is whole."""
-    first = completions.record(answer)
-    others = [completions.record({**answer, "choices": [choice]}) for choice in answer["choices"][1:]]
+    first = completions.reply_fields(answer)
+    others = [completions.reply_fields({**answer, "choices": [choice]}) for choice in answer["choices"][1:]]
     return next((each for each in (first, *others) if each["finish_reason"] == "length"), first)
 
 
@@ -179,7 +179,7 @@ def _embeddings(answer: Any) -> dict[str, Any]:
     vectors = answer.get("data") if isinstance(answer, Mapping) else None
     if not isinstance(vectors, list) or not vectors:
         raise ValueError("it has no data")
-    return {"finish_reason": "stop", **completions.reported(answer, "prompt_tokens", "completion_tokens")}
+    return {"finish_reason": "stop", **completions.usage_fields(answer, "prompt_tokens", "completion_tokens")}
 
 
 async def send_proxied_request(client: "AsyncOpenAI", proxied: ProxiedRequest) -> Answer:

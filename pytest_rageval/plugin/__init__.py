@@ -68,15 +68,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         if not option.metavar:
             group.addoption(option.flag, action="store_const", const="true", **how)
             # Each as an option of its own: one with a value that may be left out would take a path for it.
-            for word in option.words:
+            for word in option.switch_values:
                 group.addoption(
                     f"{option.flag}={word}", action="store_const", const=word, **how | {"help": SUPPRESS}
                 )
         else:
-            action = "append" if option.many else "store"
+            action = "append" if option.repeatable else "store"
             group.addoption(option.flag, action=action, metavar=option.metavar, **how)
-        if option.permanent:
-            kind: Any = "linelist" if option.many else "string"
+        if option.in_ini:
+            kind: Any = "linelist" if option.repeatable else "string"
             parser.addini(option.ini, _help(option), type=kind, default=None)
 
 
@@ -132,17 +132,17 @@ def pytest_warning_recorded(warning_message: "WarningMessage") -> None:
     key = text.removeprefix("Unknown config option: ")
     if key == text or not key.startswith("rageval_"):
         return
-    flags = {option.ini: option.flag for option in OPTIONS if not option.permanent}
+    flags = {option.ini: option.flag for option in OPTIONS if not option.in_ini}
     if key in flags:
         hint = f" It is an option of the command line alone: {flags[key]}."
     else:
         from pytest_rageval.errors import similar_names  # noqa: PLC0415 - most runs do not need it
 
         # The prefix alone would make all of them similar.
-        names = [option.name for option in OPTIONS if option.permanent]
+        names = [option.name for option in OPTIONS if option.in_ini]
         hint = "".join(
             f" Did you mean rageval_{name}?"
-            for name in similar_names(key.removeprefix("rageval_"), names, most=1)
+            for name in similar_names(key.removeprefix("rageval_"), names, limit=1)
         )
     warning_message.message = pytest.PytestConfigWarning(f"{text}.{hint}")
 

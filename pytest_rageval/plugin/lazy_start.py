@@ -30,7 +30,7 @@ HEADERS: Final = {
     False: "generator embedded model, answers compared in canonical form [embedded models: smoke-test quality]",
     True: "no model is named (--rageval-model), only ranking measures can be scored",
 }
-"""What `Settings.in_force` says where nothing is set, without and with a key in the environment."""
+"""The value of `Settings.header_line` where nothing is set, without and with a key in the environment."""
 
 
 def gate_of(config: pytest.Config) -> "GatePlugin":
@@ -141,7 +141,7 @@ def is_named(config: pytest.Config) -> bool:
     options, environ = config.option, config.stash[ENVIRONMENT]
     return (
         any(getattr(options, option.ini) is not None for option in OPTIONS)
-        or any(config.getini(option.ini) for option in OPTIONS if option.permanent)
+        or any(config.getini(option.ini) for option in OPTIONS if option.in_ini)
         or any(
             text for name, text in environ.items() if name.startswith("RAGEVAL_") or name == "OPENAI_BASE_URL"
         )

@@ -118,7 +118,7 @@ class Progress:
             self._announce(waits)
             return
         delay, interval = (DELAY_S, INTERVAL_S) if self._in_place else (LINE_S, LINE_S)
-        waiting = "; ".join(str(wait) for wait in waits if wait.lasts(WAIT_S))
+        waiting = "; ".join(str(wait) for wait in waits if wait.has_lasted(WAIT_S))
         waited, self._waited = self._waited, bool(waiting)
         is_due = now - self._began >= delay and now - (self._updated or 0.0) >= interval
         # That a server does not answer is said at once.
@@ -214,7 +214,7 @@ class EvaluationProgress:
     def _send(self, work: Work, waits: "Sequence[Stall]") -> None:
         # The controller may have ended.
         with suppress(OSError):
-            fields = [(wait.url, wait.last, wait.requests, wait.seconds, wait.patience_s) for wait in waits]
+            fields = [(wait.url, wait.reason, wait.requests, wait.seconds, wait.patience_s) for wait in waits]
             running = self._running()
             asked = running and (running[0], running[1].plain())
             self._channel.send((tuple(work), fields, asked))

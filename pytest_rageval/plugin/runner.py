@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 import pytest
 
-from pytest_rageval.config import ROLES, Settings, kind_of
-from pytest_rageval.errors import RagevalError, Unscored, places
+from pytest_rageval.config import ROLES, Settings, destination_kind
+from pytest_rageval.errors import RagevalError, Unscored, user_frames
 from pytest_rageval.plugin.markers import EVALUATED, timeout_problem, unknown_mark
 from pytest_rageval.plugin.progress import EvaluationProgress, Work
 from pytest_rageval.plugin.terminal import (
@@ -180,7 +180,7 @@ class GatePlugin:
             self.config.hook.pytest_rageval_register(registry=registry)
         except RagevalError as error:
             # The innermost line outside this package is in the plugin whose hook failed.
-            text = "\n  ".join([str(error), *places(error)[-1:]])
+            text = "\n  ".join([str(error), *user_frames(error)[-1:]])
         else:
             return registry
         raise failure(text)
@@ -405,7 +405,7 @@ class GatePlugin:
 
     def _results_of(self, test: "EvaluatedTest") -> dict[str, Any]:
         """The results with what this run shows: counting the tokens of all passages takes time, texts take memory."""
-        reports = set(map(kind_of, self.settings.report))
+        reports = set(map(destination_kind, self.settings.report))
         return test.results(
             describe=bool(reports) or self.config.get_verbosity() > 0,
             # A plugin may replace a built-in report.

@@ -109,7 +109,7 @@ def start_gateway(config: pytest.Config, environ: Mapping[str, str]) -> bool:
 def _settings(config: pytest.Config, options: Namespace, environ: Mapping[str, str]) -> Settings:
     return resolve(
         {option.name: getattr(options, option.ini) for option in OPTIONS},
-        {option.name: config.getini(option.ini) for option in OPTIONS if option.permanent},
+        {option.name: config.getini(option.ini) for option in OPTIONS if option.in_ini},
         environ,
         invoked_in=config.invocation_params.dir,
         root=config.rootpath,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import pytest
 
-from pytest_rageval.config import Address, Settings, kind_of
+from pytest_rageval.config import Address, Settings, destination_kind
 from pytest_rageval.errors import InputError, RagevalError
 from pytest_rageval.plugin.artifacts import CassetteWriterPlugin, CompletenessPlugin
 from pytest_rageval.plugin.progress import WorkersProgress
@@ -69,8 +69,10 @@ class SummaryPlugin:
     def pytest_report_header(self) -> list[str]:
         """Name the generator, the way to compare answers, and the cassette; and what a preset sets."""
         cassette = f", cassette {path.name}" if (path := self._settings.cassette) else ""
-        preset = [self._settings.preset.described()] if self._settings.preset else []
-        return [one_line(f"rageval: {line}") for line in (f"{self._settings.in_force()}{cassette}", *preset)]
+        preset = [self._settings.preset.describe()] if self._settings.preset else []
+        return [
+            one_line(f"rageval: {line}") for line in (f"{self._settings.header_line()}{cassette}", *preset)
+        ]
 
     def pytest_sessionstart(self) -> None:
         """Refuse reports of unknown kinds."""
@@ -78,7 +80,7 @@ class SummaryPlugin:
             from pytest_rageval.reports import KINDS  # noqa: PLC0415 - few runs write reports
 
             # Asking other plugins imports much: only where the kind is not built in.
-            kind = kind_of(destination)
+            kind = destination_kind(destination)
             if kind not in KINDS and kind not in (added := GatePlugin.of(self._config).reports):
                 kinds = ", ".join(sorted({*KINDS, *added}))
                 shown = destination.name if isinstance(destination, Path) else destination
@@ -144,7 +146,7 @@ class SummaryPlugin:
             self._sorted,
             matrix=matrix,
             ratings=ratings,
-            settings=self._settings.entry(),
+            settings=self._settings.report_entry(),
             llm=usage_entry(self._usage),
             package=version("pytest-rageval"),
             started=self._started,
@@ -166,7 +168,7 @@ class SummaryPlugin:
         # Files first: sending takes time, and may be interrupted.
         for destination in sorted(self._settings.report, key=lambda each: isinstance(each, Address)):
             try:
-                where = deliver(kinds[kind_of(destination)], document, destination)
+                where = deliver(kinds[destination_kind(destination)], document, destination)
             except Exception as error:  # noqa: BLE001 - a plugin's error must not prevent the baseline or other reports
                 self._problems.append(_undelivered(destination, error))
                 if isinstance(destination, Path):

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pytest_rageval.config import Address
-from pytest_rageval.files import write_whole
+from pytest_rageval.files import write_atomically
 from pytest_rageval.lazy import Lazy
 
 __all__ = ["KINDS", "deliver", "json_report"]
@@ -61,5 +61,5 @@ def deliver(write: Callable[..., Any], document: Mapping[str, Any], destination:
     destination.parent.mkdir(parents=True, exist_ok=True)
     # UTF-8 has no half of a surrogate pair; this is JSON's escape for it.
     parts = (part.encode(errors="backslashreplace") for part in ([text] if isinstance(text, str) else text))
-    write_whole(destination, parts)
+    write_atomically(destination, parts)
     return str(destination)

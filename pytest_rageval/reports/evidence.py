@@ -13,7 +13,7 @@ from pytest_rageval.reports.document import EvaluatedQuestion, ExampleEntry
 from pytest_rageval.reports.questions import answer_before, context_entry, expected_entry, steps_entry
 from pytest_rageval.reports.retrieval import Retrieved
 from pytest_rageval.scores import Outcome, Score
-from pytest_rageval.spool import Spool, listed
+from pytest_rageval.spool import Spool, spooled_list
 
 __all__ = ["common_items", "evaluated_questions", "explained_examples"]
 
@@ -33,7 +33,7 @@ def evaluated_questions(
         match_share: the share of a gold passage that must be retrieved for it to count as found.
         spool: for the questions; None to have them in memory.
     """
-    return listed((_question(each, found.get(each.id), match_share) for each in examples), spool)
+    return spooled_list((_question(each, found.get(each.id), match_share) for each in examples), spool)
 
 
 def _question(example: Example, found: Retrieved | None, match_share: float) -> EvaluatedQuestion:
@@ -113,7 +113,7 @@ def explained_examples(
         )
         for entry in entries
     )
-    return listed(explained, spool)
+    return spooled_list(explained, spool)
 
 
 def _evidence(outcome: Outcome | None, found: Retrieved | None) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from pytest_rageval.gate.comparison import AnchorPin, Comparison
 from pytest_rageval.gate.drop_types import DropTestResult
 from pytest_rageval.gate.threshold_results import ThresholdResult
-from pytest_rageval.plural import counted
+from pytest_rageval.plural import counted, join_first
 from pytest_rageval.reports.document import ComparisonEntry, ReferenceEntry, ScoreEntry
 from pytest_rageval.scores import REFERENCE, Outcome, Score
 from pytest_rageval.stats.agreement import Tally
@@ -142,8 +142,7 @@ def _comparison_text(entry: ScoreEntry, baseline: ComparisonEntry, name: str) ->
     parts += [f"{len(baseline['worse'])} of {n} worse"] if baseline["worse"] else []
     changes = [", ".join(parts)] if parts else []
     if better := baseline["better"]:
-        named = ", ".join(better[:BETTER]) + (", …" if len(better) > BETTER else "")
-        changes.append(f"{len(better)} better: {named}")
+        changes.append(f"{len(better)} better: {join_first(better, BETTER)}")
     text = f"{name}{over}, {_drop_text(baseline)}" + (f" ({'; '.join(changes)})" if changes else "")
     effect = baseline.get("design_effect", 1.0)
     is_shared = effect >= NOTABLE and "clusters" not in baseline

@@ -1,6 +1,5 @@
 """Sends the results of a run to an OpenTelemetry collector, as events over OTLP/HTTP in protobuf."""
 
-import base64
 import os
 import ssl
 import time
@@ -16,7 +15,7 @@ from urllib.request import HTTPRedirectHandler, HTTPSHandler, Request, build_ope
 from pytest_rageval.errors import InputError, require
 from pytest_rageval.printable import one_line
 from pytest_rageval.reports.events import Event, ended_ns, events_of, resource_of
-from pytest_rageval.secret import BaseURL
+from pytest_rageval.secret import BaseURL, basic_token
 
 __all__ = ["send_events"]
 
@@ -95,8 +94,7 @@ class Collector(NamedTuple):
         own = not address or not named or url.url == _url(named, f"{VARIABLE}ENDPOINT").url
         headers = {"Content-Type": "application/x-protobuf", "User-Agent": "pytest-rageval"}
         if url.login is not None:
-            sent = url.login.reveal().encode(errors="surrogateescape")
-            headers["Authorization"] = f"Basic {base64.b64encode(sent).decode()}"
+            headers["Authorization"] = f"Basic {basic_token(url.login.reveal())}"
         if own:
             headers |= _pairs(_variable(environ, "HEADERS"))
         if not url.url.endswith(PATH) and (address or not exact):

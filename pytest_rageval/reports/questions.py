@@ -14,7 +14,7 @@ from pytest_rageval.reports.document import QuestionEntry, QuestionsEntry
 from pytest_rageval.reports.layout import field_lines, width, wrapped
 from pytest_rageval.reports.notes import anomalies_entry, losses, why_all_zero
 from pytest_rageval.scores import Evidence, Outcome, Score
-from pytest_rageval.spool import Spool, made
+from pytest_rageval.spool import Spool, spooled_map
 
 __all__ = [
     "answer_before",
@@ -97,7 +97,7 @@ def worse_entry(comparison: Comparison, *, spool: Spool | None = None) -> Questi
         "of": comparison.n,
         "better": len(comparison.better),
         "lost_by": losses(change.outcome for change in worse),
-        "listed": made(worse, lambda change: _question(change.outcome, _before(change)), spool),
+        "listed": spooled_map(lambda change: _question(change.outcome, _before(change)), worse, spool),
     }
 
 
@@ -117,7 +117,7 @@ def lost_entry(score: Score, bound: float, *, below: bool, spool: Spool | None =
         "bound": bound,
         "of": score.n,
         "lost_by": losses(wrong),
-        "listed": made(wrong, lambda outcome: _question(outcome, {}), spool),
+        "listed": spooled_map(lambda outcome: _question(outcome, {}), wrong, spool),
     }
 
 

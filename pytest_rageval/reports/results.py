@@ -10,7 +10,7 @@ from functools import partial
 from math import isfinite
 from typing import Any, Final
 
-from pytest_rageval.config import drawing_text
+from pytest_rageval.config import sampling_text
 from pytest_rageval.datatypes import EvalSet
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.gate.threshold_results import EarlyStopResult, ThresholdResult
@@ -31,7 +31,7 @@ from pytest_rageval.reports.notes import (
 )
 from pytest_rageval.reports.questions import questions_entry
 from pytest_rageval.scores import CHANGING, Outcome, Places, Score, score_name
-from pytest_rageval.spool import Spool, made
+from pytest_rageval.spool import Spool, spooled_map
 from pytest_rageval.stats.intervals import UNIT
 
 __all__ = [
@@ -200,7 +200,7 @@ def score_entry(
         "reason": None if verdict is None else verdict.reason,
         # The verdict of a threshold includes these warnings.
         **warnings_entry(list(excluded_failures_warnings(score)) if verdict is None else ()),
-        "examples": made(score.outcomes, partial(_example, triaged=triaged), spool),
+        "examples": spooled_map(partial(_example, triaged=triaged), score.outcomes, spool),
     }
     return in_order(entry)
 
@@ -346,7 +346,7 @@ def models_text(document: Mapping[str, Any]) -> str:
     """
     settings, tests = document["settings"], document["tests"]
     own = Counter(part for test in tests for part in test.get("own", ()))
-    drawn = drawing_text(settings) if settings["generator"] else ""
+    drawn = sampling_text(settings) if settings["generator"] else ""
     defaults = f"generator {settings['generator'] or 'none named'}{drawn}, judge {settings['judge']}"
     others = [f"own {part} in {count} of {counted(len(tests), 'test')}" for part, count in own.items()]
     return "; ".join([f"{defaults}, compared by {settings['comparator']}", *others])

@@ -1,10 +1,10 @@
-"""Retrievers: calls of the user's own retriever, and retrievers to compare it with.
+"""Retrievers: calls of the user's own retriever, and baseline retrievers to compare it with.
 
-- `Retriever` (here): calls the retriever under test and reads what it returns.
-- `adapters`: makes a callable of each supported kind of retriever. `documents`: reads the returned items.
-- `query_batcher`: groups questions for retrievers that take many at once.
+- `Retriever` (here): calls the retriever under test and converts its results.
+- `adapters`: create a `Search` from each supported kind of retriever. `documents`: converts the returned items.
+- `query_batcher`: groups questions into batches, for retrievers that accept several questions in one call.
 - `executor`, `worker`: run a retriever in other processes.
-- `bm25`, `dense`, `llm_baselines`: baselines.
+- `bm25`, `dense`, `llm_baselines`: baseline retrievers.
 - `trec_run`, `run_file`, `trace_run`: replay recorded rankings.
 """
 
@@ -27,157 +27,182 @@ if TYPE_CHECKING:
 
 __all__ = ["Retriever", "adapt_retriever"]
 
-NAME: Final = "rageval_retriever"
+FIXTURE: Final = "rageval_retriever"
 
-in_batches = Lazy("retrievers.query_batcher", "QueryBatcher")  # few retrievers take several questions at once
+# Imported lazily, since few retrievers accept several questions in one call.
+create_batcher = Lazy("retrievers.query_batcher", "QueryBatcher")
 
-AT_ONCE: Final = 1000
-AT_ONCE_IN_EXECUTOR: Final = 16_000
-"""The largest number of questions of a score in flight; each takes some kilobytes of memory.
+MAX_CONCURRENCY: Final = 1000
+MAX_CONCURRENCY_IN_EXECUTOR: Final = 16_000
+"""The most questions of a score in flight. Each takes some kilobytes of memory.
 
-An executor has more of them, since it receives them in chunks for each of its processes.
+An executor has more questions in flight, since it receives them in chunks for each of its processes.
 """
 
-FORMS: Final = {
+CONTEXT_FORMS: Final = {
     "history": 'It is a list of messages: [{"role": "user", "content": "…"}].',
     "filters": 'It is an object: {"tenant": "acme"}.',
     "metadata": 'It is an object: {"source": "chat"}.',
 }
-"""What each part of the context looks like, for error messages."""
+"""The form of each part of the context, for error messages."""
 
-COPIED: Final[Mapping[str, Callable[[Any], Any]]] = {
+CONTEXT_COPIERS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "history": lambda messages: list(map(dict, messages)),
     "filters": dict,
     "metadata": dict,
     "example": lambda example: example,
 }
-"""Copies each part of the context, since the user's code may change what it receives."""
+"""Functions that copy a part of the context, since the user's code may modify its arguments."""
 
 
 class Retriever:
-    """A search, as `UserCallable` calls it: with the query, k, and the context that it takes."""
+    """Calls a retriever with the query, k, and the parts of the context that it accepts.
 
-    def __init__(  # noqa: PLR0913 - how it is called
+    Args:
+        search: the retriever in its common form.
+        loop: the run's event loop.
+        name: the name of its fixture, for messages.
+        replays: whether it replays recorded rankings, so that the duration of a call is not that of a retrieval.
+        read: converts the result of the search.
+        max_concurrency: the most questions of a score in flight.
+    """
+
+    def __init__(  # noqa: PLR0913 - the properties of a retriever
         self,
         search: Search,
         loop: BackgroundEventLoop,
         *,
-        name: str = NAME,
+        name: str = FIXTURE,
         replays: bool = False,
         read: Callable[[Any], Retrieval] = retrieval_from,
-        at_once: int = AT_ONCE,
+        max_concurrency: int = MAX_CONCURRENCY,
     ) -> None:
-        self.at_once = at_once
+        self.max_concurrency = max_concurrency
         self._search = search
         self._name = name
         self._replays = replays
-        self._requires = any(search.context.values()) or "example" in search.context
+        self._has_required_context = any(search.context.values()) or "example" in search.context
         self._read = read
-        self._user = UserCallable(name, search.ask, loop, cause=_cause(name), read=read)
-        self._batches: QueryBatcher | None = (
-            None if search.many is None else in_batches(name, search.many, loop)
+        self._user = UserCallable(name, search.retrieve, loop, cause=_cause(name), read=read)
+        self._batcher: QueryBatcher | None = (
+            None if search.retrieve_many is None else create_batcher(name, search.retrieve_many, loop)
         )
 
     @property
-    def asked(self) -> Counter[str]:
+    def completion_counts(self) -> Counter[str]:
         """The number of completions that the retriever requested, by model."""
-        return self._user.asked + (Counter() if self._batches is None else self._batches.asked)
+        batched = Counter[str]() if self._batcher is None else self._batcher.completion_counts
+        return self._user.completion_counts + batched
 
     @property
     def replays(self) -> bool:
-        """Whether it replays recorded rankings, so that the time of a call is not that of a retrieval."""
+        """Whether it replays recorded rankings, so that the duration of a call is not that of a retrieval."""
         return self._replays
 
     @property
-    def takes(self) -> frozenset[str]:
-        """The parts of the context that it takes: of "history", "filters", "metadata" and "example"."""
+    def context_names(self) -> frozenset[str]:
+        """The parts of the context that it accepts: "history", "filters", "metadata" or "example"."""
         return frozenset(self._search.context)
 
-    def key(self, asked: Example | str) -> tuple[str, str]:
-        """Return a key of the arguments of a call, without k. InputError if the retriever cannot take the example."""
-        if isinstance(asked, str):
-            asked = _example(asked)
-        given = self._given(asked)
-        if "example" in given:
-            given["example"] = asked.id
-        return asked.question, digest(given) if given else ""
+    def key(self, query: Example | str) -> tuple[str, str]:
+        """Return a key of the arguments of a call without k; InputError if the retriever rejects the filters."""
+        example = _as_example(query)
+        context = self._context_of(example)
+        if "example" in context:
+            context["example"] = example.id
+        return example.question, digest(context) if context else ""
 
-    async def retrieve(self, asked: Example | str, k: int, *, alone: bool = False) -> Ranking:
-        """Return the first k documents for a query, each once; fewer where fewer were returned.
+    async def retrieve(self, query: Example | str, k: int, *, alone: bool = False) -> Ranking:
+        """Return the first k different documents for a query; fewer if the retriever returned fewer.
 
-        A retriever that takes many questions at once receives them in batches, unless `alone` is set.
-        A retriever that is configured to return a certain number of documents keeps it, unless k is larger.
+        A retriever that is configured to return a certain number of documents keeps that number, unless k is larger.
 
-        QueryError if the callable raised for this query, or returned no list: [] means that nothing was found.
-        InputError if the example has filters, and the retriever does not take them.
+        Args:
+            query: the query, or an example with its context.
+            k: the number of documents.
+            alone: call the retriever for this query alone, even if it accepts several questions in one call.
+
+        Raises:
+            QueryError: the retriever raised for this query, or did not return a list. [] means that nothing was found.
+            InputError: the example has filters, and the retriever does not accept them.
         """
-        example, own_k = _example(asked), self._search.own_k
-        of_call = None if own_k is not None and own_k >= k else k
-        found, seconds = await self._found(example, of_call, alone=alone)
-        if found.seconds is not None or self._replays:
-            seconds = found.seconds
-        if isinstance(found.documents, SpooledDocuments) and len(found.documents) <= k:
-            # Of a recorded run, which has each once: none is made before it is read.
-            missing = k - len(found.documents)
-            return Ranking(example.question, found.documents, missing=missing, own_k=own_k, seconds=seconds)
-        steps = found.steps
+        example, own_k = _as_example(query), self._search.own_k
+        requested_k = None if own_k is not None and own_k >= k else k
+        result, seconds = await self._retrieve_documents(example, requested_k, alone=alone)
+        if result.seconds is not None or self._replays:
+            seconds = result.seconds
+        if isinstance(result.documents, SpooledDocuments) and len(result.documents) <= k:
+            # The documents of a recorded run are distinct, and are created when they are used.
+            missing = k - len(result.documents)
+            return Ranking(example.question, result.documents, missing=missing, own_k=own_k, seconds=seconds)
+        steps = result.steps
         return Ranking.of(
             example.question,
-            found.documents,
+            result.documents,
             k,
             own_k=own_k,
             steps=None if steps is None else tuple(Ranking.of(step.query, step.documents) for step in steps),
-            tokens=found.tokens,
-            cost=found.cost,
+            tokens=result.tokens,
+            cost=result.cost,
             seconds=seconds,
-            question=found.question,
+            question=result.question,
         )
 
     def expect(self, examples: Iterable[Example], k: int) -> None:
-        """Name the questions that will be asked next, so that it can be asked for several at once."""
-        if self._batches is not None:
+        """Announce the next questions, so that a retriever that accepts several in one call can be called for them."""
+        if self._batcher is not None:
             own_k = self._search.own_k
-            of_call = None if own_k is not None and own_k >= k else k
-            self._batches.expect((each.question for each in examples if not self._given(each)), of_call)
+            requested_k = None if own_k is not None and own_k >= k else k
+            self._batcher.expect(
+                (example.question for example in examples if not self._context_of(example)), requested_k
+            )
 
-    async def _found(self, example: Example, k: int | None, *, alone: bool) -> tuple[Retrieval, float | None]:
-        """What it returns, and how long that took."""
-        given = self._given(example)
-        if self._batches is not None and not given and not alone:
+    async def _retrieve_documents(
+        self, example: Example, k: int | None, *, alone: bool
+    ) -> tuple[Retrieval, float | None]:
+        """Return the retriever's result and the duration of the call in seconds, or None if it is unknown."""
+        context = self._context_of(example)
+        if self._batcher is not None and not context and not alone:
             try:
-                return self._read(await self._batches.of(example.question, k)), None
+                return self._read(await self._batcher.result(example.question, k)), None
             except (QueryError, InvalidResult, Unscored):
-                # Sent alone, each question gets its own result or error.
+                # The question is sent again, alone, to get its own result or error.
                 pass
-        return await self._user.timed(example.question, k, **given)
+        return await self._user.call_timed(example.question, k, **context)
 
-    def _given(self, example: Example) -> dict[str, Any]:
-        """The context of an example that the retriever takes; a required part also where it is empty."""
-        taken = self._search.context
-        if example.filters and taken.keys().isdisjoint({"filters", "example"}):
+    def _context_of(self, example: Example) -> dict[str, Any]:
+        """Return the parts of an example's context that the retriever accepts; empty parts only if it requires them."""
+        accepted = self._search.context
+        if example.filters and accepted.keys().isdisjoint({"filters", "example"}):
             raise InputError(
                 f"The eval set has filters, and {self._name} does not take them: the passages would be those of "
                 "another search.\nName them in the signature, as in `def search(query, k, filters)`, or take them out "
                 "of the eval set."
             )
-        given: dict[str, Any] = {}
-        if not (self._requires or example.history or example.filters or example.metadata or example.extra):
-            # Most examples are read several times.
-            return given
-        for name, required in taken.items():
+        context: dict[str, Any] = {}
+        if not (
+            self._has_required_context
+            or example.history
+            or example.filters
+            or example.metadata
+            or example.extra
+        ):
+            # A quick exit: most examples have no context, and this method is called several times for each.
+            return context
+        for name, required in accepted.items():
             value = example if name == "example" else getattr(example, name)
             if not value and example.extra.get(name):
                 raise InputError(
                     f"The retriever takes {name}, and an example has another form of it: {example.extra[name]!r:.80}.\n"
-                    f"{FORMS[name]}"
+                    f"{CONTEXT_FORMS[name]}"
                 )
             if value or required:
-                given[name] = COPIED[name](value)
-        return given
+                context[name] = CONTEXT_COPIERS[name](value)
+        return context
 
 
-def _example(asked: Example | str) -> Example:
-    return Example("", asked) if isinstance(asked, str) else asked
+def _as_example(query: Example | str) -> Example:
+    return Example("", query) if isinstance(query, str) else query
 
 
 def adapt_retriever(
@@ -185,27 +210,31 @@ def adapt_retriever(
     loop: BackgroundEventLoop,
     adapters: Sequence[Adapter] = ADAPTERS,
     *,
-    name: str = NAME,
+    name: str = FIXTURE,
     executor: object = None,
 ) -> Retriever:
     """Return the object of a fixture, by default `rageval_retriever`, as a `Retriever`.
 
-    It is adapted by the first adapter that recognises it. With an executor it runs there, unless it replays recorded
-    rankings.
+    The first adapter that recognises the object adapts it. With an executor the retriever runs there, unless it replays
+    recorded rankings.
 
-    CallableError if none does, the adapter cannot use it, or a plugin's raised or returned what cannot be called; or
-    where it cannot be made in a process of the executor. InputError if it cannot run in an executor.
+    Raises:
+        CallableError: no adapter recognises the object, the adapter cannot use it, an adapter of a plugin raised or
+            did not return a callable, or a process of the executor could not create the retriever.
+        InputError: the retriever cannot run in an executor.
     """
     replays = is_cached(retriever) or getattr(retriever, "replays", False) is True
     if executor is not None and not replays:
-        from pytest_rageval.retrievers.executor import in_executor, read_reply  # noqa: PLC0415 - few runs have an executor
+        from pytest_rageval.retrievers.executor import read_remote_result, search_in_executor  # noqa: PLC0415 - few runs have an executor
 
         cause = _cause(name)
-        search = in_executor(retriever, executor, loop, adapters=adapters, name=name, cause=cause)
-        return Retriever(search, loop, name=name, read=read_reply, at_once=AT_ONCE_IN_EXECUTOR)
+        search = search_in_executor(retriever, executor, loop, adapters=adapters, name=name, cause=cause)
+        return Retriever(
+            search, loop, name=name, read=read_remote_result, max_concurrency=MAX_CONCURRENCY_IN_EXECUTOR
+        )
     return Retriever(search_of(retriever, adapters, name), loop, name=name, replays=replays)
 
 
 def _cause(name: str) -> Cause:
-    # A question at which another retriever fails is not lost by the one under test.
-    return "retriever" if name == NAME else "run"
+    # A failure of another retriever does not count against the retriever under test.
+    return "retriever" if name == FIXTURE else "run"

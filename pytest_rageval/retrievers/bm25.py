@@ -19,9 +19,9 @@ __all__ = ["ENGLISH", "BM25Retriever", "words"]
 
 
 def words(text: str) -> list[str]:
-    """Return the words of a text, case folded, without punctuation, in Unicode's compatibility form.
+    """Return the words of a text, case folded, without punctuation, in Unicode's compatibility form (NFKC).
 
-    In scripts without spaces between words each character is a word. Nothing is stemmed, no word is left out.
+    In scripts without spaces between words each character is a word. There is no stemming and no stop word list.
 
     >>> words("Größe: ﬁve ｋｇ, it’s 東京")
     ['grösse', 'five', 'kg', 'it', 's', '東', '京']
@@ -30,8 +30,8 @@ def words(text: str) -> list[str]:
 
 
 def _word_character(character: str) -> str:
-    # Marks are separate tokens too in these scripts, unlike with `set_apart`: documents and queries are split alike,
-    # and another split would change rankings.
+    # In these scripts combining marks are separate tokens, unlike with `separate_unspaced`. Documents and queries are
+    # split in the same way, and another split would change rankings.
     if not is_word_character(character):
         return " "
     return f" {character} " if unicodedata.name(character, "").startswith(_UNSPACED_SCRIPTS) else character
@@ -61,10 +61,10 @@ class BM25Retriever:
 
     Args:
         documents: strings, dicts or Documents, as a retriever may return them; at least one.
-        stop_words: words that are not searched for: "english" for `ENGLISH`, or words of your own; default: none.
+        stop_words: words that are ignored: "english" for `ENGLISH`, or a list of words; default: none.
 
     Raises:
-        InputError: documents is not a list, or no document has a word; or stop_words is another text.
+        InputError: `documents` is not a list, no document has a word, or `stop_words` is a text other than "english".
         CallableError: a document has no text.
 
     >>> search = BM25Retriever(["the cat sat", "a dog ran", "birds sing"])
@@ -81,32 +81,32 @@ class BM25Retriever:
                 f'stop_words={stop_words!r:.60}: there is a list for "english".\nGive that, or a list of words.'
             )
         listed = ENGLISH if stop_words == "english" else stop_words
-        self._stop_words = frozenset(word for each in listed for word in words(each))
-        tokens = [self._searched(document.text) for document in self.documents]
+        self._stop_words = frozenset(word for text in listed for word in words(text))
+        tokens = [self._query_words(document.text) for document in self.documents]
         if not any(tokens):
             raise InputError(
                 f"BM25 needs passages with words, found {counted(len(self.documents), 'document')} without any.\n"
                 "Give it the corpus: strings, dicts with a text, or Documents."
             )
-        self._weights = _weights(BM25Okapi(tokens))
+        self._word_weights = _word_weights(BM25Okapi(tokens))
 
     def __call__(self, query: str, k: int) -> list[Document]:
-        """The k best documents, best first; of equal ones the earlier in the corpus."""
+        """Return the k best documents, best first. Documents with equal scores are in the order of the corpus."""
         scores = np.zeros(len(self.documents))
-        for word in self._searched(query):
-            if word in self._weights:
-                at, weights = self._weights[word]
-                scores[at] += weights
-        return [replace(self.documents[i], score=float(scores[i])) for i in _best(scores, k)]
+        for word in self._query_words(query):
+            if word in self._word_weights:
+                indices, weights = self._word_weights[word]
+                scores[indices] += weights
+        return [replace(self.documents[i], score=float(scores[i])) for i in _best_indices(scores, k)]
 
-    def _searched(self, text: str) -> list[str]:
+    def _query_words(self, text: str) -> list[str]:
         return [word for word in words(text) if word not in self._stop_words]
 
 
-def _weights(index: BM25Okapi) -> dict[str, tuple[NDArray[np.intp], NDArray[np.float64]]]:
-    """The documents with each word, and what the word adds to their scores.
+def _word_weights(index: BM25Okapi) -> dict[str, tuple[NDArray[np.intp], NDArray[np.float64]]]:
+    """Return, for each word, the indices of the documents with the word, and its contribution to their scores.
 
-    The formula is that of `BM25Okapi.get_scores`, which counts a word in every document of the corpus, at each query.
+    The formula is that of `BM25Okapi.get_scores`, which looks up a word in every document of the corpus at each query.
     """
     number = {word: i for i, word in enumerate(index.idf)}
     distinct = [len(counts) for counts in index.doc_freqs]
@@ -124,10 +124,10 @@ def _weights(index: BM25Okapi) -> dict[str, tuple[NDArray[np.intp], NDArray[np.f
     )
 
 
-def _best(scores: NDArray[np.float64], k: int) -> NDArray[np.intp]:
-    """The places of the k highest scores, highest first; of equal ones the first."""
+def _best_indices(scores: NDArray[np.float64], k: int) -> NDArray[np.intp]:
+    """Return the indices of the k highest scores, highest first, equal scores by index."""
     if k < len(scores):
-        # Without sorting the rest.
-        found = np.flatnonzero(scores >= np.partition(scores, -k)[-k])
-        return found[np.argsort(-scores[found], kind="stable")][:k]
+        # A partition, so that only the highest scores are sorted.
+        candidates = np.flatnonzero(scores >= np.partition(scores, -k)[-k])
+        return candidates[np.argsort(-scores[candidates], kind="stable")][:k]
     return np.argsort(-scores, kind="stable")

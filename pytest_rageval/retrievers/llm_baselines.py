@@ -1,10 +1,13 @@
 """Baseline retrievers that use a model: HyDE, pseudo-relevance feedback, query rewriting, and RAG-fusion.
 
-In each, a model writes a text to search with. `search` is a retriever `(query, k)`, sync or async; a sync
-one is called in a thread of its own. `llm` is the fixture `rageval_llm`, whose prompts `rageval_prompts` may replace.
-`temperature` and `max_tokens` are those of the written text; None is the server's default, and a reasoning model
-needs more than the package's. InputError is raised where `search` cannot be called; a call raises Unscored where the
-request failed or the model wrote nothing.
+In each of them, a model writes a text that is then searched for.
+
+- `search` is a retriever `(query, k)`, sync or async. A sync one is called in a separate thread.
+- `llm` is the fixture `rageval_llm`. Its prompts may be replaced with `rageval_prompts`.
+- `temperature` and `max_tokens` are those of the text that the model writes. None is the server's default, and a
+  reasoning model needs more tokens than the package's default.
+
+InputError is raised if `search` is not callable. A call raises Unscored if the request failed or no text was written.
 """
 
 import asyncio
@@ -33,12 +36,12 @@ __all__ = [
 ]
 
 MAX_TOKENS: Final = 96  # enough for a short paragraph; the packaged encoder reads 256 tokens in all
-SEPARATOR: Final = " [SEP] "  # encoders of BERT's kind read it as the end of a text
-RRF_K: Final = 60  # as in Cormack et al.; the larger, the less a first rank stands out
-DEPTH: Final = 100  # documents of each search; with k, the first three of five would differ from three
-TEMPERATURE: Final = 0.7  # of the queries: at 0 a small model repeats the question four times
+SEPARATOR: Final = " [SEP] "  # BERT encoders read it as the end of a text
+RRF_K: Final = 60  # as in Cormack et al.; a larger constant gives first ranks less weight
+DEPTH: Final = 100  # documents of each search; fixed, so that the result for k=3 begins like that for k=5
+TEMPERATURE: Final = 0.7  # for the queries: at 0 a small model repeats the question four times
 _BULLET: Final = re.compile(r"\s*(?:\*{0,2}\d+[.):](?!\d)\*{0,2}|[-*•])?\s*")
-_FIRST: Final = re.compile(r"\*{0,2}1[.):](?!\d)")
+_FIRST_NUMBER: Final = re.compile(r"\*{0,2}1[.):](?!\d)")
 
 
 class _LLMRetriever:
@@ -55,7 +58,7 @@ class _LLMRetriever:
         self._prompts: Prompts = getattr(llm, "prompts", DEFAULT_PROMPTS)
 
     async def _write(self, prompt: str) -> str:
-        """The model's continuation of a prompt up to the first blank line."""
+        """Return the model's continuation of a prompt up to the first blank line; Unscored if it is empty."""
         limit: dict[str, Any] = {} if self._max_tokens is None else {"max_tokens": self._max_tokens}
         reply = await self._llm.acomplete(prompt, temperature=self._temperature, stop=["\n\n"], **limit)
         if not reply.answer:
@@ -63,29 +66,30 @@ class _LLMRetriever:
         return reply.answer
 
     async def _search_each(self, queries: Sequence[str], k: int) -> list[list[Document]]:
-        """The first k documents of each query. The search runs in a thread, and documents are read there."""
+        """Return the first k documents of each query. A sync search runs in a thread, which also reads documents."""
 
         def search_all() -> list[Awaitable[object] | list[Document]]:
-            return [_read(self._search(query, k)) for query in queries]
+            return [_read_or_await(self._search(query, k)) for query in queries]
 
-        async def awaited(found: Awaitable[object] | list[Document]) -> list[Document]:
-            return found if isinstance(found, list) else _documents(await found)
+        async def finish(result: Awaitable[object] | list[Document]) -> list[Document]:
+            return result if isinstance(result, list) else _documents(await result)
 
-        return list(await asyncio.gather(*map(awaited, await asyncio.to_thread(search_all))))
+        return list(await asyncio.gather(*map(finish, await asyncio.to_thread(search_all))))
 
 
 class HyDERetriever(_LLMRetriever):
-    """Hypothetical document embeddings: a model writes a passage that might answer, which is nearer to real ones.
+    """Hypothetical document embeddings: a model writes a passage that might answer the question, and it is searched.
 
-    The search uses only this passage, which may be wrong. A search with a method `nearest(passage, k)`, as
-    `DenseRetriever` has, is called by that: an encoder that treats questions differently then reads a passage.
+    The query is only this passage, which may be wrong, but is closer to relevant passages than the question is. If the
+    search has a method `nearest(passage, k)`, as `DenseRetriever` has, that method is called: an encoder that treats
+    questions differently then encodes a passage.
 
     Args:
-        search: a retriever.
-        llm: that writes.
-        zero_shot: leaves the worked examples out of the prompt, for an instruction-tuned model.
-        temperature: of the passage.
-        max_tokens: of the passage.
+        search: a retriever `(query, k)`, sync or async.
+        llm: the model that writes.
+        zero_shot: omit the worked examples from the prompt, for an instruction-tuned model.
+        temperature: the temperature with which the passage is written.
+        max_tokens: the token limit of the passage; None for the server's default.
 
     Source: Gao et al. (2023), with one passage.
     """
@@ -106,13 +110,13 @@ class HyDERetriever(_LLMRetriever):
         """Return the k documents nearest to the passage, best first."""
         passage = await self._write(self._prompts.hypothetical_passage(query, worked=not self._zero_shot))
         (found,) = await self._search_each([passage], k)
-        return _with_mark(found, passage)
+        return _with_placeholder(found, passage)
 
 
 class _PassagesRetriever(_LLMRetriever):
-    """A retriever that reads the first passages of another search before its own; at least `_least` of them."""
+    """A retriever that uses the first passages of a search before its own search."""
 
-    _least: int
+    _min_passages: int
 
     def __init__(
         self,
@@ -123,32 +127,32 @@ class _PassagesRetriever(_LLMRetriever):
         temperature: float = 0.0,
         max_tokens: int | None = MAX_TOKENS,
     ) -> None:
-        if passages < self._least:
+        if passages < self._min_passages:
             raise InputError(
-                f"passages is {passages}: expected {self._least} or more, the first that are read."
+                f"passages is {passages}: expected {self._min_passages} or more, the first that are read."
             )
         super().__init__(search, llm, max_tokens, temperature)
         self._passages = passages
 
 
 class FeedbackRetriever(_PassagesRetriever):
-    """The question, a model's passage on it, and the first passages that it finds, joined into one query.
+    """Pseudo-relevance feedback: question, a model's passage and the first passages found are joined into one query.
 
-    The joined text is `question [SEP] knowledge [SEP] d1 [SEP] … [SEP] dn`, which an encoder cuts at its length, 256
-    tokens in the packaged one. The knowledge is the passage of `HyDERetriever`, so both together pay once.
+    The joined text is `question [SEP] knowledge [SEP] d1 [SEP] … [SEP] dn`. An encoder truncates it at its limit, 256
+    tokens for the packaged one. The knowledge is the passage of `HyDERetriever`, so that both together pay for it once.
 
     Args:
-        search: a retriever.
-        llm: that writes.
-        passages: how many of the first passages are taken to be relevant.
-        temperature: of what the model writes.
-        max_tokens: of what the model writes.
+        search: a retriever `(query, k)`, sync or async.
+        llm: the model that writes.
+        passages: the number of first passages that are assumed to be relevant.
+        temperature: the temperature with which the passage is written.
+        max_tokens: the token limit of the passage; None for the server's default.
 
     Raises:
-        InputError: also where `passages` is below 0.
+        InputError: also if `passages` is below 0.
     """
 
-    _least = 0
+    _min_passages = 0
 
     async def __call__(self, query: str, k: int) -> list[Document]:
         """Return the k documents that the joined query finds, best first."""
@@ -156,53 +160,53 @@ class FeedbackRetriever(_PassagesRetriever):
         (first,) = await self._search_each([query], self._passages)
         joined = SEPARATOR.join([query, knowledge, *(document.text for document in first)])
         (found,) = await self._search_each([joined], k)
-        return _with_mark(found, knowledge)
+        return _with_placeholder(found, knowledge)
 
 
 class RewriteRetriever(_PassagesRetriever):
-    """Feedback in other form: a model reads the question and the first passages, and writes a better query.
+    """Query rewriting: a model reads the question and the first passages, and writes a better query.
 
-    It is searched in place of the question, and the generator answers it in place of the question. The judge compares
-    the answer with references of the question.
+    The query is searched and answered in place of the question. The judge compares the answer with the references of
+    the question.
 
     Args:
-        search: a retriever.
-        llm: that writes.
-        passages: how many of the first passages the model reads.
-        temperature: of the query.
-        max_tokens: of the query.
+        search: a retriever `(query, k)`, sync or async.
+        llm: the model that writes.
+        passages: the number of first passages that the model reads.
+        temperature: the temperature with which the query is written.
+        max_tokens: the token limit of the query; None for the server's default.
 
     Raises:
-        InputError: also where `passages` is below 1.
+        InputError: also if `passages` is below 1.
 
     Source: the code of Gülsøy, who describes `FeedbackRetriever`.
     """
 
-    _least = 1
+    _min_passages = 1
 
     async def __call__(self, query: str, k: int) -> Retrieval:
         """Return the k documents that the rewritten query finds, best first, with that query."""
         (first,) = await self._search_each([query], self._passages)
-        written = await self._write(self._prompts.better_query(query, [each.text for each in first]))
+        written = await self._write(self._prompts.better_query(query, [document.text for document in first]))
         better = _first_query(written)
         (found,) = await self._search_each([better], k)
-        return Retrieval(_with_mark(found, written), question=better)
+        return Retrieval(_with_placeholder(found, written), question=better)
 
 
 class FusionRetriever(_LLMRetriever):
-    """The question and the queries that a model writes for it, each searched; their ranks fused.
+    """RAG-fusion: the question and queries that a model writes for it are searched, and the rankings are fused.
 
     Args:
-        search: a retriever.
-        llm: that writes.
-        n: how many queries the model writes. The embedded model writes at most four.
+        search: a retriever `(query, k)`, sync or async.
+        llm: the model that writes.
+        n: the number of queries that the model writes. The embedded model writes at most four.
         rrf_k: the constant of `reciprocal_rank_fusion`.
-        depth: how many documents of each search are fused; k where that is more.
-        temperature: of the queries.
-        max_tokens: of all queries together.
+        depth: the number of documents of each search that are fused; k if that is larger.
+        temperature: the temperature with which the queries are written.
+        max_tokens: the token limit of all queries together; None for the server's default.
 
     Raises:
-        InputError: also where n or the constant is out of range.
+        InputError: also if n or the constant is out of range.
 
     Source: Rackauckas (2024), RAG-Fusion.
     """
@@ -231,20 +235,20 @@ class FusionRetriever(_LLMRetriever):
         reply = await self._write(self._prompts.search_queries(query, self._n))
         queries = list(dict.fromkeys([query, *_read_queries(reply, self._n)]))
         rankings = await self._search_each(queries, max(self._depth, k))
-        return _with_mark(reciprocal_rank_fusion(rankings, k=self._rrf_k)[:k], reply)
+        return _with_placeholder(reciprocal_rank_fusion(rankings, k=self._rrf_k)[:k], reply)
 
 
 def reciprocal_rank_fusion(rankings: Iterable[Sequence[Document]], k: float = RRF_K) -> list[Document]:
-    """Rank the documents of several rankings by the sum of `1 / (k + rank)` over those they are in.
+    """Rank the documents of several rankings by the sum of `1 / (k + rank)` over the rankings that contain them.
 
     Args:
-        rankings: documents, best first. Documents are the same where their ids are, or without ids their texts; one
-            that occurs twice in a ranking counts at its best rank, from 1.
+        rankings: lists of documents, best first. Documents are the same if their ids are equal, or without ids their
+            texts. A document that occurs twice in a ranking counts at its best rank; ranks start at 1.
         k: the constant, at least 0.
 
     Returns:
-        Each document once, best first, with the sum as its score, in (0, rankings / (k + 1)]; of equal ones the first
-        in the order of the rankings.
+        Each document once, best first, with the sum as its score, in (0, number of rankings / (k + 1)]. Documents with
+        equal scores are in the order of their first occurrence in the rankings.
 
     Raises:
         InputError: the constant is negative.
@@ -273,21 +277,21 @@ def _require_constant(rrf_k: float) -> None:
         )
 
 
-def _read(found: Any) -> Awaitable[object] | list[Document]:
-    return found if inspect.isawaitable(found) else _documents(found)
+def _read_or_await(result: Any) -> Awaitable[object] | list[Document]:
+    return result if inspect.isawaitable(result) else _documents(result)
 
 
-def _documents(found: object) -> list[Document]:
-    return list(corpus_from(found.documents if isinstance(found, Retrieval) else found))
+def _documents(result: object) -> list[Document]:
+    return list(corpus_from(result.documents if isinstance(result, Retrieval) else result))
 
 
 def _read_queries(reply: str, n: int) -> list[str]:
     if is_placeholder(reply):
         return []
     lines = [line.strip() for line in reply.splitlines() if any(map(str.isalnum, line))]
-    # The prompt ends in "1.", so that the first line is the first query; a model that numbers it again, or ends a line
-    # with a colon, introduces the queries.
-    first = next((at for at, line in enumerate(lines) if _FIRST.match(line)), None)
+    # The prompt ends in "1.", so that the first line is the first query. If a line begins with "1." again, the lines
+    # before it are an introduction, and so is a first line that ends with a colon.
+    first = next((index for index, line in enumerate(lines) if _FIRST_NUMBER.match(line)), None)
     if first is None:
         first = int(len(lines) > 1 and lines[0].rstrip("* ").endswith(":"))
     texts = (_BULLET.sub("", line, count=1).strip().strip("\"'“”") for line in lines[first:])
@@ -301,8 +305,11 @@ def _first_query(reply: str) -> str:
     return reply if is_placeholder(reply) else _read_queries(reply, 1)[0]
 
 
-def _with_mark(documents: Sequence[Document], text: str) -> list[Document]:
-    """The documents found by a text. In a plan each gets its mark: requests about it depend on the reply."""
+def _with_placeholder(documents: Sequence[Document], text: str) -> list[Document]:
+    """Return the documents that a text found. If the text is the placeholder of a reply, each document contains it.
+
+    Then requests that have such a document in their prompt are known to depend on the reply.
+    """
     if not is_placeholder(text):
         return list(documents)
     return [replace(document, text=f"{document.text} {text}") for document in documents]

@@ -1,4 +1,4 @@
-"""Replays the recorded retrievals of an application in production as a retriever."""
+"""`TraceRun`: replays recorded retrievals of an application in production as a retriever."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,39 +13,40 @@ __all__ = ["TraceRun"]
 
 
 class TraceRun:
-    """What was retrieved for each question when it was asked, by question and the messages before it.
+    """A retriever that returns what an application retrieved for a question and the messages before it.
 
-    If a question was asked several times, its last retrieval counts. If a trace has several searches, the last one
-    counts, after reranking, and all of them are the steps. A question that was not recorded is unscored, which is not
-    the same as a retrieval without results.
+    If a question was asked several times, its last retrieval counts. If a trace has several searches, the last search
+    counts, after reranking, and all of them are the steps. A question without a record is unscored, unlike a question
+    for which nothing was found.
 
     Args:
-        path: of the traces: spans of Phoenix, OTLP JSON, an export of Langfuse or LangSmith, or the eval set that
-            `rageval evalset from-traces` made of them.
-        more: further files.
+        path: the file of the traces: spans of Phoenix, OTLP JSON, an export of Langfuse or LangSmith, or an eval set
+            that `rageval evalset from-traces` wrote.
+        more: paths of further files.
 
     Raises:
         InputError: a file cannot be read, or none of the files has a retrieval.
     """
 
     replays: Final = True
-    """The time of a call says nothing about the system that was recorded."""
+    """The duration of a call is not that of a retrieval of the recorded system."""
 
     def __init__(self, path: Path | str, *more: Path | str) -> None:
-        paths = [Path(each) for each in (path, *more)]
+        paths = [Path(file) for file in (path, *more)]
         traces = read_traces(paths)
-        self._files = ", ".join(each.name for each in paths)
+        self._files = ", ".join(file.name for file in paths)
         self._recorded = {
-            question_key(each.asked.question or "", each.asked.history): each for each in traces.questions
+            question_key(record.asked.question or "", record.asked.history): record
+            for record in traces.questions
         }
-        if all(each.retrieved is None for each in traces.questions):
+        if all(record.retrieved is None for record in traces.questions):
             raise InputError(
                 f"{self._files}: no retrieval was recorded, in {traces.found}.{traces.listed()}\n"
                 "A trace needs a span of the retriever, with the ids or the texts of the passages."
             )
 
     def __call__(self, query: str, k: int, *, history: Sequence[Message] = ()) -> Retrieval:
-        """Return the first k documents that were retrieved, and the searches; Unscored if that was not recorded."""
+        """Return the first k documents that were retrieved, and the searches; Unscored without a record."""
         recorded = self._recorded.get(question_key(query, history))
         if recorded is None or recorded.retrieved is None:
             found = "no trace has this question" if recorded is None else f"its trace came {recorded.lacks}"

@@ -1,4 +1,4 @@
-"""A recorded TREC run as a retriever: the rankings of another system, scored like live ones."""
+"""`TrecRun`: a recorded TREC run as a retriever. The rankings of another system are scored like live ones."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -18,17 +18,17 @@ EMPTY: Final[Mapping[str, Any]] = {}
 class TrecRun:
     """The rankings of a run file: lines of `topic Q0 document rank score tag`, or JSON `{topic: {document: score}}`.
 
-    As in trec_eval, documents are ordered by score in single precision, of equal scores the greater id first (compared
-    as UTF-8); the column `rank` is not read. A question that the run lacks retrieves nothing.
+    As in trec_eval, documents are ordered by score in single precision, documents with equal scores by id in descending
+    order (compared as UTF-8). The column `rank` is not read. For a question that the run lacks nothing is retrieved.
 
     Args:
-        path: of the run; may be compressed.
-        examples: the eval set, whose ids are the run's topics; questions are looked up by it, with history and filters.
-        texts: of the documents by id, for a generator; other documents have an empty text.
+        path: the file of the run, which may be compressed.
+        examples: the eval set. Its ids are the run's topics. A query is looked up by question, history and filters.
+        texts: the texts of documents by id, for a generator. Other documents have an empty text.
 
     Raises:
-        InputError: the run cannot be read, a line has another form, a document comes twice for a topic, no topic is
-            an example's, or one question is asked by examples in the same context with other rankings.
+        InputError: the run cannot be read, a line has another form, a topic has a document twice, no topic is the id of
+            an example, or two examples have equal question, history and filters and different rankings.
 
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
@@ -41,14 +41,14 @@ class TrecRun:
     """
 
     replays: Final = True
-    """The time of a call says nothing about the system that was recorded."""
+    """The duration of a call is not that of a retrieval of the recorded system."""
 
     def __init__(
         self, path: Path | str, examples: Iterable[Example], *, texts: Mapping[str, str] | None = None
     ) -> None:
         self._run = run = read_run(Path(path))
         self._texts = texts or {}
-        self._places: dict[tuple[str, str], tuple[int, int]] = {}
+        self._bounds: dict[tuple[str, str], tuple[int, int]] = {}
         topics: dict[tuple[str, str], str] = {}
         for example in examples:
             key = _key(example.question, example.history, example.filters)
@@ -56,13 +56,13 @@ class TrecRun:
             if other != example.id and run.ranking(other) != run.ranking(example.id):
                 raise InputError(
                     f"{Path(path).name}: {other!r} and {example.id!r} are one question with two rankings.\n"
-                    "A retriever is asked by question: take one of them out of the eval set."
+                    "A retriever is called by question: remove one of them from the eval set."
                 )
-            self._places[key] = run.topics.get(example.id, (0, 0))
-        if not any(first < end for first, end in self._places.values()):
-            named = ", ".join(list(run.topics)[:5]) or "none"
+            self._bounds[key] = run.topics.get(example.id, (0, 0))
+        if not any(first < end for first, end in self._bounds.values()):
+            topic_names = ", ".join(list(run.topics)[:5]) or "none"
             raise InputError(
-                f"{Path(path).name}: none of its topics ({named}, …) is the id of an example.\n"
+                f"{Path(path).name}: none of its topics ({topic_names}, …) is the id of an example.\n"
                 "Is it a run of this eval set?"
             )
 
@@ -74,27 +74,27 @@ class TrecRun:
         history: Sequence[Message] = (),
         filters: Mapping[str, Any] | None = None,
     ) -> list[Document]:
-        """Return the first k documents of the run for a question in its context; InputError if no example asks it."""
+        """Return the first k documents of the run for a question and its context; InputError if no example has them."""
         return list(self._first(query, k, history, filters or {}))
 
     def retrieve_many(self, queries: Iterable[str], k: int) -> list[Sequence[Document]]:
-        """Return the first k documents for each of these questions, without a context; raises as one does."""
+        """Return the first k documents for each question, without a context; raise the errors of a single call."""
         return [self._first(query, k) for query in queries]
 
     def _first(
         self, query: str, k: int, history: Iterable[Message] = (), filters: Mapping[str, Any] = EMPTY
     ) -> "RunDocuments":
         key = _key(query, history, filters)
-        if key not in self._places:
+        if key not in self._bounds:
             raise InputError(
                 f"The run was not recorded for {query!r}.\nOnly questions of its eval set can be looked up."
             )
-        first, end = self._places[key]
+        first, end = self._bounds[key]
         return RunDocuments(self._run, self._texts, first, min(end, first + k))
 
 
 class RunDocuments(SpooledDocuments):
-    """Documents of a run, made when they are read."""
+    """Documents of a run, which are created when they are used."""
 
     __slots__ = ("_first", "_run", "_texts")
 
@@ -107,7 +107,7 @@ class RunDocuments(SpooledDocuments):
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """The documents' ids."""
+        """The ids of the documents."""
         return tuple(self._run.ids(self._first, self._first + self._length))
 
     def _all(self) -> tuple[Document, ...]:

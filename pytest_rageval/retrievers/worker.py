@@ -1,4 +1,4 @@
-"""Runs in the processes of `rageval_executor`: loads the retriever once, and answers chunks of questions."""
+"""Code that runs in the processes of `rageval_executor`: loads the retriever once, and answers chunks of questions."""
 
 import inspect
 import pickle  # nosec B403 # between processes of this run
@@ -7,26 +7,26 @@ from collections.abc import Mapping, Sequence
 from time import perf_counter
 from typing import Any, Final, NamedTuple
 
-from pytest_rageval.errors import CallableError, Cause, RagevalError, Unscored, raised_here
+from pytest_rageval.errors import CallableError, Cause, RagevalError, Unscored, raised_in_package
 from pytest_rageval.retrievers.adapters import ADAPTERS, search_of
 from pytest_rageval.retrievers.adapters.callables import Search
 from pytest_rageval.retrievers.documents import retrieval_from
-from pytest_rageval.user_code import InvalidResult, RemoteResult, is_async, raised_in, read_to_end
+from pytest_rageval.user_code import InvalidResult, RemoteResult, error_result, is_async, read_to_end
 
 __all__ = ["Call", "ChunkResult", "PickledRetriever", "Signature", "answer_chunk", "read_signature"]
 
 Call = tuple[str, int | None, Mapping[str, Any]]
-"""Query, k and context."""
+"""The query, k and the context of a call."""
 
 
 class PickledRetriever(NamedTuple):
-    """A retriever that is sent to a process.
+    """A pickled retriever, which is sent to the processes.
 
     Attributes:
-        token: identifies it.
+        token: identifies the retriever.
         content: the pickled retriever or its factory, and the adapters of other plugins.
-        name: of its fixture.
-        cause: of questions at which it fails.
+        name: the name of its fixture.
+        cause: the cause of examples for which it fails.
     """
 
     token: str
@@ -36,7 +36,7 @@ class PickledRetriever(NamedTuple):
 
 
 class Signature(NamedTuple):
-    """The signature of a retriever: see `Search`."""
+    """How a retriever is called: see `Search`; `asynchronous` if it is async."""
 
     context: Mapping[str, bool]
     own_k: int | None
@@ -44,9 +44,9 @@ class Signature(NamedTuple):
 
 
 class ChunkResult(NamedTuple):
-    """The pickled `RemoteResult` of each call, and the mean of their seconds; None where that is not known."""
+    """The pickled `RemoteResult` of each call, and their mean duration in seconds; None if it is unknown."""
 
-    replies: list[bytes]
+    results: list[bytes]
     seconds: float | None
 
 
@@ -56,12 +56,12 @@ _loading: Final = threading.Lock()
 
 
 def read_signature(pickled: PickledRetriever) -> Signature | str:
-    """Load a retriever and return how it is asked, or why it cannot be loaded."""
+    """Load a retriever and return how it is called, or the error message if it cannot be loaded."""
     try:
-        search = _search(pickled)
+        search = _load_search(pickled)
     except CallableError as error:
         return str(error)
-    return Signature(dict(search.context), search.own_k, is_async(search.ask))
+    return Signature(dict(search.context), search.own_k, is_async(search.retrieve))
 
 
 def answer_chunk(
@@ -71,47 +71,47 @@ def answer_chunk(
     *,
     alone: bool,
 ) -> ChunkResult | str:
-    """Return the answers to the calls, or why the retriever cannot be loaded.
+    """Return the results of the calls, or the error message if the retriever cannot be loaded.
 
-    The first call of a process opens connections and loads models, so it is not timed. If it is `alone`, it may be
-    for a latency score, and is made twice. `number` differs from chunk to chunk, so that a cluster does not take two
-    chunks for the same task.
+    The first call of a process opens connections and loads models, so it is not timed. If the chunk has this call
+    `alone`, the call may be for a latency score, and is made twice. `number` is different for each chunk, so that a
+    cluster does not take two chunks for the same task.
     """
     try:
-        search = _search(pickled)
+        search = _load_search(pickled)
     except CallableError as error:
         return str(error)
-    replies: list[bytes] = []
-    times: list[float] = []
+    results: list[bytes] = []
+    durations: list[float] = []
     for call in calls:
-        first = pickled.token not in _called
+        is_first = pickled.token not in _called
         _called.add(pickled.token)
-        reply = _reply(search, pickled, call)
-        if first and alone and not isinstance(reply.value, Exception):
-            reply = _reply(search, pickled, call)
-        elif first:
-            reply = RemoteResult(reply.value, None)
-        replies.append(_pickled(reply))
-        times += [] if reply.seconds is None else [reply.seconds]
-    return ChunkResult(replies, sum(times) / len(times) if times else None)
+        result = _answer_call(search, pickled, call)
+        if is_first and alone and not isinstance(result.value, Exception):
+            result = _answer_call(search, pickled, call)
+        elif is_first:
+            result = RemoteResult(result.value, None)
+        results.append(_pickle(result))
+        durations += [] if result.seconds is None else [result.seconds]
+    return ChunkResult(results, sum(durations) / len(durations) if durations else None)
 
 
-def _search(pickled: PickledRetriever) -> Search:
+def _load_search(pickled: PickledRetriever) -> Search:
     with _loading:
         if pickled.token not in _loaded:
             try:
-                retriever, adapters = pickle.loads(pickled.content)  # noqa: S301 # nosec B301 - of the process that runs the tests
+                retriever, adapters = pickle.loads(pickled.content)  # noqa: S301 # nosec B301 - from the process that runs the tests
                 _loaded[pickled.token] = search_of(retriever, [*adapters, *ADAPTERS], pickled.name)
             except RagevalError as error:
                 raise CallableError(str(error)) from None
             except Exception as error:  # noqa: BLE001 - the user's code may raise anything
                 what = f"{pickled.name} could not be made in a process of rageval_executor"
-                message = f"{CallableError.raised(what, error)}{_advice(error)}"
+                message = f"{CallableError.from_exception(what, error)}{_import_hint(error)}"
                 raise CallableError(message) from None
         return _loaded[pickled.token]
 
 
-def _advice(error: Exception) -> str:
+def _import_hint(error: Exception) -> str:
     if not isinstance(error, ImportError | AttributeError):
         return ""
     return (
@@ -119,31 +119,31 @@ def _advice(error: Exception) -> str:
     )
 
 
-def _reply(search: Search, pickled: PickledRetriever, call: Call) -> RemoteResult:
+def _answer_call(search: Search, pickled: PickledRetriever, call: Call) -> RemoteResult:
     query, k, context = call
     began = perf_counter()
     seconds = None
     value: Any
     try:
-        found = read_to_end(search(query, k, **context))
+        returned = read_to_end(search(query, k, **context))
         seconds = perf_counter() - began
-        if inspect.iscoroutine(found):
-            found.close()
-        value = retrieval_from(found)
+        if inspect.iscoroutine(returned):
+            returned.close()
+        value = retrieval_from(returned)
     except InvalidResult as unusable:
         value = unusable
     except (RagevalError, Unscored) as error:
-        if isinstance(error, Unscored) and not raised_here(error):
+        if isinstance(error, Unscored) and not raised_in_package(error):
             error.cause = pickled.cause
         value = error.with_traceback(None)
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - the error of this question
-        value = raised_in(error)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - the error concerns this question
+        value = error_result(error)
     return RemoteResult(value, seconds)
 
 
-def _pickled(reply: RemoteResult) -> bytes:
+def _pickle(result: RemoteResult) -> bytes:
     try:
-        return pickle.dumps(reply)
+        return pickle.dumps(result)
     except Exception as error:  # noqa: BLE001 - the user's classes may raise anything
         found = "returned what cannot be pickled"
         message = f"returned for {{question}} what cannot be pickled: {type(error).__name__}: {error}"

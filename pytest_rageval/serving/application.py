@@ -29,10 +29,10 @@ from pytest_rageval.llm.proxied_request import (
     Sink,
     make_proxied_request,
 )
-from pytest_rageval.llm.servers.client import Refused
+from pytest_rageval.llm.servers.client import RequestRefused
 from pytest_rageval.llm.servers.server import Server
 from pytest_rageval.serving.streams import encoded, events_of, placeholder
-from pytest_rageval.user_code import note_asked
+from pytest_rageval.user_code import count_completion
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -134,7 +134,7 @@ class Application:
         if body.get("background"):
             return await self._pass_on(backend, request, path)
         if path != EMBEDDINGS:
-            note_asked(backend.loop, str(body.get("model") or ""))
+            count_completion(backend.loop, str(body.get("model") or ""))
         base_url, sample = backend.server.base_url, _sample(request.headers.get(SAMPLE, "0"))
         if body.get("stream") and path != EMBEDDINGS:
             options = body.get("stream_options")
@@ -304,7 +304,7 @@ def _raw(answer: Answer) -> "Response":
 
 def _error_response(error: RagevalError | Unscored) -> "Response":
     """Return an error in OpenAI's form, with a status after which clients do not try again."""
-    if isinstance(error, Refused):
+    if isinstance(error, RequestRefused):
         return _error(error.status, "", "", dict(error.answer))
     if isinstance(error, BudgetError):
         return _error(402, str(error), "rageval_budget")

@@ -12,7 +12,7 @@ from typing import Final, Literal
 
 from pytest_rageval.config import RUN_VARIABLE
 from pytest_rageval.errors import InputError
-from pytest_rageval.files import write_whole
+from pytest_rageval.files import write_atomically
 
 __all__ = ["Report", "Step", "run_step"]
 
@@ -35,7 +35,7 @@ class Report:
     def leave(self) -> None:
         """Write it where the process that runs this step wants it."""
         if target := os.environ.get(REPORT):
-            write_whole(Path(target), [json.dumps(asdict(self)).encode()])
+            write_atomically(Path(target), [json.dumps(asdict(self)).encode()])
 
 
 def run_step(step: Step, arguments: Sequence[str], *, folder: Path, run: str = "") -> Report:

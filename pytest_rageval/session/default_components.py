@@ -65,10 +65,10 @@ class Models:
                     f"Parameters are set ({', '.join(named.parameters)}), and the {EMBEDDED} model takes none.\n"
                     "Name a model at a server with --rageval-model, or leave --rageval-parameters out."
                 )
-            from pytest_rageval.llm.servers.server import EmbeddedServer, weights_in_force  # noqa: PLC0415
+            from pytest_rageval.llm.servers.server import EmbeddedServer, resolve_weights  # noqa: PLC0415
 
             # Its process starts at the first request.
-            server = self._embedded_server = EmbeddedServer(weights_in_force(settings.gguf))
+            server = self._embedded_server = EmbeddedServer(resolve_weights(settings.gguf))
             model = f"{server.weights.name}@{server.weights.fingerprint[:12]}"
             return EmbeddedGenerator(self._gateway(), server, model)
         if named.model is None:
@@ -127,7 +127,7 @@ class Models:
             return self._own[role]
         from pytest_rageval.llm.servers.server import DEFAULT_BASE_URL, RemoteServer  # noqa: PLC0415 - see the class
 
-        server = self.settings.of(role).server
+        server = self.settings.model_settings(role).server
         return RemoteServer(
             server.base_url or DEFAULT_BASE_URL,
             server.api_key,
@@ -142,11 +142,11 @@ class Models:
         )
 
     def _own_servers(self, client: object) -> "Mapping[Role, UserServer]":
-        from pytest_rageval.llm.servers.user_client import UserServer, own_functions  # noqa: PLC0415 - see the class
+        from pytest_rageval.llm.servers.user_client import UserServer, client_functions  # noqa: PLC0415 - see the class
 
         servers: dict[Role, UserServer] = {}
-        for role, own in own_functions(client).items():
-            server = self.settings.of(role).server
+        for role, own in client_functions(client).items():
+            server = self.settings.model_settings(role).server
             limits = self._limits(server)
             servers[role] = UserServer(own, role=server.role, pace=self.pace(server), limits=limits)
         return servers

@@ -19,7 +19,7 @@ from pytest_rageval.evaluations.pipeline import DEFAULT_DRAWS, DrawSettings, Pip
 from pytest_rageval.evaluations.registry import PluginComparator, Registry
 from pytest_rageval.retrievers import adapt_retriever
 from pytest_rageval.spool import Spool
-from pytest_rageval.user_code import PlanStub, UserCallable, is_cached, is_ours
+from pytest_rageval.user_code import PlanStub, UserCallable, is_built_in, is_cached
 
 if TYPE_CHECKING:
     from pytest_rageval.answers.judge_protocol import Judge
@@ -157,14 +157,15 @@ class Components:
     def own(self) -> list[str]:
         """The user's own ones of generator and judge, which no setting describes."""
         named = {"generator": self.generator, "judge": self.judge}
-        return [name for name, component in named.items() if not is_ours(component)]
+        return [name for name, component in named.items() if not is_built_in(component)]
 
     @property
     def undescribed(self) -> bool:
         """True if a generator or judge of the user has no `fingerprint`, so that a change of it is not seen."""
         parts = (self.generator, self.judge)
         return any(
-            not is_ours(part) and not isinstance(getattr(part, "fingerprint", None), str) for part in parts
+            not is_built_in(part) and not isinstance(getattr(part, "fingerprint", None), str)
+            for part in parts
         )
 
 
@@ -259,7 +260,7 @@ class Pipelines:
 
         found: Counter[str] = Counter()
         for pipeline in list(self._judged):
-            if asked := getattr(pipeline.retriever, "asked", None):
+            if asked := getattr(pipeline.retriever, "completion_counts", None):
                 judging = names(pipeline.judge.model_names)
                 for model, count in list(asked.items()):
                     if not judging.isdisjoint(names([model])):
@@ -304,14 +305,14 @@ class Pipelines:
         )
 
     def _generator(self, generator: object) -> "Generator":
-        if is_ours(generator):
+        if is_built_in(generator):
             return cast("Generator", generator)
         from pytest_rageval.generator import adapt_generator  # noqa: PLC0415 - most runs have no own generator
 
         return cast("Generator", self._adapted("rageval_generator", generator, adapt_generator))
 
     def _judge(self, judge: object) -> "Judge":
-        if is_ours(judge):
+        if is_built_in(judge):
             return cast("Judge", judge)
         from pytest_rageval.answers.user_judge import adapt_judge  # noqa: PLC0415 - and no own judge
 

@@ -26,7 +26,7 @@ from pytest_rageval.secret import StoreURL
 from pytest_rageval.session.base import BaseSession
 from pytest_rageval.session.default_components import Models
 from pytest_rageval.session.pipelines import Components, Pipelines, Sources
-from pytest_rageval.user_code import FIRST
+from pytest_rageval.user_code import MAX_FAILURES
 
 if TYPE_CHECKING:
     from pytest_rageval.calibration import Calibration
@@ -150,7 +150,7 @@ class Session(BaseSession):
             # They import numpy, which a run of ranking measures need not load.
             from pytest_rageval.embeddings.encoder import CachedEncoder, shared_encoder  # noqa: PLC0415
 
-            place = self.settings.cache_place
+            place = self.settings.cache_location
             kept = place if isinstance(place, Path) else self._shared_embeddings(place)
             self._encoder = CachedEncoder(shared_encoder(), kept)
         return self._encoder
@@ -181,7 +181,7 @@ class Session(BaseSession):
 
     def received(self, components: Components) -> AbstractSet[str]:
         """The parts of an example's context that the retriever receives."""
-        taken = self.pipelines.of(components).retriever.takes
+        taken = self.pipelines.of(components).retriever.context_names
         return frozenset(CONTEXT) if "example" in taken else taken
 
     def fingerprint(self, components: Components, request: ScoreRequest) -> dict[str, Any]:
@@ -386,7 +386,7 @@ class Session(BaseSession):
             cache_dir=settings.cache_dir,
             cassette=settings.cassette,
             mode="plan" if settings.plan else "replay" if settings.replay else "live",
-            store=store_opener(settings.cache_place, settings.cache_dir, self.registry.stores),
+            store=store_opener(settings.cache_location, settings.cache_dir, self.registry.stores),
             run=settings.run or self._context.run,
             refresh=settings.refresh,
             record=settings.record,
@@ -471,10 +471,16 @@ class Session(BaseSession):
             tries = not (self.settings.plan or self.settings.collects)
             if pipeline.untried and score.dependencies and score.separable and tries:
                 # A judge of the user's is called after a model's paid answer: try it before all of these are bought.
-                first = await score.evaluate(pipeline, evalset.examples[:FIRST], resolved)
+                first = await score.evaluate(pipeline, evalset.examples[:MAX_FAILURES], resolved)
                 self.check_answered()
-                if len(failed := {each.example.id: each.failed for each in first if each.failed}) == FIRST:
-                    rest = f"All of the first {FIRST} of {len(evalset)} examples failed, and the others were not asked."
+                if (
+                    len(failed := {each.example.id: each.failed for each in first if each.failed})
+                    == MAX_FAILURES
+                ):
+                    rest = (
+                        f"All of the first {MAX_FAILURES} of {len(evalset)} examples failed, "
+                        "and the others were not asked."
+                    )
                     raise error_of_all(failed, rest)
             outcomes = await score.evaluate(pipeline, evalset.examples, resolved) if evalset.examples else []
             if score.judges(pipeline, resolved):

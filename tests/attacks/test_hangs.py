@@ -138,7 +138,7 @@ def test_no_retry_after_delays_a_run_without_limit(project, llm, value):
 
 def test_a_command_says_what_it_waits_for(llm, tmp_path, monkeypatch, capsys):
     """`rageval judge` has no terminal of pytest's: a line on its standard error."""
-    monkeypatch.setattr(rate_limits, "ANNOUNCED_AFTER_S", 0.2)
+    monkeypatch.setattr(rate_limits, "ANNOUNCE_AFTER_S", 0.2)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     monkeypatch.chdir(tmp_path)
     label = {"id": "l1", "question": "What?", "references": ["small"], "prediction": "tiny", "human": [True]}

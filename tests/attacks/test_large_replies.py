@@ -12,7 +12,7 @@ import pytest
 from pytest_rageval.errors import Unscored
 from pytest_rageval.llm.messages import MOST_TEXT, Request, TooLarge
 from pytest_rageval.llm.servers.client import Client, RetryableError
-from pytest_rageval.llm.servers.connection import MOST_BYTES
+from pytest_rageval.llm.servers.connection import MAX_BODY_BYTES
 from pytest_rageval.llm.servers.server import RemoteServer
 from tests.llm_server import Cut
 from tests.unit.llm.scripted import Answer, ScriptedServer, completion
@@ -97,7 +97,7 @@ def test_a_gigabyte_in_a_small_answer_takes_little_memory(gigabyte, status):
 def test_the_bound_is_on_what_is_unpacked(encoding, pack):
     """One byte more than the bound is refused in every packing, and what is within it is read."""
     whole = json.dumps(completion("fine")).encode()
-    for size, fits in ((MOST_BYTES, True), (MOST_BYTES + 1, False)):
+    for size, fits in ((MAX_BODY_BYTES, True), (MAX_BODY_BYTES + 1, False)):
         answer = Answer(body=pack(whole.ljust(size)), headers={"content-encoding": encoding})
         with ScriptedServer(answer) as server:
             if fits:

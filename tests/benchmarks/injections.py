@@ -20,7 +20,7 @@ from pytest_rageval.answers.llm_judge import LLMJudge
 from pytest_rageval.cli.judge import Trial, compare_fences, flip_rate
 from pytest_rageval.llm.gateway import Gateway, GatewaySettings
 from pytest_rageval.llm.messages import Reply, Request
-from pytest_rageval.llm.servers.server import EmbeddedServer, RequestPolicy, weights_in_force
+from pytest_rageval.llm.servers.server import EmbeddedServer, RequestPolicy, resolve_weights
 from pytest_rageval.stats.intervals import wilson_interval
 
 YES_OR_NO = 'root ::= "yes" | "no"'
@@ -55,7 +55,7 @@ def show(name: str, trials: list[Trial]) -> None:
 
 async def main() -> None:
     """Print the table."""
-    server = EmbeddedServer(weights_in_force(None))
+    server = EmbeddedServer(resolve_weights(None))
     with tempfile.TemporaryDirectory() as folder:
         gateway = Gateway(GatewaySettings(Path(folder), pace=RequestPolicy(timeout_s=600.0)))
         constrained: Any = Constrained(gateway)

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from pytest_rageval.datatypes import Document, Example, Gold, Ranking
-from pytest_rageval.files import write_whole
+from pytest_rageval.files import write_atomically
 from pytest_rageval.reports import json_report
 from pytest_rageval.reports.evidence import evaluated_questions, explained_examples
 from pytest_rageval.reports.results import report_document, score_entry
@@ -88,7 +88,7 @@ def main(questions: int) -> None:
     document = large_document(questions)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "report.json"
-        _timed("written", lambda: write_whole(path, (part.encode() for part in json_report(document))))
+        _timed("written", lambda: write_atomically(path, (part.encode() for part in json_report(document))))
         print(f"{path.stat().st_size / 1e6:.1f} MB")  # noqa: T201
     sent = _timed("packed by a worker", lambda: json.dumps(document))
     _timed("read by the controller", lambda: json.loads(sent))

@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from playwright.sync_api import Browser, sync_playwright
 
-from pytest_rageval.files import write_whole
+from pytest_rageval.files import write_atomically
 from pytest_rageval.reports.html import html_report
 from tests.benchmarks.large_report import large_document
 from tests.browser.conftest import start
@@ -83,7 +83,7 @@ def main(sizes: list[int]) -> None:
             path = Path(folder) / f"{questions}.html"
             began = time.perf_counter()
             written = html_report(document)
-            write_whole(path, [written.encode()])
+            write_atomically(path, [written.encode()])
             seconds = time.perf_counter() - began
             visits = [visit(browser, path, questions) for _ in range(VISITS)]
             *times, heap = (median(each) for each in zip(*visits, strict=True))

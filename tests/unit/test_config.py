@@ -116,7 +116,7 @@ def test_user_and_password_leave_the_base_url_where_it_enters(source: str) -> No
     assert found.query == Secret("api-version=2024-10-21&api-key=hidden")
     assert found.public == BaseURL.parse("https://llm.example:8080/v1?api-version=2024-10-21").public
     for secret in ("me:", "pass", "word", "hidden", "2024"):
-        assert secret not in f"{settings!r} {settings.in_force()}"
+        assert secret not in f"{settings!r} {settings.header_line()}"
 
 
 @pytest.mark.parametrize(
@@ -311,7 +311,7 @@ SMOKE = "[embedded models: smoke-test quality]"
 def test_what_is_in_force(given: dict[str, Any], judge: str | None, line: str, *, embedded: bool) -> None:
     """The report header says what generates and what compares, and warns of the embedded model."""
     settings = Settings(**given)
-    assert (settings.embedded, settings.llm_judge, settings.in_force()) == (embedded, judge, line)
+    assert (settings.embedded, settings.llm_judge, settings.header_line()) == (embedded, judge, line)
 
 
 @pytest.mark.parametrize("models", ["a,b", "a,b,a", "a,,b", "a,b,c,", ","])
@@ -345,7 +345,7 @@ def test_an_even_number_of_judges_is_refused(models: str) -> None:
 )
 def test_how_answers_are_drawn_is_in_the_header(given: dict[str, Any], drawn: str) -> None:
     """For LLM-retEval where it differs from the rest; the embedded model's default is not named."""
-    assert drawn in Settings(**{"model": "m", **given}).in_force()
+    assert drawn in Settings(**{"model": "m", **given}).header_line()
 
 
 @pytest.mark.parametrize(
@@ -361,13 +361,13 @@ def test_how_answers_are_drawn_is_in_the_header(given: dict[str, Any], drawn: st
 )
 def test_another_comparator_is_in_the_header(given: dict[str, Any], told: str) -> None:
     """With the judge, where it is part of it."""
-    assert told in Settings(**given).in_force()
+    assert told in Settings(**given).header_line()
 
 
 def test_what_is_in_force_as_data() -> None:
     """For the report: the same, and the seed."""
     given = Settings(model="m", base_url="http://me:secret@x/v1", comparator="judge or em", seed=3)
-    assert given.entry() == {
+    assert given.report_entry() == {
         "generator": "m at http://x/v1",
         "temperature": 0.5,
         "draws": 1,
@@ -380,7 +380,7 @@ def test_what_is_in_force_as_data() -> None:
         "match_share": 0.5,
         "seed": 3,
     }
-    assert Settings().entry() == {
+    assert Settings().report_entry() == {
         "generator": "embedded model",
         "temperature": 0.0,
         "draws": 1,
@@ -393,14 +393,14 @@ def test_what_is_in_force_as_data() -> None:
         "match_share": 0.5,
         "seed": 0,
     }
-    assert Settings(api_key="k").entry()["generator"] is None
+    assert Settings(api_key="k").report_entry()["generator"] is None
 
 
 def test_the_key_is_never_in_the_header() -> None:
     """What is printed and reported does not hold the secret."""
     settings = Settings(model="m", api_key="sk-secret", base_url="http://x/v1")
-    assert "sk-secret" not in settings.in_force()
-    assert "sk-secret" not in str(settings.entry())
+    assert "sk-secret" not in settings.header_line()
+    assert "sk-secret" not in str(settings.report_entry())
 
 
 @pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)

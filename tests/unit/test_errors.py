@@ -4,7 +4,7 @@ import traceback
 
 import pytest
 
-from pytest_rageval.errors import FRAMES, CallableError, InputError, QueryError, RagevalError, Unscored
+from pytest_rageval.errors import MAX_FRAMES, CallableError, InputError, QueryError, RagevalError, Unscored
 
 
 def _deep(depth: int) -> None:
@@ -18,7 +18,7 @@ def _raised(depth: int) -> str:
     try:
         _deep(depth)
     except ValueError as error:
-        return str(CallableError.raised("rageval_retriever raised for 'q'", error))
+        return str(CallableError.from_exception("rageval_retriever raised for 'q'", error))
     return ""
 
 
@@ -35,7 +35,7 @@ def test_the_users_own_frames_are_shown() -> None:
 
 def test_deep_stacks_are_cut_to_the_innermost_frames() -> None:
     """However deep the user's code is, only a few frames are shown."""
-    assert len(_raised(50).splitlines()) == 1 + FRAMES
+    assert len(_raised(50).splitlines()) == 1 + MAX_FRAMES
 
 
 @pytest.mark.parametrize("kind", [RagevalError, InputError, Unscored, QueryError])

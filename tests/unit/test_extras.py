@@ -1,11 +1,10 @@
 """Optional packages."""
 
-import sys
 from pathlib import Path
 
 import pytest
 
-from pytest_rageval.errors import InputError, installed, require
+from pytest_rageval.errors import InputError, require
 
 
 def test_a_missing_package_is_named_with_its_remedy() -> None:
@@ -31,20 +30,3 @@ def test_a_package_that_lacks_its_own_dependency_is_not_called_missing(
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ModuleNotFoundError, match="rageval_absent_part"):
         require("rageval_half_installed", extra="dense", purpose="A test")
-
-
-@pytest.mark.parametrize(
-    ("modules", "expected"),
-    [(("json",), True), (("json", "rageval_no_such_package"), False), ((), True)],
-)
-def test_installed_asks_for_all_of_them(modules: tuple[str, ...], *, expected: bool) -> None:
-    """Installed means that every one can be imported."""
-    assert installed(*modules) is expected
-
-
-def test_asking_does_not_import(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """To see whether a package is there costs no import of it."""
-    (tmp_path / "rageval_heavy.py").write_text("raise AssertionError('imported')\n", encoding="utf-8")
-    monkeypatch.syspath_prepend(tmp_path)
-    assert installed("rageval_heavy")
-    assert "rageval_heavy" not in sys.modules

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_rageval.files import write_whole
+from pytest_rageval.files import write_atomically
 
 
 def _failing() -> Iterator[bytes]:
@@ -22,7 +22,7 @@ def test_what_fails_half_way_leaves_the_file_of_before(tmp_path: Path, before: b
     if before is not None:
         path.write_bytes(before)
     with pytest.raises(OSError, match="No space left"):
-        write_whole(path, _failing())
+        write_atomically(path, _failing())
     assert (path.read_bytes() if path.exists() else None) == before
     assert len(list(tmp_path.iterdir())) == (before is not None)
 
@@ -38,7 +38,7 @@ def test_the_file_is_never_seen_half_written(tmp_path: Path) -> None:
             seen.append(path.read_bytes())
             yield part
 
-    write_whole(path, parts())
+    write_atomically(path, parts())
     assert seen == [b"old"] * 3
     assert path.read_bytes() == b"new"
 
@@ -48,17 +48,17 @@ def test_permissions_are_kept(tmp_path: Path) -> None:
     path, other = tmp_path / "report.html", tmp_path / "other"
     path.write_bytes(b"old")
     path.chmod(0o640)
-    write_whole(path, [b"new"])
+    write_atomically(path, [b"new"])
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
     other.write_bytes(b"")
-    write_whole(tmp_path / "fresh", [b"new"])
+    write_atomically(tmp_path / "fresh", [b"new"])
     assert (tmp_path / "fresh").stat().st_mode == other.stat().st_mode
 
 
 def test_the_name_may_be_as_long_as_names_can_be(tmp_path: Path) -> None:
     """What is written beside it has a short name of its own."""
     path = tmp_path / ("x" * 250 + ".html")
-    write_whole(path, [b"new"])
+    write_atomically(path, [b"new"])
     assert path.read_bytes() == b"new"
 
 
@@ -69,7 +69,7 @@ def test_a_pipe_stays_a_pipe(tmp_path: Path) -> None:
     os.mkfifo(path)
     reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     try:
-        write_whole(path, [b"ne", b"w"])
+        write_atomically(path, [b"ne", b"w"])
         assert os.read(reader, 10) == b"new"
     finally:
         os.close(reader)

@@ -30,7 +30,7 @@ class Holder:
         "{0} {0!r}".format(Secret(KEY)),
         repr(Holder(Secret(KEY))),
         repr([Secret(KEY)]),
-        repr(Credentials(Secret(KEY), Secret.login("me", KEY), Secret(KEY))),
+        repr(Credentials(Secret(KEY), Secret.from_login("me", KEY), Secret(KEY))),
         repr(getattr(Secret(KEY), "__dict__", {})),
     ],
 )
@@ -77,7 +77,7 @@ def test_two_are_equal_where_their_texts_are() -> None:
 )
 def test_a_server_may_repeat_it(said: str) -> None:
     """As it is, in JSON and in URLs."""
-    redacted = Secret(KEY).redacted(said)
+    redacted = Secret(KEY).redact(said)
     assert "***" in redacted
     assert "planted" not in redacted
 
@@ -90,21 +90,21 @@ def test_an_error_may_quote_it(key: str) -> None:
     """As libraries quote headers that cannot be sent: in the form of Python code."""
     header = f"Bearer {key}".strip()
     for quoted in (repr(key), ascii(key), repr(header.encode("latin-1")), repr(header.encode())):
-        redacted = Secret(key).redacted(f"Illegal header value {quoted}")
+        redacted = Secret(key).redact(f"Illegal header value {quoted}")
         assert "***" in redacted, quoted
         assert "planted" not in redacted
 
 
 def test_a_login_is_hidden_whole_and_in_parts() -> None:
     """The password alone, and as it is sent."""
-    login = Secret.login("me", "planted-word")
+    login = Secret.from_login("me", "planted-word")
     for said in ("me:planted-word", "planted-word", "Basic bWU6cGxhbnRlZC13b3Jk"):
-        assert "***" in login.redacted(said)
-        assert "planted" not in login.redacted(said)
-        assert "bWU6" not in login.redacted(said)
-    assert login.redacted("me and you") == "me and you"
+        assert "***" in login.redact(said)
+        assert "planted" not in login.redact(said)
+        assert "bWU6" not in login.redact(said)
+    assert login.redact("me and you") == "me and you"
 
 
 def test_a_short_word_is_no_secret() -> None:
     """Local servers want no key, and get a word that may be in any text."""
-    assert Secret("none").redacted("There are none.") == "There are none."
+    assert Secret("none").redact("There are none.") == "There are none."

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_rageval import spool as spool_module
-from pytest_rageval.spool import Spool, SpooledTuple, listed, made
+from pytest_rageval.spool import Spool, SpooledTuple, spooled_list, spooled_map
 
 SINGLE = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
 RECORDS = st.recursive(
@@ -25,7 +25,7 @@ RECORDS = st.recursive(
 def test_records_come_back_as_they_were(records: list[Any], at_once: int) -> None:
     """In any order, with their types, whatever is in the file by then."""
     spool = Spool()
-    spool._most = at_once
+    spool._buffer_bytes = at_once
     places = [spool.put(record) for record in records]
     for record, place in reversed(list(zip(records, places, strict=True))):
         assert repr(spool.get(place)) == repr(record)
@@ -61,7 +61,7 @@ def test_most_of_a_large_spool_is_in_a_file_without_a_name(tmp_path: Path, monke
     spool = Spool()
     texts = [f"{n} " * 1000 for n in range(1000)]
     places = [spool.put(text) for text in texts]
-    assert len(spool._tail) <= spool_module.AT_ONCE
+    assert len(spool._buffer) <= spool_module.WRITE_BUFFER_BYTES
     assert [spool.get(place) for place in places] == texts
     del spool
     assert list(tmp_path.iterdir()) == []
@@ -96,7 +96,7 @@ def test_on_a_full_disk_further_replies_stay_in_memory(monkeypatch, room: int) -
 
     monkeypatch.setattr("tempfile.TemporaryFile", lambda **_: Disk())
     spool = Spool()
-    spool._most = 100
+    spool._buffer_bytes = 100
     records = [["a" * n, n] for n in range(0, 300, 7)]
     places = [spool.put(record) for record in records]
     assert [spool.get(place) for place in places] == records
@@ -111,15 +111,15 @@ def test_no_temporary_folder_keeps_all_in_memory(monkeypatch) -> None:
     monkeypatch.setattr("tempfile.TemporaryFile", none)
     spool = Spool()
     texts = ["a" * 400_000 + str(n) for n in range(5)]
-    assert [*listed(texts, spool)] == texts
+    assert [*spooled_list(texts, spool)] == texts
 
 
 def test_a_cached_list_is_read_as_a_list() -> None:
     """By reports, by `json`, and by the reports of plugins; a copy is a plain list."""
     plain = [{"id": f"q{n}", "score": n / 3} for n in range(5)]
-    kept = listed(plain, Spool())
+    kept = spooled_list(plain, Spool())
     assert isinstance(kept, list)
-    assert (len(kept), bool(kept), bool(listed([], Spool()))) == (5, True, False)
+    assert (len(kept), bool(kept), bool(spooled_list([], Spool()))) == (5, True, False)
     assert kept == plain
     assert plain == kept
     assert (kept == plain[1:], kept != plain) == (False, False)
@@ -134,7 +134,7 @@ def test_a_cached_list_is_read_as_a_list() -> None:
     assert repr(kept) == repr(plain)
     for indent in (None, 1):
         assert json.dumps({"examples": kept}, indent=indent) == json.dumps({"examples": plain}, indent=indent)
-        assert json.dumps(listed([], Spool()), indent=indent) == "[]"
+        assert json.dumps(spooled_list([], Spool()), indent=indent) == "[]"
     for copied in (pickle.loads(pickle.dumps(kept)), copy.deepcopy(kept)):  # noqa: S301 - of this test
         assert type(copied) is list
         assert copied == plain
@@ -159,14 +159,14 @@ def test_a_cached_tuple_equals_the_tuple() -> None:
 def test_what_a_record_was_made_of_is_had_while_it_is_recent(monkeypatch) -> None:
     """Most documents of rankings are read soon after they are kept; later they are made of the record."""
     spool, original = Spool(), ("a", "b")
-    place = spool.put([*original], made=(original, tuple))
+    place = spool.put([*original], decoded=(original, tuple))
     assert spool.get(place, tuple) is original
     assert spool.recent(place, tuple) is original
     assert spool.recent(place, frozenset) is None
     assert spool.get(place) == ["a", "b"]
     assert spool.get(place, tuple) == original
-    monkeypatch.setattr("pytest_rageval.spool.RECENT", 0)
-    place = spool.put(["c"], made=(("c",), tuple))
+    monkeypatch.setattr("pytest_rageval.spool.RECENT_BYTES", 0)
+    place = spool.put(["c"], decoded=(("c",), tuple))
     assert spool.recent(place, tuple) is None
     assert spool.get(place, tuple) == ("c",)
     apart = object()
@@ -181,12 +181,12 @@ def test_an_item_is_made_when_it_is_first_asked_for() -> None:
         asked.append(number)
         return {"twice": 2 * number}
 
-    found = made([3, 4, 5, 6], double, Spool())
+    found = spooled_map(double, [3, 4, 5, 6], Spool())
     assert (len(found), bool(found), asked) == (4, True, [])
     assert (found[-1], found[1:3], asked) == ({"twice": 12}, [{"twice": 8}, {"twice": 10}], [6, 4, 5])
     assert json.loads(json.dumps(found)) == [*found] == [{"twice": 2 * number} for number in (3, 4, 5, 6)]
     assert next(reversed(found)) == {"twice": 12}
     assert sorted(asked) == [3, 4, 5, 6]
-    assert made([3], double, None) == [{"twice": 6}]
+    assert spooled_map(double, [3], None) == [{"twice": 6}]
     with pytest.raises(IndexError):
         found[4]

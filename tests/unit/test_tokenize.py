@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_rageval.tokenize import MOST_MARKS, normal_form
+from pytest_rageval.tokenize import MAX_MARKS, normal_form
 
 FORMS = ("NFC", "NFD", "NFKC")
 
 
-@given(text=st.text(max_size=MOST_MARKS))
+@given(text=st.text(max_size=MAX_MARKS))
 def test_a_text_without_such_rows_is_in_the_form_that_unicode_says(text: str) -> None:
     """Whatever it holds."""
     for form in FORMS:
@@ -21,7 +21,7 @@ def test_a_text_without_such_rows_is_in_the_form_that_unicode_says(text: str) ->
 @pytest.mark.parametrize("mark", ["\u0301", "\u0323", "\uff9e"])
 def test_a_row_of_marks_is_parted(mark: str) -> None:
     """By a sign that does not show; as many marks as languages write stay as they are."""
-    few, many = f"e{mark * MOST_MARKS}x", f"e{mark * (MOST_MARKS + 1)}x"
+    few, many = f"e{mark * MAX_MARKS}x", f"e{mark * (MAX_MARKS + 1)}x"
     assert normal_form("NFD", few) == unicodedata.normalize("NFD", few)
     assert normal_form("NFKC", many).count("\u034f") == 1
     assert normal_form("NFKC", normal_form("NFKC", many)) == normal_form("NFKC", many)

@@ -12,7 +12,7 @@ import pytest
 
 from pytest_rageval.concurrency.event_loop import BackgroundEventLoop
 from pytest_rageval.errors import CallableError, InputError, Planned, QueryError, Unscored
-from pytest_rageval.user_code import FIRST, InvalidResult, PlanStub, UserCallable, takes
+from pytest_rageval.user_code import MAX_FAILURES, InvalidResult, PlanStub, UserCallable, has_parameter
 
 
 def _sync(question: str) -> str:
@@ -122,8 +122,8 @@ def test_what_fails_at_the_first_few_is_called_no_more(
     """A wrong line of code would fail at all of them, after a paid reply each; the rest have the first error."""
     user = _user(loop, function)
     outcomes = _called(loop, user, *QUESTIONS, at_once=at_once)
-    assert user.calls == FIRST
-    assert [str(outcome) for outcome in outcomes[FIRST:]] == [str(outcomes[0])] * (20 - FIRST)
+    assert user.calls == MAX_FAILURES
+    assert [str(outcome) for outcome in outcomes[MAX_FAILURES:]] == [str(outcomes[0])] * (20 - MAX_FAILURES)
 
 
 @pytest.mark.parametrize("at_once", [True, False])
@@ -148,7 +148,7 @@ def test_different_failures_are_no_wrong_line(loop: BackgroundEventLoop) -> None
 
     user = _user(loop, fails)
     _called(loop, user, *QUESTIONS)
-    assert user.calls == len(kinds) * (FIRST - 1) + 1
+    assert user.calls == len(kinds) * (MAX_FAILURES - 1) + 1
 
 
 def test_one_question_asked_in_many_ways_is_one_question(loop: BackgroundEventLoop) -> None:
@@ -160,7 +160,7 @@ def test_one_question_asked_in_many_ways_is_one_question(loop: BackgroundEventLo
         return question
 
     async def each() -> list[Any]:
-        calls = [user.call("bad", sample=n) for n in range(2 * FIRST)] + [user.call("good", sample=0)]
+        calls = [user.call("bad", sample=n) for n in range(2 * MAX_FAILURES)] + [user.call("good", sample=0)]
         return await asyncio.gather(*calls, return_exceptions=True)
 
     user = _user(loop, fails)
@@ -192,8 +192,8 @@ def test_an_async_callable_is_called_for_a_few_and_then_for_all_at_once(loop: Ba
         return question
 
     assert _called(loop, _user(loop, counting), *QUESTIONS, at_once=True) == QUESTIONS
-    assert most[0] == FIRST
-    assert max(most) > FIRST
+    assert most[0] == MAX_FAILURES
+    assert max(most) > MAX_FAILURES
 
 
 def test_a_sync_callable_that_exits_is_an_error(loop: BackgroundEventLoop) -> None:
@@ -306,7 +306,7 @@ def _with_kinds(positional: str, /, *, named: str, **_: str) -> None:
 )
 def test_which_words_a_function_takes(function: Callable[..., Any], name: str, taken: bool) -> None:  # noqa: FBT001
     """Those it names itself and that can be given by name."""
-    assert takes(function, name) is taken
+    assert has_parameter(function, name) is taken
 
 
 class _Base:

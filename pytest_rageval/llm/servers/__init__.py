@@ -1,9 +1,10 @@
-"""Model servers: how a request is sent, and how the answer is read.
+"""Model servers: how a request is sent, and how the reply is parsed.
 
-- `server`: where models answer: a server at a URL, the embedded model, or the user's client.
-- `sender`: sends requests with retries, within `rate_limits`. `client`: one attempt, one HTTP call.
+- `client`: `Server`, the base class of servers, and `Client`, which makes one HTTP call.
+- `server`: a server at a URL, with a command for its key, and the embedded model.
+- `sender`: sends requests with retries, within `rate_limits`.
 - `completions`, `responses`: the two APIs. `reasoning`: separates a model's reasoning from its answer.
-- `connection`: the HTTP client and its credentials. `key_command`: for keys that expire.
-- `user_client`: the user's own client, called instead of a server.
+- `connection`: the HTTP client and its credentials.
+- `user_client`: the user's own client, called in place of a server.
 - `embedded_client`, `embedded_server`: the local model.
 """

@@ -1,18 +1,20 @@
-"""One attempt at a request: one HTTP call, its errors turned into ours."""
+"""A model server (`Server`), and one attempt at a request to it (`Client`): one HTTP call, with its errors mapped."""
 
 import asyncio
 import contextlib
 import json
 import re
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar
 from urllib.parse import urljoin
 
 from pytest_rageval.config import Api, Role
 from pytest_rageval.errors import ContextOverflow, ServerError, Unscored
 from pytest_rageval.lazy import lazy_pattern
+from pytest_rageval.llm.budget import Limits
 from pytest_rageval.llm.messages import MOST_TEXT, Billed, Reply, Request, TooLarge, well_formed
 from pytest_rageval.llm.proxied_request import (
     Answer,
@@ -24,6 +26,12 @@ from pytest_rageval.llm.proxied_request import (
 )
 from pytest_rageval.llm.servers import completions, responses
 from pytest_rageval.llm.servers.rate_limits import retry_after, until_reset
+from pytest_rageval.options import (
+    DEFAULT_CONCURRENCY,
+    DEFAULT_PATIENCE_S,
+    DEFAULT_RETRIES,
+    DEFAULT_TIMEOUT_S,
+)
 from pytest_rageval.plural import counted
 from pytest_rageval.secret import Credentials, public_url
 
@@ -33,63 +41,79 @@ if TYPE_CHECKING:
 
     from pytest_rageval.llm.servers.connection import Connection
 
-__all__ = ["URL_OPTIONS", "Client", "Endpoint", "Refused", "RetryableError", "refusal_in"]
+__all__ = [
+    "NO_LIMITS",
+    "URL_OPTIONS",
+    "Client",
+    "RequestPolicy",
+    "RequestRefused",
+    "RetryableError",
+    "Server",
+    "error_body",
+]
 
 T = TypeVar("T")
 
-SHOWN: Final = 4000  # characters of an unreadable body that are shown and searched
-DEEPEST: Final = 32  # levels of nesting in which an error is searched for words; real errors have six
+MAX_BODY_CHARACTERS: Final = 4000  # of an unreadable body, for messages and searches
+MAX_ERROR_DEPTH: Final = 32  # levels of nesting of an error that is searched for words; real errors have six
 URL_OPTIONS: Final[Mapping[Role, str]] = {
     "generator": "--rageval-base-url or OPENAI_BASE_URL",
     "judge": "--rageval-judge-base-url or RAGEVAL_JUDGE_BASE_URL",
 }
-"""What names the server of a model."""
+"""The option and the environment variable that name the server of a model, for messages."""
 
-KEY_REFUSED: Final = {401, 403}
-BUSY: Final = {429, 503, 529}  # statuses of a server with too much load
-REFUSALS: Final = {400, 404, 422}  # statuses that the client of a proxied request is to see
-RETRYABLE: Final = {408, 409, 425, 500, 502, 504, *BUSY}
+AUTH_STATUSES: Final = {401, 403}
+OVERLOAD_STATUSES: Final = {429, 503, 529}  # the server has too much load
+REFUSAL_STATUSES: Final = {400, 404, 422}  # the request itself is wrong
+RETRYABLE_STATUSES: Final = {408, 409, 425, 500, 502, 504, *OVERLOAD_STATUSES}
 
-OVERFLOW: Final = lazy_pattern(
+CONTEXT_OVERFLOW: Final = lazy_pattern(
     r"context[_ ]length|context (size|window)|exceed_context|(prompt|input) is too long|too many tokens",
     re.IGNORECASE,
 )
-"""Words for a prompt that is longer than the model can read."""
+"""Matches an error about a prompt that is longer than the context window of the model."""
 
-NO_CHAT: Final = lazy_pattern(
+NO_CHAT_COMPLETIONS: Final = lazy_pattern(
     r"only (supported|available|works?) (in|on|with|through|via) [^.]*responses|(not a|no) chat model"
     r"|chat_?completions? operation does not work|not supported in the v1/chat/completions",
     re.IGNORECASE,
 )
-"""Words for a model that has no chat completions."""
+"""Matches an error about a model that has no chat completions."""
 
-NO_ENDPOINT: Final = lazy_pattern(r"no endpoints found that (support|can handle)", re.IGNORECASE)
-"""OpenRouter's words, with status 404, for parameters that no provider of a model supports."""
+NO_PROVIDER: Final = lazy_pattern(r"no endpoints found that (support|can handle)", re.IGNORECASE)
+"""Matches OpenRouter's error, with status 404, about parameters that no provider of a model supports."""
 
-BROKEN_OFF: Final = {"RemoteProtocolError", "DecodingError"}
-"""Errors in the middle of a reply; by name, as the client library chooses its HTTP library."""
+INTERRUPTION_ERRORS: Final = {"RemoteProtocolError", "DecodingError"}
+"""Errors in the middle of a reply, by class name, since the `openai` library chooses its HTTP library."""
 
-SENT: Final = {"ReadError", "WriteError", "RemoteProtocolError"}
-"""Errors after which the request may have arrived and been answered."""
+SENT_ERRORS: Final = {"ReadError", "WriteError", "RemoteProtocolError"}
+"""Errors after which the server may have received and answered the request, by class name."""
 
 
 FailureKind = Literal["throttled", "slow", "unreached", "dropped", "garbled", "failed"]
-"""The server has too much load, did not answer in time, was not reached, closed the connection without a reply, sent
-an unreadable reply, or reported another error."""
+"""In this order: the server has too much load, did not answer in time, could not be reached, closed the connection
+without a reply, sent an unreadable reply, or reported another error."""
 
 
 @dataclass(eq=False)
 class RetryableError(Exception):
-    """This attempt failed; a retry may succeed."""
+    """This attempt failed, and a retry may succeed.
 
-    reason: str  # what users read when all retries fail
+    Attributes:
+        reason: the reason that users read if all retries fail.
+        kind: the kind of failure.
+        wait_s: the delay before the next request that the server requests, in seconds; None if it requests none.
+        exhausted: whether the server says that its limit is used up, which concerns all requests.
+    """
+
+    reason: str
     kind: FailureKind
-    wait_s: float | None = None  # how long the server asks to wait before the next request
-    exhausted: bool = False  # whether it says that its limit is used up, which holds for all requests
+    wait_s: float | None = None
+    exhausted: bool = False
 
 
-class Refused(Unscored):
-    """The server refuses this request as it is, with this answer: a status such as 400 or 422 and the error."""
+class RequestRefused(Unscored):
+    """The server refuses this request itself, with a status such as 400 or 422; `answer` is the error it sent."""
 
     def __init__(self, reason: str, answer: Mapping[str, Any], status: int = 400) -> None:
         super().__init__(reason)
@@ -98,63 +122,121 @@ class Refused(Unscored):
 
 
 Send = Callable[["AsyncOpenAI"], Awaitable[Any]] | None
-"""Another way to send than that of this package's own requests."""
+"""A function that sends a request with the `openai` client; None for a completion of this package."""
 
 
-class Endpoint(Protocol):
-    """What a client knows about its server."""
+@dataclass(frozen=True, slots=True)
+class RequestPolicy:
+    """How fast this process sends requests to a server.
+
+    Attributes:
+        concurrency: the most requests in flight.
+        timeout_s: the longest wait for one reply, in seconds.
+        retries: attempts after the first one.
+        rpm: requests per minute; None for no limit.
+        tpm: tokens per minute; None for no limit.
+        patience_s: the longest time without any reply, in seconds, before the server is given up.
+    """
+
+    concurrency: int = DEFAULT_CONCURRENCY
+    timeout_s: float = DEFAULT_TIMEOUT_S
+    retries: int = DEFAULT_RETRIES
+    rpm: float | None = None
+    tpm: float | None = None
+    patience_s: float = DEFAULT_PATIENCE_S
+
+
+NO_LIMITS: Final = Limits()
+
+
+class Server(ABC):
+    """Answers model requests: a server at a URL, the embedded model, or the user's client.
+
+    Two objects of one class with equal `_settings` are one server.
+
+    Attributes:
+        base_url: the name of the server in request keys and reports. It is the same in every run and has no secrets.
+        credentials: the secrets sent with each request. They are never printed or stored.
+        api: the API of its models.
+        role: the model whose settings name the server.
+        key_name: the environment variable of its key, for messages.
+        key_command: the command that prints its key; empty for none.
+        in_flight: the most requests in flight; None for those of its policy.
+        pace: how fast requests are sent to it; None for the policy of the run.
+        limits: limits of its requests, in addition to those of the run.
+        flex: whether requests use the flex tier: a lower price, and slower replies.
+    """
+
+    base_url: str
+    credentials: Credentials = Credentials()
+    api: Api = "chat"
+    role: Role = "generator"
+    key_name: str = ""
+    key_command: tuple[str, ...] = ()
+    in_flight: int | None = None
+    pace: RequestPolicy | None = None
+    limits: Limits = NO_LIMITS
+    flex: bool = False
+    _settings: tuple[object, ...]
 
     @property
-    def base_url(self) -> str:
-        """A name that does not change, part of every request's key."""
+    def label(self) -> str:
+        """The name of the server in reports."""
+        return self.base_url if self.role == "generator" else f"{self.base_url} ({self.role})"
 
-    @property
-    def credentials(self) -> Credentials:
-        """Sent with each request, never shown or kept."""
+    @abstractmethod
+    def client(self, *, timeout_s: float) -> "Client":
+        """Return a client that sends requests to the server; `timeout_s` is the longest wait for a whole reply."""
 
-    @property
-    def api(self) -> Api:
-        """The path that its models are asked at."""
-
-    @property
-    def role(self) -> Role:
-        """The model whose settings name it."""
-
-    @property
-    def key_name(self) -> str:
-        """The environment variable where its key is looked for."""
-
-    @property
-    def key_command(self) -> tuple[str, ...]:
-        """The command that prints its key; empty for none."""
-
+    @abstractmethod
     async def address(self) -> str:
-        """Return the URL for requests; starts the embedded server."""
+        """Return the URL for requests; start the server if this package has to."""
 
-    async def renew_key(self, refused: Credentials) -> bool:
-        """Return whether there is another key than the refused one."""
+    async def renew_key(self, refused: Credentials) -> bool:  # noqa: ARG002 - for servers whose keys expire
+        """Return whether there is another key than the refused one: False for a server whose keys do not expire."""
+        return False
+
+    def close(self) -> None:  # noqa: B027 - most servers were not started by this package
+        """Stop the server if `address` has started it."""
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Server):
+            return NotImplemented
+        return type(self) is type(other) and self._settings == other._settings
+
+    def __hash__(self) -> int:
+        return hash(self._settings)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.base_url!r})"
 
 
-class _KeyRefused(NamedTuple):
-    """What a refused request ends with, unless there is another key than that of the credentials sent with it."""
+class _AuthFailure(NamedTuple):
+    """A server refused the key: the outcome of the request if there is no other key, and the refused credentials."""
 
     outcome: Any
     credentials: Credentials
 
 
 class Client:
-    """Sends requests to one server, each once; `timeout_s` is for a whole reply, `most_bytes` for its body."""
+    """Sends requests to one server, one attempt each.
 
-    def __init__(self, server: Endpoint, *, timeout_s: float, most_bytes: int | None = None) -> None:
+    Args:
+        server: the server.
+        timeout_s: the longest wait for a whole reply, in seconds.
+        max_body_bytes: the size limit of the body of a reply; None for the default.
+    """
+
+    def __init__(self, server: Server, *, timeout_s: float, max_body_bytes: int | None = None) -> None:
         self._server = server
         self._timeout_s = timeout_s
-        self._most_bytes = {} if most_bytes is None else {"most_bytes": most_bytes}
+        self._size_limit = {} if max_body_bytes is None else {"max_body_bytes": max_body_bytes}
         self._connection: Connection | None = None
         self._api = responses if server.api == "responses" else completions
 
     @property
     def url(self) -> str:
-        """The server's URL without secrets."""
+        """The URL of the server without secrets."""
         return self._server.base_url
 
     async def address(self) -> str:
@@ -162,24 +244,29 @@ class Client:
         return await self._server.address()
 
     async def complete(self, request: Request, parameters: Mapping[str, Any]) -> tuple[Reply, float | None]:
-        """Send a request once, with its parameters as this server takes them, and wait for the whole reply.
+        """Send a request once and wait for the whole reply.
 
-        The pause in seconds that the server asks for, or None, is returned with the reply.
+        Args:
+            request: the request.
+            parameters: the parameters to send, adapted to what the server supports.
+
+        Returns:
+            The reply, and the pause in seconds that the server requests, or None.
 
         Raises:
-            RetryableError: this attempt failed; a retry may succeed.
-            Refused: the server refuses the request as it is.
-            ServerError: no request can succeed: no server, a wrong key or model, an empty account.
-            Unscored: this request failed, others may succeed; TooLarge where its answer is too large to be used.
+            RetryableError: this attempt failed, and a retry may succeed.
+            RequestRefused: the server refuses this request itself.
+            ServerError: no request can succeed: no server, a wrong key or model, or a quota that is used up.
+            Unscored: this request failed; other requests may succeed. TooLarge if the reply is too large.
         """
         try:
-            response = await self._response(request, parameters)
-            reply = self._reply(
+            response = await self._send_with_renewal(request, parameters)
+            reply = self._parse_reply(
                 response.content, request.path if isinstance(request, ProxiedRequest) else None
             )
         except RetryableError as failure:
             if isinstance(request, ProxiedRequest) and request.begun:
-                # Another attempt would send twice what has been passed on.
+                # A part of the reply was passed on to the client, and another attempt would repeat it.
                 raise Billed(failure.reason) from None
             raise
         return reply, until_reset(response.headers)
@@ -187,43 +274,45 @@ class Client:
     async def forward(
         self, proxied: ProxiedRequest, method: str, content: bytes, headers: Mapping[str, str]
     ) -> Answer:
-        """Send a request of any kind once, and return the answer, whatever its status; raises as `complete`."""
+        """Send a request of any kind once, and return the answer with any status; raise the errors of `complete`."""
         try:
-            answer: Answer = await self._response(
+            answer: Answer = await self._send_with_renewal(
                 proxied, {}, lambda client: send_raw(client, method, proxied.path, content, headers)
             )
         except RetryableError as error:
             raise (Unscored if error.kind == "unreached" else Billed)(error.reason) from None
-        return answer._replace(content=self._redacted(answer.content.decode("latin-1")).encode("latin-1"))
+        return answer._replace(content=self._redact(answer.content.decode("latin-1")).encode("latin-1"))
 
-    async def call(self, request: Request, do: Callable[["AsyncOpenAI"], Awaitable[T]]) -> T:
-        """Do something else with the library's client, once, about such a request; raises as `complete`."""
-        result: T = await self._response(request, {}, do)
+    async def call(self, request: Request, function: Callable[["AsyncOpenAI"], Awaitable[T]]) -> T:
+        """Call a function with the `openai` client, once; raise the errors of `complete` for this request."""
+        result: T = await self._send_with_renewal(request, {}, function)
         return result
 
-    def read(self, body: bytes) -> Reply:
-        """Return the reply in the body of an answer; raises as `complete`."""
-        return self._reply(body)
+    def parse_body(self, body: bytes) -> Reply:
+        """Return the reply in the body of an answer; raise the errors of `complete`."""
+        return self._parse_reply(body)
 
-    async def _response(self, request: Request, parameters: Mapping[str, Any], send: Send = None) -> Any:
-        """Return the library's response, or that of `send`; with another key where one is refused."""
-        response = await self._respond(request, parameters, send)
-        if isinstance(response, _KeyRefused) and await self._server.renew_key(response.credentials):
-            response = await self._respond(request, parameters, send)
-        if isinstance(response, _KeyRefused):
+    async def _send_with_renewal(
+        self, request: Request, parameters: Mapping[str, Any], send: Send = None
+    ) -> Any:
+        """Send a request; if the key is refused and there is another one, send it again with that key."""
+        response = await self._send(request, parameters, send)
+        if isinstance(response, _AuthFailure) and await self._server.renew_key(response.credentials):
+            response = await self._send(request, parameters, send)
+        if isinstance(response, _AuthFailure):
             response = response.outcome
         if isinstance(response, Exception):
-            # Raised outside the handlers: without the library's frames, which hold the key.
+            # Raised outside the handlers, so that the traceback has no frames of the library, which contain the key.
             raise response
         return response
 
-    async def _respond(  # noqa: PLR0911 - a case per line
+    async def _send(  # noqa: PLR0911 - a case per line
         self, request: Request, parameters: Mapping[str, Any], send: Send
     ) -> Any:
-        """Return the library's response, or the error as a value."""
+        """Return the response, or the error as a value."""
         address = await self.address()
         credentials = self._server.credentials
-        # Imported here: 0.1 s, which a run from the cache must not pay.
+        # Imported here, since it takes 0.1 s, and a run that finds all replies in the cache sends nothing.
         import httpx2  # noqa: PLC0415
 
         from pytest_rageval.llm.servers.connection import Connection  # noqa: PLC0415
@@ -234,38 +323,38 @@ class Client:
                     address,
                     credentials,
                     timeout_s=self._timeout_s,
-                    # What the environment has for OpenAI's library is not for the server of a judge.
+                    # The variables of OpenAI's library are for the generator's server.
                     environment=self._server.role == "generator",
-                    **self._most_bytes,
+                    **self._size_limit,
                 )
-            self._connection.use(credentials)
+            self._connection.set_credentials(credentials)
             if send is None and isinstance(request, ProxiedRequest):
                 proxied = request
-                send = lambda client: send_proxied_request(client, proxied)  # noqa: E731 - one of two ways
+                send = lambda client: send_proxied_request(client, proxied)  # noqa: E731 - one of two functions
             async with asyncio.timeout(self._timeout_s):
                 if send is not None:
                     answer = await send(self._connection.client)
-                    refused = isinstance(answer, Answer) and answer.status in KEY_REFUSED
-                    return _KeyRefused(answer, credentials) if refused else answer
+                    refused = isinstance(answer, Answer) and answer.status in AUTH_STATUSES
+                    return _AuthFailure(answer, credentials) if refused else answer
                 messages = [
                     {name: well_formed(value) for name, value in message.items()}
                     for message in request.messages
                 ]
-                arguments = self._api.arguments(messages, parameters)
-                response = await self._connection.post(self._api.PATH, {"model": request.model, **arguments})
+                body = self._api.request_body(messages, parameters)
+                response = await self._connection.post(self._api.PATH, {"model": request.model, **body})
             if response.is_success:
                 return response
-            return self._by_response(request, response, credentials)
+            return self._map_response(request, response, credentials)
         except (TimeoutError, httpx2.TimeoutException):
             return RetryableError(f"no reply in {self._timeout_s:g} s", "slow")
         except EndedEarly as error:
-            return RetryableError(self._brief(str(error)), "garbled")
+            return RetryableError(self._shorten(str(error)), "garbled")
         except httpx2.HTTPError as error:
-            return self._unconnected(error)
+            return self._connection_error(error)
         except (TypeError, UnicodeError) as error:
-            return Unscored(f"a parameter of the request cannot be sent: {self._redacted(str(error))}")
+            return Unscored(f"a parameter of the request cannot be sent: {self._redact(str(error))}")
         except Exception as error:  # noqa: BLE001 - raised without its frames
-            return self._of_library(request, error, credentials)
+            return self._map_library_error(request, error, credentials)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -273,30 +362,30 @@ class Client:
             await self._connection.close()
             self._connection = None
 
-    def _reply(self, body: bytes, path: str | None = None) -> Reply:
-        """Parse the reply in a body; with the path of a proxied request it is the whole answer."""
+    def _parse_reply(self, body: bytes, path: str | None = None) -> Reply:
+        """Parse the reply in a body; the path of a proxied request makes the whole body the reply."""
         try:
             if path is not None:
-                whole = record_of(path, _parsed(body))
-                return Reply.of({name: self._redacted(value) for name, value in whole.items()})
-            record = self._api.record(_parsed(body))
-            kept = Reply.of({name: self._redacted(value) for name, value in record.items()})
-            reply = replace(kept, apart=record["apart"], tier=record["tier"])
+                fields = record_of(path, _parse_json(body))
+                return Reply.of({name: self._redact(value) for name, value in fields.items()})
+            fields = self._api.reply_fields(_parse_json(body))
+            stored = Reply.of({name: self._redact(value) for name, value in fields.items()})
+            reply = replace(stored, apart=fields["apart"], tier=fields["tier"])
         except responses.ReportedError as error:
             raise RetryableError(
-                f"the server reports an error: {self._brief(str(error))}", "failed"
+                f"the server reports an error: {self._shorten(str(error))}", "failed"
             ) from error
         except (ValueError, RecursionError) as error:
             why = "it is nested too deeply" if isinstance(error, RecursionError) else error
-            reason = f"the server's reply was not understood ({why}): {self._brief(self._beginning(body))!r}"
+            reason = f"the server's reply was not understood ({why}): {self._shorten(self._decode_beginning(body))!r}"
             raise RetryableError(reason, "garbled") from error
         size = len(reply.text) + len(reply.refusal) + len(reply.tool_calls)
         if size > MOST_TEXT:
             raise TooLarge(f"the reply has {size:,} characters, and at most {MOST_TEXT:,} are read")
         return reply
 
-    def _of_library(self, request: Request, error: Exception, credentials: Credentials) -> Any:
-        """Turn an error of the library's client into ours."""
+    def _map_library_error(self, request: Request, error: Exception, credentials: Credentials) -> Any:
+        """Return the package's error for an error of the `openai` client."""
         openai = sys.modules.get("openai")
         if openai is None or not isinstance(error, openai.OpenAIError):
             error.__cause__ = error.__context__ = None
@@ -304,67 +393,67 @@ class Client:
         if isinstance(error, openai.APITimeoutError):
             return RetryableError(f"no reply in {self._timeout_s:g} s", "slow")
         if isinstance(error, openai.APIConnectionError):
-            return self._unconnected(error.__cause__ or error)
+            return self._connection_error(error.__cause__ or error)
         if isinstance(error, openai.APIStatusError):
-            return self._by_response(request, error.response, credentials)
+            return self._map_response(request, error.response, credentials)
         return RetryableError(
-            f"the server's reply was not understood: {self._brief(str(error))!r}", "garbled"
+            f"the server's reply was not understood: {self._shorten(str(error))!r}", "garbled"
         )
 
-    def _unconnected(self, cause: BaseException) -> RetryableError:
-        """Return our error for one of the connection."""
-        detail, name = self._brief(str(cause)), type(cause).__name__
-        if name in BROKEN_OFF and "without sending a response" not in detail:
+    def _connection_error(self, cause: BaseException) -> RetryableError:
+        """Return the package's error for an error of the connection."""
+        detail, name = self._shorten(str(cause)), type(cause).__name__
+        if name in INTERRUPTION_ERRORS and "without sending a response" not in detail:
             return RetryableError(f"the connection broke off: {detail}", "garbled")
-        return RetryableError(f"no connection: {detail}", "dropped" if name in SENT else "unreached")
+        return RetryableError(f"no connection: {detail}", "dropped" if name in SENT_ERRORS else "unreached")
 
-    def _by_response(self, request: Request, response: "httpx2.Response", credentials: Credentials) -> Any:
+    def _map_response(self, request: Request, response: "httpx2.Response", credentials: Credentials) -> Any:
         """Return the package's error for an answer with an error status."""
         status = response.status_code
         if 300 <= status < 400:  # noqa: PLR2004 - as HTTP numbers redirects
-            return ServerError(self._moved(response))
+            return ServerError(self._redirect_text(response))
         body: Any = None
         with contextlib.suppress(ValueError, RecursionError):
             body = json.loads(response.text)
-        answer = refusal_in(body.get("error", body) if isinstance(body, Mapping) else body) or {
-            "message": self._beginning(response.content) or f"Error code: {status}"
+        answer = error_body(body.get("error", body) if isinstance(body, Mapping) else body) or {
+            "message": self._decode_beginning(response.content) or f"Error code: {status}"
         }
-        mapped = self._by_status(request, status, answer, response.headers)
-        return _KeyRefused(mapped, credentials) if status in KEY_REFUSED else mapped
+        mapped = self._map_status(request, status, answer, response.headers)
+        return _AuthFailure(mapped, credentials) if status in AUTH_STATUSES else mapped
 
-    def _by_status(  # noqa: PLR0911 - a case per line
+    def _map_status(  # noqa: PLR0911 - a case per line
         self, request: Request, status: int, answer: Mapping[str, Any], headers: Mapping[str, str]
     ) -> Exception:
-        """Return our error for a status of HTTP other than 200, with the error that came with it."""
-        detail = self._brief(str(answer.get("message") or answer))
-        if not request.own and status in REFUSALS:
-            plain = json.loads(self._redacted(json.dumps(answer)))
-            return Refused(f"the server answered {status}: {detail}", plain, status)
-        if status in KEY_REFUSED:
-            return ServerError(self._refused(status, detail))
-        if self._server.api == "chat" and NO_CHAT.search(str(answer)):
+        """Return the package's error for an HTTP error status and the error that the server sent with it."""
+        detail = self._shorten(str(answer.get("message") or answer))
+        if not request.own and status in REFUSAL_STATUSES:
+            plain = json.loads(self._redact(json.dumps(answer)))
+            return RequestRefused(f"the server answered {status}: {detail}", plain, status)
+        if status in AUTH_STATUSES:
+            return ServerError(self._auth_text(status, detail))
+        if self._server.api == "chat" and NO_CHAT_COMPLETIONS.search(str(answer)):
             return ServerError(
-                f"{self._where} has no chat completions for the model {request.model!r}: {detail}.\n"
-                'Ask it through the Responses API: write api = "responses" into the table '
+                f"{self._server_text} has no chat completions for the model {request.model!r}: {detail}.\n"
+                'Use the Responses API for it: write api = "responses" into the table '
                 "[tool.rageval.models.generator], or .judge, of pyproject.toml; or name another model."
             )
-        if status == 404 and not NO_ENDPOINT.search(str(answer)):  # noqa: PLR2004 - as HTTP numbers it
-            return ServerError(self._unknown(request, detail))
-        if status == 402 or "insufficient_quota" in str(answer):  # noqa: PLR2004 - likewise
+        if status == 404 and not NO_PROVIDER.search(str(answer)):  # noqa: PLR2004 - "Not Found"
+            return ServerError(self._unknown_model_text(request, detail))
+        if status == 402 or "insufficient_quota" in str(answer):  # noqa: PLR2004 - "Payment Required"
             return ServerError(
                 f"The account at {self._server.base_url} has no quota left: {detail}.\n"
                 "Replies received before are in the cache: a later run goes on from there."
             )
         reason = f"the server answered {status}: {detail}"
-        if status in RETRYABLE:
-            kind: FailureKind = "throttled" if status in BUSY else "failed"
+        if status in RETRYABLE_STATUSES:
+            kind: FailureKind = "throttled" if status in OVERLOAD_STATUSES else "failed"
             exhausted = until_reset(headers) is not None
             return RetryableError(reason, kind, retry_after(headers), exhausted)
-        if OVERFLOW.search(str(answer)):
+        if CONTEXT_OVERFLOW.search(str(answer)):
             return ContextOverflow(f"the prompt is longer than {request.model} can read ({detail})")
-        return Refused(reason, answer) if status in REFUSALS else Unscored(reason)
+        return RequestRefused(reason, answer) if status in REFUSAL_STATUSES else Unscored(reason)
 
-    def unreachable(self, reason: str, attempts: int) -> ServerError:
+    def unreachable_error(self, reason: str, attempts: int) -> ServerError:
         """Return the error for a server that was never reached."""
         return ServerError(
             f"No server answers at {self._server.base_url} ({reason}; tried {counted(attempts, 'time')}).\n"
@@ -372,33 +461,34 @@ class Client:
             "Replies received before are in the cache."
         )
 
-    def silent(self, last: str, requests: int, seconds: float) -> ServerError:
-        """Return the error for a server that has answered nothing for so long."""
-        waited = f"{requests} {'request' if requests == 1 else 'requests'} waited"
+    def silence_error(self, last: str, requests: int, seconds: float) -> ServerError:
+        """Return the error for a server that has answered no request for this time."""
+        waited = f"{counted(requests, 'request')} waited"
         return ServerError(
-            f"{self._where} answered nothing for {seconds:g} s, while {waited} "
+            f"{self._server_text} answered nothing for {seconds:g} s, while {waited} "
             f"(last: {last}).\n"
-            "Ask less of it (--rageval-concurrency N, --rageval-rpm N), wait longer (--rageval-patience SECONDS), "
-            "or run again later: replies received before are in the cache, and the next run asks for the rest."
+            "Send it fewer requests (--rageval-concurrency N, --rageval-rpm N), wait longer "
+            "(--rageval-patience SECONDS), or run again later: replies received before are in the cache, and the next "
+            "run asks for the rest."
         )
 
     @property
-    def _where(self) -> str:
+    def _server_text(self) -> str:
         return f"The server at {self._server.base_url}"
 
-    def _unknown(self, request: Request, detail: str) -> str:
+    def _unknown_model_text(self, request: Request, detail: str) -> str:
         other = (
             ""
             if self._server.api == "chat"
             else '; not every server has the Responses API (api = "responses")'
         )
         return (
-            f"{self._where} does not know the model {request.model!r} or the path: {detail}.\n"
+            f"{self._server_text} does not know the model {request.model!r} or the path: {detail}.\n"
             "Name a model it serves with --rageval-model (and --rageval-judge-model); "
             f"a base URL usually ends in /v1{other}."
         )
 
-    def _refused(self, status: int, detail: str) -> str:  # noqa: ARG002 - it may hold a part of the key
+    def _auth_text(self, status: int, detail: str) -> str:  # noqa: ARG002 - it may quote a part of the key
         credentials = self._server.credentials
         server, name = self._server, self._server.key_name
         key, remedy = "a request without a key", f"Set {name} to a key of this server"
@@ -413,14 +503,14 @@ class Client:
             f"{remedy}, or name another server with {URL_OPTIONS[server.role]}."
         )
 
-    def _moved(self, response: "httpx2.Response") -> str:
+    def _redirect_text(self, response: "httpx2.Response") -> str:
         here = (
             f"The server at {self._server.base_url} answers with a redirect (status {response.status_code})"
         )
         remedy = f"Set the base URL ({URL_OPTIONS[self._server.role]}) to"
         try:
             location = urljoin(str(response.request.url), response.headers["location"])
-            there = self._redacted(public_url(location).partition("?")[0])
+            there = self._redact(public_url(location).partition("?")[0])
         except (LookupError, ValueError):
             return f"{here} that names no location.\n{remedy} that of a server that answers."
         path = self._api.PATH
@@ -429,21 +519,21 @@ class Client:
         )
         return f"{here} to {there}, and redirects are not followed.\n{remedy} {base}."
 
-    def _brief(self, text: str) -> str:
-        line = " ".join(self._redacted(text).split()).rstrip(".")
+    def _shorten(self, text: str) -> str:
+        line = " ".join(self._redact(text).split()).rstrip(".")
         return line if len(line) <= 200 else f"{line[:199]}…"  # noqa: PLR2004 - fits a terminal
 
-    def _beginning(self, body: bytes) -> str:
-        """Return the beginning of a body; redacted first, as half of a key would not be recognised."""
-        return str(self._redacted(body.decode("utf-8", "replace")))[:SHOWN]
+    def _decode_beginning(self, body: bytes) -> str:
+        """Return the beginning of a body as text. Secrets are redacted first: half of a key would not be found."""
+        return str(self._redact(body.decode("utf-8", "replace")))[:MAX_BODY_CHARACTERS]
 
-    def _redacted(self, value: Any) -> Any:
-        """Remove secrets, which a server may repeat, from a text."""
-        return self._server.credentials.redacted(value) if isinstance(value, str) else value
+    def _redact(self, value: Any) -> Any:
+        """Redact the secrets in a text, which a server may quote; return any other value unchanged."""
+        return self._server.credentials.redact(value) if isinstance(value, str) else value
 
 
-def _parsed(body: bytes) -> Any:
-    """Parse a body; ValueError says why it is not JSON."""
+def _parse_json(body: bytes) -> Any:
+    """Parse a body as JSON; ValueError says why it is not JSON."""
     reasons = {UnicodeDecodeError: "it is not UTF-8", json.JSONDecodeError: "it is not JSON"}
     try:
         return json.loads(body)
@@ -452,15 +542,15 @@ def _parsed(body: bytes) -> Any:
         raise ValueError(why) from None
 
 
-def refusal_in(body: object) -> Mapping[str, Any] | None:
-    """Return an error's body; None if it is not an object or nested too deeply."""
+def error_body(body: object) -> Mapping[str, Any] | None:
+    """Return the error object in a body; None if there is none, or if it is nested too deeply."""
     if isinstance(body, list) and len(body) == 1 and isinstance(body[0], Mapping):
-        # Google's servers put the object in a list.
+        # Google's servers put the object into a list.
         body = body[0].get("error", body[0])
-    return body if isinstance(body, Mapping) and _within(body, DEEPEST) else None
+    return body if isinstance(body, Mapping) and _is_nested_within(body, MAX_ERROR_DEPTH) else None
 
 
-def _within(value: object, levels: int) -> bool:
-    """Whether a value has at most so many levels of nesting."""
+def _is_nested_within(value: object, levels: int) -> bool:
+    """Whether a JSON value has at most this many levels of nesting."""
     inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
-    return levels > 0 and all(_within(item, levels - 1) for item in inner)
+    return levels > 0 and all(_is_nested_within(item, levels - 1) for item in inner)

@@ -1,4 +1,4 @@
-"""Chat completions: the arguments of a request, and the fields of a `Reply` in the server's answer."""
+"""The API of chat completions: the body of a request, and the fields of a `Reply` in the server's answer."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -6,25 +6,27 @@ from typing import Any, Final, TypeVar
 
 from pytest_rageval.llm.messages import MOST_TOKENS, Message
 
-__all__ = ["PATH", "arguments", "field", "record", "reported"]
+__all__ = ["PATH", "reply_fields", "request_body", "typed_field", "usage_fields"]
 
 T = TypeVar("T")
 
-PATH: Final = "/chat/completions"  # what the library appends to the base URL
-REASONING: Final = ("reasoning", "thinking")  # types of message parts that are not part of the answer
-APART: Final = ("reasoning_content", "reasoning", "reasoning_details", "thinking_blocks")
+PATH: Final = "/chat/completions"  # appended to the base URL
+REASONING_TYPES: Final = ("reasoning", "thinking")
+"""Types of message parts that contain reasoning, not the answer."""
+
+REASONING_FIELDS: Final = ("reasoning_content", "reasoning", "reasoning_details", "thinking_blocks")
 """Fields of a message in which servers put the model's reasoning."""
 
 JSON_TYPES: Final = {bool: "true or false", int: "a number", float: "a number", str: "a text", list: "a list"}
 
 
-def arguments(messages: Sequence[Message], parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the body of a request, besides the model."""
+def request_body(messages: Sequence[Message], parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the body of a request without the model."""
     return {"messages": messages, **parameters}
 
 
-def record(completion: Any) -> dict[str, Any]:
-    """Return the fields of a `Reply` from a parsed completion; ValueError says why there is none."""
+def reply_fields(completion: Any) -> dict[str, Any]:
+    """Return the fields of a `Reply` from a parsed completion; ValueError says why it is not a completion."""
     if not isinstance(completion, Mapping):
         raise ValueError("it is not an object")  # noqa: TRY004 - the text is at fault, not an argument's type
     choices = completion.get("choices")
@@ -33,35 +35,41 @@ def record(completion: Any) -> dict[str, Any]:
     choice = choices[0]
     message = choice.get("message") if isinstance(choice, Mapping) else None
     if not isinstance(message, Mapping):
-        raise ValueError("its choice has no message")  # noqa: TRY004 - likewise
-    text, calls = _text(message.get("content")), field(message, "tool_calls", list)
-    reason = field(choice, "finish_reason", str)
+        raise ValueError("its choice has no message")  # noqa: TRY004 - the text is at fault, not an argument's type
+    text, calls = _text(message.get("content")), typed_field(message, "tool_calls", list)
+    reason = typed_field(choice, "finish_reason", str)
     if reason == "error" or not (reason or text or calls):
         # Some proxies report an error with status 200.
         raise ValueError("it broke off")
     return {
-        **reported(completion, "prompt_tokens", "completion_tokens"),
+        **usage_fields(completion, "prompt_tokens", "completion_tokens"),
         "text": text,
         "finish_reason": reason or "stop",
-        "refusal": field(message, "refusal", str),
+        "refusal": typed_field(message, "refusal", str),
         "tool_calls": json.dumps(calls) if calls else "",
-        "apart": _reasoning_apart(message),
+        "apart": _has_separate_reasoning(message),
     }
 
 
-def field(of: Mapping[str, Any], name: str, kind: type[T]) -> T:
-    """Return a field of this type; empty where it is missing or null."""
-    value = of.get(name)
+def typed_field(mapping: Mapping[str, Any], name: str, kind: type[T]) -> T:
+    """Return a field of this type; the empty value of the type if it is missing or null; ValueError for other types."""
+    value = mapping.get(name)
     if value is None:
         return kind()
     if not isinstance(value, kind):
         found = JSON_TYPES.get(type(value), "an object")
-        raise ValueError(f"its {name} is {found}")  # noqa: TRY004 - likewise
+        raise ValueError(f"its {name} is {found}")  # noqa: TRY004 - the text is at fault, not an argument's type
     return value
 
 
-def reported(answer: Mapping[str, Any], tokens_in: str, tokens_out: str) -> dict[str, Any]:
-    """Return the model and the tier that a server reports, and the tokens under these names; 0 for none."""
+def usage_fields(answer: Mapping[str, Any], tokens_in: str, tokens_out: str) -> dict[str, Any]:
+    """Return model, tier and token counts that a server reports; "" and 0 for missing values.
+
+    Args:
+        answer: the parsed answer.
+        tokens_in: the name of the count of prompt tokens in the answer's usage.
+        tokens_out: the name of the count of generated tokens.
+    """
     usage, model, tier = answer.get("usage"), answer.get("model"), answer.get("service_tier")
     counts = usage if isinstance(usage, Mapping) else {}
     return {
@@ -77,16 +85,20 @@ def _count(value: Any) -> int:
 
 
 def _text(content: object) -> str:
-    """Return a message's content as one text; some servers send it in parts."""
+    """Return the content of a message as one text, without the parts that contain reasoning."""
     if not isinstance(content, list):
-        return field({"content": content}, "content", str)
+        return typed_field({"content": content}, "content", str)
     if not all(isinstance(part, Mapping) for part in content):
         raise ValueError("a part of its content is not an object")
-    return "".join(field(part, "text", str) for part in content if part.get("type") not in REASONING)
+    return "".join(
+        typed_field(part, "text", str) for part in content if part.get("type") not in REASONING_TYPES
+    )
 
 
-def _reasoning_apart(message: Mapping[str, Any]) -> bool:
-    """Whether a message has the model's reasoning in a field or a part of its own."""
+def _has_separate_reasoning(message: Mapping[str, Any]) -> bool:
+    """Whether a message has the model's reasoning in a separate field or part."""
     content = message.get("content")
     parts = content if isinstance(content, list) else []
-    return any(message.get(name) for name in APART) or any(part.get("type") in REASONING for part in parts)
+    return any(message.get(name) for name in REASONING_FIELDS) or any(
+        part.get("type") in REASONING_TYPES for part in parts
+    )

@@ -1,10 +1,9 @@
-"""The connection to a server, the only place where secrets are revealed.
+"""The HTTP connection to a model server: the only code that reads the text of its key.
 
-Completions are posted by the HTTP client that the `openai` client is built on: importing the latter takes 0.7 s, and
-it builds a model of each answer. Other requests are made through it, over the same HTTP client.
+Completions are posted with the HTTP client on which the `openai` client is based: importing `openai` takes 0.7 s, and
+it validates each answer. Other requests are sent with the `openai` client, over the same HTTP client.
 """
 
-import base64
 import logging
 import os
 import re
@@ -14,43 +13,51 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl
 
-import httpx2  # the openai client's own
+import httpx2  # the HTTP library of the openai client
 
 from pytest_rageval.llm.messages import TooLarge
-from pytest_rageval.secret import HIDDEN, Credentials
+from pytest_rageval.secret import HIDDEN, Credentials, basic_token
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
 __all__ = ["Connection"]
 
-MOST_BYTES: Final = 16 * 2**20  # the largest body, decompressed
-NO_KEY: Final = "none"  # the key for servers without one: the library requires a key
+MAX_BODY_BYTES: Final = 16 * 2**20  # the largest decompressed body
+DUMMY_KEY: Final = "none"  # for servers without a key, since the openai client requires one
 
-DEPLOYMENT: Final = "/openai/deployments/"
-"""In the dated addresses of Azure, where a key has a header of its own and `Authorization` is for tokens."""
+AZURE_DEPLOYMENT: Final = "/openai/deployments/"
+"""Part of the dated addresses of Azure, which accept a key in the header `api-key`, and tokens in `Authorization`."""
 
-SIGNED: Final = "eyJ"
-"""How a token of Microsoft Entra begins: JSON in Base64. A key has no such form."""
+ENTRA_TOKEN_START: Final = "eyJ"  # noqa: S105 - not a token
+"""The beginning of a token of Microsoft Entra: a JSON object in Base64. No key begins like this."""
 
-KEPT: Final = {"content-type", "content-length", "host"}  # headers that each request needs
-NAMED: Final = {"OPENAI_ORG_ID": "OpenAI-Organization", "OPENAI_PROJECT_ID": "OpenAI-Project"}
-"""Variables of the environment that the library sends, and their headers."""
+REQUIRED_HEADERS: Final = {"content-type", "content-length", "host"}
+"""Headers that are never removed from a request."""
 
-LIMITS: Final = httpx2.Limits(max_connections=1000, max_keepalive_connections=100)  # those of the library
+ENVIRONMENT_HEADERS: Final = {"OPENAI_ORG_ID": "OpenAI-Organization", "OPENAI_PROJECT_ID": "OpenAI-Project"}
+"""Environment variables that the openai client sends as headers."""
 
-LIBRARIES: Final = ("openai", "httpx", "httpcore")
-"""Prefixes of the loggers that log requests; httpx2 and httpcore2 are among them."""
+CONNECTION_LIMITS: Final = httpx2.Limits(max_connections=1000, max_keepalive_connections=100)
+"""The limits of the openai client."""
+
+LOGGER_PREFIXES: Final = ("openai", "httpx", "httpcore")
+"""Prefixes of the names of loggers that log requests; they also match httpx2 and httpcore2."""
 
 USER_INFO: Final = re.compile(r"(?<=://)[^\s/?#@'\"]*@")
 QUERY: Final = re.compile(r"(?<=://)([^\s?'\"]*)\?[^\s'\"]*")
 
 
 class Connection:
-    """A client that repeats nothing, follows no redirect, and logs no secret.
+    """An HTTP connection that does not retry, follows no redirect, and logs no secret.
 
-    A login replaces the key: both use the same header. The timeout is for a whole reply. Without `environment` the
-    headers that the library takes from its own variables (`OPENAI_CUSTOM_HEADERS`, `OPENAI_ORG_ID` …) are not sent.
+    Args:
+        address: the URL of the server.
+        credentials: the secrets. A login replaces the key, since both use the same header.
+        timeout_s: the longest wait for a whole reply, in seconds.
+        environment: whether headers that the openai client reads from its environment variables
+            (`OPENAI_CUSTOM_HEADERS`, `OPENAI_ORG_ID` …) are sent.
+        max_body_bytes: the size limit of a body.
     """
 
     def __init__(
@@ -60,35 +67,35 @@ class Connection:
         *,
         timeout_s: float,
         environment: bool = True,
-        most_bytes: int = MOST_BYTES,
+        max_body_bytes: int = MAX_BODY_BYTES,
     ) -> None:
         query = credentials.query
         self._credentials = credentials
         self._address = httpx2.URL(address)
         self._query = None if query is None else dict(parse_qsl(query.reveal(), keep_blank_values=True))
         self._timeout_s = timeout_s
-        self._of_deployment = DEPLOYMENT in address
-        of_environment = _headers_of_environment()
+        self._is_azure_deployment = AZURE_DEPLOYMENT in address
+        environment_headers = _environment_headers()
         self._headers = httpx2.Headers({"Accept": "application/json", "User-Agent": "pytest-rageval"})
-        self._headers.update(of_environment if environment else {})
-        unwanted = () if environment else (*NAMED.values(), *of_environment)
-        self._unwanted = [name for name in unwanted if name.lower() not in KEPT]
-        self._http = bounded_client(before=self._authorize, most_bytes=most_bytes)
-        self._filter = _Redacting(credentials)
+        self._headers.update(environment_headers if environment else {})
+        removed = () if environment else (*ENVIRONMENT_HEADERS.values(), *environment_headers)
+        self._removed_headers = [name for name in removed if name.lower() not in REQUIRED_HEADERS]
+        self._http = bounded_client(before_request=self._authorize, max_body_bytes=max_body_bytes)
+        self._filter = _RedactingFilter(credentials)
         self._loggers: list[logging.Logger] = []
         self._filter_logs()
 
     @cached_property
     def client(self) -> "AsyncOpenAI":
-        """The library's client."""
+        """The `openai` client."""
         import openai  # noqa: PLC0415 - 0.7 s, which completions do not need
 
         client = openai.AsyncOpenAI(
             base_url=self._address,
-            api_key=NO_KEY,
+            api_key=DUMMY_KEY,
             default_query=self._query,
             timeout=self._timeout_s,
-            # The sender retries: it must see every refusal to slow down.
+            # The sender retries: it must see every refusal, to adapt its rate.
             max_retries=0,
             http_client=self._http,
         )
@@ -96,7 +103,7 @@ class Connection:
         return client
 
     async def post(self, path: str, arguments: Mapping[str, Any]) -> httpx2.Response:
-        """Post arguments as JSON once, with those in `extra_body`; return the response with any status."""
+        """Post arguments as JSON once, merged with their `extra_body`; return the response with any status."""
         body = {**arguments, **(arguments.get("extra_body") or {})}
         body.pop("extra_body", None)
         url = self._address.copy_with(raw_path=self._address.raw_path.rstrip(b"/") + path.encode())
@@ -104,22 +111,21 @@ class Connection:
             url, json=body, headers=self._headers, params=self._query or None, timeout=self._timeout_s
         )
 
-    def use(self, credentials: Credentials) -> None:
-        """Send these from now on."""
+    def set_credentials(self, credentials: Credentials) -> None:
+        """Use other credentials for all later requests."""
         self._credentials = self._filter.credentials = credentials
 
     async def _authorize(self, request: httpx2.Request) -> None:
-        """Put the login or the key into the headers of a request."""
-        for name in self._unwanted:
+        """Set the header with the login or the key of a request."""
+        for name in self._removed_headers:
             request.headers.pop(name, None)
-        request.headers.setdefault("Authorization", f"Bearer {NO_KEY}")
+        request.headers.setdefault("Authorization", f"Bearer {DUMMY_KEY}")
         api_key, login = self._credentials.api_key, self._credentials.login
         if login is not None:
-            sent = base64.b64encode(login.reveal().encode(errors="surrogateescape")).decode()
-            request.headers["Authorization"] = f"Basic {sent}"
+            request.headers["Authorization"] = f"Basic {basic_token(login.reveal())}"
         elif api_key is not None:
             key = api_key.reveal()
-            if self._of_deployment and not key.startswith(SIGNED):
+            if self._is_azure_deployment and not key.startswith(ENTRA_TOKEN_START):
                 del request.headers["Authorization"]
                 request.headers["api-key"] = key
             else:
@@ -132,66 +138,68 @@ class Connection:
         await self._http.aclose()
 
     def _filter_logs(self) -> None:
-        """Redact what the libraries log; after an import, since a module makes its logger then."""
-        names = [name for name in logging.root.manager.loggerDict if name.startswith(LIBRARIES)]
+        """Add the filter to the loggers of the libraries; again after an import, which may create loggers."""
+        names = [name for name in logging.root.manager.loggerDict if name.startswith(LOGGER_PREFIXES)]
         self._loggers = [logging.getLogger(name) for name in names]
         for logger in self._loggers:
             logger.addFilter(self._filter)
 
 
-def _headers_of_environment() -> dict[str, str]:
-    """Return the headers that the library takes from the environment, as it reads them."""
-    found = {header: os.environ[name] for name, header in NAMED.items() if name in os.environ}
+def _environment_headers() -> dict[str, str]:
+    """Return the headers that the openai client would read from the environment."""
+    headers = {header: os.environ[name] for name, header in ENVIRONMENT_HEADERS.items() if name in os.environ}
     for line in os.environ.get("OPENAI_CUSTOM_HEADERS", "").split("\n"):
         name, colon, value = line.partition(":")
         if colon:
-            found[name.strip()] = value.strip()
-    return found
+            headers[name.strip()] = value.strip()
+    return headers
 
 
-class _Bounded(httpx2.AsyncByteStream):
-    """A response's body, decompressed; raises `TooLarge` where it is larger than `most` bytes."""
+class _BoundedStream(httpx2.AsyncByteStream):
+    """The decompressed body of a response; raises `TooLarge` if it has more than `max_bytes` bytes."""
 
-    def __init__(self, response: httpx2.Response, most: int) -> None:
-        self._most = most
-        # Decompressed here: the client's own response would be read without a bound.
+    def __init__(self, response: httpx2.Response, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        # Decompressed here, since httpx would decompress the response without a limit.
         self._compressed = httpx2.Response(
             response.status_code, headers=response.headers, stream=response.stream
         )
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         size = 0
-        async for part in self._compressed.aiter_bytes():
-            size += len(part)
-            if size > self._most:
-                raise TooLarge(f"the server's answer is larger than {self._most // 2**20} MiB")
-            yield part
+        async for chunk in self._compressed.aiter_bytes():
+            size += len(chunk)
+            if size > self._max_bytes:
+                raise TooLarge(f"the server's answer is larger than {self._max_bytes // 2**20} MiB")
+            yield chunk
 
     async def aclose(self) -> None:
         await self._compressed.aclose()
 
 
 def bounded_client(
-    before: Callable[[httpx2.Request], Awaitable[None]] | None = None, *, most_bytes: int = MOST_BYTES
+    before_request: Callable[[httpx2.Request], Awaitable[None]] | None = None,
+    *,
+    max_body_bytes: int = MAX_BODY_BYTES,
 ) -> httpx2.AsyncClient:
-    """Return an HTTP client that bounds every body, an error's too; `before` is called with each request.
+    """Return an HTTP client that limits the size of every body; `before_request` is called with each request.
 
-    It follows no redirect, which may turn POST into GET and lead to a server that the key is not for.
+    It follows no redirect: a redirect may turn POST into GET, and lead to a server that the key is not for.
     """
 
     async def bound(response: httpx2.Response) -> None:
-        response.stream = _Bounded(response, most_bytes)
+        response.stream = _BoundedStream(response, max_body_bytes)
         response.headers.pop("content-encoding", None)
 
     return httpx2.AsyncClient(
-        limits=LIMITS,
+        limits=CONNECTION_LIMITS,
         follow_redirects=False,
-        event_hooks={"request": [before] if before else [], "response": [bound]},
+        event_hooks={"request": [before_request] if before_request else [], "response": [bound]},
     )
 
 
-class _Redacting(logging.Filter):
-    """Removes secrets, and user info and queries of URLs, from the log records of the sending thread."""
+class _RedactingFilter(logging.Filter):
+    """Redacts secrets, and user info and queries of URLs, in the log records of the thread that sends requests."""
 
     def __init__(self, credentials: Credentials) -> None:
         super().__init__()
@@ -199,22 +207,22 @@ class _Redacting(logging.Filter):
         self._thread = threading.get_ident()
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Redact a record of this thread; in other threads the libraries are used by the user's code."""
+        """Redact a record of this thread. In other threads the user's code may use the same libraries."""
         if record.thread != self._thread:
             return True
         try:
             message = record.getMessage()
         except (TypeError, ValueError, KeyError):
-            # Logging reports the malformed record itself.
+            # The logging module reports the malformed record.
             return True
-        redacted = self._redacted(message)
+        redacted = self._redact(message)
         if redacted != message:
             record.msg, record.args = redacted, ()
         if record.exc_info:
-            record.exc_text = self._redacted(logging.Formatter().formatException(record.exc_info))
+            record.exc_text = self._redact(logging.Formatter().formatException(record.exc_info))
             record.exc_info = None
         return True
 
-    def _redacted(self, text: str) -> str:
+    def _redact(self, text: str) -> str:
         text = QUERY.sub(rf"\1?{HIDDEN}", USER_INFO.sub(f"{HIDDEN}@", text))
-        return self.credentials.redacted(text)
+        return self.credentials.redact(text)

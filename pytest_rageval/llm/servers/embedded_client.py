@@ -1,9 +1,10 @@
-"""Sends requests to the embedded model, one to each of its contexts at a time.
+"""Sends requests to the embedded model, one request per context at a time.
 
-A context keeps the tokens of its last prompt, and evaluates a prompt from where it differs. Where that is changes how
-tokens are batched, which changes the rounding and now and then a reply. So each prompt begins where it differs from
-the request sent before it, as if there were one context: a request goes to another one only where what both have in
-common is the text before the question, which is the worked examples.
+A context of llama.cpp keeps the tokens of its last prompt, and evaluates the next prompt from the first difference on.
+The position of that difference changes how tokens are batched, which changes rounding and now and then a reply. So that
+replies do not depend on the number of contexts, each prompt is evaluated from its first difference to the previous
+request on, as in a single context. A request moves to another context only if both prompts have exactly the text before
+the question in common, which is the worked examples.
 """
 
 import asyncio
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from pytest_rageval.llm.messages import Reply, Request
 from pytest_rageval.llm.proxied_request import Answer, ProxiedRequest
-from pytest_rageval.llm.servers.client import Client, Endpoint
+from pytest_rageval.llm.servers.client import Client, Server
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -21,41 +22,43 @@ if TYPE_CHECKING:
 __all__ = ["EmbeddedClient"]
 
 T = TypeVar("T")
-Addresses = Callable[[], Awaitable[Sequence[str]]]
-"""Starts the server at the first call, and returns the URLs of its contexts."""
+GetAddresses = Callable[[], Awaitable[Sequence[str]]]
+"""Returns the URLs of the contexts of the server, which the first call starts."""
 
-FILLER: Final = "~ ~ ~ ~ ~ ~"  # text that no question begins with
+FILLER: Final = "~ ~ ~ ~ ~ ~"  # no question begins with this text
 
 
 class EmbeddedClient(Client):
-    """Gives each request to the context with the fewest, or to that of the request before it."""
+    """Sends each request to the context with the fewest requests, or to the context of the previous request."""
 
-    def __init__(self, server: Endpoint, addresses: Addresses, *, contexts: int, timeout_s: float) -> None:
+    def __init__(self, server: Server, addresses: GetAddresses, *, contexts: int, timeout_s: float) -> None:
         super().__init__(server, timeout_s=timeout_s)
-        self._contexts = [_Context(server, addresses, n, timeout_s=timeout_s) for n in range(contexts)]
-        self._last = self._contexts[0]
-        self._before: _Prompt | None = None
+        self._contexts = [
+            _Context(server, addresses, index, timeout_s=timeout_s) for index in range(contexts)
+        ]
+        self._context = self._contexts[0]
+        self._previous: _Prompt | None = None
 
     async def complete(self, request: Request, parameters: Mapping[str, Any]) -> tuple[Reply, float | None]:
-        """Send a request once; raises as `Client.complete`."""
-        prompt, before = _Prompt.of(request), self._before
-        if before is not None and prompt.shares_examples(before):
-            self._last = min(self._contexts, key=lambda context: context.requests)
-        self._before = prompt
-        async with self._last as context:
-            return await context.complete_after(before, prompt, request, parameters)
+        """Send a request once; raise the errors of `Client.complete`."""
+        prompt, previous = _Prompt.from_request(request), self._previous
+        if previous is not None and prompt.shares_examples(previous):
+            self._context = min(self._contexts, key=lambda context: context.requests)
+        self._previous = prompt
+        async with self._context as context:
+            return await context.complete_after(previous, prompt, request, parameters)
 
     async def forward(
         self, proxied: ProxiedRequest, method: str, content: bytes, headers: Mapping[str, str]
     ) -> Answer:
-        """Send a request of any kind once; raises as `Client.forward`."""
-        async with self._last as context:
+        """Send a request of any kind once; raise the errors of `Client.forward`."""
+        async with self._context as context:
             return await context.forward(proxied, method, content, headers)
 
-    async def call(self, request: Request, do: Callable[["AsyncOpenAI"], Awaitable[T]]) -> T:
-        """Do something else with the library's client; raises as `Client.call`."""
-        async with self._last as context:
-            return await context.call(request, do)
+    async def call(self, request: Request, function: Callable[["AsyncOpenAI"], Awaitable[T]]) -> T:
+        """Call a function with the `openai` client; raise the errors of `Client.call`."""
+        async with self._context as context:
+            return await context.call(request, function)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -65,66 +68,70 @@ class EmbeddedClient(Client):
 
 @dataclass(frozen=True)
 class _Prompt:
-    """A prompt: its text, that before the question, and the question's first letter; both "" for no question."""
+    """The text of a prompt, its part before the question, and the first letter of the question.
+
+    Without a question, part and letter are "".
+    """
 
     text: str
     examples: str
     letter: str
 
     @classmethod
-    def of(cls, request: Request) -> Self:
+    def from_request(cls, request: Request) -> Self:
         text = "".join(str(message.get("content", "")) for message in request.messages)
         question = request.parts.get("question", "")
-        at = text.find(question) if question else 0
-        return cls(text, text[:at], text[at]) if at > 0 else cls(text, "", "")
+        start = text.find(question) if question else 0
+        return cls(text, text[:start], text[start]) if start > 0 else cls(text, "", "")
 
     def shares_examples(self, other: "_Prompt") -> bool:
-        """Whether it has the text before the question in common with another prompt, and no more."""
+        """Whether both prompts have exactly the text before the question in common."""
         return bool(self.examples) and self.examples == other.examples and self.letter != other.letter
 
 
 class _Context(Client):
-    """One context of the server; entered for each request, it gives them their turns."""
+    """One context of the server. It is entered for each request, and admits one request at a time."""
 
-    def __init__(self, server: Endpoint, addresses: Addresses, n: int, *, timeout_s: float) -> None:
+    def __init__(self, server: Server, addresses: GetAddresses, index: int, *, timeout_s: float) -> None:
         super().__init__(server, timeout_s=timeout_s)
         self._addresses = addresses
-        self._n = n
-        self._kept: _Prompt | None = None  # that of its last request
-        self._turn = asyncio.Lock()
+        self._index = index
+        self._cached: _Prompt | None = None  # the prompt of its last request, whose tokens it keeps
+        self._lock = asyncio.Lock()
         self.requests = 0
 
     async def __aenter__(self) -> Self:
         self.requests += 1
         try:
-            await self._turn.acquire()
+            await self._lock.acquire()
         except BaseException:
             self.requests -= 1
             raise
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self._turn.release()
+        self._lock.release()
         self.requests -= 1
 
     async def address(self) -> str:
         """Return the URL of the context."""
-        return (await self._addresses())[self._n]
+        return (await self._addresses())[self._index]
 
     async def complete_after(
-        self, before: _Prompt | None, prompt: _Prompt, request: Request, parameters: Mapping[str, Any]
+        self, previous: _Prompt | None, prompt: _Prompt, request: Request, parameters: Mapping[str, Any]
     ) -> tuple[Reply, float | None]:
-        """Send a request once, evaluated as after the one sent before it."""
-        kept, self._kept = self._kept, None
-        if before is not None and kept is not before and prompt.shares_examples(before):
-            if kept is None or kept.examples != prompt.examples:
-                await self._evaluate(before.text, request)
-            elif kept.letter == prompt.letter:
+        """Send a request once, evaluated as if it followed the previous request in this context."""
+        cached, self._cached = self._cached, None
+        if previous is not None and cached is not previous and prompt.shares_examples(previous):
+            if cached is None or cached.examples != prompt.examples:
+                await self._evaluate(previous.text, request)
+            elif cached.letter == prompt.letter:
                 await self._evaluate(prompt.examples + FILLER, request)
-        answer = await self.complete(request, parameters)
-        self._kept = prompt
-        return answer
+        result = await self.complete(request, parameters)
+        self._cached = prompt
+        return result
 
     async def _evaluate(self, text: str, request: Request) -> None:
+        """Let the context evaluate a text, so that it keeps the tokens of the text."""
         alone = replace(request, messages=({"role": "user", "content": text},), parts={})
         await self.complete(alone, {"max_tokens": 1, "temperature": 0.0})

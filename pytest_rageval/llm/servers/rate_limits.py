@@ -1,8 +1,9 @@
-"""Rate limits of one server, how long it asks to wait (429, `Retry-After`), and how long it is waited for.
+"""Rate limits of one server, and the timer and the messages for a server that does not answer.
 
-A request that is refused (429, 503) waits, and the others go on: a gateway may refuse one in ten however few it gets.
-Where many of the recent requests are refused, the number in flight halves, as it does in TCP. Where most are, or where
-the server's headers say that its limit is used up, all requests wait.
+A request that is refused for load (429, 503) waits, and other requests are still sent: some gateways refuse one request
+in ten at any load. If the share of refused requests is above `CONGESTION_SHARE`, the limit of requests in flight is
+halved, as in the congestion control of TCP. If it is above `PAUSE_SHARE`, or the headers say that the server's limit is
+used up, all requests wait.
 """
 
 import asyncio
@@ -15,21 +16,30 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from pytest_rageval.plural import counted
+
 __all__ = ["Limiter", "OutageTimer", "Slot", "Stall", "StallNotifier", "retry_after", "until_reset"]
 
-DECREASE: Final = 0.5  # the factor of the limit of requests in flight after congestion
-MANY: Final = 0.3  # the share of recent requests refused above which fewer are sent at once
-MOST: Final = 0.5  # the share above which all wait
-RECENT: Final = 20  # requests over which the share is averaged; of 10% at random that is seldom MANY
-MAX_WAIT_S: Final = 120.0  # the longest pause that a header can ask for
-ANNOUNCED_AFTER_S: Final = 20.0
+DECREASE_FACTOR: Final = 0.5  # of the limit of requests in flight, at congestion
+CONGESTION_SHARE: Final = 0.3  # the share of refused requests above which the limit is decreased
+PAUSE_SHARE: Final = 0.5  # the share of refused requests above which all requests wait
+AVERAGED_REQUESTS: Final = 20
+"""The share of refused requests is averaged over these. 10% random refusals seldom reach `CONGESTION_SHARE`."""
+
+MAX_WAIT_S: Final = 120.0  # the longest wait that a header can set
+ANNOUNCE_AFTER_S: Final = 20.0  # a stall is announced after this time
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
 
 
 @dataclass(slots=True)
 class Slot:
-    """Permission, since `began`, to have one request with so many expected tokens in flight."""
+    """The permission to have one request in flight.
+
+    Attributes:
+        began: the time at which the permission was granted, of `time.monotonic`.
+        tokens: the estimated tokens of the request.
+    """
 
     began: float
     tokens: int
@@ -39,13 +49,13 @@ class Limiter:
     """The rate limits of one server, for all tests of a process.
 
     Args:
-        most: requests in flight.
-        rpm: requests a minute, evenly spaced; None for no limit.
-        tpm: tokens a minute, likewise; estimated before a request, corrected after its reply.
+        max_in_flight: the most requests in flight.
+        rpm: requests per minute, evenly spaced; None for no limit.
+        tpm: tokens per minute; None for no limit. They are estimated before a request, and corrected after its reply.
     """
 
-    def __init__(self, most: int, *, rpm: float | None = None, tpm: float | None = None) -> None:
-        self._most = most
+    def __init__(self, max_in_flight: int, *, rpm: float | None = None, tpm: float | None = None) -> None:
+        self._max_in_flight = max_in_flight
         self._rpm = rpm
         self._tpm = tpm
         self._waiting: deque[tuple[asyncio.Future[Slot], int]] = deque()
@@ -55,20 +65,26 @@ class Limiter:
         self._next_request = 0.0
         self._next_tokens = 0.0
         self._last_decrease = 0.0
-        self._replied = True  # whether a reply came since then
-        self._recent = max(8, min(most, RECENT))
-        self._refused = MANY  # a moving average; the first refusal of a server that never answered counts
-        self.limit = float(most)  # how many requests may be in flight now; at least 1
+        self._replied = True  # whether a reply was received since the last decrease
+        self._averaged_requests = max(8, min(max_in_flight, AVERAGED_REQUESTS))
+        # A moving average. It begins so high that the first refusal counts as congestion.
+        self._refused_share = CONGESTION_SHARE
+        self.limit = float(max_in_flight)  # the current limit of requests in flight; at least 1
         self.in_flight = 0
 
     @property
     def counts_tokens(self) -> bool:
-        """Whether tokens are limited, so that requests must be estimated."""
+        """Whether tokens are limited, so that the tokens of each request must be estimated."""
         return self._tpm is not None
 
     @contextlib.asynccontextmanager
     async def slot(self, tokens: int = 0, *, first: bool = False) -> AsyncIterator[Slot]:
-        """Wait until a request may be sent; it is in flight until the block ends. `first` is for retries."""
+        """Wait until a request may be sent; it counts as in flight until the block ends.
+
+        Args:
+            tokens: the estimated tokens of the request.
+            first: whether the request is admitted before the waiting ones, as a retry is.
+        """
         future: asyncio.Future[Slot] = asyncio.get_running_loop().create_future()
         add = self._waiting.appendleft if first else self._waiting.append
         add((future, tokens))
@@ -76,7 +92,7 @@ class Limiter:
         try:
             slot = await future
         except asyncio.CancelledError:
-            # Cancelled after the slot was granted; a waiter that `fail_waiting` has ended never had one.
+            # Release a slot that was granted before the cancellation; a waiter that `fail_waiting` ended has none.
             if future.done() and not future.cancelled() and future.exception() is None:
                 self._leave()
             raise
@@ -85,31 +101,37 @@ class Limiter:
         finally:
             self._leave()
 
-    def succeeded(self) -> None:
-        """A reply came in good time: raise the limit a little, no faster than the share of refusals is known."""
-        self._refused -= self._refused / self._recent
+    def record_success(self) -> None:
+        """Record a reply in good time: raise the limit a little, no faster than the average of refusals adapts."""
+        self._refused_share -= self._refused_share / self._averaged_requests
         self._replied = True
-        self.limit = min(self._most, self.limit + 1 / max(self.limit, self._recent))
+        self.limit = min(self._max_in_flight, self.limit + 1 / max(self.limit, self._averaged_requests))
 
-    def refused(self, slot: Slot, seconds: float, *, exhausted: bool = False) -> None:
-        """A request was refused for load, and waits for so long; `exhausted` where the server's limit is used up."""
-        self._refused += (1 - self._refused) / self._recent
-        if exhausted or self._refused > MOST:
+    def record_refusal(self, slot: Slot, seconds: float, *, exhausted: bool = False) -> None:
+        """Record that a request was refused for load.
+
+        Args:
+            slot: the slot of the request.
+            seconds: the time after which the request is sent again.
+            exhausted: whether the server says that its limit is used up, which concerns all requests.
+        """
+        self._refused_share += (1 - self._refused_share) / self._averaged_requests
+        if exhausted or self._refused_share > PAUSE_SHARE:
             self.pause(seconds)
-        # A server that refuses everything is asked less by pauses. Its limit is unknown until it answers again.
-        if self._replied and (exhausted or self._refused > MANY):
-            self.congested(slot)
+        # The limit is decreased once until the next reply: pauses slow down a server that refuses everything.
+        if self._replied and (exhausted or self._refused_share > CONGESTION_SHARE):
+            self.decrease_limit(slot)
 
-    def used(self, slot: Slot, tokens: int) -> None:
-        """Correct the expected tokens of a request to those it used."""
+    def correct_tokens(self, slot: Slot, tokens: int) -> None:
+        """Replace the estimated tokens of a request by the tokens that it used."""
         if self._tpm:
             self._next_tokens += (tokens - slot.tokens) * 60 / self._tpm
 
-    def congested(self, slot: Slot) -> None:
-        """The server has too much to do: halve the limit, once for all requests in flight together."""
+    def decrease_limit(self, slot: Slot) -> None:
+        """Halve the limit because of congestion, once for all requests that were in flight together."""
         if slot.began >= self._last_decrease:
             self._replied = False
-            self.limit = max(1.0, self.limit * DECREASE)
+            self.limit = max(1.0, self.limit * DECREASE_FACTOR)
             self._last_decrease = time.monotonic()
 
     def fail_waiting(self, error: Exception) -> None:
@@ -120,7 +142,7 @@ class Limiter:
         self._waiting.clear()
 
     def pause(self, seconds: float) -> None:
-        """Send nothing for so long, as the server has asked."""
+        """Admit no request for this time, as the server has requested."""
         now = time.monotonic()
         if self._not_before <= now:
             self._paused_at = now
@@ -128,7 +150,7 @@ class Limiter:
 
     @property
     def paused_s(self) -> float:
-        """How long requests have waited for the end of a pause, in seconds; 0 where none does."""
+        """The seconds for which requests have been waiting for the end of a pause; 0 if none is waiting."""
         now = time.monotonic()
         return now - self._paused_at if self._waiting and self._not_before > now else 0.0
 
@@ -137,7 +159,7 @@ class Limiter:
         self._admit()
 
     def _admit(self) -> None:
-        """Grant slots to waiting requests, as far as the limits allow now."""
+        """Grant slots to waiting requests, as far as the limits allow."""
         while self._waiting and self.in_flight < int(self.limit):
             future, tokens = self._waiting[0]
             if future.done():
@@ -160,33 +182,37 @@ class Limiter:
 
 
 class OutageTimer:
-    """A stopwatch for one server: it runs while requests wait and none of them succeeds.
+    """Measures for how long requests have waited for one server without any success.
 
-    It starts at the sending of the first attempt that fails, and a success resets it. It is stopped while no
-    request waits. After so many seconds it calls `give_up`.
+    The time starts when the first attempt that fails is sent, and a success resets it. It stops while no request is
+    waiting.
+
+    Args:
+        patience_s: the time in seconds after which `give_up` is called.
+        give_up: called once when the time is over.
     """
 
-    def __init__(self, seconds: float, give_up: Callable[[], None]) -> None:
-        self.seconds = seconds
+    def __init__(self, patience_s: float, give_up: Callable[[], None]) -> None:
+        self.patience_s = patience_s
         self._give_up = give_up
         self._succeeded_at = 0.0
-        self._spent = 0.0
+        self._elapsed_s = 0.0
         self._runs_since: float | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self.last = ""  # the server's last answer where that was a failure
-        self.requests = 0  # how many requests wait for the server
+        self.last_failure = ""  # the reason of the last failure; "" after a success
+        self.requests = 0  # number of requests that are waiting for the server
 
     @property
-    def spent(self) -> float:
-        """The seconds without a success so far."""
+    def elapsed_s(self) -> float:
+        """The time without a success so far, in seconds."""
         runs_since = self._runs_since
-        return self._spent + (0.0 if runs_since is None else time.monotonic() - runs_since)
+        return self._elapsed_s + (0.0 if runs_since is None else time.monotonic() - runs_since)
 
     @contextlib.contextmanager
     def waiting(self) -> Iterator[None]:
-        """One request waits for the server until the block ends."""
+        """Count one request as waiting for the server until the block ends."""
         self.requests += 1
-        if self.last:
+        if self.last_failure:
             self._start()
         try:
             yield
@@ -195,27 +221,27 @@ class OutageTimer:
             if not self.requests:
                 self._stop()
 
-    def failed(self, sent_at: float, answer: str) -> None:
-        """An attempt that was sent at this time has failed."""
-        if not self.last:
-            self._spent = time.monotonic() - max(sent_at, self._succeeded_at)
-        self.last = answer
+    def record_failure(self, sent_at: float, reason: str) -> None:
+        """Record a failed attempt, the time at which it was sent, and the reason."""
+        if not self.last_failure:
+            self._elapsed_s = time.monotonic() - max(sent_at, self._succeeded_at)
+        self.last_failure = reason
         self._start()
 
-    def succeeded(self) -> None:
-        """A reply came."""
+    def record_success(self) -> None:
+        """Record a reply, which resets the time."""
         self._stop()
-        self._spent, self.last = 0.0, ""
+        self._elapsed_s, self.last_failure = 0.0, ""
         self._succeeded_at = time.monotonic()
 
     def _start(self) -> None:
         if self._runs_since is None:
             self._runs_since = time.monotonic()
-            left = max(0.0, self.seconds - self._spent)
-            self._timer = asyncio.get_running_loop().call_later(left, self._give_up)
+            remaining_s = max(0.0, self.patience_s - self._elapsed_s)
+            self._timer = asyncio.get_running_loop().call_later(remaining_s, self._give_up)
 
     def _stop(self) -> None:
-        self._spent, self._runs_since = self.spent, None
+        self._elapsed_s, self._runs_since = self.elapsed_s, None
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -223,45 +249,51 @@ class OutageTimer:
 
 @dataclass(frozen=True, slots=True)
 class Stall:
-    """A server that requests wait for."""
+    """A server that keeps requests waiting.
 
-    url: str  # without secrets
-    last: str  # its last answer
-    requests: int  # how many wait
-    seconds: float  # for how long
-    patience_s: float | None = (
-        None  # after which the server is given up; None where it has refused no request
-    )
+    Attributes:
+        url: the URL of the server, without secrets.
+        reason: why the requests wait, such as the server's last answer.
+        requests: the number of waiting requests.
+        seconds: the time for which they have been waiting.
+        patience_s: the time after which the server is given up; None if it has not refused any request.
+    """
 
-    def lasts(self, seconds: float) -> bool:
-        """Whether it has lasted for so long, or for a third of the patience where that is less."""
+    url: str
+    reason: str
+    requests: int
+    seconds: float
+    patience_s: float | None = None
+
+    def has_lasted(self, seconds: float) -> bool:
+        """Whether the stall has lasted for this time, or for a third of the patience if that is less."""
         return self.seconds >= (seconds if self.patience_s is None else min(seconds, self.patience_s / 3))
 
     def __str__(self) -> str:
-        requests = f"{self.requests} {'request' if self.requests == 1 else 'requests'}"
-        most = "" if self.patience_s is None else f"of at most {self.patience_s:g} "
-        # The answer comes last: a terminal may be too narrow for it.
-        return f"waiting for {self.url} ({requests}, {self.seconds:.0f} {most}s): {self.last}"
+        requests = counted(self.requests, "request")
+        limit = "" if self.patience_s is None else f"of at most {self.patience_s:g} "
+        # The reason is at the end: it is long, and the terminal may be narrow.
+        return f"waiting for {self.url} ({requests}, {self.seconds:.0f} {limit}s): {self.reason}"
 
 
 class StallNotifier:
-    """Prints (`say`) a line for each server that keeps requests waiting, once until it answers again."""
+    """Prints one line for each stalled server. A server is announced again after it has answered in the meantime."""
 
-    def __init__(self, say: Callable[[str], None]) -> None:
-        self._say = say
+    def __init__(self, print_line: Callable[[str], None]) -> None:
+        self._print_line = print_line
         self._announced: set[str] = set()
 
-    def __call__(self, waits: Sequence[Stall]) -> None:
-        """Announce the new waits that have lasted long enough."""
-        self._announced &= {wait.url for wait in waits}
-        for wait in waits:
-            if wait.url not in self._announced and wait.lasts(ANNOUNCED_AFTER_S):
-                self._announced.add(wait.url)
-                self._say(f"rageval: {wait}")
+    def __call__(self, stalls: Sequence[Stall]) -> None:
+        """Announce each stall that has lasted long enough and was not announced before."""
+        self._announced &= {stall.url for stall in stalls}
+        for stall in stalls:
+            if stall.url not in self._announced and stall.has_lasted(ANNOUNCE_AFTER_S):
+                self._announced.add(stall.url)
+                self._print_line(f"rageval: {stall}")
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds that a refusal asks to wait: `retry-after-ms`, `retry-after` or an exhausted limit.
+    """Return the wait in seconds that a refusal requests: `retry-after-ms`, `retry-after` or an exhausted limit.
 
     >>> retry_after({"retry-after": "2"}), retry_after({})
     (2.0, None)

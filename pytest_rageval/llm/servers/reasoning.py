@@ -1,4 +1,4 @@
-"""Reasoning that a server leaves in the text of a reply, before the model's answer."""
+"""Removes the model's reasoning that a server leaves in the text of a reply, before the answer."""
 
 import re
 from typing import Final
@@ -28,18 +28,18 @@ _BARE_FINAL: Final = "assistantfinal"
 
 
 def without_reasoning(text: str) -> str:
-    r"""Return a model's answer, where its server leaves the reasoning before it in the text.
+    r"""Return the model's answer, without the reasoning that a server may leave before it in the text.
 
-    Reasoning is at the beginning, in tags such as `<think>`, in any case and perhaps with attributes, or in the
-    channels of gpt-oss's harmony format. Where a prompt template has opened the tag, the text only closes it. A tag
-    that is never closed leaves nothing: there is no answer.
+    Reasoning is at the beginning of the text, in tags such as `<think>`, in any case and perhaps with attributes, or in
+    the channels of gpt-oss's harmony format. If a prompt template has opened the tag, the text only closes it. If a tag
+    is never closed, the text has no answer, and the result is empty.
 
     >>> without_reasoning("<think>\nThe year differs.\n</think>\n\nno"), without_reasoning("It differs.</think>no")
     ('no', 'no')
     >>> without_reasoning("<|channel|>analysis<|message|>Why?<|end|><|channel|>final<|message|>no<|return|>")
     'no'
     """
-    # Most replies have no sign of it.
+    # Most replies contain none of these characters.
     if not ("<" in text or "[" in text or "\u25c1" in text or "analysis" in text):
         return text.strip()
     final = _final_message(text)
@@ -58,7 +58,7 @@ def without_reasoning(text: str) -> str:
 
 
 def _closing_tag(text: str, at: int) -> re.Match[str] | None:
-    """The first closing tag from here on that is not between quotes."""
+    """Return the first closing tag at or after a position that is not between quotes; None if there is none."""
     for found in _CLOSED.finditer(text, at):
         around = text[found.start() - 1 : found.start()], text[found.end() : found.end() + 1]
         if not _QUOTES.issuperset(around):
@@ -67,7 +67,7 @@ def _closing_tag(text: str, at: int) -> re.Match[str] | None:
 
 
 def _final_message(text: str) -> str | None:
-    """Return the final message of a reply in the harmony format, empty where it has none; None for other texts."""
+    """Return the final message of a reply in the harmony format; "" if it has none; None for any other text."""
     heads = list(_CHANNEL.finditer(text)) if text.lstrip().startswith("<|") else []
     if heads and not text[: heads[0].start()].strip():
         head = next((each for each in reversed(heads) if each[1].lower() == "final"), heads[-1])

@@ -1,4 +1,4 @@
-"""Sends requests to one server, with retries and rate limits; omits parameters that it refuses."""
+"""Sends requests to one server with retries and rate limits, and omits parameters that the server does not support."""
 
 import asyncio
 import contextlib
@@ -14,75 +14,83 @@ from pytest_rageval.errors import RagevalError, ServerError, Unscored
 from pytest_rageval.lazy import lazy_pattern
 from pytest_rageval.llm.budget import Charge, count_tokens, prompt_tokens
 from pytest_rageval.llm.messages import Billed, Reply, Request
-from pytest_rageval.llm.servers.client import Client, Refused, RetryableError
+from pytest_rageval.llm.servers.client import Client, RequestRefused, RetryableError
 from pytest_rageval.llm.servers.rate_limits import Limiter, OutageTimer, Slot, Stall
-from pytest_rageval.plural import plural
+from pytest_rageval.options import DEFAULT_PATIENCE_S
+from pytest_rageval.plural import counted
 
 __all__ = ["Sender", "UnsupportedParams"]
 
 FIRST_DELAY_S: Final = 0.5
-LONGEST_DELAY_S: Final = 8.0
-JITTER: Final = 0.1  # of the server's own waiting time, at most
-PROMPT_RETRIES: Final = 8  # after the server's own waiting time; then it is not believed
-SLOW: Final = 0.5  # the share of the timeout after which a reply counts as slow
+MAX_DELAY_S: Final = 8.0
+JITTER: Final = 0.1  # the largest random addition to a delay that the server requests, as a share of it
+REQUESTED_DELAY_RETRIES: Final = 8
+"""Retries after the delay that the server requests. Later retries wait longer."""
 
-BILLED: Final = {"slow", "garbled", "dropped"}  # failures after which the server may charge for the attempt
+SLOW_SHARE: Final = 0.5  # a reply that takes this share of the timeout counts as slow
+
+BILLED_KINDS: Final = {"slow", "garbled", "dropped"}
+"""Kinds of failures after which the server may charge for the attempt."""
 
 MakeCharge = Callable[[], AbstractAsyncContextManager[Charge]]
 Keep = Callable[[Reply], Awaitable[Reply]] | None
-FREE: Final[MakeCharge] = lambda: contextlib.nullcontext(Charge())  # noqa: E731 - a purchase without a budget
+FREE: Final[MakeCharge] = lambda: contextlib.nullcontext(Charge())  # noqa: E731 - a charge without a budget
 
 
 @dataclass
 class Sender:
     """Sends all requests of this process to one server.
 
-    A request that the server refuses for load (429, 503) is repeated for up to `patience_s`, in addition to the
-    `retries` after other failures. After that time without any success the server itself is given up. With `flex` the
-    package's own requests use that tier, except for a model that has none.
+    A request that the server refuses for load (429, 503) is repeated for up to `patience_s` seconds. After other
+    failures it is repeated up to `retries` times. If no request succeeds for `patience_s` seconds, the server is given
+    up. With `flex`, requests of this package use the flex tier, except for models that do not have it.
     """
 
     client: Client
     limiter: Limiter
     timeout_s: float
     retries: int
-    patience_s: float = 300.0
+    patience_s: float = DEFAULT_PATIENCE_S
     flex: bool = False
     _unsupported: dict[str, "UnsupportedParams"] = field(default_factory=dict)
     _without_flex: set[str] = field(default_factory=set)
-    _broken: dict[str, RagevalError] = field(default_factory=dict)
+    _model_errors: dict[str, RagevalError] = field(default_factory=dict)
     _reached: bool = False
-    _patience: OutageTimer = field(init=False)
-    _given_up: ServerError | None = None
+    _outage: OutageTimer = field(init=False)
+    _outage_error: ServerError | None = None
     _silent_since: float | None = None
-    _woken: asyncio.Event = field(default_factory=asyncio.Event)
+    _gave_up: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
-        self._patience = OutageTimer(self.patience_s, self._give_up)
+        self._outage = OutageTimer(self.patience_s, self._give_up)
 
     async def send(self, request: Request, *, purchase: MakeCharge = FREE, keep: Keep = None) -> Reply:
         """Return the server's reply to a request.
 
-        After an error that holds for a whole model, such as a wrong key, the model is not asked again. `purchase`
-        is entered around each attempt, and its errors are raised. `keep` stores the reply and returns it, before
-        the attempt is counted and its slot is free.
+        After an error that concerns all requests to a model, such as a wrong key, no further request for that model is
+        sent.
+
+        Args:
+            request: the request.
+            purchase: returns a context manager that is entered around each attempt. Its errors are raised.
+            keep: stores the reply and returns it, before the attempt is settled and its slot is released.
 
         Raises:
-            ServerError: nothing at this server can answer, or it has not answered for `patience_s`.
-            Unscored: this request failed; the reason.
+            ServerError: the server cannot answer any request, or has not answered for `patience_s` seconds.
+            Unscored: this request failed. The message is the reason.
         """
-        with self._patience.waiting():
+        with self._outage.waiting():
             return await self._send(request, purchase, keep)
 
     @property
-    def wait(self) -> Stall | None:
-        """Why requests wait: the server refuses, is silent, or asked for a pause; None otherwise."""
-        patience = self._patience
-        if not patience.requests or self._given_up is not None:
+    def stall(self) -> Stall | None:
+        """The server and the reason if requests wait: it refuses them, is silent, or requested a pause; else None."""
+        outage = self._outage
+        if not outage.requests or self._outage_error is not None:
             return None
-        url, requests = self.client.url, patience.requests
-        if patience.last:
-            return Stall(url, patience.last, requests, patience.spent, patience.seconds)
+        url, requests = self.client.url, outage.requests
+        if outage.last_failure:
+            return Stall(url, outage.last_failure, requests, outage.elapsed_s, outage.patience_s)
         if self._silent_since is not None:
             return Stall(url, "no answer yet", requests, time.monotonic() - self._silent_since)
         paused_s = self.limiter.paused_s
@@ -95,23 +103,23 @@ class Sender:
         failures: list[RetryableError] = []
         first_failure_at = 0.0
         while True:
-            self.raise_if_broken(request.model)
+            self.raise_if_failed(request.model)
             async with self.limiter.slot(tokens, first=bool(failures)) as slot:
-                # Checked again: another request may have failed while this one waited.
-                self.raise_if_broken(request.model)
-                parameters, without = request.parameters, ""
+                # Checked again, since another request may have failed while this one waited.
+                self.raise_if_failed(request.model)
+                parameters, omitted = request.parameters, ""
                 if request.own:
-                    parameters, without = unsupported.adapt(parameters)
+                    parameters, omitted = unsupported.adapt(parameters)
                 flex = self.flex and request.own and request.model not in self._without_flex
                 try:
-                    async with purchase() as bought:
-                        # Beside the request, whose key it is not part of: the tier changes the price, not the reply.
+                    async with purchase() as charge:
+                        # Not a part of the request and its key: the tier changes the price, and not the reply.
                         sent = {**FLEX, **parameters} if flex else parameters
-                        reply = await self._attempt(request, sent, slot, bought)
-                        reply = replace(reply, without=without) if without else reply
+                        reply = await self._attempt(request, sent, slot, charge)
+                        reply = replace(reply, without=omitted) if omitted else reply
                         return reply if keep is None else await keep(reply)
-                except Refused as refused:
-                    if flex and TIER.search(str(_without_repeated(refused.answer))):
+                except RequestRefused as refused:
+                    if flex and TIER_REFUSAL.search(str(_remove_echo(refused.answer))):
                         self._without_flex.add(request.model)
                         continue
                     if not (request.own and unsupported.learn(parameters, refused.answer)):
@@ -120,211 +128,219 @@ class Sender:
                 except RetryableError as failure:
                     first_failure_at = first_failure_at or time.monotonic()
                     failures.append(failure)
-                    self._patience.failed(slot.began, failure.reason)
+                    self._outage.record_failure(slot.began, failure.reason)
                     delay = _delay(failures)
                     if failure.kind == "throttled" or failure.wait_s is not None:
-                        # Before the slot is free. The others do not wait longer where this one failed often, and
-                        # a pause without jitter does not let all that were refused go on together.
+                        # Recorded before the slot is released. The pause for all requests does not grow with the number
+                        # of failures of this one. A requested pause has no jitter: the refused requests are sent at
+                        # different times after its end.
                         pause = failure.wait_s or _delay(failures[-1:])
-                        self.limiter.refused(slot, pause, exhausted=failure.exhausted)
+                        self.limiter.record_refusal(slot, pause, exhausted=failure.exhausted)
             self._raise_if_final(request.model, failures, time.monotonic() - first_failure_at)
-            # Outside the slot, which others can use meanwhile; no longer than until the server is given up.
+            # The slot is released during the delay. The delay ends early if the server is given up.
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._woken.wait(), delay)
+                await asyncio.wait_for(self._gave_up.wait(), delay)
 
     async def _attempt(
-        self, request: Request, parameters: Mapping[str, Any], slot: Slot, bought: Charge
+        self, request: Request, parameters: Mapping[str, Any], slot: Slot, charge: Charge
     ) -> Reply:
         """Send the request once, and adapt the limiter to the outcome."""
         if self._silent_since is None:
             self._silent_since = slot.began
-        # Until the outcome is known: a cancelled call may be charged.
-        bought.billed = True
+        # Assumed until the outcome is known, since the server may charge for a cancelled call.
+        charge.billed = True
         try:
             reply, pause = await self.client.complete(request, parameters)
         except RetryableError as failure:
-            bought.billed = failure.kind in BILLED
+            charge.billed = failure.kind in BILLED_KINDS
             if failure.kind == "slow":
-                self.limiter.congested(slot)
+                self.limiter.decrease_limit(slot)
             raise
         except (RagevalError, Unscored) as error:
-            bought.billed = isinstance(error, Billed)
+            charge.billed = isinstance(error, Billed)
             if isinstance(error, RagevalError):
-                self._broken[request.model] = error
+                self._model_errors[request.model] = error
             raise
         finally:
-            # The other requests in flight have been sent by now.
+            # Any other request in flight has been sent by now.
             self._silent_since = time.monotonic() if self.limiter.in_flight > 1 else None
         self._reached = True
-        self._patience.succeeded()
-        self._given_up = None
-        bought.reply = reply
+        self._outage.record_success()
+        self._outage_error = None
+        charge.reply = reply
         if self.limiter.counts_tokens:
             # A count that the server does not report is estimated.
             tokens_in = reply.tokens_in if reply.counts_in else slot.tokens
-            counted = reply.counts_out or not request.generates
-            tokens_out = reply.tokens_out if counted else count_tokens(reply.text)
-            self.limiter.used(slot, tokens_in + tokens_out)
-        if time.monotonic() - slot.began > SLOW * self.timeout_s:
-            self.limiter.congested(slot)
+            has_count = reply.counts_out or not request.generates
+            tokens_out = reply.tokens_out if has_count else count_tokens(reply.text)
+            self.limiter.correct_tokens(slot, tokens_in + tokens_out)
+        if time.monotonic() - slot.began > SLOW_SHARE * self.timeout_s:
+            self.limiter.decrease_limit(slot)
         else:
-            self.limiter.succeeded()
+            self.limiter.record_success()
         if pause is not None:
             self.limiter.pause(pause)
         return reply
 
     def _give_up(self) -> None:
-        """Fail all waiting requests. Those in flight may still succeed, which shows that the server works."""
-        patience = self._patience
-        self._given_up = self.client.silent(patience.last, patience.requests, patience.seconds)
-        self.limiter.fail_waiting(self._given_up)
-        self._woken.set()
-        self._woken = asyncio.Event()
+        """Fail all waiting requests. A request in flight may still succeed, and then requests are sent again."""
+        outage = self._outage
+        self._outage_error = self.client.silence_error(
+            outage.last_failure, outage.requests, outage.patience_s
+        )
+        self.limiter.fail_waiting(self._outage_error)
+        self._gave_up.set()
+        self._gave_up = asyncio.Event()
 
-    def raise_if_broken(self, model: str) -> None:
-        """Raise the error for which a model is not asked again, or the server is given up."""
-        broken = self._broken.get(model) or self._given_up
-        if broken is not None:
-            # One error may fail thousands of requests: its traceback would grow with each.
-            raise broken.with_traceback(None)
+    def raise_if_failed(self, model: str) -> None:
+        """Raise the error that prevents requests to a model or to the whole server, if there is one."""
+        error = self._model_errors.get(model) or self._outage_error
+        if error is not None:
+            # One error object may fail thousands of requests: its traceback would grow with each.
+            raise error.with_traceback(None)
 
     def _raise_if_final(self, model: str, failures: Sequence[RetryableError], seconds: float) -> None:
-        """Raise the final error when a request has failed too often or too long."""
+        """Raise the final error if a request has failed too often or for too long."""
         last = failures[-1]
-        if self._given_up is not None:
-            raise self._given_up from last
-        counted = sum(failure.kind != "throttled" for failure in failures)
-        if counted <= self.retries and seconds <= self.patience_s:
+        if self._outage_error is not None:
+            raise self._outage_error from last
+        counted_failures = sum(failure.kind != "throttled" for failure in failures)
+        if counted_failures <= self.retries and seconds <= self.patience_s:
             return
         if last.kind in {"unreached", "dropped"} and not self._reached:
-            self._broken[model] = self.client.unreachable(last.reason, len(failures))
-            raise self._broken[model] from last
-        raise Unscored(f"{last.reason}, {len(failures)} {plural(len(failures), 'time')}") from last
+            self._model_errors[model] = self.client.unreachable_error(last.reason, len(failures))
+            raise self._model_errors[model] from last
+        raise Unscored(f"{last.reason}, {counted(len(failures), 'time')}") from last
 
 
 def _delay(failures: Sequence[RetryableError]) -> float:
-    """Return the seconds until the next attempt: those that the server asks for, or more each time.
+    """Return the seconds until the next attempt: the delay that the server requests, or an exponential delay.
 
-    At random moments, so that requests that failed together do not come together again; never before the server's time.
+    A random part keeps requests that failed together from being sent together again. The delay is never shorter than
+    the server requests.
     """
-    wait_s = failures[-1].wait_s or 0.0  # a server that says "now" says nothing
-    longest: float = min(LONGEST_DELAY_S, FIRST_DELAY_S * 2 ** (len(failures) - 1))
-    if wait_s and len(failures) <= PROMPT_RETRIES:
-        least, longest = 0.0, min(LONGEST_DELAY_S, JITTER * wait_s)
+    wait_s = failures[-1].wait_s or 0.0  # a requested delay of 0 counts as none
+    longest: float = min(MAX_DELAY_S, FIRST_DELAY_S * 2 ** (len(failures) - 1))
+    if wait_s and len(failures) <= REQUESTED_DELAY_RETRIES:
+        shortest, longest = 0.0, min(MAX_DELAY_S, JITTER * wait_s)
     else:
-        least = longest / 2
-    return wait_s + random.uniform(least, longest)  # noqa: S311 - guards nothing
+        shortest = longest / 2
+    return wait_s + random.uniform(shortest, longest)  # noqa: S311 - not a secret
 
 
 FLEX: Final = {"service_tier": "flex"}
-TIER: Final = lazy_pattern(
-    r"service[_ ]?tier|\bflex\b", re.IGNORECASE
-)  # words of a refusal that is about the tier
+TIER_REFUSAL: Final = lazy_pattern(r"service[_ ]?tier|\bflex\b", re.IGNORECASE)
+"""Matches a refusal because of the service tier."""
 
-OTHER_NAMES: Final = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
+RENAMED_PARAMETERS: Final = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
 
-ALSO_CALLED: Final = {
+ERROR_ALIASES: Final = {
     "stop": ("stop_sequences", "stopSequences"),
     "response_format": ("json output", "json mode", "structured output", "structured outputs", "text.format"),
     "reasoning_effort": ("reasoning.effort", "think value", "support thinking"),
 }
-"""Other names of parameters in servers' errors, besides camel case."""
+"""Other names of parameters in the errors of servers, besides camel case."""
 
-ESSENTIAL: Final = {"tools", "tool_choice"}  # never left out: the request would mean something else
-UNMISTAKABLE: Final = {"temperature", "logprobs", "seed"}  # plain words that always mean the parameter
-REPEATED: Final = {"input", "body", "ctx", "request"}  # fields of an error that repeat the request
+ESSENTIAL: Final = {"tools", "tool_choice"}
+"""Parameters that are never omitted: without them the request would mean something else."""
 
-UNKNOWN: Final = lazy_pattern(
+UNAMBIGUOUS: Final = {"temperature", "logprobs", "seed"}
+"""Words that always mean the parameter, even without quotes."""
+
+ECHO_FIELDS: Final = {"input", "body", "ctx", "request"}  # fields of an error that repeat the request
+
+UNSUPPORTED: Final = lazy_pattern(
     r"unsupported|(not|n't) support|not enabled|unavailable|deprecated|unknown|unrecogni[sz]ed"
     r"|extra[_ ](inputs|fields|forbidden)|not permitted|not allowed|unexpected|cannot find field"
     r"|only (the default|be set)|no endpoints found that support|cannot both be specified",
     re.IGNORECASE,
 )
-"""Words for a parameter that is not supported; an unsupported value is for the user to correct."""
+"""Matches an error about a parameter that is not supported. The user has to correct an unsupported value."""
 
 OUT_OF_RANGE: Final = lazy_pattern(
     r"too (large|long|high|big|small|low)|at (most|least)\b|(less|greater|more) than|(valid|supported) range"
     r"|(above|below|exceeds?) (the )?(maximum|minimum)|maximum allowed|supported values are:[^.]*(,| and | or )",
     re.IGNORECASE,
 )
-"""Words for a supported parameter with a wrong value."""
+"""Matches an error about a wrong value of a supported parameter."""
 
-EXPECTED: Final = lazy_pattern(r"expected one of\b[^\n]*", re.IGNORECASE)  # all but the refused one
+EXPECTED_NAMES: Final = lazy_pattern(r"expected one of\b[^\n]*", re.IGNORECASE)  # lists the supported names
 
-INTRODUCED: Final = (
+INTRODUCTION: Final = (
     r"(?:\b(?:argument|parameter|param|field|key|option|path|property)s?(?:[ ][\w ]{1,40}:)?[ ]|\#/)"
 )
-"""Words before a name without quotes, which may be an English word."""
+"""Matches the words before a parameter name without quotes: the name may be an English word."""
 
 
 class UnsupportedParams:
-    """The unsupported parameters of one model at one server: learned from its refusals, then left out."""
+    """The unsupported parameters of one model at one server: learned from its refusals, then renamed or omitted."""
 
     def __init__(self) -> None:
         self._replacements: dict[str, str | None] = {}
 
     def adapt(self, parameters: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
-        """Return the parameters to send, and the names that are left out, separated by spaces."""
-        sent, without = {}, []
+        """Return the parameters to send, and the names of the omitted ones, separated by spaces."""
+        sent, omitted = {}, []
         for requested, value in parameters.items():
             name: str | None = requested
             while name is not None and name in self._replacements:
                 name = self._replacements[name]
             if name is None:
-                without.append(requested)
+                omitted.append(requested)
             else:
                 sent[name] = value
-        return sent, " ".join(without)
+        return sent, " ".join(omitted)
 
     def learn(self, sent: Mapping[str, Any], refusal: Mapping[str, Any]) -> bool:
-        """Learn which of the sent parameters a refusal (status 400 or 422) names.
+        """Learn from a refusal (status 400 or 422) which of the sent parameters is not supported.
 
         Returns:
-            Whether it names one that can be left out, so that a retry makes sense.
+            True if the refusal names a parameter that can be renamed or omitted, so that a retry makes sense.
         """
-        own = _without_repeated(refusal)
-        text = EXPECTED.sub("", str(own))
-        refused = UNKNOWN.search(text) and not OUT_OF_RANGE.search(text)
-        name = _refused_name(sent, own.get("param"), text) if refused else None
+        error = _remove_echo(refusal)
+        text = EXPECTED_NAMES.sub("", str(error))
+        refused = UNSUPPORTED.search(text) and not OUT_OF_RANGE.search(text)
+        name = _refused_name(sent, error.get("param"), text) if refused else None
         if name is None:
             return False
-        other = OTHER_NAMES.get(name)
+        other = RENAMED_PARAMETERS.get(name)
         if other in self._replacements:
-            # Both names are refused. Without a token limit a reply could cost more than was reserved.
+            # The server refuses both names. Without a token limit a reply could cost more than the budget has reserved.
             return False
         self._replacements[name] = None if other in sent else other
         return True
 
 
-def _without_repeated(refusal: Any) -> Any:
+def _remove_echo(refusal: Any) -> Any:
+    """Return an error without the fields that repeat the request."""
     if isinstance(refusal, Mapping):
-        return {name: _without_repeated(value) for name, value in refusal.items() if name not in REPEATED}
-    return [_without_repeated(value) for value in refusal] if isinstance(refusal, list) else refusal
+        return {name: _remove_echo(value) for name, value in refusal.items() if name not in ECHO_FIELDS}
+    return [_remove_echo(value) for value in refusal] if isinstance(refusal, list) else refusal
 
 
 def _refused_name(sent: Mapping[str, Any], param: object, text: str) -> str | None:
-    """Return the sent parameter that a refusal names in its field `param` or its text; None for none."""
+    """Return the sent parameter that a refusal names in its field `param` or its text; None if it names none."""
     candidates = [name for name in sent if name not in ESSENTIAL]
     if isinstance(param, str) and param.partition(".")[0] in candidates:
         return param.partition(".")[0]
-    names = {form: name for name in candidates for form in (name, _camel(name), *ALSO_CALLED.get(name, ()))}
-    # A bare word counts only where it is not also an English word.
-    bare = [form for form in names if not (form.isalpha() and form.islower()) or form in UNMISTAKABLE]
+    names = {form: name for name in candidates for form in (name, _camel(name), *ERROR_ALIASES.get(name, ()))}
+    # A name without quotes counts only if it is not an English word.
+    bare = [form for form in names if not (form.isalpha() and form.islower()) or form in UNAMBIGUOUS]
     for forms, before, after in (
         (names, r"""\\?["'`\[]""", r"""\\?["'`\]]"""),
-        (names, INTRODUCED, r"\b"),
+        (names, INTRODUCTION, r"\b"),
         (bare, r"\b", r"\b"),
     ):
-        found = {
+        matches = {
             match.start(): names[form]
             for form in forms
             if (match := re.search(f"{before}{re.escape(form)}{after}", text, re.IGNORECASE))
         }
-        if found:
-            # "Unsupported 'max_tokens', use 'max_completion_tokens'": the refused one comes first.
-            return found[min(found)]
+        if matches:
+            # The refused name comes first: "Unsupported 'max_tokens', use 'max_completion_tokens'".
+            return matches[min(matches)]
     return None
 
 
 def _camel(name: str) -> str:
-    return re.sub(r"_(.)", lambda found: found[1].upper(), name)
+    return re.sub(r"_(.)", lambda match: match[1].upper(), name)

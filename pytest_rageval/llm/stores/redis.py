@@ -362,7 +362,7 @@ class RedisStore:
 
     def _unusable(self, error: BaseException, kind: type[StoreError] = StoreError) -> StoreError:
         # From None: the library's error, with the URL in it, must not be shown in a traceback.
-        said = self._url.redacted(str(error)).rstrip(".")
+        said = self._url.redact(str(error)).rstrip(".")
         errors = self._redis.exceptions
         if isinstance(error, errors.AuthenticationError):
             given = self._client.connection_pool.connection_kwargs.get("password")

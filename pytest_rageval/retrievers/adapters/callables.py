@@ -1,4 +1,4 @@
-"""Functions, methods and callable objects, which take k by position, by name or not at all, and context by name."""
+"""Adapts functions, methods and callable objects: k by position, by keyword or not at all, and context by keyword."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -7,7 +7,7 @@ from itertools import chain
 from typing import Any, Final
 
 from pytest_rageval.errors import CallableError
-from pytest_rageval.user_code import is_async
+from pytest_rageval.user_code import is_async, signature_of
 
 __all__ = [
     "CONTEXT_NAMES",
@@ -15,17 +15,18 @@ __all__ = [
     "Search",
     "adapt",
     "as_count",
+    "async_if",
     "context_of",
     "default_of",
-    "has_own",
     "name_of_k",
+    "overrides_method",
     "required",
 ]
 
 K_NAMES: Final = (
     "k", "top_k", "topk", "n", "limit", "n_results", "num_results", "max_results", "similarity_top_k",
 )  # fmt: skip
-"""Names of the number of documents, the likeliest first."""
+"""Usual names of the parameter for the number of documents, the likeliest first."""
 
 CONTEXT_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "history": ("history",),
@@ -33,63 +34,65 @@ CONTEXT_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "metadata": ("metadata",),
     "example": ("example",),
 }
-"""What a retriever may receive beside query and k, each with the names of its parameter, the likeliest first."""
+"""The parts of the context that a retriever may accept besides query and k, with the names of their parameters, the
+likeliest first."""
 
 ALL_CONTEXT_NAMES: Final = frozenset(chain.from_iterable(CONTEXT_NAMES.values()))
 
 POSITIONAL: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-NAMED: Final = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+BY_KEYWORD: Final = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
-def has_own(retriever: object, method: str) -> bool:
-    """Whether a class other than the framework's base class defines this asynchronous method.
+def overrides_method(retriever: object, method: str) -> bool:
+    """Whether a class outside of the base class's package defines this asynchronous method.
 
-    The base class only calls the synchronous one: in a thread, where some retrievers must not be used, or in the loop.
+    The method of a framework's base class only calls the synchronous method: in a thread, in which some retrievers must
+    not be used, or in the event loop.
     """
     definers = [definer for definer in type(retriever).__mro__ if method in vars(definer)]
     if not definers:
         return False
-    defined_in = (getattr(type(retriever), method).__module__, definers[-1].__module__)
-    own, base = (module.partition(".")[0] for module in defined_in)
+    modules = (getattr(type(retriever), method).__module__, definers[-1].__module__)
+    own, base = (module.partition(".")[0] for module in modules)
     return own != base
 
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """A retriever in the form in which it is called.
+    """A retriever in the common form in which this package calls it.
 
     Attributes:
-        ask: called as `(query, k, **context)`, sync or async. With `own_k`, k may be None for the retriever's own.
-        context: of `CONTEXT_NAMES`, what `ask` takes by keyword, and whether it is required.
-        own_k: the number of documents that the retriever is configured to return; None if it has none.
-        many: called as `(queries, k)` for questions without context, sync or async; returns one result per query.
-            None if the retriever takes only one at a time.
+        retrieve: called as `(query, k, **context)`, sync or async. If `own_k` is set, k may be None for that number.
+        context: the names in `CONTEXT_NAMES` that `retrieve` accepts as keywords, and whether each is required.
+        own_k: the number of documents that the retriever is configured to return; None if there is none.
+        retrieve_many: called as `(queries, k)` for questions without context, sync or async; returns one result per
+            query. None if the retriever accepts only one question per call.
     """
 
-    ask: Callable[..., Any]
+    retrieve: Callable[..., Any]
     context: Mapping[str, bool] = field(default_factory=dict)
     own_k: int | None = None
-    many: Callable[..., Any] | None = None
+    retrieve_many: Callable[..., Any] | None = None
 
     def __call__(self, query: str, k: int | None, **context: Any) -> Any:
-        """Ask."""
-        return self.ask(query, k, **context)
+        """Call `retrieve`."""
+        return self.retrieve(query, k, **context)
 
 
 def adapt(function: Callable[..., Any]) -> Search:
     """Return a search that calls a function with the query as its first argument, and with k.
 
-    k is, by the first rule that fits:
+    The argument for k is, by the first rule that applies:
 
-    1. the second argument, where that has a name of `K_NAMES`, or is required, or has an integer default, or is one
-       of `*args`, or where the signature is not known; not where it has a name of `CONTEXT_NAMES`;
-    2. a later argument with a name of `K_NAMES`, by that name;
-    3. left out. The caller cuts the result at k.
+    1. the second argument, if its name is in `K_NAMES`, or it is required, or its default is an integer, or it is part
+       of `*args`, or the signature is unknown; but not if its name is in `CONTEXT_NAMES`;
+    2. a later argument whose name is in `K_NAMES`, by keyword;
+    3. none. The caller cuts the result at k.
 
-    Context is given by name, to the arguments with one of `CONTEXT_NAMES`.
+    Context is passed by keyword, to the arguments whose names are in `CONTEXT_NAMES`.
 
     Raises:
-        CallableError: it is a class: calling it makes an object, and retrieves nothing.
+        CallableError: the function is a class: a call creates an object, and retrieves nothing.
 
     >>> adapt(lambda query, *, top_k=10: [query] * top_k)("why?", 2)
     ['why?', 'why?']
@@ -103,40 +106,43 @@ def adapt(function: Callable[..., Any]) -> Search:
         )
     parameters = _parameters(function)
     context = context_of(function)
-    second = parameters is None or _second_is_k(parameters)
-    if second and all(name == parameter.name for name, parameter in context.items()):
+    k_is_second = parameters is None or _second_is_k(parameters)
+    if k_is_second and all(name == parameter.name for name, parameter in context.items()):
         return Search(function, required(context))
-    by_name = None if second else name_of_k(function)
+    keyword_of_k = None if k_is_second else name_of_k(function)
 
-    def ask(query: str, k: int, **given: Any) -> Any:
-        named = {context[name].name: value for name, value in given.items()}
-        if by_name is not None:
-            named[by_name] = k
-        return function(query, k, **named) if second else function(query, **named)
+    def retrieve(query: str, k: int, **values: Any) -> Any:
+        kwargs = {context[name].name: value for name, value in values.items()}
+        if keyword_of_k is not None:
+            kwargs[keyword_of_k] = k
+        return function(query, k, **kwargs) if k_is_second else function(query, **kwargs)
 
-    return Search(_sync_or_async(ask, function), required(context))
+    return Search(async_if(function, retrieve), required(context))
 
 
-def _sync_or_async(ask: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `ask`, as an async function where the function is one: it is then called for all questions at once."""
+def async_if(function: Callable[..., Any], wrapper: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the wrapper of a function, as an async function if the function is async.
+
+    An async search is called for all questions at once.
+    """
     if not is_async(function):
-        return ask
+        return wrapper
 
-    async def awaited(query: str, k: int, **given: Any) -> Any:
-        return await ask(query, k, **given)
+    async def awaiting(*args: Any, **kwargs: Any) -> Any:
+        return await wrapper(*args, **kwargs)
 
-    return awaited
+    return awaiting
 
 
 def context_of(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
-    """Return the parameters after the first that are named as context, by the name of the context."""
+    """Return the parameters after the first whose names are in `CONTEXT_NAMES`, by the name of the context part."""
     named = {
         parameter.name: parameter
         for parameter in (_parameters(function) or ())[1:]
-        if parameter.kind in NAMED
+        if parameter.kind in BY_KEYWORD
     }
-    found = {name: next(filter(None, map(named.get, names)), None) for name, names in CONTEXT_NAMES.items()}
-    return {name: parameter for name, parameter in found.items() if parameter is not None}
+    matches = {name: next(filter(None, map(named.get, names)), None) for name, names in CONTEXT_NAMES.items()}
+    return {name: parameter for name, parameter in matches.items() if parameter is not None}
 
 
 def required(context: Mapping[str, inspect.Parameter]) -> dict[str, bool]:
@@ -145,28 +151,27 @@ def required(context: Mapping[str, inspect.Parameter]) -> dict[str, bool]:
 
 
 def name_of_k(function: Callable[..., Any]) -> str | None:
-    """Return the first name of `K_NAMES` among the parameters after the first; None without one."""
-    named = {parameter.name for parameter in (_parameters(function) or ())[1:] if parameter.kind in NAMED}
+    """Return the first name of `K_NAMES` among the parameters after the first; None if there is none."""
+    named = {
+        parameter.name for parameter in (_parameters(function) or ())[1:] if parameter.kind in BY_KEYWORD
+    }
     return next((name for name in K_NAMES if name in named), None)
 
 
 def default_of(function: Callable[..., Any], name: str) -> int | None:
-    """Return the default of a parameter where it is an integer; else None."""
+    """Return the default of a parameter if it is a number of documents; else None."""
     defaults = {parameter.name: parameter.default for parameter in _parameters(function) or ()}
     return as_count(defaults.get(name))
 
 
 def as_count(value: object) -> int | None:
-    """Return a number of documents, an integer of at least 1; None for anything else."""
+    """Return a number of documents, which is an integer of at least 1; None for any other value."""
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
 
 
 def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter] | None:
-    try:
-        return list(inspect.signature(function).parameters.values())
-    except (TypeError, ValueError):
-        # Some functions in C have no signature.
-        return None
+    signature = signature_of(function)
+    return None if signature is None else list(signature.parameters.values())
 
 
 def _second_is_k(parameters: list[inspect.Parameter]) -> bool:
@@ -176,5 +181,5 @@ def _second_is_k(parameters: list[inspect.Parameter]) -> bool:
     if second is None or second.kind not in POSITIONAL or second.name in ALL_CONTEXT_NAMES:
         return False
     required = second.default is second.empty
-    counts = isinstance(second.default, int) and not isinstance(second.default, bool)
-    return required or counts or second.name in K_NAMES
+    is_integer = isinstance(second.default, int) and not isinstance(second.default, bool)
+    return required or is_integer or second.name in K_NAMES

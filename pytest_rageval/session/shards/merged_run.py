@@ -18,7 +18,7 @@ from pytest_rageval.evaluations.registry import Registry
 from pytest_rageval.evaluations.scoring import ScoreDef, check_failures
 from pytest_rageval.gate.baseline import Baseline
 from pytest_rageval.lazy import Lazy
-from pytest_rageval.plural import counted
+from pytest_rageval.plural import counted, join_first
 from pytest_rageval.printable import printable
 from pytest_rageval.reports.results import REPORTED
 from pytest_rageval.scores import Outcome, Score
@@ -643,7 +643,7 @@ def _in_order(results: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _named(nodeids: Sequence[str]) -> str:
-    return ", ".join(nodeids[:NAMED]) + (", …" if len(nodeids) > NAMED else "")
+    return join_first(nodeids, NAMED)
 
 
 def _refuse(what: str, one: Shard, of_one: Any, other: Shard, of_other: Any) -> NoReturn:

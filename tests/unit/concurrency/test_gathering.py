@@ -53,7 +53,7 @@ def test_so_many_at_a_time_in_their_order(loop) -> None:
         ended.append(number)
         return number
 
-    assert loop.run(gather_all(map(work, range(50)), at_once=4)) == list(range(50))
+    assert loop.run(gather_all(map(work, range(50)), max_concurrency=4)) == list(range(50))
     assert most == 4
 
     async def failing(number: int) -> int:
@@ -63,7 +63,7 @@ def test_so_many_at_a_time_in_their_order(loop) -> None:
 
     ended.clear()
     with pytest.raises(LookupError, match="seven"):
-        loop.run(gather_all(map(failing, range(50)), at_once=4))
+        loop.run(gather_all(map(failing, range(50)), max_concurrency=4))
     assert sorted(ended) == list(range(50))
 
 
@@ -86,7 +86,7 @@ def test_the_next_begins_at_once_where_they_end_one_by_one(loop, together: int, 
 
     async def main() -> None:
         replying = asyncio.create_task(reply())
-        await gather_all(map(work, range(1000)), at_once=200)
+        await gather_all(map(work, range(1000)), max_concurrency=200)
         replying.cancel()
 
     loop.run(main())
@@ -105,7 +105,7 @@ def test_a_cancelled_one_ends_the_rest_only_where_all_are_cancelled(loop) -> Non
         return number
 
     async def all_of_them() -> list[int]:
-        return await gather_all(map(work, range(20)), at_once=2)
+        return await gather_all(map(work, range(20)), max_concurrency=2)
 
     with pytest.raises(CancelledError):
         loop.run(all_of_them())
@@ -116,7 +116,7 @@ def test_a_cancelled_one_ends_the_rest_only_where_all_are_cancelled(loop) -> Non
         await asyncio.Event().wait()
 
     async def interrupted() -> bool:
-        task = asyncio.ensure_future(gather_all(map(endless, range(20)), at_once=2))
+        task = asyncio.ensure_future(gather_all(map(endless, range(20)), max_concurrency=2))
         await asyncio.sleep(0.01)
         task.cancel()
         await asyncio.wait([task])
@@ -227,7 +227,7 @@ def test_those_that_wait_for_nothing_leave_the_loop_its_turns(loop) -> None:
             asyncio.get_running_loop().call_soon(turn)
 
         turn()
-        await gather_all((work() for _ in range(300)), at_once=10)
+        await gather_all((work() for _ in range(300)), max_concurrency=10)
 
     loop.run(main())
     assert turns > 2

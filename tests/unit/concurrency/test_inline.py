@@ -26,7 +26,7 @@ def _asked(
 ) -> list[Any]:
     user = UserCallable("search", function, loop)
     calls = (user.call(number) for number in range(n))
-    return loop.run(gather_all(calls, at_once=at_once), inline=True)
+    return loop.run(gather_all(calls, max_concurrency=at_once), inline=True)
 
 
 @pytest.mark.parametrize("at_once", [None, 3])

@@ -39,9 +39,9 @@ def _resolve(
 def test_the_place_of_the_cache(given: dict[str, str], ini: dict[str, str], environ: str, place: str) -> None:
     """Command line, ini file, environment, default; a folder is one by whichever option."""
     settings = _resolve(given, ini, RAGEVAL_CACHE_URL=environ)
-    assert str(settings.cache_place) == place
-    if not isinstance(settings.cache_place, StoreURL):
-        assert settings.cache_dir == settings.cache_place
+    assert str(settings.cache_location) == place
+    if not isinstance(settings.cache_location, StoreURL):
+        assert settings.cache_dir == settings.cache_location
 
 
 def test_an_option_may_name_the_store_without_its_password() -> None:
@@ -84,7 +84,7 @@ def test_what_is_shown_of_a_url() -> None:
     assert str(url) == url.public == "rediss://h:6380/2"
     assert "planted" not in repr(url)
     for text in ("planted/password", "planted%2Fpassword", "'me:planted%2Fpassword'"):
-        assert "planted" not in url.redacted(f"wrong: {text}")
+        assert "planted" not in url.redact(f"wrong: {text}")
 
 
 @pytest.mark.parametrize("url", ["team:///x", "team:////x", "team:/x", "team://h", "team://h/x", "team:x"])

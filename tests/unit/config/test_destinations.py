@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_rageval.config import Address, kind_of
+from pytest_rageval.config import Address, destination_kind
 from pytest_rageval.config.destinations import parse_destination
 
 
@@ -27,8 +27,8 @@ def test_a_scheme_makes_an_address_and_anything_else_a_file(text: str, expected:
 
 def test_the_kind_is_the_suffix_or_the_scheme() -> None:
     """By it the writer is found."""
-    assert kind_of(Path("out.v1/results.json")) == ".json"
-    assert kind_of(Address("otlp:", "http://h/results.json")) == "otlp:"
+    assert destination_kind(Path("out.v1/results.json")) == ".json"
+    assert destination_kind(Address("otlp:", "http://h/results.json")) == "otlp:"
 
 
 @pytest.mark.parametrize(

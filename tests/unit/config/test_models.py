@@ -212,10 +212,10 @@ def test_the_header_names_the_judges_server_where_it_is_another(resolved) -> Non
         }
     )
     assert (
-        settings.in_force()
+        settings.header_line()
         == "generator m at http://a/v1 (temperature 0.5), answers judged by j at http://b/v1"
     )
-    assert settings.entry()["judge"] == "j at http://b/v1"
+    assert settings.report_entry()["judge"] == "j at http://b/v1"
 
 
 def test_no_secret_is_in_what_the_settings_show(resolved) -> None:

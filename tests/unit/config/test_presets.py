@@ -67,11 +67,11 @@ def test_options_take_precedence() -> None:
     """Of the command line and of the ini file; the preset's line says what is left of it."""
     settings = _resolve(preset="han2024", model="m", temperature="0.9", ini={"cutoffs": "7"})
     assert (settings.temperature, settings.cutoffs, settings.max_tokens) == (0.9, (7,), 256)
-    assert settings.preset.described().startswith(
+    assert settings.preset.describe().startswith(
         "preset han2024 sets max_tokens 256; arena_examples true; prompts long_answer. It does not set: models: eleven"
     )
     named = _resolve(ini={"preset": "han2024"}, model="m", preset="gulsoy2024")
-    assert named.entry()["preset"] == "gulsoy2024"
+    assert named.report_entry()["preset"] == "gulsoy2024"
 
 
 def test_parameters_take_precedence() -> None:

@@ -13,12 +13,12 @@ from pytest_rageval.concurrency.gathering import gather_all
 from pytest_rageval.datatypes import Document, Example, Gold, Ranking, Span
 from pytest_rageval.evaluations.pipeline import Pipeline, ScoreRequest
 from pytest_rageval.evaluations.registry import resolve
-from pytest_rageval.retrievers import AT_ONCE, adapt_retriever
+from pytest_rageval.retrievers import MAX_CONCURRENCY, adapt_retriever
 from pytest_rageval.scores import Outcome
-from pytest_rageval.user_code import FIRST
+from pytest_rageval.user_code import MAX_FAILURES
 
 SPECS = ("recall@5", "ndcg@10", "mrr@10")
-MANY = 2 * AT_ONCE
+MANY = 2 * MAX_CONCURRENCY
 LIMIT = 2_000  # bytes
 
 
@@ -52,7 +52,7 @@ def test_a_bounded_number_of_tasks_is_in_flight_and_the_total_is_known(loop) -> 
     run = Pipeline(adapt_retriever(search, loop), None, None)
     outcomes = loop.run(_evaluated(run, _examples(MANY), SPECS))
     # A task of the score, and one of the ranking, which two of the scores share.
-    assert max(tasks) <= 5 * AT_ONCE + 10
+    assert max(tasks) <= 5 * MAX_CONCURRENCY + 10
     assert set(totals) == {(2 * MANY, True)}
     assert (run.rankings, run.ranked, len(asked)) == (2 * MANY, 2 * MANY, 2 * MANY)
     for score, value in zip(outcomes, (1.0, None, 0.1), strict=True):
@@ -86,7 +86,7 @@ def test_examples_are_answered_in_turn_and_those_that_wait_are_counted(loop) -> 
     examples = [Example(f"q{n}", f"item {n}", answers=(f"item {n}",)) for n in range(MANY)]
     (outcomes,) = loop.run(_evaluated(run, examples, ("answer.em@1",)))
     assert [outcome.value for outcome in outcomes] == [1.0] * MANY
-    assert 1 < generator.most <= AT_ONCE
+    assert 1 < generator.most <= MAX_CONCURRENCY
     assert generator.totals == {MANY}
     assert (run.begun, run.waiting) == (MANY, 0)
     with suppress(KeyboardInterrupt), run.scoring(5) as begin:
@@ -111,7 +111,7 @@ def test_a_broken_retriever_is_given_up_at_the_first_questions(loop, *, asynchro
 
     run = Pipeline(adapt_retriever(searched if asynchronous else search, loop), None, None)
     (outcomes,) = loop.run(_evaluated(run, _examples(MANY), ("recall@5",)))
-    assert asked == [f"item {n}" for n in range(FIRST)]
+    assert asked == [f"item {n}" for n in range(MAX_FAILURES)]
     assert sum(outcome.failed is not None for outcome in outcomes) == MANY
     assert run.rankings == run.ranked == MANY
 
@@ -132,14 +132,14 @@ def test_an_interrupted_run_expects_nothing_and_can_be_run_again(loop) -> None:
         loop.run(_evaluated(run, _examples(MANY), ("recall@5",)))
     loop.run(asyncio.sleep(0.05))
     # Those that were asked before, and those that wait.
-    assert run.rankings == run.ranked <= len(asked) + AT_ONCE
+    assert run.rankings == run.ranked <= len(asked) + MAX_CONCURRENCY
     (outcomes,) = loop.run(_evaluated(run, _examples(MANY), ("recall@5",)))
     assert [outcome.value for outcome in outcomes] == [1.0] * MANY
 
 
 def test_passages_leave_memory_and_come_back_as_they_were(loop, monkeypatch) -> None:
     """Also scores, spans, and metadata of any kind; two scores of one cut-off share the ranking."""
-    monkeypatch.setattr(spool, "RECENT", 0)
+    monkeypatch.setattr(spool, "RECENT_BYTES", 0)
     marker = object()
 
     def search(query: str, k: int) -> list[Document]:
@@ -177,5 +177,5 @@ def test_a_question_takes_few_kilobytes(loop) -> None:
         return memory
 
     kept(10)
-    slope = (kept(3 * AT_ONCE) - kept(2 * AT_ONCE)) / AT_ONCE
+    slope = (kept(3 * MAX_CONCURRENCY) - kept(2 * MAX_CONCURRENCY)) / MAX_CONCURRENCY
     assert slope < LIMIT

@@ -12,7 +12,7 @@ from pytest_rageval.evaluations.pipeline import Pipeline
 from pytest_rageval.evaluations.single_flight import SingleFlight
 from pytest_rageval.retrievers import adapt_retriever
 from pytest_rageval.stats.agreement import Tally
-from pytest_rageval.user_code import FIRST
+from pytest_rageval.user_code import MAX_FAILURES
 
 
 def test_the_same_piece_is_computed_once(world, example) -> None:
@@ -118,7 +118,7 @@ def test_a_broken_retriever_is_asked_a_few_times_for_many_questions_at_once(loop
     run, asked = _broken(loop)
     with pytest.raises(CallableError):
         loop.run(gather_all(run.ranking(f"q{n}", 5) for n in range(20)))
-    assert asked == [f"q{n}" for n in range(FIRST)]
+    assert asked == [f"q{n}" for n in range(MAX_FAILURES)]
 
 
 def test_a_question_can_be_asked_again_after_an_interruption(loop) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.errors import PLACEHOLDER
+from pytest_rageval.errors import REPLY_PLACEHOLDER
 from pytest_rageval.llm.budget import prompt_tokens
 from pytest_rageval.llm.gateway import PlanSource
 from pytest_rageval.llm.messages import Reply, Request
@@ -36,7 +36,7 @@ def test_a_request_is_counted_and_not_sent(plan: PlanSource) -> None:
     request = _request("Which code does item-7 have?", max_tokens=16)
     reply = _obtain(plan, request)
     tokens = prompt_tokens(request.messages)
-    assert PLACEHOLDER.fullmatch(reply.text)
+    assert REPLY_PLACEHOLDER.fullmatch(reply.text)
     assert plan.usage == Usage(live=1, tokens_in=tokens, tokens_out=16, cost_usd=PRICE.cost(tokens, 16))
 
 

@@ -22,4 +22,4 @@ def test_skipped():
 @pytest.mark.parametrize(("has_key", "header"), HEADERS.items())
 def test_the_header_is_that_of_settings_where_nothing_is_set(tmp_path: Path, has_key, header):
     environ = {"OPENAI_API_KEY": "k"} if has_key else {}
-    assert resolve({}, {}, environ, invoked_in=tmp_path, root=tmp_path).in_force() == header
+    assert resolve({}, {}, environ, invoked_in=tmp_path, root=tmp_path).header_line() == header

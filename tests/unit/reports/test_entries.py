@@ -187,7 +187,7 @@ def test_the_line_of_models_says_how_answers_were_drawn() -> None:
     """For the pages; older reports do not know."""
     settings = {"generator": "m", "judge": "j", "comparator": "judge"}
     assert models_text({"settings": settings, "tests": []}) == "generator m, judge j, compared by judge"
-    drawn = Settings(model="m", judge_model="j", temperature=0.2, draws=2).entry()
+    drawn = Settings(model="m", judge_model="j", temperature=0.2, draws=2).report_entry()
     assert models_text({"settings": drawn, "tests": []}).startswith(
         "generator m (temperature 0.2, 2 draws; llm_reteval: temperature 0.5), judge j"
     )

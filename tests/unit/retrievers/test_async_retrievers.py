@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.retrievers.adapters.callables import has_own
+from pytest_rageval.retrievers.adapters.callables import overrides_method
 
 
 class _Base:
@@ -55,7 +55,7 @@ class _BelowAsync(_Async):
 )
 def test_only_what_is_defined_outside_the_framework_is_its_own(kind: type[Any], own: bool) -> None:  # noqa: FBT001
     """A framework's stand-in would call the synchronous method where it may not be called."""
-    assert has_own(kind(), "asks") is own
+    assert overrides_method(kind(), "asks") is own
 
 
 def test_what_a_framework_writes_into_a_class_is_not_its_own() -> None:
@@ -69,4 +69,4 @@ def test_what_a_framework_writes_into_a_class_is_not_its_own() -> None:
 
     asks.__module__ = "framework.base"
     Patched.asks = asks  # type: ignore[method-assign]
-    assert has_own(Patched(), "asks") is False
+    assert overrides_method(Patched(), "asks") is False

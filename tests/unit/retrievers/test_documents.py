@@ -7,7 +7,7 @@ import pytest
 
 from pytest_rageval.datatypes import Document
 from pytest_rageval.errors import CallableError, InputError
-from pytest_rageval.retrievers.documents import ID, TEXT, corpus_from, document_from
+from pytest_rageval.retrievers.documents import ID_NAMES, TEXT_NAMES, corpus_from, document_from
 
 
 class _Method:
@@ -69,14 +69,14 @@ def test_text_id_score_and_metadata_are_found(item: Any, expected: Document) -> 
     assert document_from(item) == expected
 
 
-@pytest.mark.parametrize("name", TEXT)
+@pytest.mark.parametrize("name", TEXT_NAMES)
 @pytest.mark.parametrize("make", [dict, SimpleNamespace])
 def test_every_usual_name_of_the_text(name: str, make: Any) -> None:
     """By key or by attribute."""
     assert document_from(make(**{name: "t"})).text == "t"
 
 
-@pytest.mark.parametrize("name", ID)
+@pytest.mark.parametrize("name", ID_NAMES)
 @pytest.mark.parametrize("make", [dict, SimpleNamespace])
 def test_every_usual_name_of_the_id(name: str, make: Any) -> None:
     """By key or by attribute, or in the metadata."""
@@ -103,7 +103,7 @@ def test_an_item_without_text_is_named(item: Any, what: str) -> None:
         document_from(item)
     first, remedy = str(caught.value).split("\n")
     assert first == f"has no text: {what}."
-    assert all(name in remedy for name in TEXT)
+    assert all(name in remedy for name in TEXT_NAMES)
 
 
 @pytest.mark.parametrize("corpus", [["a", {"text": "b"}], ("a", "b"), iter(["a", "b"])])

@@ -13,7 +13,7 @@ from pytest_rageval.concurrency.event_loop import BackgroundEventLoop
 from pytest_rageval.datatypes import Example, Ranking
 from pytest_rageval.errors import CallableError, InputError, QueryError, Unscored
 from pytest_rageval.retrievers import Retriever, adapt_retriever
-from pytest_rageval.retrievers.executor import MOST_CHUNKS
+from pytest_rageval.retrievers.executor import MAX_CHUNKS
 from tests.unit.retrievers import executed
 
 Found = list[Ranking | BaseException]
@@ -232,7 +232,7 @@ def test_a_cancelled_run_leaves_nothing_in_the_executor(loops: Any) -> None:
     interrupt.clear()
     held, here.held = here.held, None
     assert held
-    assert len(held) <= MOST_CHUNKS
+    assert len(held) <= MAX_CHUNKS
     assert isinstance(_ask(loop, retriever, ["next"])[0], Ranking)
     assert all(future.cancelled() for future, _ in held)
 

@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from pytest_rageval.datatypes import Document
-from pytest_rageval.errors import PLACEHOLDER, CallableError, InputError, Unscored
+from pytest_rageval.errors import REPLY_PLACEHOLDER, CallableError, InputError, Unscored
 from pytest_rageval.llm.api import LLM
 from pytest_rageval.prompts.rendering import DEFAULT_PROMPTS, prompts_of
 from pytest_rageval.retrievers.dense import DenseRetriever
@@ -234,7 +234,7 @@ def test_a_plan_continues_with_documents_that_are_not_known_yet(
     found = _run(technique(search, client), "10", 3)
     assert not llm.requests
     assert len(found) == 3
-    assert all(PLACEHOLDER.search(document.text) for document in found)
+    assert all(REPLY_PLACEHOLDER.search(document.text) for document in found)
     client.complete(f"Answer from {found[0].text}", max_tokens=5)
     usage = client._gateway.usage
     assert (usage.live, usage.dependent) == (2, 1)

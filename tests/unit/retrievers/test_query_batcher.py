@@ -59,7 +59,7 @@ def test_questions_are_asked_in_batches_in_the_calling_thread(
     loop: BackgroundEventLoop, monkeypatch: pytest.MonkeyPatch, *, inline: bool
 ) -> None:
     """As many at once as may be, each once; the results are in order."""
-    monkeypatch.setattr(query_batcher, "MOST", 3)
+    monkeypatch.setattr(query_batcher, "MAX_BATCH", 3)
     search = _Many()
     questions = [f"q{n}" for n in range(7)]
     found = _asked(loop, adapt_retriever(search, loop), questions, inline=inline)
@@ -89,7 +89,7 @@ def test_an_async_function_is_asked_for_each_question_once(
     loop: BackgroundEventLoop, monkeypatch: pytest.MonkeyPatch, *, inline: bool, wrapped: bool
 ) -> None:
     """It needs the loop, where those that wait make full batches; one that looks sync is known after its first call."""
-    monkeypatch.setattr(query_batcher, "MOST", 10)
+    monkeypatch.setattr(query_batcher, "MAX_BATCH", 10)
     asked: list[list[str]] = []
 
     async def many(queries: list[str], k: int) -> list[list[str]]:
@@ -130,7 +130,7 @@ def test_the_questions_of_a_batch_that_fails_are_asked_alone(
     loop: BackgroundEventLoop, monkeypatch: pytest.MonkeyPatch, *, inline: bool
 ) -> None:
     """So that one of them is unscored, not all; other batches are not touched."""
-    monkeypatch.setattr(query_batcher, "MOST", 2)
+    monkeypatch.setattr(query_batcher, "MAX_BATCH", 2)
     search = _Many(broken=["b"])
     a, b, c, d = _asked(loop, adapt_retriever(search, loop), ["a", "b", "c", "d"], 1, inline=inline)
     assert [a, c, d] == [["a 0"], ["c 0"], ["d 0"]]
@@ -144,9 +144,9 @@ def test_the_questions_of_a_batch_that_fails_are_asked_alone(
 @pytest.mark.parametrize(
     ("results", "said"),
     [
-        (lambda _queries, _k: [["x"]], "returned 1 results for 2 questions that it was asked at once"),
-        (lambda _queries, _k: {"x": 1}, "returned dict for 2 questions that it was asked at once"),
-        (lambda _queries, _k: None, "returned NoneType for 2 questions that it was asked at once"),
+        (lambda _queries, _k: [["x"]], "returned 1 results for 2 questions in one call"),
+        (lambda _queries, _k: {"x": 1}, "returned dict for 2 questions in one call"),
+        (lambda _queries, _k: None, "returned NoneType for 2 questions in one call"),
     ],
 )
 def test_another_number_of_results_is_an_error(
@@ -201,7 +201,7 @@ def test_threads_get_batches(
     loops: Callable[..., BackgroundEventLoop], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As single questions do with `--rageval-threads`."""
-    monkeypatch.setattr(query_batcher, "MOST", 2)
+    monkeypatch.setattr(query_batcher, "MAX_BATCH", 2)
     loop, search = loops(threads=2), _Many()
     questions = [f"q{n}" for n in range(8)]
     assert _asked(loop, adapt_retriever(search, loop), questions, 1, inline=True) == [

@@ -9,14 +9,14 @@ import pytest
 
 from pytest_rageval.errors import InputError
 from pytest_rageval.retrievers import run_file
-from pytest_rageval.retrievers.run_file import RunFile, _decimals, read_run
+from pytest_rageval.retrievers.run_file import RunFile, _parse_decimals, read_run
 
 
 def _both(monkeypatch: pytest.MonkeyPatch, path: Path) -> list[dict[str, tuple[list[str], list[float]]]]:
     """What is read without numpy, and by columns."""
     found = []
     for large in (2**60, 0):
-        monkeypatch.setattr(run_file, "LARGE", large)
+        monkeypatch.setattr(run_file, "MIN_NUMPY_BYTES", large)
         run = read_run(path)
         found.append({topic: run.ranking(topic) for topic in run.topics})
     return found
@@ -36,7 +36,7 @@ def test_columns_are_read_as_lines_are(
     score: str, at_once: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Ties and unsorted scores, in blocks that end anywhere."""
-    monkeypatch.setattr(run_file, "AT_ONCE", at_once)
+    monkeypatch.setattr(run_file, "BLOCK_BYTES", at_once)
     path = tmp_path / "a.run"
     path.write_text("\n".join(_lines(random.Random(0), 30, score=score)))
     lines, columns = _both(monkeypatch, path)
@@ -78,7 +78,7 @@ def test_decimals_are_those_of_python() -> None:
             rng.choice(("", "-")) + each[:at] + rng.choice(("", ".")) + each[at:]
             for each, at in zip(digits, points, strict=True)
         ]
-        found = _decimals(np.array([*cells, "-0", "-.0"], "S"))
+        found = _parse_decimals(np.array([*cells, "-0", "-.0"], "S"))
         assert found is not None
         assert list(map(repr, found.tolist())) == [repr(float(cell)) for cell in [*cells, "-0", "-.0"]]
 
@@ -88,16 +88,16 @@ def test_decimals_are_those_of_python() -> None:
 )
 def test_other_numbers_are_left_to_python(cell: str) -> None:
     """Which takes some of them, and refuses others."""
-    assert _decimals(np.array(["1.5", cell], "S")) is None
+    assert _parse_decimals(np.array(["1.5", cell], "S")) is None
 
 
 def test_a_large_file_is_read_by_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also a compressed one; the ids stay bytes until they are asked for."""
     path = tmp_path / "a.run.gz"
     path.write_bytes(gzip.compress("\n".join(_lines(random.Random(1), 9)).encode()))
-    monkeypatch.setattr(run_file, "LARGE", 0)
+    monkeypatch.setattr(run_file, "MIN_NUMPY_BYTES", 0)
     run: RunFile = read_run(path)
-    assert not isinstance(run.cells, list)
+    assert not isinstance(run.document_ids, list)
     assert run.ranking("nothing") == ([], [])
 
 
@@ -118,6 +118,6 @@ def test_a_mistake_in_columns_is_named_with_its_line(
     """As in a small file."""
     path = tmp_path / "a.run"
     path.write_text(content)
-    monkeypatch.setattr(run_file, "LARGE", 0)
+    monkeypatch.setattr(run_file, "MIN_NUMPY_BYTES", 0)
     with pytest.raises(InputError, match=said):
         read_run(path)

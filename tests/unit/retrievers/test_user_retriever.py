@@ -12,7 +12,7 @@ from pytest_rageval.concurrency.event_loop import BackgroundEventLoop
 from pytest_rageval.datatypes import Ranking
 from pytest_rageval.errors import QueryError
 from pytest_rageval.retrievers import Retriever, adapt_retriever
-from pytest_rageval.user_code import FIRST
+from pytest_rageval.user_code import MAX_FAILURES
 
 
 class _Search:
@@ -84,8 +84,8 @@ def test_a_retriever_that_answers_nothing_is_soon_asked_no_more(loop: Background
     search = _Search(lambda _: True)
     queries = [f"q{n}" for n in range(20)]
     results = _all(loop, adapt_retriever(search, loop), queries)
-    assert list(search.asked) == queries[:FIRST]
-    assert [str(result) for result in results[FIRST:]] == [str(results[0])] * (20 - FIRST)
+    assert list(search.asked) == queries[:MAX_FAILURES]
+    assert [str(result) for result in results[MAX_FAILURES:]] == [str(results[0])] * (20 - MAX_FAILURES)
 
 
 def test_a_retriever_that_has_answered_is_asked_them_all(loop: BackgroundEventLoop) -> None:

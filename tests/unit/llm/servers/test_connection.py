@@ -18,7 +18,7 @@ import pytest_rageval
 from pytest_rageval.errors import ServerError
 from pytest_rageval.llm.messages import Reply, Request
 from pytest_rageval.llm.servers import connection as connection_module
-from pytest_rageval.llm.servers.client import Client, Refused, RetryableError
+from pytest_rageval.llm.servers.client import Client, RequestRefused, RetryableError
 from pytest_rageval.llm.servers.server import RemoteServer
 from tests.unit.llm.scripted import Answer, ScriptedServer, completion, error
 
@@ -144,7 +144,7 @@ def test_no_field_of_a_reply_repeats_a_secret() -> None:
 
 
 FAILURES = {
-    "400": (Answer(400, error(f"no {KEY}")), Refused),
+    "400": (Answer(400, error(f"no {KEY}")), RequestRefused),
     "401": (Answer(401, error(f"no {KEY}")), ServerError),
     "404": (Answer(404, error(f"no {KEY}")), ServerError),
     "500": (Answer(500, error(f"no {KEY}")), RetryableError),
@@ -218,7 +218,7 @@ def test_logs_show_neither_query_nor_password(records: pytest.LogCaptureFixture)
 
 def test_logs_of_others_stay_as_they_are(records: pytest.LogCaptureFixture) -> None:
     """In other threads the libraries are the user's; a record that cannot be formatted is left to logging."""
-    redacting = connection_module._Redacting(RemoteServer("http://me:planted-word@here/v1").credentials)
+    redacting = connection_module._RedactingFilter(RemoteServer("http://me:planted-word@here/v1").credentials)
     logger = logging.getLogger("httpx2")
     logger.addFilter(redacting)
     try:

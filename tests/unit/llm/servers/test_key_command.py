@@ -11,10 +11,9 @@ import pytest
 
 from pytest_rageval.errors import ServerError
 from pytest_rageval.llm.messages import Request
-from pytest_rageval.llm.servers import key_command
+from pytest_rageval.llm.servers import server as server_module
 from pytest_rageval.llm.servers.client import Client
-from pytest_rageval.llm.servers.key_command import printed_key
-from pytest_rageval.llm.servers.server import RemoteServer
+from pytest_rageval.llm.servers.server import RemoteServer, run_key_command
 from pytest_rageval.secret import Secret
 from tests.unit.llm.scripted import Answer, ScriptedServer, completion, error
 
@@ -82,7 +81,7 @@ def test_an_expired_key_is_asked_for_again(command) -> None:
         assert [len(server.requests), command.runs()] == [2, 2]
         _ask(remote)
         assert [len(server.requests), command.runs()] == [3, 2]
-    assert remote.credentials.redacted("planted-key-1 planted-key-2") == "*** ***"
+    assert remote.credentials.redact("planted-key-1 planted-key-2") == "*** ***"
 
 
 @pytest.mark.parametrize("status", [401, 403])
@@ -120,7 +119,7 @@ def test_a_command_that_gives_no_key_is_an_error(
     command, code: str, told: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It says how the command ended and not what it printed; no server is asked, and it runs once."""
-    monkeypatch.setattr(key_command, "LONGEST_S", 2.0)
+    monkeypatch.setattr(server_module, "MAX_KEY_COMMAND_S", 2.0)
     with ScriptedServer() as server:
         remote = RemoteServer(server.url, key_command=command(code))
         for _ in range(2):
@@ -144,7 +143,7 @@ def test_a_command_that_gives_no_key_is_an_error(
 def test_a_command_that_is_written_for_a_shell_is_named(words: tuple[str, ...], hint: list[str]) -> None:
     """In a terminal it prints the key, since a shell reads it there."""
     with pytest.raises(ServerError, match="ended with exit status") as caught:
-        key_command.printed_key(words)
+        run_key_command(words)
     assert re.findall(r'write \["(\w+)", "-c", "COMMAND"\]', str(caught.value)) == hint
 
 
@@ -152,7 +151,7 @@ def test_a_command_that_is_written_for_a_shell_is_named(words: tuple[str, ...], 
 def test_a_command_that_does_not_exist_is_an_error(name: str) -> None:
     """It names the command."""
     with pytest.raises(ServerError, match=r"api_key_command, .* cannot be run"):
-        printed_key((name,))
+        run_key_command((name,))
 
 
 def _assert_hidden(found: BaseException) -> None:
@@ -181,5 +180,5 @@ def test_the_loop_runs_on_while_the_command_does(command) -> None:
 def test_the_words_are_not_read_by_a_shell(tmp_path: Path) -> None:
     """What looks like one is an argument."""
     code = "import sys; print(sys.argv[1].count('$'))"
-    assert printed_key((sys.executable, "-c", code, f"$HOME; touch {tmp_path}/made")) == Secret("1")
+    assert run_key_command((sys.executable, "-c", code, f"$HOME; touch {tmp_path}/made")) == Secret("1")
     assert not list(tmp_path.iterdir())

@@ -212,10 +212,10 @@ def test_a_waiting_request_has_a_reason(clock: Clock) -> None:
     """From the first failure to the next success, and only while somebody waits."""
 
     async def main() -> None:
-        assert asked.wait is None
+        assert asked.stall is None
         tasks = [asyncio.create_task(asked.send(ASKED)) for _ in range(12)]
         await asyncio.sleep(30)
-        wait = asked.wait
+        wait = asked.stall
         assert wait is not None
         assert str(wait) == (
             "waiting for http://it/v1 (12 requests, 30 of at most 300 s): the server answered 429: busy"
@@ -223,7 +223,7 @@ def test_a_waiting_request_has_a_reason(clock: Clock) -> None:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        assert asked.wait is None
+        assert asked.stall is None
 
     asked = _sender(_failing(wait_s=1.0))
     clock.run(main())
@@ -238,11 +238,11 @@ def test_a_server_without_an_answer_is_reported(clock: Clock) -> None:
     async def main() -> None:
         tasks = [asyncio.create_task(asked.send(ASKED)) for _ in range(3)]
         await asyncio.sleep(25)
-        assert str(asked.wait) == "waiting for http://it/v1 (3 requests, 25 s): no answer yet"
+        assert str(asked.stall) == "waiting for http://it/v1 (3 requests, 25 s): no answer yet"
         await asyncio.sleep(10)
-        assert str(asked.wait) == "waiting for http://it/v1 (2 requests, 5 s): no answer yet"
+        assert str(asked.stall) == "waiting for http://it/v1 (2 requests, 5 s): no answer yet"
         assert await asyncio.gather(*tasks) == [REPLY] * 3
-        assert asked.wait is None
+        assert asked.stall is None
 
     delays = iter([30.0, 50.0, 50.0])
 
@@ -265,7 +265,7 @@ def test_an_exhausted_rate_limit_is_reported(clock: Clock) -> None:
     async def main() -> None:
         tasks = [asyncio.create_task(asked.send(ASKED)) for _ in range(2)]
         await asyncio.sleep(30)
-        assert str(asked.wait) == ("waiting for http://it/v1 (1 request, 30 s): its rate limit is used up")
+        assert str(asked.stall) == ("waiting for http://it/v1 (1 request, 30 s): its rate limit is used up")
         assert await asyncio.gather(*tasks) == [REPLY] * 2
 
     asked = Sender(_Exhausted(_failing()), Limiter(1), 60.0, 4, PATIENCE_S)

@@ -99,7 +99,7 @@ def test_refusals_of_those_in_flight_together_are_one_event(run: Run) -> None:
             tasks = [asyncio.create_task(crowd.hold()) for _ in range(16)]
             await _turns()
             for slot in crowd.slots:
-                limiter.congested(slot)
+                limiter.decrease_limit(slot)
             assert limiter.limit == expected
             crowd.go_on.set()
             await asyncio.gather(*tasks)
@@ -116,7 +116,7 @@ def test_fewer_are_in_flight_after_a_refusal(run: Run) -> None:
         before = [asyncio.create_task(first.hold()) for _ in range(4)]
         await _turns()
         after = [asyncio.create_task(then.hold()) for _ in range(10)]
-        limiter.congested(first.slots[0])
+        limiter.decrease_limit(first.slots[0])
         first.go_on.set()
         await asyncio.gather(*before)
         await _turns()
@@ -135,13 +135,13 @@ def test_the_limit_grows_by_one_for_as_many_replies_as_are_averaged(run: Run) ->
         for most, replies in ((8, 8), (16, 16), (20, 20), (40, 20), (100, 50)):
             limiter = Limiter(most)
             async with limiter.slot() as slot:
-                limiter.congested(slot)
+                limiter.decrease_limit(slot)
             assert limiter.limit == most / 2
             for _ in range(replies):
-                limiter.succeeded()
+                limiter.record_success()
             assert limiter.limit == pytest.approx(most / 2 + 1, abs=0.05)
             for _ in range(most * most):
-                limiter.succeeded()
+                limiter.record_success()
             assert limiter.limit == most
 
     run(main())
@@ -153,9 +153,9 @@ def test_one_alone_grows_again(run: Run) -> None:
     async def main() -> None:
         limiter = Limiter(2)
         async with limiter.slot() as slot:
-            limiter.congested(slot)
+            limiter.decrease_limit(slot)
         for _ in range(8):
-            limiter.succeeded()
+            limiter.record_success()
         crowd = _Crowd(limiter)
         tasks = [asyncio.create_task(crowd.hold()) for _ in range(2)]
         await _turns()
@@ -252,7 +252,7 @@ def test_tokens_a_minute_are_corrected_after_a_reply(run: Run, expected: int, us
     async def main() -> None:
         limiter = Limiter(16, tpm=60_000)
         async with limiter.slot(expected) as slot:
-            limiter.used(slot, used)
+            limiter.correct_tokens(slot, used)
         async with limiter.slot(100) as then:
             assert then.began - slot.began == pytest.approx(wait, abs=EXACT)
 

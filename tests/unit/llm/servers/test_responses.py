@@ -182,7 +182,7 @@ def test_a_model_without_chat_completions_is_named_with_the_remedy(status: int, 
     assert first.startswith("The server at http://127.0.0.1:")
     assert f"has no chat completions for the model 'm': {message[:40]}" in first
     assert remedy.startswith(
-        'Ask it through the Responses API: write api = "responses" into the table [tool.rageval.models.generator]'
+        'Use the Responses API for it: write api = "responses" into the table [tool.rageval.models.generator]'
     )
 
 

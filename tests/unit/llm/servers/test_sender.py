@@ -36,7 +36,7 @@ REFUSED_TEMPERATURE = Answer(
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Repeat at once, so that nobody waits for these tests."""
     monkeypatch.setattr(sender_module, "FIRST_DELAY_S", 0.005)
-    monkeypatch.setattr(sender_module, "LONGEST_DELAY_S", 0.5)
+    monkeypatch.setattr(sender_module, "MAX_DELAY_S", 0.5)
 
 
 async def _closing(sender: Sender, sent: Coroutine[Any, Any, Any]) -> Any:
@@ -557,7 +557,7 @@ def test_a_cancelled_request_releases_its_slot() -> None:
 
 def test_tokens_are_corrected_after_a_slow_reply_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """It used more than was expected, however long it took."""
-    monkeypatch.setattr(sender_module, "SLOW", 0.0)
+    monkeypatch.setattr(sender_module, "SLOW_SHARE", 0.0)
     huge = completion(usage={"prompt_tokens": 100_000, "completion_tokens": 500_000})
 
     async def main() -> float:

@@ -4,30 +4,30 @@ from pathlib import Path
 
 import pytest
 
-from pytest_rageval.digests import SAMPLE_BYTES
+from pytest_rageval.digests import BLOCK_BYTES
 from pytest_rageval.errors import InputError
-from pytest_rageval.llm.servers.server import Weights, weights_in_force
+from pytest_rageval.llm.servers.server import Weights, resolve_weights
 
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
     """A model file larger than one sampled block."""
     file = tmp_path / "tiny.gguf"
-    file.write_bytes(bytes(range(256)) * (3 * SAMPLE_BYTES // 256))
+    file.write_bytes(bytes(range(256)) * (3 * BLOCK_BYTES // 256))
     return file
 
 
 @pytest.mark.parametrize("gguf", [None, ""])
 def test_without_a_file_it_is_the_packaged_model(gguf: str | None) -> None:
     """Its name and fingerprint are known without the package."""
-    weights = weights_in_force(gguf)
+    weights = resolve_weights(gguf)
     assert weights == Weights()
     assert len(weights.fingerprint) == 64
 
 
 def test_the_users_file_is_taken(model: Path) -> None:
     """By its path; its name is the file's without the suffix."""
-    weights = weights_in_force(str(model))
+    weights = resolve_weights(str(model))
     assert weights == Weights(model)
     assert (weights.name, weights.path()) == ("tiny", model)
 
@@ -35,7 +35,7 @@ def test_the_users_file_is_taken(model: Path) -> None:
 def test_the_home_directory_may_be_abbreviated(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A tilde is the user's home."""
     monkeypatch.setenv("HOME", str(model.parent))
-    assert weights_in_force("~/tiny.gguf").path() == model
+    assert resolve_weights("~/tiny.gguf").path() == model
 
 
 @pytest.mark.parametrize("name", ["missing.gguf", "."])
@@ -43,7 +43,7 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path, name: str) -> None:
     """With the variable that names it, and what to do."""
     named = str(tmp_path / name)
     with pytest.raises(InputError) as caught:
-        weights_in_force(named)
+        resolve_weights(named)
     assert str(caught.value) == (
         f"RAGEVAL_GGUF names {named!r}, which is not a file.\n"
         "Name a model in GGUF form, or unset it for the packaged model."
@@ -56,7 +56,7 @@ def test_the_fingerprint_does_not_depend_on_the_name(model: Path) -> None:
     assert Weights(model.rename(model.with_name("other.gguf"))).fingerprint == before
 
 
-@pytest.mark.parametrize("where", [0, SAMPLE_BYTES, 3 * SAMPLE_BYTES - 1])
+@pytest.mark.parametrize("where", [0, BLOCK_BYTES, 3 * BLOCK_BYTES - 1])
 def test_the_fingerprint_changes_with_the_content(model: Path, where: int) -> None:
     """One changed byte at the beginning, in the middle or at the end is another model."""
     before = Weights(model).fingerprint

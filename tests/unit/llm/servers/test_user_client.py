@@ -17,7 +17,7 @@ from pytest_rageval.llm.gateway import Gateway, GatewaySettings
 from pytest_rageval.llm.messages import Reply, Request
 from pytest_rageval.llm.servers import sender as sender_module
 from pytest_rageval.llm.servers.server import RequestPolicy
-from pytest_rageval.llm.servers.user_client import UserFunction, UserServer, own_functions
+from pytest_rageval.llm.servers.user_client import UserFunction, UserServer, client_functions
 from tests.unit.llm.scripted import Answer, ScriptedServer, completion, error
 
 PACE = RequestPolicy(concurrency=4, timeout_s=30, retries=1)
@@ -342,7 +342,7 @@ def test_no_key_is_shown(ask: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert str(outcome).startswith("rageval_client raised ValueError: Bearer *** (")
     client = openai.AsyncOpenAI(api_key="of-the-library", base_url="http://127.0.0.1:9/v1")
     server = UserServer(UserFunction(functools.partial(client.chat.completions.create, store=False)))
-    assert server.credentials.redacted("of-the-library") == "***"
+    assert server.credentials.redact("of-the-library") == "***"
     assert "of-the-library" not in repr(server)
 
 
@@ -412,9 +412,9 @@ def test_what_cannot_be_called_so_is_an_error(function: Any, found: str) -> None
 
 def test_each_role_may_have_its_own() -> None:
     """One for both, a mapping, or none."""
-    assert own_functions(None) == {}
-    assert own_functions(len) == {"generator": (len, "rageval_client"), "judge": (len, "rageval_client")}
-    assert own_functions({"judge": len}) == {"judge": (len, "rageval_client['judge']")}
+    assert client_functions(None) == {}
+    assert client_functions(len) == {"generator": (len, "rageval_client"), "judge": (len, "rageval_client")}
+    assert client_functions({"judge": len}) == {"judge": (len, "rageval_client['judge']")}
     for wrong in ({}, {"both": len}):
         with pytest.raises(CallableError, match=r"^rageval_client is a mapping with (nothing|.both.)\.\n"):
-            own_functions(wrong)
+            client_functions(wrong)

@@ -77,7 +77,7 @@ def shard_of(  # noqa: PLR0913 - what a shard is made of
         "package": "1",
         "started": "2026-01-01T00:00:00+00:00",
         "duration_s": 1.0,
-        "settings": settings.entry(),
+        "settings": settings.report_entry(),
         "stopped": False,
         "tests": [{"nodeid": NODEID, **outcome_of(problems, failures), **results}],
         "shard": about | changes,
