@@ -248,7 +248,7 @@ def baseline_entry(
     Any of them may depend on the parts of the `context`. With a spool rankings and answers are in there.
     """
     return {
-        "questions": {example.id: example.digest_in(context) for example in examples},
+        "questions": {example.id: example.digest_with_context(context) for example in examples},
         "scores": {name: _score(score, fingerprint, spool) for name, (score, fingerprint) in scores.items()},
     }
 
@@ -301,7 +301,7 @@ def _example(outcome: Outcome, mark: str) -> BaselineExample:
     evidence = outcome.evidence
     example: BaselineExample = {"score": outcome.value, "under": mark}
     if evidence.ranking is not None:
-        example["ranking"] = [document.label for document in evidence.ranking]
+        example["ranking"] = evidence.ranking.labels
     if evidence.answer is not None:
         example["answer"] = " ".join(evidence.answer.split())[:LONGEST]
     return example

@@ -423,8 +423,8 @@ def changed_questions(examples: Iterable[Example], before: BaselineScore) -> set
     for example in examples:
         then = before.questions.get(example.id)
         # All scores of a test share the digest, and some of them see the history.
-        if then != example.digest_in(before.context) and not (
-            example.history and then == example.digest_in({*before.context, "history"})
+        if then != example.digest_with_context(before.context) and not (
+            example.history and then == example.digest_with_context({*before.context, "history"})
         ):
             changed.add(example.id)
     return changed

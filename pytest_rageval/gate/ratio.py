@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pytest_rageval.errors import InputError
-from pytest_rageval.scores import REFERENCE, Score
+from pytest_rageval.scores import REFERENCE_LATENCY, Score
 from pytest_rageval.stats.intervals import Quantile
 
 __all__ = ["RatioTest", "ratio_test"]
@@ -42,9 +42,9 @@ def ratio_test(score: Score) -> RatioTest:
         InputError: the score is not a quantile of times measured with those of a reference.
     """
     pairs = [
-        (outcome.value, max(outcome.evidence.beside[REFERENCE], NANOSECOND))
+        (outcome.value, max(outcome.evidence.beside[REFERENCE_LATENCY], NANOSECOND))
         for outcome in score.outcomes
-        if outcome.value is not None and REFERENCE in outcome.evidence.beside
+        if outcome.value is not None and REFERENCE_LATENCY in outcome.evidence.beside
     ]
     statistic = score.statistic
     if not (pairs and isinstance(statistic, Quantile)):

@@ -66,7 +66,7 @@ def ask_anew(
     same = []
     for change in comparison.changes:
         ranking = change.outcome.evidence.ranking
-        if ranking is not None and change.ranking == tuple(document.label for document in ranking):
+        if ranking is not None and change.ranking == tuple(ranking.labels):
             same.append(change.outcome.example)
     chosen = Random(session.settings.seed).sample(same, min(wanted, len(same)))  # noqa: S311 - no secret
     before = {name: kept.get("score") for name, kept in baseline.before.examples.items()}
