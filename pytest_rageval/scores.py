@@ -233,7 +233,7 @@ class Relevance(NamedTuple):
         """
         match = _RELEVANCE_PATTERN.fullmatch(text) if isinstance(text, str) else None
         if match is None:
-            raise ValueError(f"{text!r} says nothing about passages")
+            raise ValueError(f"{text!r} is no rule of relevance")
         gold, by, depth = match.groups()
         return cls(gold or by, int(depth) if depth else None)
 
@@ -255,7 +255,7 @@ class Score(float):
         keywords: the keywords that the score was requested with, such as "comparator".
     """
 
-    def __new__(  # noqa: PLR0913 - all that a score keeps
+    def __new__(  # noqa: PLR0913 - the attributes of a score
         cls,
         spec: str,
         outcomes: Sequence[Outcome],
@@ -288,7 +288,7 @@ class Score(float):
             )
         return super().__new__(cls, statistic.of(values))
 
-    def __init__(  # noqa: PLR0913 - all that a score keeps
+    def __init__(  # noqa: PLR0913 - the attributes of a score
         self,
         spec: str,
         outcomes: Sequence[Outcome],

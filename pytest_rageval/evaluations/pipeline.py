@@ -158,7 +158,8 @@ class GoldMatches(NamedTuple):
     Attributes:
         examples: the examples.
         k: the cut-off.
-        outcomes: one outcome per example. The values are those of another measure, or None if the example is unscored.
+        outcomes: one outcome per example. The value is that of the measure that was computed last, or None if the
+            example is unscored.
         gold_ranks: the ranks of the gold passages for each outcome with a value.
     """
 

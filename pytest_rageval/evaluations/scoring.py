@@ -65,7 +65,7 @@ KEYWORD_DEPENDENCIES: Final = {
     "temperature": GENERATOR_METHODS,
     "draws": GENERATOR_METHODS,
 }
-"""The dependencies that each keyword of a threshold changes. The keyword changes the scores with these dependencies."""
+"""The dependencies that each keyword of a threshold changes. It changes every score that has one of them."""
 
 
 def _default_comparisons(_pipeline: Pipeline, resolved: ResolvedScore) -> dict[str, str | None]:
