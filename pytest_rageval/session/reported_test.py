@@ -161,10 +161,8 @@ class ReportedTest:
         """The entry and, where the test has the score that it is read beside, both over their common questions."""
         if entry["mean"] is None or "early_stop" in entry:
             return entry
-        spec, pair = (
-            Spec.parse(entry["spec"]),
-            self._session.definition(ScoreRequest(entry["spec"])).paired_score,
-        )
+        spec = Spec.parse(entry["spec"])
+        pair = self._session.definition(ScoreRequest(entry["spec"])).paired_score
         name = sliced_name({**entry, "spec": f"{pair}@{spec.k}"})
         other = next((each for each in self._entries.values() if sliced_name(each) == name), None)
         if not pair or other is None or other["mean"] is None or "early_stop" in other:

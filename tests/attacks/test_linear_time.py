@@ -381,7 +381,7 @@ ELSEWHERE = {
     "embedding.bertscore_f1": "as cosine: the same tokenizer, which cuts the text off",
     "embedding.bertscore_precision": "as cosine",
     "embedding.bertscore_recall": "as cosine",
-    "gold_measures.values": "its text is the name of a measure",
+    "gold_measures.compute_measure": "its text is the name of a measure",
     "judge_replies.unread": "its text is ours; the reply is shortened for the message",
     "ranking.usefulness": "its text is the name of a measure",
     "tokenize.is_word_character": "its text is one character",
