@@ -16,7 +16,7 @@ from typing import Any, Final, Literal, NamedTuple
 from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets.human_labels import HumanLabels, LabelledItem, Scale
 from pytest_rageval.plural import counted
-from pytest_rageval.scores import YES, Outcome, Score, Spec
+from pytest_rageval.scores import YES_THRESHOLD, Outcome, Score, Spec
 from pytest_rageval.stats.agreement import accuracy, cohen_kappa, majority, pearson
 from pytest_rageval.stats.intervals import Estimate
 
@@ -166,7 +166,7 @@ class Calibration:
         for item, outcome in zip(self.labels.items, self.outcomes, strict=True):
             human, raw = _consensus(item.human, scale), outcome.value
             if human is not None and raw is not None:
-                judge = float(raw >= YES) if scale == "yes/no" else raw
+                judge = float(raw >= YES_THRESHOLD) if scale == "yes/no" else raw
                 found.append(LabelledVerdict(item, human, judge, raw))
         return tuple(found)
 

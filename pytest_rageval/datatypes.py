@@ -11,7 +11,7 @@ from pytest_rageval.digests import digest, digest_of_all
 from pytest_rageval.spool import Spool, SpooledTuple
 
 __all__ = [
-    "CONTEXT",
+    "RETRIEVER_CONTEXT",
     "Document",
     "EvalSet",
     "Example",
@@ -27,17 +27,17 @@ __all__ = [
     "excerpt",
 ]
 
-CONTEXT: Final = ("history", "filters", "metadata")
-"""The fields of an example that a retriever receives beside the question."""
+RETRIEVER_CONTEXT: Final = ("history", "filters", "metadata")
+"""The fields of an example that a retriever can receive in addition to the question."""
 
 
 class Span(NamedTuple):
-    """A place in a file, independent of how the file is cut into passages.
+    """A range of characters in a file. It does not depend on how the file is cut into passages.
 
     Attributes:
-        source: the file's name or path.
-        start: the offset of its first character, from 0.
-        end: the offset after its last character; above `start`.
+        source: the name or path of the file.
+        start: the offset of the first character, counted from 0.
+        end: the offset after the last character, greater than `start`.
     """
 
     source: str
@@ -50,11 +50,11 @@ class Document:
     """A passage as a retriever returns it.
 
     Attributes:
-        text: what the generator reads; also `str(document)`.
-        id: the retriever's identifier, or None.
-        score: the retriever's, on its own scale, or None. Never used to rank.
+        text: the text that the generator reads; also `str(document)`.
+        id: the retriever's identifier of the passage, or None.
+        score: the retriever's score of the passage, on the retriever's own scale, or None. Never used to rank.
         metadata: other data from the retriever.
-        span: its place in a file, or None if unknown.
+        span: the passage's range of characters in a file, or None if unknown.
     """
 
     text: str
@@ -68,29 +68,32 @@ class Document:
 
     @property
     def identity(self) -> str:
-        """The same for equal documents: the id; without one the text, with its place if known."""
+        """A key that equal documents share: the id, or without an id the text and, if known, the span."""
         if self.id is not None:
             return f"id:{self.id}"
-        # The same sentence at two places is two documents.
+        # The same sentence at two places in a file makes two documents.
         place = "" if self.span is None else f"{self.span.start}-{self.span.end} {self.span.source}\n"
         return f"text:{place}{self.text}"
 
     @property
     def label(self) -> str:
-        """The name in reports: the id, or the beginning of the text in quotes."""
+        """The name of the document in reports: the id, or the beginning of the text in quotes."""
         return self.id if self.id is not None else excerpt(self.text)
 
 
 @dataclass(frozen=True, slots=True)
 class Gold:
-    """A passage that people judged: by id, by text, or by source span.
+    """A passage whose relevance people judged. It is identified by an id, a text or a span.
 
     Attributes:
         id: the passage's identifier in the corpus.
-        text: its text. LLM-retEval shows it to the generator.
-        source: the file of the span; `start` and `end` are its character offsets.
-        grade: relevance, an integer ≥ 0; 0 is judged and not relevant.
-        group: passages of one group are alternatives, and each group is needed; None: it is a group of its own.
+        text: the passage's text. LLM-retEval shows it to the generator.
+        source: the file of the span.
+        start: the offset of the span's first character in the file.
+        end: the offset after the span's last character.
+        grade: the relevance, an integer ≥ 0; 0 means judged and not relevant.
+        group: the name of the group. Passages of one group are alternatives, and every group is needed. None: the
+            passage is a group of its own.
     """
 
     id: str | None = None
@@ -103,14 +106,14 @@ class Gold:
 
     @property
     def span(self) -> Span | None:
-        """The passage's place in a file, or None if unknown."""
+        """The passage's range of characters in a file, or None if unknown."""
         if self.source is None or self.start is None or self.end is None:
             return None
         return Span(self.source, self.start, self.end)
 
     @property
     def label(self) -> str:
-        """The name in reports: the id, the beginning of the text, or the span."""
+        """The name of the passage in reports: the id, the beginning of the text, or the span."""
         if self.id is not None:
             return self.id
         if self.text is not None:
@@ -123,7 +126,7 @@ class Nugget(NamedTuple):
 
     Attributes:
         text: the fact, in a few words.
-        vital: whether a good answer must state it; other nuggets are worth stating ("okay").
+        vital: whether a good answer must state the fact. Other nuggets are worth stating ("okay").
     """
 
     text: str
@@ -132,21 +135,21 @@ class Nugget(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One question of an eval set, with its answers and gold passages.
+    """One question of an eval set, with its reference answers and gold passages.
 
     Attributes:
-        id: unique in its eval set.
-        question: the retriever's query.
-        answers: alternatives, any one of which is right.
-        answer_set: several answers that are all wanted, each with its aliases; precedes `answers` and
-            `reference`.
-        gold: the gold passages; those of grade 0 are judged and not relevant.
+        id: the example's identifier, unique in its eval set.
+        question: the question, which is the retriever's query.
+        answers: alternative short answers; any one of them is right.
+        answer_set: short answers that are all required, each as a tuple of its aliases. It takes precedence over
+            `answers` and `reference`.
+        gold: the gold passages. A passage of grade 0 is judged and not relevant.
         reference: a long-form answer, or None.
-        nuggets: the facts that a good answer says, each once.
-        tags: for slices, such as `{"topic": "billing"}`.
-        extra: other keys of the record.
-        history: the messages before the question, each with `role` and `content`, oldest first.
-        filters: what retrieved passages must satisfy, such as `{"tenant": "acme"}`.
+        nuggets: the facts that a good answer states, without repetition.
+        tags: values to select slices by, such as `{"topic": "billing"}`.
+        extra: the keys of the record that are not fields of this class.
+        history: the messages before the question, oldest first, each with `role` and `content`.
+        filters: conditions that retrieved passages must satisfy, such as `{"tenant": "acme"}`.
         metadata: other data for the retriever.
     """
 
@@ -165,50 +168,56 @@ class Example:
 
     @property
     def full_question(self) -> str:
-        """The question as models receive it: with the messages before it, where there are any."""
+        """The question as models receive it: with the messages of `history`, if there are any."""
         return QuestionWithHistory(self.question, self.history) if self.history else self.question
 
     @property
     def relevant(self) -> tuple[Gold, ...]:
-        """The gold passages of a grade above 0."""
+        """The gold passages with a grade above 0."""
         return tuple([gold for gold in self.gold if gold.grade > 0])
 
     @property
     def wanted(self) -> tuple[tuple[str, ...], ...]:
-        """The short answers that are wanted, each with its aliases; empty if there is only a `reference`."""
+        """The required short answers, each as a tuple of its aliases; empty if there is only a `reference`."""
         return self.answer_set or ((self.answers,) if self.answers else ())
 
     @property
     def digest(self) -> str:
-        """Twelve hex digits of question, answers, gold and nuggets; context, tags and extra keys do not count."""
-        return self.digest_in(frozenset())
+        """Twelve hex digits over question, answers, gold and nuggets, without context, tags and extra keys."""
+        return self.digest_with_context(frozenset())
 
-    def digest_in(self, context: AbstractSet[str]) -> str:
-        """Return the digest that also covers these parts of the context, if the example has them."""
-        # A tuple is a list in JSON.
-        fields: list[Any] = [self.question, self.answers, self.answer_set, [*map(_plain_gold, self.gold)]]
+    def digest_with_context(self, context: AbstractSet[str]) -> str:
+        """Return the digest that also covers the non-empty fields of `RETRIEVER_CONTEXT` that `context` names."""
+        # JSON writes a tuple as a list, so tuples need no conversion.
+        fields: list[Any] = [self.question, self.answers, self.answer_set, [*map(_gold_as_json, self.gold)]]
         fields += [self.reference, *([{"nuggets": self.nuggets}] if self.nuggets else [])]
-        if given := [name for name in CONTEXT if name in context and getattr(self, name)]:
-            plain = _plain(self)["extra"]
-            fields.append({name: plain[name] for name in given})
+        if covered := [name for name in RETRIEVER_CONTEXT if name in context and getattr(self, name)]:
+            values = _example_as_json(self)["extra"]
+            fields.append({name: values[name] for name in covered})
         return digest(fields)[:12]
 
 
 class ExampleSubset(tuple[Example, ...]):  # noqa: SLOT001 - a tuple has no slots for names
-    """Some of the examples of an eval set, in order. `ids` are those of the whole set."""
+    """Some of the examples of an eval set, in order. `ids` are the ids of all examples of the set."""
 
     ids: tuple[str, ...] = ()
 
 
 class SubsetInfo(NamedTuple):
-    """Which part of an eval set is scored: a random share, or a shard such as "2/8", of how many examples."""
+    """How the scored examples were chosen from an eval set.
 
-    of: int
+    Attributes:
+        total: the number of examples in the whole set.
+        sample: the share of the examples that was sampled, from 0 to 1.
+        shard: index and number of the shards, such as "2/8"; empty if the run is not sharded.
+    """
+
+    total: int
     sample: float = 1.0
     shard: str = ""
 
     def __str__(self) -> str:
-        """Such as "sample 0.1, shard 2/8"."""
+        """Return the choice as a text, such as "sample 0.1, shard 2/8"."""
         parts = [f"sample {self.sample:g}"] if self.sample < 1 else []
         return ", ".join([*parts, *([f"shard {self.shard}"] if self.shard else [])])
 
@@ -218,9 +227,9 @@ class EvalSet:
     """The examples of a test.
 
     Attributes:
-        name: the file's, for reports.
-        examples: in the file's order; ids are unique.
-        part: which part of a set it is; None for a whole one.
+        name: the name of the file, for reports.
+        examples: the examples in the order of the file; their ids are unique.
+        part: how the examples were chosen from a larger set; None if the set is whole.
     """
 
     name: str
@@ -235,17 +244,17 @@ class EvalSet:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of the examples, independent of the order of keys in their records."""
-        return digest_of_all(map(_plain, self.examples))
+        """The SHA-256 digest of the examples. It does not depend on the order of keys in their records."""
+        return digest_of_all(map(_example_as_json, self.examples))
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One search of a retriever that searches several times.
+    """One search of a retriever that searches several times per question.
 
     Attributes:
-        query: that it searched for.
-        documents: what it found, best first, as a retriever may return them.
+        query: the query of the search.
+        documents: the documents that the search found, best first, in any form that a retriever may return.
     """
 
     query: str
@@ -254,15 +263,17 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Retrieval:
-    """What a retriever may return instead of a list of documents: the documents with the searches behind them.
+    """A retriever's documents with its searches and costs. A retriever may return it instead of a list of documents.
 
     Attributes:
-        documents: the final documents, best first, as in a list.
-        steps: the searches behind them, in their order; None where the retriever does not say.
-        tokens: that it used, or None.
-        cost: in US dollars, or None.
-        seconds: that it took; None for the time of the call. A replay gives the recorded time.
-        question: that the generator answers in place of the user's, such as a rewritten one; None for the user's.
+        documents: the final documents, best first, in any form that a retriever may return.
+        steps: the searches that led to the documents, in order; None if the retriever does not report them.
+        tokens: the number of tokens that the retrieval used, or None.
+        cost: the cost of the retrieval in US dollars, or None.
+        seconds: the duration of the retrieval. None: the duration of the call is measured. A replay sets the recorded
+            duration.
+        question: the question that the generator answers instead of the user's, such as a rewritten one; None for
+            the user's question.
     """
 
     documents: Sequence[Any]
@@ -275,24 +286,24 @@ class Retrieval:
 
 @dataclass(frozen=True, slots=True)
 class Ranking(Sequence[Document]):
-    """The documents that a retriever returned for a query, best first, each once.
+    """The documents that a retriever returned for a query, best first, without repetition.
 
-    A repeated document has its best rank. `"kb-112" in ranking` looks for an id; a `Document` is looked
-    for by id or, without one, by text.
+    A repeated document keeps its best rank. `"kb-112" in ranking` searches for an id. `document in ranking` searches
+    for the document's id or, if it has none, for its text.
 
     Attributes:
         query: the query.
-        documents: at most k, if k were asked for.
-        duplicates: number of repeated documents, which are dropped.
-        missing: number of documents that are then missing from k.
-        surplus: number of documents beyond k, which are dropped.
-        own_k: the retriever's own number of documents, as it is configured; None where it has none.
-        without_history: whether the question follows a conversation that the retriever does not take.
-        steps: the rankings of the searches behind it, of an agent that says so, each whole; None where it does not.
-        tokens: that the retrieval used, as the retriever says; None where it does not.
-        cost: in US dollars, likewise.
-        seconds: that the retrieval took; None where other retrievals ran meanwhile, or none ran before.
-        question: that the generator answers in place of the user's; None for the user's.
+        documents: the documents; at most k if k documents were requested.
+        duplicates: the number of repeated documents, which were dropped.
+        missing: the number of documents fewer than k, after duplicates were dropped.
+        surplus: the number of documents beyond k, which were dropped.
+        own_k: the number of documents that the retriever is configured to return; None if it has no such setting.
+        without_history: whether the question follows a conversation that the retriever does not accept.
+        steps: one ranking per search, not cut at k; None if the retriever does not report its searches.
+        tokens: the number of tokens that the retrieval used; None if the retriever does not report it.
+        cost: the cost of the retrieval in US dollars; None if the retriever does not report it.
+        seconds: the duration of the retrieval; None if other retrievals ran at the same time, or if it was the first.
+        question: the question that the generator answers instead of the user's; None for the user's question.
     """
 
     query: str
@@ -309,39 +320,44 @@ class Ranking(Sequence[Document]):
     question: str | None = None
 
     @classmethod
-    def of(cls, query: str, documents: Sequence[Document], k: int | None = None, **of_call: Any) -> "Ranking":
-        """Drop repeated documents, then keep the first k (all where k is None); `of_call` are further attributes."""
-        first: dict[str, Document] = {}
+    def of(
+        cls, query: str, documents: Sequence[Document], k: int | None = None, **attributes: Any
+    ) -> "Ranking":
+        """Return a ranking without repeated documents, cut at k (not cut if k is None), with further attributes."""
+        unique: dict[str, Document] = {}
         for document in documents:
-            first.setdefault(document.identity, document)
-        kept = tuple(first.values())
-        more = 0 if k is None else len(kept) - k
-        missing, surplus = max(-more, 0), max(more, 0)
-        return cls(query, kept[:k], len(documents) - len(kept), missing, surplus, **of_call)
+            unique.setdefault(document.identity, document)
+        ranked = tuple(unique.values())
+        excess = 0 if k is None else len(ranked) - k
+        missing, surplus = max(-excess, 0), max(excess, 0)
+        return cls(query, ranked[:k], len(documents) - len(ranked), missing, surplus, **attributes)
 
-    def kept(self, spool: Spool) -> "Ranking":
-        """The same ranking, with its documents and searches moved to a spool."""
+    def move_to_spool(self, spool: Spool) -> "Ranking":
+        """Return an equal ranking whose documents and steps are in a spool."""
         steps, documents = self.steps, self.documents
         if steps is None and isinstance(documents, SpooledTuple):
             return self
         if steps is not None:
-            steps = _KeptRankings(spool, [_ranking_record(step) for step in steps], len(steps))
+            steps = _SpooledRankings(spool, [_ranking_record(step) for step in steps], len(steps))
         if not isinstance(documents, SpooledTuple):
             documents = SpooledDocuments(spool, documents)
         return replace(self, documents=documents, steps=steps)
 
     @property
     def k(self) -> int:
-        """The number of documents that were requested, or else the number of documents."""
+        """The number of documents that were requested; if none was requested, the number of documents."""
         return len(self.documents) + self.missing
 
     @property
     def calls(self) -> int:
-        """The number of searches behind it; 1 where the retriever does not say."""
+        """The number of searches; 1 if the retriever does not report its searches."""
         return 1 if self.steps is None else len(self.steps)
 
     def of_steps(self, k: int) -> "Ranking":
-        """The first k documents of each search, in the order of the searches; without searches the first k."""
+        """Return the first k documents of every search, in the order of the searches.
+
+        If the retriever does not report its searches, they are the first k documents of this ranking.
+        """
         steps = (self,) if self.steps is None else self.steps
         return Ranking.of(self.query, [document for step in steps for document in step[:k]])
 
@@ -358,6 +374,11 @@ class Ranking(Sequence[Document]):
         if isinstance(self.documents, SpooledDocuments):
             return self.documents.ids
         return tuple(document.id for document in self.documents)
+
+    @property
+    def labels(self) -> list[str]:
+        """The documents' names in reports (`Document.label`), in rank order."""
+        return [document.label for document in self.documents]
 
     @overload
     def __getitem__(self, index: int) -> Document: ...
@@ -384,12 +405,18 @@ class Ranking(Sequence[Document]):
 
 def _documents_record(documents: Iterable[Document]) -> list[tuple[Any, ...]]:
     return [
-        (each.text, each.id, each.score, each.metadata or None, each.span and tuple(each.span))
-        for each in documents
+        (
+            document.text,
+            document.id,
+            document.score,
+            document.metadata or None,
+            document.span and tuple(document.span),
+        )
+        for document in documents
     ]
 
 
-def _documents_of(record: Iterable[tuple[Any, ...]]) -> tuple[Document, ...]:
+def _documents_from_record(record: Iterable[tuple[Any, ...]]) -> tuple[Document, ...]:
     return tuple(
         [
             Document(text, id_, score, {} if metadata is None else metadata, span and Span(*span))
@@ -408,49 +435,52 @@ def _ranking_record(ranking: Ranking) -> tuple[Any, ...]:
     )
 
 
-def _rankings_of(record: Iterable[tuple[Any, ...]]) -> tuple[Ranking, ...]:
-    return tuple(Ranking(query, _documents_of(documents), *counts) for query, documents, *counts in record)
+def _rankings_from_record(record: Iterable[tuple[Any, ...]]) -> tuple[Ranking, ...]:
+    return tuple(
+        Ranking(query, _documents_from_record(documents), *counts) for query, documents, *counts in record
+    )
 
 
 class SpooledDocuments(SpooledTuple[Document]):
-    """The documents of a ranking in a spool; most of their readers want no more than the ids."""
+    """The documents of a ranking in a spool. `ids` and `textless` are available without creating the documents."""
 
     __slots__ = ("textless",)
 
-    decode = staticmethod(_documents_of)
+    decode = staticmethod(_documents_from_record)
 
     def __init__(self, spool: Spool, documents: Sequence[Document]) -> None:
-        # Most are read soon. Their user may change metadata meanwhile: then they are made of the record.
+        # Documents are often read soon after they were stored, so the spool may keep these objects in memory. Objects
+        # with metadata, or of a subclass, may be changed by their owner: these are recreated from the record.
         unchanging = not [each for each in documents if each.metadata or type(each) is not Document]
         decoded = tuple(documents) if unchanging else None
         super().__init__(spool, _documents_record(documents), len(documents), decoded=decoded)
-        self.textless = len([each for each in documents if not each.text.strip()])
+        self.textless = len([document for document in documents if not document.text.strip()])
 
     @property
     def ids(self) -> tuple[str | None, ...]:
-        """The documents' ids."""
+        """The documents' ids in rank order."""
         documents = self._spool.recent(self._place, self.decode)
         if documents is None:
-            return tuple([each[1] for each in self._spool.get(self._place)])
-        return tuple([each.id for each in documents])
+            return tuple([record[1] for record in self._spool.get(self._place)])
+        return tuple([document.id for document in documents])
 
 
-class _KeptRankings(SpooledTuple[Ranking]):
+class _SpooledRankings(SpooledTuple[Ranking]):
     """The searches of a ranking in a spool."""
 
     __slots__ = ()
 
-    decode = staticmethod(_rankings_of)
+    decode = staticmethod(_rankings_from_record)
 
 
 def excerpt(text: str, width: int = 60) -> str:
-    """The beginning of a text in quotes, on one line, at most `width` characters long."""
+    """Return the beginning of a text in quotes, on one line, at most `width` characters long."""
     line = " ".join(text.split())
     return f'"{line}"' if len(line) <= width - 2 else f'"{line[: width - 3]}…"'
 
 
-def _plain(example: Example) -> dict[str, Any]:
-    """The example as JSON-like data."""
+def _example_as_json(example: Example) -> dict[str, Any]:
+    """Return the example as JSON-like data, for its digest."""
     context = {
         "history": [dict(message) for message in example.history],
         "filters": dict(example.filters),
@@ -461,16 +491,17 @@ def _plain(example: Example) -> dict[str, Any]:
         "question": example.question,
         "answers": list(example.answers),
         "answer_set": [list(aliases) for aliases in example.answer_set],
-        "gold": [_plain_gold(gold) for gold in example.gold],
+        "gold": [_gold_as_json(gold) for gold in example.gold],
         "reference": example.reference,
         "tags": dict(example.tags),
-        # In older versions the context was a part of `extra`.
+        # Digests must equal those of older versions, in which the context was a part of `extra`.
         "extra": {**example.extra, **{name: value for name, value in context.items() if value}},
-        # Without any, digests are those of earlier versions.
+        # Without the condition, digests of examples without nuggets would change.
         **({"nuggets": [list(nugget) for nugget in example.nuggets]} if example.nuggets else {}),
     }
 
 
-def _plain_gold(gold: Gold) -> list[Any]:
-    others = [gold.id, gold.text, gold.source, gold.start, gold.end, gold.grade]
-    return others if gold.group is None else [*others, gold.group]
+def _gold_as_json(gold: Gold) -> list[Any]:
+    fields = [gold.id, gold.text, gold.source, gold.start, gold.end, gold.grade]
+    # Without the condition, digests of passages without a group would change.
+    return fields if gold.group is None else [*fields, gold.group]

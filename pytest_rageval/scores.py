@@ -1,4 +1,4 @@
-"""`Outcome`: the result of one example. `Score`: their mean, a number to assert on. `Spec`: the name of a score."""
+"""`Outcome`: the result of one example. `Score`: the mean of outcomes, a number. `Spec`: the name of a score."""
 
 import re
 from collections import Counter
@@ -17,11 +17,11 @@ from pytest_rageval.stats.agreement import Tally
 from pytest_rageval.stats.intervals import MEAN, UNIT, Statistic
 
 __all__ = [
-    "CHANGING",
-    "NOTHING",
-    "REFERENCE",
-    "SCORING",
-    "YES",
+    "EMPTY_MAPPING",
+    "REFERENCE_LATENCY",
+    "SCORE_KEYWORDS",
+    "SCORING_VERSION",
+    "YES_THRESHOLD",
     "Evidence",
     "Outcome",
     "Places",
@@ -30,32 +30,44 @@ __all__ = [
     "Spec",
     "compute_intervals",
     "score_name",
-    "too_many",
+    "too_many_unscored",
 ]
 
-SCORING: Final = "1"
-"""Changes with a release that scores the same answers otherwise: older baselines are stale then."""
+SCORING_VERSION: Final = "1"
+"""The version of the scoring rules. It changes when a release scores the same answers differently; older baselines are
+then stale."""
 
-YES: Final = 0.5
-"""The lowest graded verdict that counts as a yes; of the judge's grades, 3: the main point is there."""
+YES_THRESHOLD: Final = 0.5
+"""The lowest graded verdict that counts as a yes. It is the judge's grade 3: the answer has the main point."""
 
-REFERENCE: Final = "reference"
-"""The companion score that holds the time of the reference retriever."""
+REFERENCE_LATENCY: Final = "reference"
+"""The name, in `Evidence.beside`, of the seconds that the reference retriever took."""
 
-CHANGING: Final = ("comparator", "label", "order", "relevant", "temperature", "draws")
-"""The keywords of a threshold that make another score of it, beside its spec."""
-NOTHING: Final[Mapping[str, Any]] = {}
-"""The counts of most examples: one dict for each would take as much memory as the rest."""
+SCORE_KEYWORDS: Final = ("comparator", "label", "order", "relevant", "temperature", "draws")
+"""The keywords of a threshold that, together with the spec, determine which score it bounds."""
+
+EMPTY_MAPPING: Final[Mapping[str, Any]] = {}
+"""The default of the mappings in `Evidence`. It is shared, because a dict per example would double the memory use."""
 
 NO_VOTES: Final = Tally()
 
-ROUNDING: Final = 1e-9
-_RELEVANCE: Final = re.compile(r"(gold)|(contains|judge)(?:@([1-9][0-9]{0,4}))?", re.ASCII)
-_FORM: Final = re.compile(r"(?P<name>[a-z]\w*)(?:\.(?P<part>[a-zA-Z]\w*))?(?:@(?P<k>-?\d+))?", re.ASCII)
+MAX_SHOWN_REASONS: Final = 5
+"""The number of reasons that an error about unscored examples lists."""
+
+MAX_NAMED_EXAMPLES: Final = 3
+"""The number of examples that such an error names for each reason."""
+
+SHARE_TOLERANCE: Final = 1e-9
+"""The rounding error that a product of a share and a number of examples can have."""
+
+_RELEVANCE_PATTERN: Final = re.compile(r"(gold)|(contains|judge)(?:@([1-9][0-9]{0,4}))?", re.ASCII)
+_SPEC_PATTERN: Final = re.compile(
+    r"(?P<name>[a-z]\w*)(?:\.(?P<part>[a-zA-Z]\w*))?(?:@(?P<k>-?\d+))?", re.ASCII
+)
 
 
 def score_name(spec: str, keywords: Mapping[str, Any]) -> str:
-    """The name of a score with those keywords that distinguish it from others of the same spec.
+    """Return a spec followed by the keywords that distinguish the score from other scores of the same spec.
 
     >>> score_name("answer.f1@5", {"label": None, "temperature": 0.0, "draws": 3})
     'answer.f1@5 at temperature 0 in 3 draws'
@@ -72,7 +84,10 @@ def score_name(spec: str, keywords: Mapping[str, Any]) -> str:
 class Spec:
     """The parsed name of a score, `NAME[.PART][@K]`.
 
-    The name is the family, such as `answer`, the part the measure within it, such as `f1`, and k ≥ 1 the rank cut-off.
+    Attributes:
+        name: the family of the score, such as `answer`.
+        part: the measure within the family, such as `f1`; None if the name has no part.
+        k: the rank cut-off, at least 1; None if the name has no cut-off.
     """
 
     name: str
@@ -81,15 +96,15 @@ class Spec:
 
     @classmethod
     def parse(cls, text: object) -> Self:
-        """Take a score name apart.
+        """Parse the name of a score.
 
         Raises:
-            InputError: it is not of the form, or k < 1.
+            InputError: the name does not have this form, or k < 1.
 
         >>> Spec.parse("answer.f1@5")
         Spec(name='answer', part='f1', k=5)
         """
-        match = _FORM.fullmatch(text) if isinstance(text, str) else None
+        match = _SPEC_PATTERN.fullmatch(text) if isinstance(text, str) else None
         if match is None:
             raise InputError(
                 f"{text!r} is not a score. A score is written NAME[.PART][@K], "
@@ -102,7 +117,7 @@ class Spec:
 
     @property
     def measure(self) -> str:
-        """The score without its cut-off."""
+        """The name of the score without its cut-off."""
         return self.name if self.part is None else f"{self.name}.{self.part}"
 
     def __str__(self) -> str:
@@ -110,9 +125,11 @@ class Spec:
 
 
 class Places(NamedTuple):
-    """The result of an answer against another, by the order in which a judge read them: 1 won, 0.5 tied, 0 lost.
+    """The results of an answer against another answer, by its position in the judge's prompt: 1 won, 0.5 tied, 0 lost.
 
-    None where it was not read in that place.
+    Attributes:
+        first: the result when the judge read the answer first; None if the judge did not.
+        second: the result when the judge read the answer second; None if the judge did not.
     """
 
     first: float | None = None
@@ -124,24 +141,25 @@ NO_PLACES: Final = Places()
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What explains the score of one example.
+    """The data that explains the score of one example.
 
     Attributes:
-        ranking: the retrieved passages, or None where nothing was retrieved.
-        answer: of the generator, or None.
+        ranking: the retrieved passages, or None if the score does not retrieve.
+        answer: the generator's answer, or None if the score does not generate one.
         expected: the texts that the answer was compared with; empty if no answers were compared.
-        expected_as: their kind: "reference" or "with gold" for alternatives, "wanted" if all of them are
-            required.
-        recall: the share of the gold passages among the retrieved ones, or None.
-        counts: further counts, such as hallucinated citations, by name.
-        votes: of the judge, on the verdicts behind the score.
-        labels: how useful each passage of the ranking is, in [0, 1]; empty where none was labelled.
-        answers_alone: the generator's answer from each passage alone; empty where it was not asked.
+        expected_as: the kind of the texts in `expected`: "reference" or "with gold" for alternatives, "wanted" if all
+            of them are required.
+        recall: the share of the gold passages that was retrieved, or None if the score does not compute it.
+        counts: further counts by name, such as "hallucinated_citations".
+        votes: the votes of the judge in the verdicts that the score was computed from.
+        labels: the usefulness of each passage of the ranking, in [0, 1]; empty if the passages were not labelled.
+        answers_alone: the generator's answer from each passage alone; empty if these answers were not generated.
         beside: companion scores of the example, by name.
-        sizes: of the sets that the score compares: "relevant", of these "shown", and of these "found".
-        places: of the arena, the verdicts of the judge on the answer against the reference.
-        explanation: of the score, in the judge's words; empty where it gives none.
-        remark: what is not seen in the answer itself, such as "cited nothing"; empty without one.
+        sizes: the sizes of the sets that the score compares: "relevant", "shown" (the relevant ones in the prompt) and
+            "found" (the shown ones that the answer has).
+        places: in the arena, the judge's verdicts on the answer against the reference.
+        explanation: the judge's explanation of the score; empty if the judge gives none.
+        remark: a fact that the answer does not show, such as "cited nothing"; empty if there is none.
     """
 
     ranking: Ranking | None = None
@@ -149,12 +167,12 @@ class Evidence:
     expected: tuple[str, ...] = ()
     expected_as: str = "reference"
     recall: float | None = None
-    counts: Mapping[str, int] = field(default_factory=lambda: NOTHING, hash=False)
+    counts: Mapping[str, int] = field(default_factory=lambda: EMPTY_MAPPING, hash=False)
     votes: Tally = NO_VOTES
     labels: tuple[float, ...] = ()
     answers_alone: tuple[str, ...] = ()
-    beside: Mapping[str, float] = field(default_factory=lambda: NOTHING, hash=False)
-    sizes: Mapping[str, int] = field(default_factory=lambda: NOTHING, hash=False)
+    beside: Mapping[str, float] = field(default_factory=lambda: EMPTY_MAPPING, hash=False)
+    sizes: Mapping[str, int] = field(default_factory=lambda: EMPTY_MAPPING, hash=False)
     places: Places = NO_PLACES
     explanation: str = ""
     remark: str = ""
@@ -168,15 +186,15 @@ class Outcome:
     """The score of one example.
 
     Attributes:
-        example: that was scored.
+        example: the example that was scored.
         value: the score, or None.
-        unscored: why a score is missing; None if there is one, or if it is undefined.
-        evidence: what was retrieved and answered.
-        case: of LLM-retEval, the letter of a disagreement with recall.
-        lost_by: of LLM-retEval, the cause of a lost question, such as "retriever"; None if it is not lost.
+        unscored: the reason why the score is missing; None if there is a score, or if the score is undefined.
+        evidence: the data that explains the score, such as the ranking and the answer.
+        case: in LLM-retEval, the letter of the case in which the verdict disagrees with recall; otherwise None.
+        lost_by: in LLM-retEval, the cause of a lost question, such as "retriever"; None if the question is not lost.
         failed: the error, if the user's retriever, generator or judge failed on the question.
-        undefined: why the score is not defined for the example; None if it is.
-        cause: which part is responsible for a missing score.
+        undefined: the reason why the score is not defined for the example; None if it is defined.
+        cause: the component that is responsible for a missing score.
     """
 
     example: Example
@@ -191,11 +209,13 @@ class Outcome:
 
 
 class Relevance(NamedTuple):
-    """What makes a passage relevant, as the keyword `relevant` names it: "gold", "contains", "judge@20".
+    """The parsed value of the keyword `relevant`, such as "gold", "contains" or "judge@20".
 
     Attributes:
-        by: "gold" passages, those that "contains" a wanted answer, or those that the "judge" calls relevant.
-        depth: how many retrieved passages are labelled, where those beyond the prompt count; None for the default.
+        by: the rule by which a passage is relevant. "gold": it is a gold passage; "contains": it contains a wanted
+            answer; "judge": the judge calls it relevant.
+        depth: the number of retrieved passages that are labelled for scores that count passages beyond the prompt;
+            None for the default.
     """
 
     by: str
@@ -203,38 +223,39 @@ class Relevance(NamedTuple):
 
     @classmethod
     def parse(cls, text: object) -> "Relevance":
-        """Read what the keyword says.
+        """Parse the value of the keyword.
 
         Raises:
-            ValueError: it names none of these.
+            ValueError: the value names none of the rules.
 
         >>> Relevance.parse("judge@20")
         Relevance(by='judge', depth=20)
         """
-        found = _RELEVANCE.fullmatch(text) if isinstance(text, str) else None
-        if found is None:
-            raise ValueError(f"{text!r} says nothing about passages")
-        gold, by, depth = found.groups()
+        match = _RELEVANCE_PATTERN.fullmatch(text) if isinstance(text, str) else None
+        if match is None:
+            raise ValueError(f"{text!r} is no rule of relevance")
+        gold, by, depth = match.groups()
         return cls(gold or by, int(depth) if depth else None)
 
 
 class Score(float):
-    """The mean, or another statistic, over the scored examples: a float with the outcomes behind it.
+    """The mean, or another statistic, of the examples' values: a float with the outcomes that it was computed from.
 
     Attributes:
-        spec: its name, such as "recall@5".
-        outcomes: one for every example, in the eval set's order, unscored ones included. With `repeats` the value is
-            the mean over the runs in which the example has a score, and the rest is from the run closest to it.
-        slice: the tags it is limited to; empty for the whole set.
-        max_unscored: the largest share of examples without a score, of those for which it is defined.
-        seed: of the interval's bootstrap.
-        repeats: the outcomes of further runs, in which generator and judge were asked again.
-        scale: the lowest and the highest value that an example may have.
-        statistic: of the examples' values.
-        keywords: the keywords that it was asked for with, such as "comparator".
+        spec: the name of the score, such as "recall@5".
+        outcomes: one outcome per example, in the eval set's order, including unscored examples. With `repeats`, the
+            value of an outcome is the mean over the runs in which the example has a score, and the rest of the outcome
+            is from the run whose value is closest to that mean.
+        slice: the tags that the score is limited to; empty for the whole set.
+        max_unscored: the largest allowed share of unscored examples, of those for which the score is defined.
+        seed: the seed of the bootstrap for the interval.
+        repeats: the outcomes of further runs, with new replies of generator and judge.
+        scale: the lowest and the highest value that an example can have.
+        statistic: the statistic that sums up the examples' values, such as the mean.
+        keywords: the keywords that the score was requested with, such as "comparator".
     """
 
-    def __new__(  # noqa: PLR0913 - all that a score keeps
+    def __new__(  # noqa: PLR0913 - the attributes of a score
         cls,
         spec: str,
         outcomes: Sequence[Outcome],
@@ -246,28 +267,28 @@ class Score(float):
         keywords: Mapping[str, Any] | None = None,
         **_: Any,
     ) -> Self:
-        """Sum up the scored outcomes.
+        """Compute the statistic of the scored outcomes.
 
         Raises:
             InputError: a value is not a finite number, so that there is no mean.
-            TooManyUnscoredError: no example has a score, or too many of those for which it is defined
-                have none.
+            TooManyUnscoredError: no example has a score; or of the examples for which the score is defined, a larger
+                share than `max_unscored` has none.
         """
-        for each in chain(outcomes, *repeats):
-            if each.value is not None and not isfinite(each.value):
+        for outcome in chain(outcomes, *repeats):
+            if outcome.value is not None and not isfinite(outcome.value):
                 raise InputError(
-                    f"{spec}: the score of example {each.example.id} is {each.value!r}, no finite number."
+                    f"{spec}: the score of example {outcome.example.id} is {outcome.value!r}, no finite number."
                 )
-        outcomes = _over_runs(outcomes, *repeats)
+        outcomes = _average_runs(outcomes, *repeats)
         values = _values(outcomes)
         defined = sum(outcome.undefined is None for outcome in outcomes)
-        if not values or too_many(defined - len(values), defined, max_unscored):
+        if not values or too_many_unscored(defined - len(values), defined, max_unscored):
             raise TooManyUnscoredError(
-                _too_many(_name(spec, keywords or {}, slice or {}), outcomes, max_unscored)
+                _too_many_unscored_message(_name(spec, keywords or {}, slice or {}), outcomes, max_unscored)
             )
         return super().__new__(cls, statistic.compute(values))
 
-    def __init__(  # noqa: PLR0913 - all that a score keeps
+    def __init__(  # noqa: PLR0913 - the attributes of a score
         self,
         spec: str,
         outcomes: Sequence[Outcome],
@@ -281,8 +302,8 @@ class Score(float):
         keywords: Mapping[str, Any] | None = None,
     ) -> None:
         self.spec = spec
-        self._first = tuple(outcomes)
-        self.outcomes = _over_runs(self._first, *repeats)
+        self._first_run = tuple(outcomes)
+        self.outcomes = _average_runs(self._first_run, *repeats)
         self.slice = dict(slice or {})
         self.max_unscored = max_unscored
         self.seed = seed
@@ -292,66 +313,68 @@ class Score(float):
         self.keywords = dict(keywords or {})
 
     def __getnewargs_ex__(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The arguments of `__new__` for a copy, whose attributes are restored from the state."""
+        """Return the arguments of `__new__` for a copy. The copy's attributes are restored from the state."""
         names = ("slice", "max_unscored", "statistic", "keywords")
         return (self.spec, self.outcomes), {name: getattr(self, name) for name in names}
 
     @property
     def name(self) -> str:
-        """Such as "recall@5 where topic='billing'"."""
+        """The spec with the keywords and the slice, such as "recall@5 where topic='billing'"."""
         return _name(self.spec, self.keywords, self.slice)
 
     @property
     def values(self) -> list[float]:
-        """The scores of the scored examples."""
+        """The values of the scored examples."""
         return _values(self.outcomes)
 
     @cached_property
     def n(self) -> int:
-        """How many examples have a score."""
+        """The number of examples that have a score."""
         return len(self.values)
 
     @property
     def unscored(self) -> int:
-        """How many examples should have a score and have none."""
+        """The number of examples that should have a score and have none."""
         return len(self.outcomes) - self.n - self.undefined
 
     @cached_property
     def undefined(self) -> int:
-        """For how many examples the score is not defined."""
+        """The number of examples for which the score is not defined."""
         return sum(outcome.undefined is not None for outcome in self.outcomes)
 
     @property
     def reasons(self) -> Counter[str]:
-        """Why some are unscored, with counts."""
+        """The reasons why examples are unscored, with the number of examples for each."""
         return Counter(outcome.unscored for outcome in self.outcomes if outcome.unscored is not None)
 
     @property
     def undefined_reasons(self) -> Counter[str]:
-        """Why the score is not defined for some examples, with counts."""
+        """The reasons why the score is not defined for examples, with the number of examples for each."""
         return Counter(outcome.undefined for outcome in self.outcomes if outcome.undefined is not None)
 
     @property
     def reach(self) -> tuple[float, float]:
-        """The lowest and the highest value that an example may have, or has.
+        """The lowest and the highest value that an example can have, or has.
 
-        A plugin's score may exceed its scale, and a scale may have no end.
+        The examples' values count too, because the score of a plugin may exceed its scale, and a scale may be infinite.
         """
         ends = filter(isfinite, self.scale)
         possible = [*ends, *self.values]
         return min(possible), max(possible)
 
     def lacking(self, *causes: Cause) -> list[Outcome]:
-        """The examples that are unscored for one of these causes."""
-        return [each for each in self.outcomes if each.unscored is not None and each.cause in causes]
+        """Return the outcomes that are unscored for one of the causes."""
+        return [
+            outcome for outcome in self.outcomes if outcome.unscored is not None and outcome.cause in causes
+        ]
 
     def counting(self, value: float, *causes: Cause) -> float:
-        """The statistic, with this value for each example that is unscored for one of these causes."""
+        """Return the statistic if each example that is unscored for one of the causes had this value."""
         return self.statistic.compute(self.values + [value] * len(self.lacking(*causes)))
 
     @property
     def counts(self) -> Counter[str]:
-        """The further counts, summed over the scored examples, 0 included."""
+        """The sums of `Evidence.counts` over the outcomes, including counts of 0."""
         total: Counter[str] = Counter()
         for counts in filter(None, [outcome.evidence.counts for outcome in self.outcomes]):
             total.update(counts)
@@ -359,14 +382,14 @@ class Score(float):
 
     @property
     def votes(self) -> Tally:
-        """The judge's votes on the verdicts behind the scored examples, and behind their cases."""
+        """The judge's votes in the verdicts that determined the examples' scores and cases."""
         votes = [outcome.evidence.votes for outcome in self.outcomes]
-        # Most scores are not judged.
-        return sum((each for each in votes if each is not NO_VOTES), NO_VOTES)
+        # Most outcomes have no votes.
+        return sum((tally for tally in votes if tally is not NO_VOTES), NO_VOTES)
 
     @cached_property
     def ci95(self) -> tuple[float, float] | None:
-        """95% interval of the statistic over examples like these; None where there are too few, as for a single one."""
+        """The 95% interval of the statistic, with the examples as a random sample; None for too few, such as one."""
         [interval] = self.statistic.intervals([self.values], scale=self.scale, seed=self.seed)
         return interval
 
@@ -376,33 +399,32 @@ class Score(float):
 
         A run without any scored example is left out.
         """
-        found = [
-            self.statistic.compute(values) for values in map(_values, (self._first, *self.repeats)) if values
-        ]
-        return stdev(found) if len(found) > 1 else None
+        runs = (self._first_run, *self.repeats)
+        statistics = [self.statistic.compute(values) for values in map(_values, runs) if values]
+        return stdev(statistics) if len(statistics) > 1 else None
 
     @property
     def partly_scored(self) -> int:
-        """How many examples have a score in some repeats and none in others."""
-        runs = zip(self._first, *self.repeats, strict=True)
+        """The number of examples that have a score in some repeats and none in others."""
+        runs = zip(self._first_run, *self.repeats, strict=True)
         return sum(len({outcome.value is None for outcome in outcomes}) > 1 for outcomes in runs)
 
     def where(self, **tags: Any) -> "Score":
-        """The same score over the examples with all of these tags.
+        """Return the same score over the examples that have all of these tags.
 
-        A tag's value matches when equal, or when it is in the given list, tuple or set;
-        an example whose tag is itself a list matches when one of its items does.
+        A tag matches if its value equals the argument, or is in the argument if that is a list, tuple or set. If the
+        tag of an example is itself a list, it matches if one of its items matches.
 
         Raises:
-            InputError: no example has such a tag; the message lists the known ones.
-            TooManyUnscoredError: as for the whole.
+            InputError: no example has all of these tags. The message lists the existing tags.
+            TooManyUnscoredError: too many examples of the slice are unscored, as for the whole set.
         """
         chosen, *repeats = (
             [outcome for outcome in run if _matches(outcome.example, tags)]
-            for run in (self._first, *self.repeats)
+            for run in (self._first_run, *self.repeats)
         )
         if not chosen:
-            raise InputError(_no_such_slice([outcome.example for outcome in self.outcomes], tags))
+            raise InputError(_no_such_slice_message([outcome.example for outcome in self.outcomes], tags))
         return type(self)(
             self.spec,
             chosen,
@@ -417,37 +439,40 @@ class Score(float):
 
 
 def compute_intervals(scores: Iterable[Score]) -> None:
-    """Compute `ci95` of several scores at once, in less time than one by one: means share their resamples."""
-    alike: dict[tuple[Any, ...], list[Score]] = {}
+    """Compute `ci95` of several scores at once, which is faster than one by one because means share resamples."""
+    groups: dict[tuple[Any, ...], list[Score]] = {}
     for score in {id(score): score for score in scores}.values():
-        alike.setdefault((score.statistic, score.n, score.scale, score.seed), []).append(score)
-    for (statistic, _, scale, seed), group in alike.items():
+        groups.setdefault((score.statistic, score.n, score.scale, score.seed), []).append(score)
+    for (statistic, _, scale, seed), group in groups.items():
         intervals = statistic.intervals([score.values for score in group], scale=scale, seed=seed)
         for score, interval in zip(group, intervals, strict=True):
             score.ci95 = interval
 
 
-def too_many(unscored: int, examples: int, max_unscored: float) -> bool:
-    """Whether more than this share of the examples have no score."""
-    # 29 of 100 do not exceed the share 0.29, though 0.29 * 100 is a little less than 29.
-    return unscored > max_unscored * examples + ROUNDING
+def too_many_unscored(unscored: int, examples: int, max_unscored: float) -> bool:
+    """Return True if the share of unscored examples exceeds `max_unscored`."""
+    # 29 of 100 examples do not exceed the share 0.29, although 0.29 * 100 is a little less than 29.
+    return unscored > max_unscored * examples + SHARE_TOLERANCE
 
 
 def _values(outcomes: Sequence[Outcome]) -> list[float]:
     return [outcome.value for outcome in outcomes if outcome.value is not None]
 
 
-def _over_runs(*runs: Sequence[Outcome]) -> tuple[Outcome, ...]:
-    return tuple(map(_mean_outcome, zip(*runs, strict=True)) if len(runs) > 1 else runs[0])
+def _average_runs(*runs: Sequence[Outcome]) -> tuple[Outcome, ...]:
+    return tuple(map(_average_outcome, zip(*runs, strict=True)) if len(runs) > 1 else runs[0])
 
 
-def _mean_outcome(outcomes: Sequence[Outcome]) -> Outcome:
-    """The outcome closest to the mean of those with a score, with that mean as its value; the first where none has."""
+def _average_outcome(outcomes: Sequence[Outcome]) -> Outcome:
+    """Return the outcome whose value is closest to the mean, with the mean as its value.
+
+    If no outcome has a value, return the first outcome.
+    """
     values = _values(outcomes)
     if not values:
         return outcomes[0]
     mean = values[0] if len(set(values)) == 1 else fsum(values) / len(values)
-    closest = min(outcomes, key=lambda each: inf if each.value is None else abs(each.value - mean))
+    closest = min(outcomes, key=lambda outcome: inf if outcome.value is None else abs(outcome.value - mean))
     return replace(closest, value=mean)
 
 
@@ -456,29 +481,29 @@ def _matches(example: Example, tags: Mapping[str, Any]) -> bool:
         if name not in example.tags:
             return False
         options = wanted if isinstance(wanted, list | tuple | set | frozenset) else [wanted]
-        found = example.tags[name]
-        if not any(item in options for item in (found if isinstance(found, list) else [found])):
+        value = example.tags[name]
+        if not any(item in options for item in (value if isinstance(value, list) else [value])):
             return False
     return True
 
 
-def _no_such_slice(examples: Sequence[Example], tags: Mapping[str, Any]) -> str:
+def _no_such_slice_message(examples: Sequence[Example], tags: Mapping[str, Any]) -> str:
     known: dict[str, set[str]] = {}
     for example in examples:
         for name, value in example.tags.items():
             known.setdefault(name, set()).add(repr(value))
-    asked = ", ".join(f"{name}={value!r}" for name, value in tags.items())
+    requested = ", ".join(f"{name}={value!r}" for name, value in tags.items())
     if not known:
-        return f"No example has {asked}: the examples have no tags."
-    listed = "\n".join(f"  {name}: {', '.join(sorted(found))}" for name, found in known.items())
-    return f"No example has {asked}. The tags there are:\n{listed}"
+        return f"No example has {requested}: the examples have no tags."
+    lines = "\n".join(f"  {name}: {', '.join(sorted(values))}" for name, values in known.items())
+    return f"No example has {requested}. The tags there are:\n{lines}"
 
 
 def _name(spec: str, keywords: Mapping[str, Any], tags: Mapping[str, Any]) -> str:
     return score_name(spec, keywords) + "".join(f" where {tag}={value!r}" for tag, value in tags.items())
 
 
-def _too_many(name: str, outcomes: Sequence[Outcome], max_unscored: float) -> str:
+def _too_many_unscored_message(name: str, outcomes: Sequence[Outcome], max_unscored: float) -> str:
     scored = len(_values(outcomes))
     lines = [f"{name}: none of {counted(len(outcomes), 'example')} has a score:"]
     if scored:
@@ -489,12 +514,12 @@ def _too_many(name: str, outcomes: Sequence[Outcome], max_unscored: float) -> st
         )
     reasons: dict[str, list[str]] = {}
     for outcome in outcomes:
-        # Undefined examples matter only where they are the reason for having no score at all.
+        # Undefined examples are named only if no example has a score: then they may be the reason.
         reason = outcome.unscored if scored else outcome.unscored or outcome.undefined
         if reason is not None:
             reasons.setdefault(reason, []).append(outcome.example.id)
-    for reason, ids in sorted(reasons.items(), key=lambda each: -len(each[1]))[:5]:
-        lines.append(f"  {len(ids)} × {reason} ({join_first(ids, 3)})")
+    for reason, ids in sorted(reasons.items(), key=lambda item: -len(item[1]))[:MAX_SHOWN_REASONS]:
+        lines.append(f"  {len(ids)} × {reason} ({join_first(ids, MAX_NAMED_EXAMPLES)})")
     remedy = ", or allow a larger share with --rageval-max-unscored SHARE" if scored else ""
     lines.append(f"Fix what the reasons name{remedy}.")
     return "\n".join(lines)

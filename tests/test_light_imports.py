@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pytest_rageval.evalsets import FORMATS
-from pytest_rageval.evaluations.registry import METHODS, SCORES
+from pytest_rageval.evaluations.registry import SCORE_MODULES, SCORES
 from pytest_rageval.lazy import Lazy
 from pytest_rageval.reports import KINDS
 from pytest_rageval.retrievers.adapters import ADAPTERS
@@ -98,7 +98,7 @@ def test_what_is_imported_late_is_there(late):
 
 def test_every_score_is_found_by_its_name_or_its_first_part():
     """Each method's module is listed with the names of its scores."""
-    parts = [part for names in METHODS.values() for part in names]
+    parts = [part for names in SCORE_MODULES.values() for part in names]
     found = [name if name in parts else name.partition(".")[0] for name in SCORES]
     assert list(dict.fromkeys(found)) == parts
     assert all(SCORES[name].name == name for name in SCORES)

@@ -7,7 +7,7 @@ from pytest_rageval.cli.report_diff import Difference, Report, signed
 from pytest_rageval.plural import counted
 from pytest_rageval.reports.html import Fact, html_page
 from pytest_rageval.reports.question_rows import question_of
-from pytest_rageval.reports.results import CHANGING
+from pytest_rageval.reports.results import SCORE_KEYWORDS
 
 __all__ = ["diff_page"]
 
@@ -95,7 +95,7 @@ def _test(compared: Sequence[Difference], before: Report, after: Report) -> dict
 
 def _score(each: Difference, before: Report, after: Report) -> dict[str, Any]:
     entry, (difference, interval, p_value) = each.after.entry, each.tested
-    words = {name: entry[name] for name in CHANGING if entry.get(name) is not None}
+    words = {name: entry[name] for name in SCORE_KEYWORDS if entry.get(name) is not None}
     numbers = {name: entry.get(name, 0) for name in ("n", "unscored", "undefined")}
     comparison = None
     if difference is not None and interval is not None:

@@ -20,7 +20,7 @@ from pytest_rageval.evalsets.corpus import is_of_files, read_corpus
 from pytest_rageval.evalsets.field_map import near_misses
 from pytest_rageval.gate.drop_tests import GOLD_CLUSTERS, question_clusters
 from pytest_rageval.gate.verdict import MIN_CLUSTERS
-from pytest_rageval.measures.gold_matching import files_named, normal_path
+from pytest_rageval.measures.gold_matching import matching_files, normalize_path
 from pytest_rageval.measures.near_duplicates import similar_questions
 from pytest_rageval.stats.power import POWER, design_effect, detectable_drop_unpaired
 
@@ -234,7 +234,7 @@ GoldKey = tuple[str, int]  # the id of an example, and the index of one of its g
 def _gold_findings(evalset: EvalSet, corpus: Iterable[Document] | None, *, of_files: bool) -> list[Kind]:
     """Mistakes in gold passages; without a corpus, those that their texts show.
 
-    A gold passage with a span is in the corpus if the one file that its source names (`files_named`)
+    A gold passage with a span is in the corpus if the one file that its source names (`matching_files`)
     reaches to the span's end; one with an id, if a passage has that id; any other, if its text occurs in
     the corpus. If it has a text too, this must stand at that place (see `Quotable`). Where the corpus's ids
     are paths of files, and no gold passage has one, those with a text are looked up by the text.
@@ -318,8 +318,8 @@ class _SpanLookup:
         self._files: dict[str, _Lookup] = {}
 
     def compare(self, document: Document, place: Span) -> None:
-        file = normal_path(place.source)
-        named = files_named(self._span.source, [*self._files, file])
+        file = normalize_path(place.source)
+        named = matching_files(self._span.source, [*self._files, file])
         if file not in named or (file not in self._files and len(self._files) > 1 and len(named) > 1):
             return
         self._files = {name: lookup for name, lookup in self._files.items() if name in named}
@@ -387,5 +387,5 @@ class _GoldIndex:
 
 
 def _file_name(source: str) -> str:
-    """The last part of a path; all that `files_named` returns for a source have the same."""
-    return normal_path(source).rpartition("/")[2]
+    """The last part of a path; all that `matching_files` returns for a source have the same."""
+    return normalize_path(source).rpartition("/")[2]

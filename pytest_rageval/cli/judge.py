@@ -25,12 +25,12 @@ from pytest_rageval.cli.plugin_stores import registry_for
 from pytest_rageval.config import EMBEDDED, OPTIONS, resolve
 from pytest_rageval.errors import InputError, Unscored
 from pytest_rageval.evalsets.human_labels import HumanLabels, LabelledAnswer, load_labels
-from pytest_rageval.evaluations.calibration import judge_labels, verdict_of
+from pytest_rageval.evaluations.calibration import judge_items, judge_verdict
 from pytest_rageval.llm.servers.rate_limits import StallNotifier
 from pytest_rageval.prompts.rendering import OTHER, Prompts, read_prompts
 from pytest_rageval.reports.judge_calibration import agreement_with_people, calibration_lines
 from pytest_rageval.reports.results import usage_entry, usage_lines
-from pytest_rageval.scores import YES, Outcome
+from pytest_rageval.scores import YES_THRESHOLD, Outcome
 from pytest_rageval.session import Session
 from pytest_rageval.stats.agreement import Tally
 from pytest_rageval.stats.intervals import Estimate, wilson_interval
@@ -162,8 +162,8 @@ async def run_trials(judge: Judge, cases: Sequence[Injection]) -> list[Trial]:
     async def is_yes(case: Injection, text: str) -> bool | None:
         try:
             if case.method == "compare":
-                return await judge.compare(case.question, case.references, text) >= YES
-            return await judge.relevant(case.question, text) >= YES
+                return await judge.compare(case.question, case.references, text) >= YES_THRESHOLD
+            return await judge.relevant(case.question, text) >= YES_THRESHOLD
         except Unscored:
             return None
 
@@ -246,7 +246,7 @@ async def _report(
 ) -> _Report:
     # The cast holds: a model is named, so the default judge is an LLM.
     model = replace(cast("LLMJudge", session.models.judge), prompts=prompts)
-    base = await judge_labels(labels, verdict_of(model, labels.scale))
+    base = await judge_items(labels, judge_verdict(model, labels.scale))
     votes = split_votes(base)
     flips = {} if votes is None else {f"{model.poll.votes} votes": votes}
     reworded = positions = None
@@ -257,7 +257,7 @@ async def _report(
         if not (isinstance(item, LabelledAnswer) and abstains(item.prediction))
     }
     if options.swap:
-        swapped = await judge_labels(labels, verdict_of(model, labels.scale, swapped=True))
+        swapped = await judge_items(labels, judge_verdict(model, labels.scale, swapped=True))
         # A single reference has no other order.
         many = asked - {item.example.id for item in labels.answers if len(set(item.references)) == 1}
         before, after = _only(many, base), _only(many, swapped)
@@ -267,7 +267,7 @@ async def _report(
             scores = [(one.value, other.value) for one, other in _scored_pairs(before, after)]
             positions = position_bias(cast("list[tuple[float, float]]", scores))
     if options.paraphrase:
-        outcomes = await judge_labels(labels, verdict_of(replace(model, prompts=OTHER), labels.scale))
+        outcomes = await judge_items(labels, judge_verdict(replace(model, prompts=OTHER), labels.scale))
         flips["other words"] = changed_verdicts(_only(asked, base), _only(asked, outcomes))
         reworded = Calibration(labels, outcomes)
     trials: dict[str, list[Trial]] = {}

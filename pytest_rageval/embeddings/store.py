@@ -1,7 +1,7 @@
-"""The file of embeddings: one SQLite file in a cache folder for many processes, and its maintenance.
+"""The store of embeddings: one SQLite file in a cache folder, which processes share, and its maintenance.
 
-Losing embeddings costs only time, so no fault here stops a run: an unreadable entry counts as missing, a failed write
-    is ignored, and a damaged file is replaced by an empty one.
+Losing embeddings costs only time, so no fault of the file stops a run: an unreadable entry counts as missing, a failed
+write is ignored, and a damaged file is replaced by an empty one.
 """
 
 import contextlib
@@ -30,34 +30,44 @@ if TYPE_CHECKING:
 __all__ = ["EMBEDDINGS_FILE", "EmbeddingStore", "Survey", "delete_damaged", "delete_older", "survey"]
 
 EMBEDDINGS_FILE: Final = "embeddings.sqlite"
-VERSION: Final = 1  # the version of the file; one without a version has this one
-COLUMNS: Final = ("key", "vector", "checksum", "written")  # `written` is in seconds since 1970
+FORMAT_VERSION: Final = 1
+"""The version of the file's format. A file without a version has this version."""
+
+COLUMNS: Final = ("key", "vector", "checksum", "written")
+"""The columns of the table. `written` is a time in seconds since 1970."""
+
 TABLE: Final = """
 CREATE TABLE IF NOT EXISTS embeddings (
     key TEXT PRIMARY KEY, vector BLOB NOT NULL, checksum INTEGER NOT NULL, written REAL NOT NULL
 )
 """
 
-ADD_TIMES: Final = "ALTER TABLE embeddings ADD COLUMN written REAL NOT NULL DEFAULT 0"
-"""For files without the last column: their embeddings count as old."""
+ADD_WRITTEN_COLUMN: Final = "ALTER TABLE embeddings ADD COLUMN written REAL NOT NULL DEFAULT 0"
+"""Adds the last column to a file of an older version. Its embeddings count as old."""
 
 ALL_TABLES: Final = (
     TABLE,
     TABLE.replace(", written REAL NOT NULL", ""),
     TABLE.replace("written REAL NOT NULL", "written REAL NOT NULL DEFAULT 0"),
 )
-"""Every form of the table that this package has made."""
+"""Every form of the table that this package has created."""
 
-NUMBER: Final = "<f4"  # the type of a vector's numbers in the file, on every machine
-WAIT_S: Final = 60.0  # how long a statement waits for other processes' transactions
-MOVED: Final = "SQLITE_READONLY_DBMOVED"  # SQLite's error for an open file that was removed or renamed
+FILE_DTYPE: Final = "<f4"
+"""The numpy dtype of a vector in the file, on every machine."""
+
+BUSY_TIMEOUT_S: Final = 60.0
+"""The time for which a statement waits for other processes' transactions."""
+
+FILE_MOVED: Final = "SQLITE_READONLY_DBMOVED"
+"""SQLite's error for an open file that was removed or renamed."""
+
 T = TypeVar("T")
 
 
 class EmbeddingStore:
-    """The embeddings in a cache folder, made at the first use; for any thread.
+    """The embeddings in a cache folder. The file is created at the first use. Any thread may use the store.
 
-    Every method raises StoreError when the file has a later version or foreign contents.
+    Every method raises StoreError if the file has a later version or foreign contents.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -66,21 +76,21 @@ class EmbeddingStore:
         self._lock = RLock()
 
     def get_many(self, keys: Iterable[str]) -> "dict[str, NDArray[np.float32]]":
-        """Return the vectors kept under these keys; missing and damaged ones are left out."""
+        """Return the vectors stored under these keys, without missing and damaged ones."""
         import numpy as np  # noqa: PLC0415 - not needed for maintenance
 
         sql = "SELECT key, vector, checksum FROM embeddings WHERE key IN (SELECT value FROM json_each(?))"
-        wanted = json.dumps(sorted(keys))
+        parameters = (json.dumps(sorted(keys)),)
+        rows = self._attempt(lambda connection: connection.execute(sql, parameters).fetchall())
         return {
-            key: np.frombuffer(blob, NUMBER).astype(np.float32, copy=False)
-            for key, blob, checksum in self._attempt(lambda file: file.execute(sql, (wanted,)).fetchall())
-            or []
+            key: np.frombuffer(blob, FILE_DTYPE).astype(np.float32, copy=False)
+            for key, blob, checksum in rows or []
             if isinstance(blob, bytes) and checksum == _checksum(key, blob)
         }
 
     def put_many(self, vectors: "Mapping[str, NDArray[np.float32]]") -> None:
-        """Keep vectors, all or none."""
-        blobs = {key: vector.astype(NUMBER, copy=False).tobytes() for key, vector in vectors.items()}
+        """Store vectors by key, in one transaction."""
+        blobs = {key: vector.astype(FILE_DTYPE, copy=False).tobytes() for key, vector in vectors.items()}
         rows = [(key, blob, _checksum(key, blob), time.time()) for key, blob in blobs.items()]
 
         def write(connection: sqlite3.Connection) -> None:
@@ -97,47 +107,48 @@ class EmbeddingStore:
                 self._connection = None
 
     def _attempt(self, work: Callable[[sqlite3.Connection], T]) -> T | None:
-        """Return the result of the work; None where the file cannot be used."""
+        """Return the result of work on the file; None if the file cannot be used. Delete a damaged file."""
         with self._lock:
             try:
                 try:
-                    return work(self._opened())
+                    return work(self._connect())
                 except sqlite3.OperationalError as error:
-                    if getattr(error, "sqlite_errorname", "") != MOVED:
+                    if getattr(error, "sqlite_errorname", "") != FILE_MOVED:
                         raise
-                    # The folder was removed: make a new one.
+                    # The folder was removed while the file was open. `_connect` creates a new one.
                     self.close()
-                    return work(self._opened())
+                    return work(self._connect())
             except (sqlite3.OperationalError, OSError):
-                # Read-only, a full disk, or locked for too long.
+                # The file is read-only, the disk is full, or the file was locked for too long.
                 return None
             except sqlite3.DatabaseError:
                 self.close()
                 with contextlib.suppress(OSError):
-                    # The journal first: SQLite would apply it to the new file.
+                    # The journal is deleted first, because SQLite would apply it to the new file.
                     for name in (f"{EMBEDDINGS_FILE}-journal", EMBEDDINGS_FILE):
                         (self._directory / name).unlink(missing_ok=True)
                 return None
 
-    def _opened(self) -> sqlite3.Connection:
+    def _connect(self) -> sqlite3.Connection:
+        """Return the open connection; if there is none, open the file, and create it if it is missing."""
         if self._connection is None:
             make_cache_folder(self._directory)
             file = self._directory / EMBEDDINGS_FILE
-            _refuse_irregular(file)
+            _check_regular(file)
             make_private_file(file)
-            # No write-ahead log: the file is readable where nothing may be written, and easy to delete.
-            connection = sqlite3.connect(file, timeout=WAIT_S, check_same_thread=False)
+            # Without a write-ahead log, the file is readable in a read-only folder, and easy to delete.
+            connection = sqlite3.connect(file, timeout=BUSY_TIMEOUT_S, check_same_thread=False)
             try:
-                _check(connection, file)
-                # Safe when a process is killed; after a power failure a damaged file is replaced.
+                _check_contents(connection, file)
+                # This is safe if a process is killed. A file that was damaged by a power failure is replaced.
                 connection.execute("PRAGMA synchronous = OFF")
                 connection.execute(TABLE)
                 if _columns(connection) == COLUMNS[:-1]:
-                    connection.execute(ADD_TIMES)
-                if _version(connection) < VERSION:
-                    # A read-only file stays as it is.
+                    connection.execute(ADD_WRITTEN_COLUMN)
+                if _version(connection) < FORMAT_VERSION:
+                    # A read-only file keeps its version.
                     with contextlib.suppress(sqlite3.OperationalError):
-                        connection.execute(f"PRAGMA user_version = {VERSION}")
+                        connection.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
             except BaseException:
                 connection.close()
                 raise
@@ -146,9 +157,13 @@ class EmbeddingStore:
 
 
 class Survey(NamedTuple):
-    """The file's number of good and damaged embeddings, when each good one was `written`, ascending, and its size.
+    """The contents of the file.
 
-    Times are in seconds since 1970.
+    Attributes:
+        embeddings: the number of good embeddings.
+        damaged: the number of damaged embeddings.
+        written: the times at which the good embeddings were stored, in seconds since 1970, ascending.
+        bytes: the size of the file in bytes.
     """
 
     embeddings: int
@@ -158,58 +173,66 @@ class Survey(NamedTuple):
 
 
 def survey(directory: Path) -> Survey | None:
-    """Return the contents of the file in a cache folder; None for no file, StoreError for an unusable one."""
+    """Return the contents of the file in a cache folder; None if there is no file.
+
+    Raises:
+        StoreError: the file cannot be used.
+    """
     file = directory / EMBEDDINGS_FILE
     if not file.is_file():
         return None
-    with _existing(directory, "ro") as connection:
-        written = sorted(at for _, at in _good_rows(connection))
+    with _open_for_maintenance(directory, "ro") as connection:
+        times = sorted(written for _, written in _good_rows(connection))
         ((entries,),) = connection.execute("SELECT count(*) FROM embeddings")
-    return Survey(len(written), entries - len(written), written, file.stat().st_size)
+    return Survey(len(times), entries - len(times), times, file.stat().st_size)
 
 
 def delete_older(directory: Path, until: float) -> int:
-    """Delete the good embeddings kept before a time; return their number."""
-    with _existing(directory, "rw") as connection:
-        old = [(row,) for row, at in _good_rows(connection) if at < until]
-        _delete(connection, old)
+    """Delete the good embeddings that were stored before a time in seconds since 1970; return their number."""
+    with _open_for_maintenance(directory, "rw") as connection:
+        old = [(row_id,) for row_id, written in _good_rows(connection) if written < until]
+        _delete_rows(connection, old)
     return len(old)
 
 
 def delete_damaged(directory: Path) -> None:
-    """Delete the damaged entries, whose texts are then encoded again."""
-    with _existing(directory, "rw") as connection:
-        good = {row for row, _ in _good_rows(connection)}
+    """Delete the damaged embeddings. Their texts are encoded again when they are needed."""
+    with _open_for_maintenance(directory, "rw") as connection:
+        good = {row_id for row_id, _ in _good_rows(connection)}
         rows = connection.execute("SELECT rowid FROM embeddings").fetchall()
-        _delete(connection, [(row,) for (row,) in rows if row not in good])
+        _delete_rows(connection, [(row_id,) for (row_id,) in rows if row_id not in good])
 
 
 def _good_rows(connection: sqlite3.Connection) -> Iterator[tuple[int, float]]:
-    """Yield row and time of the undamaged entries."""
-    # As bytes: Python would refuse a key that is not UTF-8.
+    """Yield the row id and the time of each undamaged embedding."""
+    # Keys are read as bytes, because Python would raise an error for a key that is not UTF-8.
     statement = "SELECT rowid, CAST(key AS BLOB), vector, checksum, written FROM embeddings"
-    for row, key, vector, checksum, written in connection.execute(statement):
+    for row_id, key, vector, checksum, written in connection.execute(statement):
         valid = isinstance(key, bytes) and isinstance(vector, bytes) and isinstance(written, float)
         if valid and checksum == _checksum(key.decode(errors="replace"), vector):
-            yield row, written
+            yield row_id, written
 
 
-def _delete(connection: sqlite3.Connection, rows: list[tuple[int]]) -> None:
+def _delete_rows(connection: sqlite3.Connection, row_ids: list[tuple[int]]) -> None:
     with connection:
-        connection.executemany("DELETE FROM embeddings WHERE rowid = ?", rows)
-    if rows:
+        connection.executemany("DELETE FROM embeddings WHERE rowid = ?", row_ids)
+    if row_ids:
         connection.execute("VACUUM")
 
 
 @contextlib.contextmanager
-def _existing(directory: Path, mode: str) -> Iterator[sqlite3.Connection]:
-    """Open the file for maintenance: it is neither made nor replaced."""
+def _open_for_maintenance(directory: Path, mode: str) -> Iterator[sqlite3.Connection]:
+    """Open the existing file; it is neither created nor replaced.
+
+    Raises:
+        StoreError: the file cannot be used.
+    """
     file = directory / EMBEDDINGS_FILE
     remedy = "If this persists, delete the file: embeddings are computed again, which costs only time."
     uri = f"{file.absolute().as_uri()}?mode={mode}"
     try:
         with contextlib.closing(sqlite3.connect(uri, uri=True)) as connection:
-            _check(connection, file)
+            _check_contents(connection, file)
             if _columns(connection) != COLUMNS:
                 raise _unusable(file, "its table is of another form, in which nothing is kept", remedy)
             yield connection
@@ -217,14 +240,14 @@ def _existing(directory: Path, mode: str) -> Iterator[sqlite3.Connection]:
         raise _unusable(file, error, remedy) from error
 
 
-def _check(connection: sqlite3.Connection, file: Path) -> None:
-    """Refuse a later version and foreign contents, before any of it can run."""
+def _check_contents(connection: sqlite3.Connection, file: Path) -> None:
+    """Raise StoreError for a later version or foreign contents, before a foreign object can run code."""
     connection.execute("PRAGMA trusted_schema = OFF")
     foreign, version = foreign_objects(connection, ALL_TABLES), _version(connection)
-    if version > VERSION:
+    if version > FORMAT_VERSION:
         later = f"it has version {version}, written by a later version of pytest-rageval"
         remedy = "Update pytest-rageval, or name another folder with --rageval-cache-dir."
-        raise _unusable(file, f"{later}; this one reads version {VERSION}", remedy)
+        raise _unusable(file, f"{later}; this one reads version {FORMAT_VERSION}", remedy)
     if foreign:
         remedy = "Delete the file: embeddings are computed again, which costs only time."
         raise _unusable(
@@ -232,18 +255,19 @@ def _check(connection: sqlite3.Connection, file: Path) -> None:
         )
 
 
-def _refuse_irregular(file: Path) -> None:
+def _check_regular(file: Path) -> None:
+    """Raise StoreError if the file is special, such as a pipe."""
     try:
         refuse_special(file)
     except SpecialFileError as error:
         raise _unusable(file, error, "Delete it.") from None
     except OSError:
-        # Missing or not accessible: opening it will raise.
+        # The file is missing or not accessible. Opening it will create it or raise the error.
         return
 
 
-def _unusable(file: Path, why: object, remedy: str) -> StoreError:
-    return StoreError(f"The embeddings in {file} cannot be used: {why}.\n{remedy}")
+def _unusable(file: Path, reason: object, remedy: str) -> StoreError:
+    return StoreError(f"The embeddings in {file} cannot be used: {reason}.\n{remedy}")
 
 
 def _version(connection: sqlite3.Connection) -> int:

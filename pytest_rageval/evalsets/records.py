@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from pytest_rageval.concurrency.garbage_collection import fewer_collections
-from pytest_rageval.datatypes import CONTEXT, EvalSet, Example, Gold, Nugget
+from pytest_rageval.datatypes import RETRIEVER_CONTEXT, EvalSet, Example, Gold, Nugget
 from pytest_rageval.errors import InputError
 from pytest_rageval.files import write_atomically
 
@@ -33,7 +33,7 @@ __all__ = [
 
 Records = Iterator[tuple[str, Any]]  # records, each with its place for error messages: "support.jsonl line 3"
 OWN_FIELDS: Final = ("id", "question", "answers", "answer_set", "gold", "reference", "nuggets", "tags")
-FIELDS: Final = (*OWN_FIELDS, *CONTEXT)
+FIELDS: Final = (*OWN_FIELDS, *RETRIEVER_CONTEXT)
 GOLD_FIELDS: Final = ("id", "text", "source", "start", "end", "grade", "group")
 OWN_FIELD_SET: Final = frozenset(OWN_FIELDS)
 ONLY_ID: Final = {"id"}
@@ -124,8 +124,8 @@ def example_from(record: Any, *, place: str) -> Example:
 
 
 def _extra_and_context(record: Mapping[Any, Any], check: "Check") -> dict[str, Any]:
-    """The fields `extra` and `CONTEXT` of an example whose record has other keys than its own."""
-    context = {name: record[name] for name in CONTEXT if _is_context(name, record.get(name))}
+    """The fields `extra` and `RETRIEVER_CONTEXT` of an example whose record has other keys than its own."""
+    context = {name: record[name] for name in RETRIEVER_CONTEXT if _is_context(name, record.get(name))}
     known = OWN_FIELD_SET.union(context)
     return {
         "extra": check.plain({str(key): value for key, value in record.items() if key not in known}, "it"),
@@ -401,7 +401,7 @@ def write_jsonl(evalset: EvalSet, path: Path) -> None:
 
 def _line(example: Example) -> bytes:
     clash = sorted(OWN_FIELD_SET.intersection(example.extra))
-    clash += [name for name in CONTEXT if name in example.extra and getattr(example, name)]
+    clash += [name for name in RETRIEVER_CONTEXT if name in example.extra and getattr(example, name)]
     if clash:
         raise InputError(
             f"The example {example.id!r} has {', '.join(clash)} under extra.\n"

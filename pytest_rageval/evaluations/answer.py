@@ -1,4 +1,4 @@
-"""Scores of the generated answer against the reference answers: `answer.correct@5`, `answer.f1@5` and others."""
+"""Scores of the generated answer against the reference answers, such as `answer.correct@5` and `answer.f1@5`."""
 
 from typing import Final
 
@@ -25,15 +25,15 @@ async def evaluate_answer_correct(
 ) -> tuple[float, Evidence]:
     """Score whether the answer from the first k retrieved passages is right, by the comparator.
 
-    Wanted is every answer of the `answer_set`, or any one of the references (`references_of`); an example with none
-    of these is unscored. An abstention is wrong.
+    A right answer has every answer of the `answer_set` or, without an `answer_set`, any one of the references
+    (`references_of`). An abstention is wrong. Unscored: an example that has neither.
     """
     references = references_of(example)
-    # Before anything is asked: an example that cannot be scored costs nothing.
+    # Checked before the first request, so that an example that cannot be scored costs nothing.
     if not references and not example.answer_set:
         raise NoGroundTruth(NO_REFERENCES)
     ranking, answer = await pipeline.ranking_and_answer(example, resolved.k)
-    correct = await pipeline.correct(example, answer, resolved.comparator)
+    correct = await pipeline.correctness(example, answer, resolved.comparator)
     return correct, Evidence(ranking, answer, *expected_of(example))
 
 
@@ -43,14 +43,15 @@ async def evaluate_answer_measure(
 ) -> tuple[float, Evidence]:
     """Score the answer from the first k retrieved passages by an answer measure.
 
-    The best of the references counts; an example that wants a set of answers is unscored. An abstention is 0,
-    whatever words it shares with a reference: "no answer in the documents" does not contain the answer "no".
+    The reference with the highest value counts. An abstention is 0, even if it has words in common with a reference:
+    "no answer in the documents" does not contain the answer "no". Unscored: an example without references; an example
+    with an `answer_set`.
     """
     measure = pipeline.measures[resolved.part]
     references = references_of(example)
     if not references:
-        several = "several answers are wanted, which this measure does not compare"
-        raise NoGroundTruth(several if example.answer_set else NO_REFERENCES)
+        has_set = "several answers are wanted, which this measure does not compare"
+        raise NoGroundTruth(has_set if example.answer_set else NO_REFERENCES)
     ranking, answer = await pipeline.ranking_and_answer(example, resolved.k)
     value = 0.0 if abstains(answer) else measure(answer, references)
     return value, Evidence(ranking, answer, references)
@@ -60,19 +61,19 @@ async def evaluate_answer_measure(
 async def evaluate_answer_abstained(
     pipeline: Pipeline, example: Example, resolved: ResolvedScore
 ) -> tuple[float, Evidence]:
-    """Score 1 where the generator declined to answer, 0 where it answered: a rate to keep low, or to expect."""
+    """Score 1 if the generator declined to answer, 0 if it answered."""
     ranking, answer = await pipeline.ranking_and_answer(example, resolved.k)
     return float(abstains(answer)), Evidence(ranking, answer)
 
 
 FAMILY: Final = "Answers against references"
 DEFINITIONS: Final = {
-    "em": "Exact match: 1 where the answer equals a reference.",
-    "f1": "The harmonic mean of the shares of the answer's and of the reference's words that both have.",
+    "em": "Exact match: 1 if the answer equals a reference, else 0.",
+    "f1": "The harmonic mean of precision and recall of the words that answer and reference have in common.",
     "token_recall": "The share of the reference's words that the answer has too.",
-    "containment": "1 where the words of a reference occur in the answer side by side.",
-    "rouge1": "ROUGE-1: F1 of the words that both have.",
-    "rouge2": "ROUGE-2: F1 of the pairs of neighbouring words that both have.",
+    "containment": "1 if the words of a reference occur in the answer, in order and without gaps, else 0.",
+    "rouge1": "ROUGE-1: F1 of the common words.",
+    "rouge2": "ROUGE-2: F1 of the common pairs of neighbouring words.",
     "rougeL": "ROUGE-L: F1 by the longest common subsequence of words.",
     "bleu": "BLEU of the sentence: the geometric mean of the precisions of 1 to 4 words in a row, with a "
     "penalty for short answers.",
@@ -82,16 +83,16 @@ DEFINITIONS: Final = {
     "bertscore_r": "BERTScore, recall: over the tokens of the reference.",
     "cosine": "The cosine of the embeddings of answer and reference; negative values count as 0.",
 }
-"""Of the built-in answer measures."""
+"""The definitions of the built-in answer measures by name."""
 
 
 def answer_measure_score(name: str) -> ScoreDef:
-    """The score `answer.NAME` of an answer measure."""
+    """Return the definition of the score `answer.NAME` for an answer measure."""
     return ScoreDef(
         f"answer.{name}",
         evaluate_answer_measure,
         {"generate"},
-        settings=lambda run, resolved: run.measured_by.used({resolved.part}),
+        settings=lambda pipeline, resolved: pipeline.measure_settings.used({resolved.part}),
         family=FAMILY,
         definition=DEFINITIONS.get(name, ""),
         needs=(REFERENCES,),
@@ -115,7 +116,7 @@ SCORES: Final = (
         evaluate_answer_abstained,
         {"generate"},
         family=FAMILY,
-        definition="1 where the generator declines to answer. "
+        definition="1 if the generator declines to answer, else 0. "
         "Bound it with `max`, or with `min` on questions that have no answer.",
     ),
 )

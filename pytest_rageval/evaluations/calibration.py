@@ -1,4 +1,4 @@
-"""The verdicts of a judge on answers and passages that people labelled."""
+"""The verdicts of a judge on answers, passages and pairs of answers that people labelled."""
 
 from collections.abc import Awaitable, Callable
 
@@ -19,13 +19,16 @@ from pytest_rageval.evaluations.pipeline import Pipeline
 from pytest_rageval.evaluations.scoring import score_each
 from pytest_rageval.scores import Evidence, Outcome
 
-__all__ = ["judge_labels", "preference", "verdict_as_scored", "verdict_of"]
+__all__ = ["judge_items", "judge_preference", "judge_verdict", "pipeline_verdict"]
 
 
-async def judge_labels(
+async def judge_items(
     labels: HumanLabels, verdict: Callable[[LabelledItem], Awaitable[float]]
 ) -> list[Outcome]:
-    """The verdicts of a judge on the labelled items, in the file's order; an item without one is unscored."""
+    """Return one outcome per labelled item, in the order of the file, with the verdict as its value.
+
+    An item without a verdict is unscored.
+    """
     items = {item.example.id: item for item in labels.items}
 
     async def score(example: Example) -> tuple[float, Evidence]:
@@ -37,53 +40,64 @@ async def judge_labels(
     return await score_each([item.example for item in labels.items], score)
 
 
-def verdict_as_scored(
+def pipeline_verdict(
     pipeline: Pipeline, comparator: str | None
 ) -> Callable[[LabelledItem], Awaitable[float]]:
-    """A verdict as this run's scores count it: an abstention is wrong; InputError for an unknown comparator."""
+    """Return a function that judges a labelled item as the scores of this run do: an abstention is wrong.
+
+    Raises:
+        InputError: the comparator is unknown.
+    """
+    # Raises the error for an unknown comparator.
     pipeline.comparison(comparator)
 
     async def verdict(item: LabelledItem) -> float:
         if isinstance(item, LabelledPair):
-            return await preference(pipeline.judge, item)
+            return await judge_preference(pipeline.judge, item)
         if isinstance(item, LabelledPassage):
             return await pipeline.relevant(item.example.full_question, Document(item.passage))
         if abstains(item.prediction):
             return 0.0
-        return await pipeline.same(item.example.full_question, item.references, item.prediction, comparator)
+        return await pipeline.compare(
+            item.example.full_question, item.references, item.prediction, comparator
+        )
 
     return verdict
 
 
-def verdict_of(
+def judge_verdict(
     judge: Judge, scale: Scale, *, swapped: bool = False
 ) -> Callable[[LabelledItem], Awaitable[float]]:
-    """A judge's own verdict, on the scale of the labels: yes or no, a grade, or a preference.
+    """Return a function that returns a judge's verdict on a labelled item: yes or no, a grade, or a preference.
 
-    With `swapped`, the references are shown from the last to the first, and the second answer before the first.
+    Args:
+        judge: the judge.
+        scale: the scale of the labels.
+        swapped: whether the judge reads the references from the last to the first, and the second answer of a pair
+            before the first.
     """
-    ask = judge.grade if scale == "graded" else judge.compare
+    compare = judge.grade if scale == "graded" else judge.compare
 
     async def verdict(item: LabelledItem) -> float:
         if isinstance(item, LabelledPair):
-            return await preference(judge, item, swapped=swapped)
+            return await judge_preference(judge, item, swapped=swapped)
         if isinstance(item, LabelledPassage):
             return await judge.relevant(item.example.full_question, item.passage)
         if abstains(item.prediction):
             return 0.0
         references = item.references[::-1] if swapped else item.references
-        return await ask(item.example.full_question, references, item.prediction)
+        return await compare(item.example.full_question, references, item.prediction)
 
     return verdict
 
 
-async def preference(judge: object, pair: LabelledPair, *, swapped: bool = False) -> float:
-    """1.0 where a judge prefers the first answer of a pair, -1.0 the second, 0.0 neither.
+async def judge_preference(judge: object, pair: LabelledPair, *, swapped: bool = False) -> float:
+    """Return 1.0 if a judge prefers the first answer of a pair, -1.0 for the second answer, 0.0 for neither.
 
-    With `swapped`, the second answer is shown first; the verdict is on the pair as it is.
+    With `swapped`, the judge reads the second answer first. The result is for the pair in its original order.
 
     Raises:
-        CallableError: the judge has no `prefer`, or that returned something other than 1, 2 and 0.
+        CallableError: the judge has no method `prefer`, or the method returned a value other than 1, 2 and 0.
         Unscored: there is no verdict.
     """
     prefer = getattr(judge, "prefer", None)
@@ -93,9 +107,11 @@ async def preference(judge: object, pair: LabelledPair, *, swapped: bool = False
             "Add it (sync or async; 1 where the first answer is better, 2 where the second is, 0 where "
             "neither), or leave the fixture out and name a model with --rageval-judge-model."
         )
-    shown = (pair.second, pair.first) if swapped else (pair.first, pair.second)
-    found = await prefer(pair.example.full_question, *shown)
-    said = found.better if isinstance(found, Preference) else found
-    if said not in PREFERENCES:
-        raise CallableError(f"The judge's prefer returned {said!r}.\nIt says 1, 2 or 0, or raises Unscored.")
-    return -PREFERENCES[said] if swapped else PREFERENCES[said]
+    answers = (pair.second, pair.first) if swapped else (pair.first, pair.second)
+    returned = await prefer(pair.example.full_question, *answers)
+    better = returned.better if isinstance(returned, Preference) else returned
+    if better not in PREFERENCES:
+        raise CallableError(
+            f"The judge's prefer returned {better!r}.\nIt must return 1, 2 or 0, or raise Unscored."
+        )
+    return -PREFERENCES[better] if swapped else PREFERENCES[better]

@@ -1,7 +1,8 @@
-"""Grades from 1 to 5 by a judge, for an answer and its passages: `judged.correctness@5`.
+"""A judge's grades from 1 to 5 for an answer and its passages, such as `judged.correctness@5`.
 
-Three criteria: whether the answer is correct by the references, whether the retrieved passages support it, and
-whether these hold the key facts of the gold ones. Failures and reports show the explanation of each grade.
+There are three criteria: whether the answer is correct by the references, whether the retrieved passages support the
+answer, and whether the retrieved passages have the key facts of the gold passages. Failures and reports show the
+judge's explanation of each grade.
 
 Source: the judge's three scores in Gülsoy, "Benchmarking Retrieval-Supported Large Language Models for
 Open-Domain Question Answering"; the prompts are our own.
@@ -35,19 +36,19 @@ async def evaluate_correctness(
 ) -> tuple[float, Evidence]:
     """Rate the answer from the first k retrieved passages by the reference answers.
 
-    Any one of the references is right; the answers of an `answer_set` together are one reference. An abstention is
-    1, and no judge is asked. Unscored: an example without reference answers; one without a rating.
+    Any one of the references is right. The answers of an `answer_set` are joined to one reference. An abstention is 1,
+    without a call of the judge. Unscored: an example without reference answers; an example without a rating.
     """
     references = references_of(example)
     if example.answer_set:
         references = ("; ".join(aliases[0] for aliases in example.answer_set),)
-    # Before anything is asked: an example that cannot be scored costs nothing.
+    # Checked before the first request, so that an example that cannot be scored costs nothing.
     if not references:
         raise NoGroundTruth(NO_REFERENCES)
     ranking, answer = await pipeline.ranking_and_answer(example, resolved.k)
     rating = Rating(LOWEST, "The generator gives no answer.")
     if not abstains(answer):
-        rating = await pipeline.rated("correctness", example.full_question, [answer], references)
+        rating = await pipeline.rate("correctness", example.full_question, [answer], references)
     return rating.grade, Evidence(ranking, answer, references, explanation=rating.explanation)
 
 
@@ -55,9 +56,9 @@ async def evaluate_correctness(
 async def evaluate_faithfulness(
     pipeline: Pipeline, example: Example, resolved: ResolvedScore
 ) -> tuple[float, Evidence]:
-    """Rate how far the first k retrieved passages support the answer that was written from them.
+    """Rate how far the first k retrieved passages support the answer that was generated from them.
 
-    No judge is asked where there is nothing to weigh: an abstention is 5, an answer from no passages is 1.
+    Two cases need no call of the judge: an abstention is 5, and an answer without any retrieved passage is 1.
     """
     ranking, answer = await pipeline.ranking_and_answer(example, resolved.k)
     if abstains(answer):
@@ -65,7 +66,7 @@ async def evaluate_faithfulness(
     elif not ranking:
         rating = Rating(LOWEST, "Nothing was retrieved that could support it.")
     else:
-        rating = await pipeline.rated("faithfulness", example.full_question, [answer], texts_of(ranking))
+        rating = await pipeline.rate("faithfulness", example.full_question, [answer], texts_of(ranking))
     return rating.grade, Evidence(ranking, answer, explanation=rating.explanation)
 
 
@@ -73,16 +74,16 @@ async def evaluate_faithfulness(
 async def evaluate_context_quality(
     pipeline: Pipeline, example: Example, resolved: ResolvedScore
 ) -> tuple[float, Evidence]:
-    """Rate whether the first k retrieved passages hold the key facts of the gold passages.
+    """Rate whether the first k retrieved passages have the key facts of the gold passages.
 
-    The generator is not asked. An empty ranking is 1, and no judge is asked.
-    Unscored: an example without gold passages or without their text.
+    The generator is not called. An empty ranking is 1, without a call of the judge. Unscored: an example without gold
+    passages, or with a gold passage without text.
     """
     gold = texts_of(gold_passages(example))
-    ranking = await pipeline.readable(example, resolved.k)
+    ranking = await pipeline.ranking_with_texts(example, resolved.k)
     rating = Rating(LOWEST, "Nothing was retrieved.")
     if ranking:
-        rating = await pipeline.rated("context_quality", example.full_question, texts_of(ranking), gold)
+        rating = await pipeline.rate("context_quality", example.full_question, texts_of(ranking), gold)
     return rating.grade, Evidence(ranking, explanation=rating.explanation)
 
 
@@ -104,8 +105,8 @@ SCORES: Final = (
         {"generate", "rate faithfulness"},
         GRADES,
         family=FAMILY,
-        definition="Whether the retrieved passages support the answer. An abstention is 5, an answer from no "
-        "passages 1.",
+        definition="Whether the retrieved passages support the answer. An abstention is 5; an answer without any "
+        "retrieved passage is 1.",
         needs=(),
     ),
     ScoreDef(

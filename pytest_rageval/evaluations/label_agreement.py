@@ -1,6 +1,7 @@
-"""`rageval.agreement()`: how passage labels correlate with the quality of the answers, over the questions.
+"""`rageval.agreement()`: the correlation, over the questions, of passage labels with the quality of the answers.
 
-A way to label passages is good for a RAG system when the generator answers well from rankings that it scores high.
+An annotator (a way to label passages) suits a RAG system if the generator answers well from the rankings that score
+high by the annotator's labels.
 
 Source: Salemi and Zamani (2024), "Evaluating Retrieval Quality in Retrieval-Augmented Generation", section 4,
 Table 1 and Figure 1.
@@ -12,7 +13,7 @@ from itertools import product
 from typing import Any, Final
 
 from pytest_rageval.errors import InputError, RagevalError
-from pytest_rageval.evaluations.passage_labels import PARTS
+from pytest_rageval.evaluations.passage_labels import LABEL_MEASURE_NAMES
 from pytest_rageval.evaluations.pipeline import ScoreRequest
 from pytest_rageval.scores import Score
 from pytest_rageval.stats.agreement import kendall_tau, spearman_rho
@@ -20,20 +21,26 @@ from pytest_rageval.stats.agreement import kendall_tau, spearman_rho
 __all__ = ["ANNOTATORS", "MEASURES", "Agreement", "AgreementRequest", "Association"]
 
 ANNOTATORS: Final = ("erag", "contains", "gold", "relevance")
-"""The ways to label passages; "gold" is the paper's provenance."""
+"""The ways to label passages; "gold" is what the paper calls provenance."""
 
-MEASURES: Final = PARTS
-"""The measures of a ranking by its labels."""
+MEASURES: Final = LABEL_MEASURE_NAMES
+"""The measures of a ranking by the labels of its passages."""
 
 DOWNSTREAM: Final = "answer.correct"
-"""The score of the answers."""
+"""The score that measures the quality of the answers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Association:
-    """The correlation of one annotator × measure with downstream performance, at one k, over n questions.
+    """The correlation of a score of rankings with downstream performance.
 
-    Kendall's tau-b and Spearman's rho are None where one of the two scores is the same for all questions.
+    Attributes:
+        annotator: the way in which passages are labelled.
+        measure: the measure of a ranking by its labels.
+        k: the cut-off.
+        tau: Kendall's tau-b; None if one of the two scores is the same for all questions.
+        rho: Spearman's rho; None if one of the two scores is the same for all questions.
+        n: the number of questions.
     """
 
     annotator: str
@@ -46,9 +53,12 @@ class Association:
 
 @dataclass(frozen=True)
 class Agreement:
-    """The table of annotator × measure × k: what could be computed, and why the rest is missing.
+    """The table of correlations by annotator, measure and cut-off.
 
-    `label` is how answers were scored; None is the default comparator.
+    Attributes:
+        label: the expression by which answers were compared; None for the default comparator.
+        associations: the correlations that could be computed.
+        missing: by annotator, measure and cut-off, the error that prevented the computation.
     """
 
     label: str | None
@@ -56,33 +66,36 @@ class Agreement:
     missing: Mapping[tuple[str, str, int], RagevalError]
 
     def of(self, annotator: str, measure: str, k: int) -> Association:
-        """One of them.
+        """Return one correlation of the table.
 
         Raises:
-            RagevalError: it could not be computed.
-            InputError: it was not asked for.
+            RagevalError: the correlation could not be computed.
+            InputError: the correlation was not requested.
         """
         if (annotator, measure, k) in self.missing:
             raise self.missing[annotator, measure, k]
-        for one in self.associations:
-            if (one.annotator, one.measure, one.k) == (annotator, measure, k):
-                return one
+        for association in self.associations:
+            if (association.annotator, association.measure, association.k) == (annotator, measure, k):
+                return association
         raise InputError(f"agreement() was not asked for {annotator}, {measure} at {k}.")
 
     def best(self, annotator: str, k: int) -> Association:
-        """The measure of an annotator that agrees best, by tau.
+        """Return the correlation of an annotator with the highest tau at this cut-off.
 
         Raises:
             InputError: no measure of this annotator has a tau at this k.
         """
-        asked = [one for one in self.associations if (one.annotator, one.k) == (annotator, k)]
-        defined = [(one.tau, one) for one in asked if one.tau is not None]
+        defined = [
+            (association.tau, association)
+            for association in self.associations
+            if (association.annotator, association.k) == (annotator, k) and association.tau is not None
+        ]
         if not defined:
             raise InputError(f"agreement(): no measure of {annotator} has a tau at {k}.")
-        return max(defined, key=lambda each: each[0])[1]
+        return max(defined, key=lambda pair: pair[0])[1]
 
     def entry(self) -> dict[str, Any]:
-        """The table as the JSON report has it; `missing` has the reasons."""
+        """Return the table for the JSON report. Its key `missing` has the reasons why correlations are missing."""
         return {
             "downstream": DOWNSTREAM,
             "label": self.label,
@@ -96,7 +109,14 @@ class Agreement:
 
 @dataclass(frozen=True)
 class AgreementRequest:
-    """The table that a test asks for: some of `ANNOTATORS` and `MEASURES`, at cut-offs; `label` as of the table."""
+    """The table that a test requests.
+
+    Attributes:
+        annotators: some of `ANNOTATORS`.
+        measures: some of `MEASURES`.
+        ks: the cut-offs.
+        label: the expression by which answers are compared; None for the default comparator.
+    """
 
     annotators: Sequence[str]
     measures: Sequence[str]
@@ -104,58 +124,62 @@ class AgreementRequest:
     label: str | None
 
     def __post_init__(self) -> None:
-        """Raise InputError for an unknown name, and where nothing is named."""
-        for named, known, kind in (
+        """Raise InputError for an unknown name, or if no annotator, measure or cut-off is named."""
+        for names, known, kind in (
             (self.annotators, ANNOTATORS, "annotator"),
             (self.measures, MEASURES, "measure of labels"),
         ):
-            unknown = [name for name in named if name not in known]
-            if unknown or not named:
-                found = f"there is no {kind} {unknown[0]!r}" if unknown else f"no {kind} is named"
-                raise InputError(f"agreement(): {found}. There are: {', '.join(known)}.")
+            unknown = [name for name in names if name not in known]
+            if unknown or not names:
+                problem = f"there is no {kind} {unknown[0]!r}" if unknown else f"no {kind} is named"
+                raise InputError(f"agreement(): {problem}. There are: {', '.join(known)}.")
         if not self.ks:
             raise InputError("agreement(): no cut-off is named. Write ks=(1, 3, 5), say.")
 
     @property
-    def wanted(self) -> list[ScoreRequest]:
-        """Every score that takes part."""
-        return [*map(self.downstream, self.ks), *(self.labelled(*each) for each in self.each())]
+    def score_requests(self) -> list[ScoreRequest]:
+        """The scores that the table is computed from."""
+        labels = (self.label_score_request(*combination) for combination in self.combinations())
+        return [*map(self.answer_score_request, self.ks), *labels]
 
-    def downstream(self, k: int) -> ScoreRequest:
-        """The score of the answers from the first k passages."""
+    def answer_score_request(self, k: int) -> ScoreRequest:
+        """Return the request for the score of the answers from the first k passages."""
         return ScoreRequest(f"{DOWNSTREAM}@{k}", comparator=self.label)
 
-    def labelled(self, annotator: str, measure: str, k: int) -> ScoreRequest:
-        """The score of the ranking by its labels."""
-        # Only retrieved passages have labels, also from people, so recall is 1 if any is relevant.
+    def label_score_request(self, annotator: str, measure: str, k: int) -> ScoreRequest:
+        """Return the request for the score of the rankings by the annotator's labels."""
+        # `provenance` is used for gold, because it labels retrieved passages only, as the other annotators do.
         family = "provenance" if annotator == "gold" else annotator
         return ScoreRequest(f"{family}.{measure}@{k}", label=self.label if annotator == "erag" else None)
 
-    def each(self) -> Iterable[tuple[str, str, int]]:
-        """Every annotator, measure and cut-off."""
+    def combinations(self) -> Iterable[tuple[str, str, int]]:
+        """Return all combinations of annotator, measure and cut-off."""
         return product(self.annotators, self.measures, self.ks)
 
     def agreement(self, scores: Mapping[ScoreRequest, Score | RagevalError]) -> Agreement:
-        """Correlate the scores.
+        """Compute the table from the scores of `score_requests`.
 
         Raises:
             RagevalError: the answers could not be scored.
         """
         associations, missing = [], {}
-        for annotator, measure, k in self.each():
-            answers, labels = scores[self.downstream(k)], scores[self.labelled(annotator, measure, k)]
+        for annotator, measure, k in self.combinations():
+            answers, labels = (
+                scores[self.answer_score_request(k)],
+                scores[self.label_score_request(annotator, measure, k)],
+            )
             if isinstance(answers, RagevalError):
                 raise answers
             if isinstance(labels, RagevalError):
                 missing[annotator, measure, k] = labels
                 continue
-            downstream = {each.example.id: each.value for each in answers.outcomes}
+            answer_values = {outcome.example.id: outcome.value for outcome in answers.outcomes}
             pairs = [
-                (each.value, value)
-                for each in labels.outcomes
-                if each.value is not None and (value := downstream[each.example.id]) is not None
+                (outcome.value, value)
+                for outcome in labels.outcomes
+                if outcome.value is not None and (value := answer_values[outcome.example.id]) is not None
             ]
-            first, second = [one for one, _ in pairs], [other for _, other in pairs]
-            tau, rho = kendall_tau(first, second), spearman_rho(first, second)
+            by_labels, by_answers = [value for value, _ in pairs], [value for _, value in pairs]
+            tau, rho = kendall_tau(by_labels, by_answers), spearman_rho(by_labels, by_answers)
             associations.append(Association(annotator, measure, k, tau, rho, len(pairs)))
         return Agreement(self.label, tuple(associations), missing)

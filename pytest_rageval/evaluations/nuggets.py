@@ -1,7 +1,7 @@
-"""Nuggets, the facts that a good answer states: which of them do the passages support, and which the answer?
+"""Scores over nuggets (facts that a good answer states): which nuggets do the passages support, and which the answer?
 
-`nuggets.*` are of the first k retrieved passages, `answer.nuggets` of the long answer from them. A judge labels all
-nuggets of a question in one request for each passage or answer: support, partial_support or not_support.
+`nuggets.*` score the first k retrieved passages, `answer.nuggets` scores the long answer from these passages. For each
+passage or answer, the judge labels all nuggets of the question in one request: support, partial_support or not_support.
 
 Source: Pradeep et al. (2024), "Initial Nugget Evaluation Results for the TREC 2024 RAG Track with the AutoNuggetizer
 Framework"; Ju et al. (2025), "Controlled Retrieval-augmented Context Evaluation for Long-form RAG" (CRUX).
@@ -25,20 +25,21 @@ from pytest_rageval.scores import Evidence
 __all__ = ["SCORES"]
 
 Labels = Sequence[float]
+"""The labels of the nuggets of a question for one text."""
 
-NAMED: Final = 5
-"""How many of the nuggets without support a remark names."""
+MAX_NAMED_NUGGETS: Final = 5
+"""The number of unsupported nuggets that a remark names."""
 
 
 @each_example
 async def evaluate_coverage(
     pipeline: Pipeline, example: Example, resolved: ResolvedScore
 ) -> tuple[float, Evidence]:
-    """Score the share of all nuggets that one of the first k passages supports; an empty ranking is 0.
+    """Score the share of the nuggets that at least one of the first k passages supports; an empty ranking is 0.
 
-    Unscored: an example without nuggets; one with a passage without readable labels.
+    Unscored: an example without nuggets; an example with a passage for which the judge gave no readable labels.
     """
-    ranking, labels = await _labelled(pipeline, example, resolved)
+    ranking, labels = await _label_ranking(pipeline, example, resolved)
     best = best_labels(labels, len(example.nuggets))
     return strict(best), _evidence(example, best, ranking, labels)
 
@@ -47,31 +48,34 @@ async def evaluate_coverage(
 async def evaluate_vital(
     pipeline: Pipeline, example: Example, resolved: ResolvedScore
 ) -> tuple[float, Evidence]:
-    """Score the share of the vital nuggets alone; undefined where there are none, else as for all."""
-    _check(example, vital=True)
-    ranking, labels = await _labelled(pipeline, example, resolved)
+    """Score the share of the vital nuggets that at least one of the first k passages supports.
+
+    Undefined: an example without vital nuggets. Unscored: as for `evaluate_coverage`.
+    """
+    _check_nuggets(example, vital=True)
+    ranking, labels = await _label_ranking(pipeline, example, resolved)
     best = best_labels(labels, len(example.nuggets))
-    return strict(_vital(example, best)), _evidence(example, best, ranking, labels, vital=True)
+    return strict(_vital_labels(example, best)), _evidence(example, best, ranking, labels, vital=True)
 
 
 @each_example
 async def evaluate_ndcg(
     pipeline: Pipeline, example: Example, resolved: ResolvedScore
 ) -> tuple[float, Evidence]:
-    """Score alpha-nDCG with the nuggets as subtopics; 0 where no passage supports one; unscored as for coverage.
+    """Score alpha-nDCG with the nuggets as subtopics; 0 if no passage supports a nugget.
 
-    The ideal ranking is built from the retrieved passages and from gold passages with text that were not retrieved.
-    These are labelled too.
+    The ideal ranking is built from the retrieved passages and from the gold passages with text that were not retrieved.
+    The judge labels these gold passages too. Unscored: as for `evaluate_coverage`.
     """
-    _check(example)
-    ranking = await pipeline.readable(example, resolved.k)
+    _check_nuggets(example)
+    ranking = await pipeline.ranking_with_texts(example, resolved.k)
     found = GoldMatch(ranking, example.relevant, pipeline.match_share).found
-    missed = [gold.text for gold, hit in zip(example.relevant, found, strict=True) if not hit]
+    missed = [gold.text for gold, is_found in zip(example.relevant, found, strict=True) if not is_found]
     texts = [*texts_of(ranking), *(text for text in missed if text is not None)]
-    # All at once, so that a plan counts all.
-    every = await _labels(pipeline, example, texts)
-    labels = every[: len(ranking)]
-    value = alpha_ndcg(labels, every[len(ranking) :], resolved.k)
+    # All texts are labelled at once, so that a plan counts the requests for all of them.
+    all_labels = await _label_texts(pipeline, example, texts)
+    labels, missed_labels = all_labels[: len(ranking)], all_labels[len(ranking) :]
+    value = alpha_ndcg(labels, missed_labels, resolved.k)
     return value, _evidence(example, best_labels(labels, len(example.nuggets)), ranking, labels)
 
 
@@ -81,71 +85,78 @@ async def evaluate_answer(
 ) -> tuple[float, Evidence]:
     """Score the share of the vital nuggets that the long answer supports, "vital strict" of the TREC 2024 RAG Track.
 
-    The other scores of AutoNuggetizer are reported with it. An abstention supports nothing, and no judge is asked.
-    Undefined where no nugget is vital. Unscored: an example without nuggets; an answer without readable labels.
+    The other scores of AutoNuggetizer are reported with it. An abstention supports no nugget, without a call of the
+    judge. Undefined: an example without vital nuggets. Unscored: an example without nuggets; an answer for which the
+    judge gave no readable labels.
     """
-    # Before anything is asked: an example that cannot be scored costs nothing.
-    _check(example, vital=True)
+    # Checked before the first request, so that an example that cannot be scored costs nothing.
+    _check_nuggets(example, vital=True)
     answer = await pipeline.long_answer(example, resolved.k)
     ranking = await pipeline.ranking(example, resolved.k)
-    (labels,) = (
-        [(0.0,) * len(example.nuggets)] if abstains(answer) else await _labels(pipeline, example, [answer])
-    )
-    vital = _vital(example, labels)
+    labels: Labels = (0.0,) * len(example.nuggets)
+    if not abstains(answer):
+        [labels] = await _label_texts(pipeline, example, [answer])
+    vital = _vital_labels(example, labels)
     others = {"all_strict": strict(labels), "vital": lenient(vital), "all": lenient(labels)}
     remark = _remark(example, labels, vital=True)
     return strict(vital), Evidence(ranking, answer, beside=others, remark=remark)
 
 
-async def _labelled(
+async def _label_ranking(
     pipeline: Pipeline, example: Example, resolved: ResolvedScore
 ) -> tuple[Ranking, list[Labels]]:
-    """The ranking, and of each passage the labels of the nuggets."""
-    _check(example)
-    ranking = await pipeline.readable(example, resolved.k)
-    return ranking, await _labels(pipeline, example, texts_of(ranking))
+    """Return the ranking, and for each of its passages the labels of the nuggets."""
+    _check_nuggets(example)
+    ranking = await pipeline.ranking_with_texts(example, resolved.k)
+    return ranking, await _label_texts(pipeline, example, texts_of(ranking))
 
 
-async def _labels(pipeline: Pipeline, example: Example, texts: Sequence[str]) -> list[Labels]:
+async def _label_texts(pipeline: Pipeline, example: Example, texts: Sequence[str]) -> list[Labels]:
     nuggets = [nugget.text for nugget in example.nuggets]
-    return await gather_all(pipeline.supported(example.full_question, nuggets, text) for text in texts)
+    return await gather_all(pipeline.support(example.full_question, nuggets, text) for text in texts)
 
 
-def _check(example: Example, *, vital: bool = False) -> None:
+def _check_nuggets(example: Example, *, vital: bool = False) -> None:
+    """Check that an example has nuggets, and with `vital` that one of them is vital."""
     if not example.nuggets:
         raise NoGroundTruth("no nuggets")
     if vital and not any(nugget.vital for nugget in example.nuggets):
         raise Undefined("none of its nuggets is vital")
 
 
-def _vital(example: Example, labels: Labels) -> list[float]:
+def _vital_labels(example: Example, labels: Labels) -> list[float]:
     return [label for nugget, label in zip(example.nuggets, labels, strict=True) if nugget.vital]
 
 
 def _evidence(
     example: Example, best: Labels, ranking: Ranking, labels: Sequence[Labels], *, vital: bool = False
 ) -> Evidence:
-    """What a report shows: for each passage the share of nuggets that it supports, and the unsupported nuggets.
+    """Return the share of nuggets that each passage supports, and a remark that names the unsupported nuggets.
 
-    Of the vital ones alone where only these count.
+    Args:
+        example: the example.
+        best: the highest label of each nugget.
+        ranking: the passages.
+        labels: the labels of the nuggets for each passage.
+        vital: whether only vital nuggets count.
     """
-    counted_labels = [_vital(example, each) for each in labels] if vital else labels
-    shares = tuple(map(strict, counted_labels))
+    scored_labels = [_vital_labels(example, of_passage) for of_passage in labels] if vital else labels
+    shares = tuple(map(strict, scored_labels))
     return Evidence(ranking, labels=shares, remark=_remark(example, best, vital=vital))
 
 
 def _remark(example: Example, labels: Labels, *, vital: bool) -> str:
-    """The nuggets that are not supported, vital ones first; of the vital ones alone where only these count."""
-    lacking = [
+    """Return a text that names the unsupported nuggets, vital ones first; with `vital` only vital ones."""
+    unsupported = [
         (not nugget.vital, f"{excerpt(nugget.text)}{' (in part)' if label == PART else ''}")
         for nugget, label in zip(example.nuggets, labels, strict=True)
         if label < 1 and (nugget.vital or not vital)
     ]
-    if not lacking:
+    if not unsupported:
         return ""
-    named = [text for _, text in sorted(lacking, key=lambda each: each[0])]
-    more = [f"{len(named) - NAMED} more"] if len(named) > NAMED else []
-    return f"{counted(len(named), 'nugget')} not supported: {', '.join([*named[:NAMED], *more])}"
+    texts = [text for _, text in sorted(unsupported, key=lambda item: item[0])]
+    more = [f"{len(texts) - MAX_NAMED_NUGGETS} more"] if len(texts) > MAX_NAMED_NUGGETS else []
+    return f"{counted(len(texts), 'nugget')} not supported: {', '.join([*texts[:MAX_NAMED_NUGGETS], *more])}"
 
 
 SCORES: Final = tuple(
@@ -155,19 +166,19 @@ SCORES: Final = tuple(
             "nuggets.coverage",
             evaluate_coverage,
             {"support"},
-            "The share of the nuggets that the judge finds in one of the first k.",
+            "The share of the nuggets that at least one of the first k supports, according to the judge.",
         ),
         (
             "nuggets.vital",
             evaluate_vital,
             {"support"},
-            "The share of the vital nuggets that the judge finds in one of the first k.",
+            "The share of the vital nuggets that at least one of the first k supports, according to the judge.",
         ),
         (
             "nuggets.ndcg",
             evaluate_ndcg,
             {"support"},
-            "alpha-nDCG with the nuggets as subtopics: a nugget counts half as much each time that it is repeated.",
+            "alpha-nDCG with the nuggets as subtopics: a nugget counts half as much with each passage that repeats it.",
         ),
         (
             "answer.nuggets",

@@ -1,11 +1,13 @@
-"""Measures over labels of the retrieved passages: eRAG and three other annotators.
+"""Measures over labels of the retrieved passages, by eRAG and by three other annotators.
 
-- `erag.*`: the label is how right the generator's answer is from that passage alone;
-- `contains.*`: 1 where a reference answer occurs in the passage;
-- `relevance.*`: 1 where the judge says that the passage is relevant;
-- `provenance.*`: 1 where the passage is a gold passage or a part of one.
+The label of a passage is:
 
-`udcg` puts the judge's labels and the answers from each passage alone together.
+- `erag.*`: how right the generator's answer from that passage alone is;
+- `contains.*`: 1 if a reference answer occurs in the passage;
+- `relevance.*`: 1 if the judge calls the passage relevant;
+- `provenance.*`: 1 if the passage is a gold passage or a part of one.
+
+`udcg` combines the judge's verdicts with the answers from each passage alone.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -19,18 +21,17 @@ from pytest_rageval.concurrency.gathering import gather_all, gather_two
 from pytest_rageval.datatypes import Document, Example, Ranking
 from pytest_rageval.errors import NoGroundTruth
 from pytest_rageval.evaluations.pipeline import (
-    NO_GOLD,
     NO_REFERENCES,
     Pipeline,
     ResolvedScore,
     expected_of,
     references_of,
 )
-from pytest_rageval.evaluations.ranking import comparable
-from pytest_rageval.evaluations.scoring import GOLD, REFERENCES, ScoreDef, each_example, score_in_turn
-from pytest_rageval.scores import YES, Evidence, Outcome
+from pytest_rageval.evaluations.ranking import retrieve_and_match
+from pytest_rageval.evaluations.scoring import GOLD, REFERENCES, ScoreDef, each_example, score_with_progress
+from pytest_rageval.scores import YES_THRESHOLD, Evidence, Outcome
 
-__all__ = ["PARTS", "SCORES", "called_relevant", "contains_answer"]
+__all__ = ["LABEL_MEASURE_NAMES", "SCORES", "contains_answer", "judge_finds_relevant"]
 
 ERAG: Final = {
     "p": "The mean label of the first k.",
@@ -46,7 +47,7 @@ CONTAINS: Final = {
     "map": "Average precision by the labels.",
     "mrr": "One divided by the rank of the first passage with an answer.",
     "ndcg": "nDCG by the labels.",
-    "hit": "1 where any of the first k contains an answer.",
+    "hit": "1 if any of the first k contains an answer, else 0.",
 }
 RELEVANCE: Final = {
     "p": "The share of the first k that are relevant.",
@@ -54,7 +55,7 @@ RELEVANCE: Final = {
     "map": "Average precision by the labels.",
     "mrr": "One divided by the rank of the first relevant passage.",
     "ndcg": "nDCG by the labels.",
-    "hit": "1 where any of the first k is relevant.",
+    "hit": "1 if any of the first k is relevant, else 0.",
 }
 PROVENANCE: Final = {
     "p": "The share of the first k that are gold passages, or parts of one.",
@@ -62,149 +63,164 @@ PROVENANCE: Final = {
     "map": "Average precision by the labels.",
     "mrr": "One divided by the rank of the first gold passage.",
     "ndcg": "nDCG by the labels.",
-    "hit": "1 where any of the first k is a gold passage, or a part of one.",
+    "hit": "1 if any of the first k is a gold passage, or a part of one, else 0.",
 }
-"""Definitions, by measure."""
+"""The definitions of the scores of each annotator, by measure."""
 
-DISTRACTION: Final = -1 / 3
-"""What an answer from a passage that is not relevant counts, where one from a relevant passage counts 1."""
+DISTRACTION_VALUE: Final = -1 / 3
+"""The value, in UDCG, of a passage that is not relevant and from which the generator answers."""
 
-PARTS: Final = tuple(ERAG)
-"""The measures of `measures.ranking.LABEL_MEASURES`, which brings numpy."""
+LABEL_MEASURE_NAMES: Final = tuple(ERAG)
+"""The names in `measures.ranking.LABEL_MEASURES`, available without the import of numpy."""
 
 
-Expected = tuple[tuple[str, ...], str]
-NO_ANSWERS: Final[Expected] = (), "reference"
+ExpectedAnswers = tuple[tuple[str, ...], str]
+"""The fields `expected` and `expected_as` of `Evidence`."""
+
+NO_ANSWERS: Final[ExpectedAnswers] = (), "reference"
 
 
 class Label(NamedTuple):
-    """How useful a passage is, in [0, 1], and the generator's answer from it alone, where that was asked."""
+    """The label of a passage.
+
+    Attributes:
+        value: how useful the passage is, in [0, 1].
+        answer: the generator's answer from the passage alone; None if no answer was generated.
+    """
 
     value: float
     answer: str | None = None
 
 
 Annotator = Callable[[Example, Document], Awaitable[Label]]
-Labelled = Callable[[Example], Awaitable[tuple[Ranking, Sequence[Label], Expected]]]
-"""Retrieves, and labels all passages of the ranking; with the answers that the labels were made by."""
+"""Labels one passage of an example."""
+
+LabelledRanking = tuple[Ranking, Sequence[Label], ExpectedAnswers]
+"""A ranking with the label of each passage, and the answers that the labels are based on."""
+
+LabelRanking = Callable[[Example], Awaitable[LabelledRanking]]
+"""Retrieves the ranking of an example and labels all its passages."""
 
 
 async def evaluate_erag(
     pipeline: Pipeline, examples: Sequence[Example], resolved: ResolvedScore
 ) -> list[Outcome]:
-    """Label each passage by the answer that the generator gives from it alone.
+    """Label each passage by the answer that the generator gives from that passage alone.
 
-    The label is the comparison of that answer with the references, or with the best of an `answer_set`, by `label`
-    or, without it, by the comparator; an abstention is 0. Where labels may lie between 0 and 1, only `p`, `hit` and
-    `ndcg` are defined. An empty ranking is 0.
+    The label is the agreement of that answer with one of the references, or with the best of an `answer_set`. It is
+    computed by `label` or, without it, by the comparator. The label of an abstention is 0. If labels may lie between 0
+    and 1, only `p`, `hit` and `ndcg` are defined. An empty ranking scores 0.
 
-    Unscored: an example without reference answers; one for which a passage has no answer or label.
+    Unscored: an example without reference answers; an example with a passage that has no answer or no label.
 
     Raises:
-        InputError: the measure needs labels of 0 and 1, and the comparison gives grades.
+        InputError: the measure needs labels of 0 and 1, and the comparator returns grades.
     """
-    comparator = _label_of(resolved)
+    comparator = _label_comparator(resolved)
 
     async def annotate(example: Example, passage: Document) -> Label:
         answer = await pipeline.answer_from(example.full_question, [passage])
-        return Label(await pipeline.helpful(example, answer, comparator), answer)
+        return Label(await pipeline.partial_correctness(example, answer, comparator), answer)
 
-    labelled = _each_passage(pipeline, resolved, annotate, _has_references)
-    return await _scored(
-        pipeline, examples, resolved, labelled, graded=pipeline.comparison(comparator).graded
+    label_ranking = _label_each_passage(pipeline, resolved, annotate, _has_references)
+    return await _score_by_labels(
+        pipeline, examples, resolved, label_ranking, graded=pipeline.comparison(comparator).graded
     )
 
 
 async def evaluate_contains(
     pipeline: Pipeline, examples: Sequence[Example], resolved: ResolvedScore
 ) -> list[Outcome]:
-    """Label each passage 1 where a reference answer occurs in it, in normal form; nothing is asked.
+    """Label each passage 1 if a reference answer occurs in it, in normal form. No model is called.
 
-    Unscored: an example without `answers` or `answer_set`. A long-form `reference` occurs in no passage.
+    Unscored: an example without `answers` or `answer_set`, because a long-form `reference` occurs in no passage.
     """
 
     async def annotate(example: Example, passage: Document) -> Label:
         return Label(float(contains_answer(example, passage)))
 
-    labelled = _each_passage(pipeline, resolved, annotate, lambda example: bool(example.wanted))
-    return await _scored(pipeline, examples, resolved, labelled)
+    label_ranking = _label_each_passage(pipeline, resolved, annotate, lambda example: bool(example.wanted))
+    return await _score_by_labels(pipeline, examples, resolved, label_ranking)
 
 
 async def evaluate_relevance(
     pipeline: Pipeline, examples: Sequence[Example], resolved: ResolvedScore
 ) -> list[Outcome]:
-    """Label each passage 1 where the judge says that it is relevant to the question, by a grade from 0.5 on.
+    """Label each passage 1 if the judge calls it relevant to the question: with a verdict of at least 0.5.
 
     Raises:
         CallableError: the judge has no method `relevant`.
     """
 
     async def annotate(example: Example, passage: Document) -> Label:
-        return Label(float(await called_relevant(pipeline, example, passage)))
+        return Label(float(await judge_finds_relevant(pipeline, example, passage)))
 
-    labelled = _each_passage(pipeline, resolved, annotate, _has_references, expected=lambda _: NO_ANSWERS)
-    return await _scored(pipeline, examples, resolved, labelled)
+    label_ranking = _label_each_passage(
+        pipeline, resolved, annotate, _has_references, expected=lambda _: NO_ANSWERS
+    )
+    return await _score_by_labels(pipeline, examples, resolved, label_ranking)
 
 
 async def evaluate_provenance(
     pipeline: Pipeline, examples: Sequence[Example], resolved: ResolvedScore
 ) -> list[Outcome]:
-    """Label each passage 1 where it is a relevant gold passage, or a part of one that is found; nothing is asked.
+    """Label each passage 1 if it is a relevant gold passage, or a part of one that is found. No model is called.
 
-    As in the paper, only what was retrieved counts: `recall`, unlike `recall@k`, does not see what was missed.
-    Unscored: an example without gold passages; one with a gold passage that no retrieved document can be compared with.
+    As in the paper, only retrieved passages count: `provenance.recall`, unlike `recall`, ignores gold passages that
+    were not retrieved. Unscored: an example without gold passages; an example with a gold passage that no retrieved
+    document can be compared with.
     """
 
-    async def labelled(example: Example) -> tuple[Ranking, Sequence[Label], Expected]:
-        if not example.relevant:
-            raise NoGroundTruth(NO_GOLD)
-        ranking = await pipeline.ranking(example, resolved.k)
-        match = comparable(ranking, example, pipeline.match_share)
-        return ranking, [Label(float(bool(found))) for found in match.positions], NO_ANSWERS
+    async def label_ranking(example: Example) -> LabelledRanking:
+        ranking, match = await retrieve_and_match(pipeline, example, resolved)
+        return ranking, [Label(float(bool(positions))) for positions in match.positions], NO_ANSWERS
 
-    return await _scored(pipeline, examples, resolved, labelled)
+    return await _score_by_labels(pipeline, examples, resolved, label_ranking)
 
 
 def contains_answer(example: Example, passage: Document) -> bool:
-    """Whether a wanted answer occurs in a passage, in normal form."""
+    """Return True if a wanted answer occurs in a passage, in normal form."""
     return any(containment(passage.text, aliases) for aliases in example.wanted)
 
 
-async def called_relevant(pipeline: Pipeline, example: Example, passage: Document) -> bool:
-    """Whether the judge says that a passage is relevant to the question, by a grade from 0.5 on."""
-    return await pipeline.relevant(example.full_question, passage) >= YES
+async def judge_finds_relevant(pipeline: Pipeline, example: Example, passage: Document) -> bool:
+    """Return True if the judge calls a passage relevant to the question: with a verdict of at least 0.5."""
+    return await pipeline.relevant(example.full_question, passage) >= YES_THRESHOLD
 
 
 @each_example
 async def evaluate_udcg(
     pipeline: Pipeline, example: Example, resolved: ResolvedScore
 ) -> tuple[float, Evidence]:
-    """Score the first k passages by what each does alone: a relevant one can help, any other can distract.
+    """Score the first k passages by their effect: a relevant passage can help the generator, any other can distract it.
 
-    A passage from which the generator abstains counts 0. One from which it answers counts 1 where the judge calls the
-    passage relevant, and -1/3 where not. The score is the logistic function of the mean; an empty ranking is 0.
+    The value of a passage from which the generator abstains is 0. If the generator answers from the passage alone, the
+    value is 1 if the judge calls the passage relevant, and -1/3 if not. The score is the logistic function of the mean
+    value. An empty ranking scores 0.
 
-    Unscored: an example of which a passage has no answer or verdict.
+    Unscored: an example with a passage that has no answer or no verdict.
 
-    Source: Trappolini et al. (2025), "Redefining Retrieval Evaluation in the Era of LLMs", as their code computes it;
-    in place of the probability that the generator abstains, whether it does.
+    Source: Trappolini et al. (2025), "Redefining Retrieval Evaluation in the Era of LLMs", as their code computes it,
+    except that an abstention replaces the probability of one.
     """
-    ranking = await pipeline.readable(example, resolved.k)
-    found = await gather_all(
+    ranking = await pipeline.ranking_with_texts(example, resolved.k)
+    judged = await gather_all(
         gather_two(
             pipeline.relevant(example.full_question, passage),
             pipeline.answer_from(example.full_question, [passage]),
         )
         for passage in ranking
     )
-    answers = tuple(answer for _, answer in found)
-    used = [relevant >= YES for relevant, answer in found if not abstains(answer)]
-    labels = tuple(float(relevant >= YES and not abstains(answer)) for relevant, answer in found)
-    counts = {"useful": sum(used), "distracting": len(used) - sum(used)}
+    answers = tuple(answer for _, answer in judged)
+    # Whether each passage from which the generator answers is relevant.
+    answered = [relevance >= YES_THRESHOLD for relevance, answer in judged if not abstains(answer)]
+    labels = tuple(float(relevance >= YES_THRESHOLD and not abstains(answer)) for relevance, answer in judged)
+    counts = {"useful": sum(answered), "distracting": len(answered) - sum(answered)}
     evidence = Evidence(ranking, labels=labels, answers_alone=answers, counts=counts)
-    if not found:
+    if not judged:
         return 0.0, evidence
-    return _logistic(fsum(1 if relevant else DISTRACTION for relevant in used) / len(found)), evidence
+    values = (1 if is_relevant else DISTRACTION_VALUE for is_relevant in answered)
+    return _logistic(fsum(values) / len(judged)), evidence
 
 
 def _logistic(x: float) -> float:
@@ -215,60 +231,68 @@ def _has_references(example: Example) -> bool:
     return bool(references_of(example) or example.answer_set)
 
 
-def _each_passage(
+def _label_each_passage(
     pipeline: Pipeline,
     resolved: ResolvedScore,
     annotate: Annotator,
-    known: Callable[[Example], bool],
-    expected: Callable[[Example], Expected] = expected_of,
-) -> Labelled:
-    """Label the passages of an example with known references one by one; `expected` are those that labels use."""
+    can_label: Callable[[Example], bool],
+    expected: Callable[[Example], ExpectedAnswers] = expected_of,
+) -> LabelRanking:
+    """Return a function that labels the passages of a ranking independently of each other.
 
-    async def labelled(example: Example) -> tuple[Ranking, Sequence[Label], Expected]:
-        if not known(example):
+    Args:
+        pipeline: retrieves.
+        resolved: the score.
+        annotate: labels one passage.
+        can_label: whether an example has the references that the labels need.
+        expected: returns the answers that the labels are based on.
+    """
+
+    async def label_ranking(example: Example) -> LabelledRanking:
+        if not can_label(example):
             raise NoGroundTruth(NO_REFERENCES)
-        ranking = await pipeline.readable(example, resolved.k)
+        ranking = await pipeline.ranking_with_texts(example, resolved.k)
         labels = await gather_all(annotate(example, passage) for passage in ranking)
         return ranking, labels, expected(example)
 
-    return labelled
+    return label_ranking
 
 
-async def _scored(
+async def _score_by_labels(
     pipeline: Pipeline,
     examples: Sequence[Example],
     resolved: ResolvedScore,
-    labelled: Labelled,
+    label_ranking: LabelRanking,
     *,
     graded: bool = False,
 ) -> list[Outcome]:
     """Label the passages of all examples, and score the rankings by the labels."""
-    from pytest_rageval.measures.ranking import NEED_BINARY, usefulness  # noqa: PLC0415 - with numpy
+    from pytest_rageval.measures.ranking import BINARY_ONLY_MEASURES, usefulness  # noqa: PLC0415 - with numpy
 
-    # A measure that is defined for labels between 0 and 1 takes those of each annotator.
-    graded = graded or resolved.part not in NEED_BINARY
-    # Before anything is asked: this checks that the measure is defined for such labels.
+    # A measure that is defined for labels between 0 and 1 accepts binary labels too.
+    graded = graded or resolved.part not in BINARY_ONLY_MEASURES
+    # Checks before the first request that the measure is defined for such labels.
     usefulness(resolved.part, {}, resolved.k, graded=graded)
-    labels: dict[str, dict[str, float]] = {}
+    values_by_id: dict[str, dict[str, float]] = {}
 
-    async def label(example: Example) -> tuple[float, Evidence]:
-        ranking, found, expected = await labelled(example)
-        named = (f"{rank}. {passage.label}" for rank, passage in enumerate(ranking, 1))
-        values = tuple(label.value for label in found)
-        labels[example.id] = dict(zip(named, values, strict=True))
-        alone = tuple(label.answer for label in found if label.answer is not None)
+    async def label_example(example: Example) -> tuple[float, Evidence]:
+        ranking, labels, expected = await label_ranking(example)
+        names = (f"{rank}. {passage.label}" for rank, passage in enumerate(ranking, 1))
+        values = tuple(label.value for label in labels)
+        values_by_id[example.id] = dict(zip(names, values, strict=True))
+        alone = tuple(label.answer for label in labels if label.answer is not None)
         return 0.0, Evidence(ranking, None, *expected, labels=values, answers_alone=alone)
 
-    outcomes = await score_in_turn(pipeline, examples, label)
-    scores = usefulness(resolved.part, labels, resolved.k, graded=graded).tolist()
-    by_example = dict(zip(labels, scores, strict=True))
+    outcomes = await score_with_progress(pipeline, examples, label_example)
+    scores = usefulness(resolved.part, values_by_id, resolved.k, graded=graded).tolist()
+    scores_by_id = dict(zip(values_by_id, scores, strict=True))
     return [
-        outcome if outcome.value is None else replace(outcome, value=by_example[outcome.example.id])
+        outcome if outcome.value is None else replace(outcome, value=scores_by_id[outcome.example.id])
         for outcome in outcomes
     ]
 
 
-def _label_of(resolved: ResolvedScore) -> str | None:
+def _label_comparator(resolved: ResolvedScore) -> str | None:
     return resolved.label or resolved.comparator
 
 
@@ -278,7 +302,7 @@ def _erag(part: str) -> ScoreDef:
         f"erag.{part}",
         evaluate_erag,
         asks,
-        comparisons=lambda _run, resolved: {"comparator": _label_of(resolved)},
+        comparisons=lambda _pipeline, resolved: {"comparator": _label_comparator(resolved)},
         family="eRAG",
         definition=ERAG[part],
         needs=(REFERENCES,),
@@ -287,7 +311,7 @@ def _erag(part: str) -> ScoreDef:
 
 
 SCORES: Final = (
-    *map(_erag, PARTS),
+    *map(_erag, LABEL_MEASURE_NAMES),
     *(
         ScoreDef(
             f"contains.{part}",
@@ -317,8 +341,9 @@ SCORES: Final = (
         {"generate", "relevant"},
         (0.0, _logistic(1)),
         family="UDCG",
-        definition="The logistic function of the mean value of the first k passages: 1 where the generator answers "
-        "from a relevant passage alone, -1/3 where it answers from any other, 0 where it abstains.",
+        definition="The logistic function of the mean value of the first k passages. The value of a passage is 1 if it "
+        "is relevant and the generator answers from it alone, -1/3 if the generator answers although it is not "
+        "relevant, 0 if the generator abstains.",
         one_passage=True,
     ),
     *(

@@ -1,4 +1,4 @@
-"""`Pipeline`: retrieves, generates and judges for all scores of a run; computes each result once."""
+"""`Pipeline`: retrieves, generates and judges for all scores of a run, and computes each result once."""
 
 import asyncio
 import random
@@ -10,14 +10,24 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar, cast
 
-from pytest_rageval.answers import comparators as compare
 from pytest_rageval.answers import judge_protocol as judges
 from pytest_rageval.answers.abstention import abstains
+from pytest_rageval.answers.comparators import (
+    MEASURES,
+    AnswerMeasure,
+    CanonicalComparator,
+    Expression,
+    GradedComparator,
+    MeasureSettings,
+    highest,
+    lowest,
+    parse_expression,
+)
 from pytest_rageval.concurrency.gathering import gather_all
 from pytest_rageval.datatypes import Document, Example, Ranking
 from pytest_rageval.errors import InputError, NoGroundTruth, UnusableRanking
-from pytest_rageval.evaluations.single_flight import SingleFlight, digest
-from pytest_rageval.measures.gold_matching import SHARE
+from pytest_rageval.evaluations.single_flight import SingleFlight, digest_key
+from pytest_rageval.measures.gold_matching import DEFAULT_MATCH_SHARE
 from pytest_rageval.measures.gold_measures import GoldRanks
 from pytest_rageval.scores import Outcome, Relevance, Spec
 from pytest_rageval.spool import Spool
@@ -48,18 +58,30 @@ T = TypeVar("T")
 U = TypeVar("U")
 
 Query = Example | str
-"""What is asked: an example, with its history, filters and metadata; or a question without any."""
+"""An example, whose history, filters and metadata count too; or the text of a question."""
 
 NO_REFERENCES: Final = "no reference answers"
+"""The reason why an example without reference answers is unscored."""
+
 NO_GOLD: Final = "no gold passages"
-"""Why an example without them is unscored."""
+"""The reason why an example without gold passages is unscored."""
 
 SEMI_GOLD_SAMPLES: Final = 3
-"""How often the answer with gold passages is drawn (LLM-retEval, section 3.2)."""
+"""The number of answers that are generated from the gold passages (LLM-retEval, section 3.2)."""
 
 
 class ScoreRequest(NamedTuple):
-    """A score as the user writes it, such as "recall@5", with its keywords: see `ResolvedScore`."""
+    """A score as the user writes it.
+
+    Attributes:
+        spec: the name of the score, such as "recall@5".
+        comparator: see `ResolvedScore`.
+        label: see `ResolvedScore`.
+        order: see `ResolvedScore`.
+        relevant: see `ResolvedScore`.
+        temperature: the temperature at which answers are generated; None for the generator's own.
+        draws: the number of answers that are drawn per question, see `ScoreDef.semi_gold`; None for the default.
+    """
 
     spec: str
     comparator: str | None = None
@@ -81,9 +103,12 @@ class ScoreRequest(NamedTuple):
 
 
 class DrawSettings(NamedTuple):
-    """How answers are drawn: the temperature (None: the generator's own), and the number of draws.
+    """How often and at which temperature answers are generated.
 
-    `answers` of each question are scored, and the mean counts. `gold` are drawn from the gold passages.
+    Attributes:
+        temperature: the temperature of the generator; None for the generator's own.
+        answers: the number of answers per question. All are scored, and the mean counts.
+        gold: the number of answers per question that are generated from the gold passages.
     """
 
     temperature: float | None = None
@@ -92,22 +117,21 @@ class DrawSettings(NamedTuple):
 
 
 DEFAULT_DRAWS: Final = DrawSettings()
-"""The default."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResolvedScore:
-    """A score with everything that determines it, except the examples.
+    """A score with all parameters that determine it, except the examples.
 
     Attributes:
-        spec: its name.
-        k: its cut-off, at least 1.
-        comparator: how two answers are compared; None for the default comparator.
-        label: how the answer from one passage is compared in eRAG; None for the comparator.
-        order: of the passages in the prompt of Rel'-recall: "rank", or "random".
-        relevant: which passages are relevant in Rel'-recall: the "gold" ones, those that the wanted answers occur in
-            ("contains"), or those that the judge calls relevant ("judge"). "contains@100" and "judge@20" name how many
-            retrieved passages are labelled where those beyond the prompt count.
+        spec: the parsed name of the score.
+        k: the cut-off, at least 1.
+        comparator: the expression by which two answers are compared; None for the default comparator.
+        label: the expression by which eRAG compares the answer from one passage; None for `comparator`.
+        order: the order of the passages in the prompt of Rel'-recall: "rank" or "random".
+        relevant: which passages are relevant in Rel'-recall: the "gold" passages, those that "contains" a wanted
+            answer, or those that the "judge" calls relevant. A number, as in "contains@100" and "judge@20", is the
+            number of retrieved passages that are labelled for scores that count passages beyond the prompt.
     """
 
     spec: Spec
@@ -119,53 +143,62 @@ class ResolvedScore:
 
     @property
     def part(self) -> str:
-        """The measure within the family; empty where there is none."""
+        """The measure within the family of scores; empty if the name has no part."""
         return self.spec.part or ""
 
     @property
     def relevance(self) -> Relevance:
-        """What `relevant` says."""
+        """The parsed value of `relevant`."""
         return Relevance.parse(self.relevant)
 
 
 class GoldMatches(NamedTuple):
-    """The rankings of a set compared with its gold passages, for all measures at one cut-off.
+    """The rankings of all examples compared with their gold passages, for all measures at one cut-off.
 
-    `rows` has one for each outcome with a value, which is that of another measure; the others are unscored.
+    Attributes:
+        examples: the examples.
+        k: the cut-off.
+        outcomes: one outcome per example. The value is that of the measure that was computed last, or None if the
+            example is unscored.
+        gold_ranks: the ranks of the gold passages for each outcome with a value.
     """
 
     examples: Sequence[Example]
     k: int
     outcomes: Sequence[Outcome]
-    rows: Sequence[GoldRanks]
+    gold_ranks: Sequence[GoldRanks]
 
 
 @dataclass(eq=False)
 class Pipeline:
     """One retriever, generator and judge, with all results that they have returned so far.
 
-    For one event loop. A result that several scores need is computed at its first use. Rankings are not kept beyond
-        the run: the retriever is under test, so every run calls it.
+    For use in one event loop. A result is computed when it is first requested, and shared by all scores. Rankings are
+    not stored beyond the run: the retriever is under test, so every run calls it.
+
+    The methods `prefer`, `relevant`, `sufficient`, `support`, `rate` and `compare` call the method of the same name of
+    the judge or the comparator.
 
     Attributes:
-        retriever: under test.
-        generator: of answers.
-        judge: behind the comparators "judge" and "graded".
-        comparator: the default comparator.
-        measures: the answer measures, by name, as `measured_by` has them.
-        measured_by: how they are computed.
-        comparators: more comparators, by name.
-        seed: of the random orders of prompts.
-        match_share: the share of a gold passage that must be retrieved for it to count as found.
+        retriever: the retriever under test.
+        generator: the generator of answers.
+        judge: the judge, which the comparators "judge" and "graded" use.
+        comparator: the expression of the default comparator.
+        measures: the answer measures by name, computed with `measure_settings`.
+        measure_settings: the settings of the answer measures.
+        comparators: further comparators by name.
+        seed: the seed of random orders of passages in prompts.
+        match_share: the share of a gold passage that must be retrieved for the passage to count as found.
         both_orders: whether two long answers are judged in both orders.
-        repeat: 0, 1, 2 …: determines the sample numbers of generator and judge.
-        drawing: how answers are drawn.
-        draw: 0, 1, 2 …: which of the drawn answers this pipeline has.
-        judged: the judge's verdicts so far, by question, what was judged, and what it was held against.
-        untried: whether answers are judged by the user's own code, or another plugin's, which may fail at all of them.
-        reference: a retriever that is timed beside the one under test; None where none is.
-        cached: the number of replies of models that came from the cache so far.
-        spool: of the documents of rankings: a report shows few of them.
+        repeat: the number of the repeat, from 0. It determines the sample numbers of generator and judge.
+        draw_settings: how often and at which temperature answers are generated.
+        draw: the number of the draw, from 0: which of the drawn answers this pipeline scores.
+        recorded_verdicts: the judge's verdicts so far. A key has the question, the judged texts and the texts that they
+            were compared with.
+        has_custom_judge: whether code of the user or of another plugin judges answers, which may fail on every answer.
+        reference: a second retriever, which is timed together with the retriever under test; None if there is none.
+        cached_replies: returns the number of model replies of this run that came from the cache.
+        spool: stores the documents of rankings, of which a report shows only a few.
     """
 
     retriever: "Retriever | _SharedRankings"
@@ -173,155 +206,168 @@ class Pipeline:
     judge: judges.Judge
     _: KW_ONLY
     comparator: str = "judge"
-    measures: Mapping[str, compare.AnswerMeasure] = field(default_factory=lambda: compare.MEASURES)
-    measured_by: compare.MeasureSettings = field(default_factory=compare.MeasureSettings)
+    measures: Mapping[str, AnswerMeasure] = field(default_factory=lambda: MEASURES)
+    measure_settings: MeasureSettings = field(default_factory=MeasureSettings)
     comparators: Mapping[str, judges.Comparator] = field(default_factory=dict)
     seed: int = 0
-    match_share: float = SHARE
+    match_share: float = DEFAULT_MATCH_SHARE
     both_orders: bool = False
     repeat: int = 0
-    drawing: DrawSettings = DEFAULT_DRAWS
+    draw_settings: DrawSettings = DEFAULT_DRAWS
     draw: int = 0
-    judged: dict[tuple[str, ...], float] = field(default_factory=dict)
-    untried: bool = False
+    recorded_verdicts: dict[tuple[str, ...], float] = field(default_factory=dict)
+    has_custom_judge: bool = False
     reference: "Retriever | None" = None
-    cached: Callable[[], int] = lambda: 0
+    cached_replies: Callable[[], int] = lambda: 0
     spool: Spool = field(default_factory=Spool)
 
     def __post_init__(self) -> None:
-        """Begin with nothing known."""
+        """Create the comparators and the empty caches of results."""
         self._comparators: dict[str, judges.Comparator] = {
-            "judge": _RecordedJudge(self.judge, self.judged),
-            "graded": compare.GradedComparator(self.judge),
-            "canonical": compare.CanonicalComparator(),
+            "judge": _RecordingComparator(self.judge, self.recorded_verdicts),
+            "graded": GradedComparator(self.judge),
+            "canonical": CanonicalComparator(),
             **self.comparators,
         }
-        self._expressions: dict[str, compare.Expression] = {}
-        self.once = SingleFlight()
-        self._rankings: defaultdict[int, SingleFlight] = defaultdict(partial(SingleFlight, _as_retrieved))
-        # For the display of progress: rankings, and examples that have begun or wait to be scored.
-        self.begun = self.waiting = 0
-        self.ranked = 0
-        self._begun = 0
-        # By hash, which is enough to count: 100,000 questions are waiting at once.
-        self._expected: set[int] = set()
-        # Held by the one retrieval that is timed.
-        self.timing = asyncio.Lock()
-        # Retrievals during which models gave cached replies, to the retriever or to others. Few runs ask for them.
-        self._beside_cached: set[int] = set()
-        self._last_beside_cached = array("q")
-        # The rankings that were last compared with gold passages, for the next measure.
-        self.matched: GoldMatches | None = None
+        self._expressions: dict[str, Expression] = {}
+        self.results = SingleFlight()
+        # By k.
+        self._rankings: defaultdict[int, SingleFlight] = defaultdict(
+            partial(SingleFlight, _compact_ranking_key)
+        )
+        # For the display of progress.
+        self.started_examples = self.waiting_examples = 0
+        self.finished_rankings = 0
+        self._started_rankings = 0
+        # Hashes, because 100,000 questions may be waiting at once and only their number is needed.
+        self._expected_rankings: set[int] = set()
+        # Held while a retrieval is timed.
+        self.timing_lock = asyncio.Lock()
+        # Hashes of the retrievals during which a model reply came from the cache, for the retriever or for another
+        # caller. The array is moved to the set when the set is needed, which is only in runs that measure latency.
+        self._overlapped_cached_reply: set[int] = set()
+        self._new_overlaps = array("q")
+        # The rankings that were last compared with gold passages. The next measure often needs the same.
+        self.last_gold_matches: GoldMatches | None = None
 
-    def again(self, n: int) -> "Pipeline":
-        """The n-th repeat: the same rankings, with new replies of generator and judge."""
+    def repetition(self, n: int) -> "Pipeline":
+        """Return the pipeline of the n-th repeat: the same rankings, and new replies of generator and judge."""
         return replace(
-            self, retriever=_SharedRankings(self), judge=self.judge.repetition(n), repeat=n, judged={}
+            self,
+            retriever=_SharedRankings(self),
+            judge=self.judge.repetition(n),
+            repeat=n,
+            recorded_verdicts={},
         )
 
-    def drawn(self, generator: "Generator", drawing: DrawSettings) -> list["Pipeline"]:
-        """Pipelines over the same rankings, one for each answer that is drawn in this way."""
-        shared = replace(self, retriever=_SharedRankings(self), generator=generator, drawing=drawing)
-        return [replace(shared, draw=n) for n in range(drawing.answers)]
+    def draw_pipelines(self, generator: "Generator", draw_settings: DrawSettings) -> list["Pipeline"]:
+        """Return one pipeline per drawn answer, all with the rankings of this pipeline."""
+        shared = replace(
+            self, retriever=_SharedRankings(self), generator=generator, draw_settings=draw_settings
+        )
+        return [replace(shared, draw=n) for n in range(draw_settings.answers)]
 
     async def ranking(self, query: Query, k: int) -> Ranking:
-        """The retriever's ranking when asked for k documents.
+        """Return the retriever's ranking for k documents.
 
         Raises:
-            InputError: the example has filters, and the retriever does not take them.
+            InputError: the example has filters, and the retriever does not accept them.
         """
         key = self.retriever.key(query)
-        ranking = await self._rankings[k].of(key, lambda: self._retrieved(key, query, k))
-        # Not in the retriever: a question without a history may share the ranking.
-        unseen = (
+        ranking = await self._rankings[k].get(key, lambda: self._retrieve(key, query, k))
+        # The attribute is not set by the retriever, because a question without a history may share the ranking.
+        without_history = (
             isinstance(query, Example)
             and query.history
             and not self.retriever.context_names & {"history", "example"}
         )
-        return replace(ranking, without_history=True) if unseen else ranking
+        return replace(ranking, without_history=True) if without_history else ranking
 
     def known_ranking(self, query: Query, k: int) -> Ranking | None:
-        """The ranking if it was retrieved already; None if it was not, or if the retriever failed."""
-        return cast("Ranking | None", self._rankings[k].known(self.retriever.key(query)))
+        """Return the ranking if it was retrieved already; None if it was not, or if the retriever failed."""
+        return cast("Ranking | None", self._rankings[k].get_if_done(self.retriever.key(query)))
 
     @property
     def has_retrieved(self) -> bool:
-        """Whether a retrieval has begun."""
-        return self._begun > 0
+        """Whether a retrieval has started."""
+        return self._started_rankings > 0
 
     @property
-    def rankings(self) -> int:
+    def total_rankings(self) -> int:
         """The number of rankings that were requested or are expected."""
-        return self._begun + len(self._expected)
+        return self._started_rankings + len(self._expected_rankings)
 
     @contextmanager
-    def expecting(self, examples: Iterable[Example], k: int) -> Iterator[None]:
-        """Count the rankings of these examples as requested, before they are."""
+    def expect_rankings(self, examples: Iterable[Example], k: int) -> Iterator[None]:
+        """Count the rankings of examples as expected, before they are requested."""
         if isinstance(self.retriever, _SharedRankings):
             yield
             return
-        found, expected = set(), []
-        for each in examples:
-            # An example that the retriever cannot take has this error.
+        hashes, expected = set(), []
+        for example in examples:
+            # If the retriever does not accept an example, `ranking` will raise this error.
             with suppress(InputError):
-                key = self.retriever.key(each)
-                if not self._rankings[k].has(key):
-                    found.add(hash((key, k)))
-                    expected.append(each)
-        self._expected |= found
+                key = self.retriever.key(example)
+                if not self._rankings[k].has_started(key):
+                    hashes.add(hash((key, k)))
+                    expected.append(example)
+        self._expected_rankings |= hashes
         self.retriever.expect(expected, k)
         try:
             yield
         finally:
-            # What was not retrieved: the run was interrupted.
-            # A set from which all is taken keeps its size.
-            self._expected = self._expected - found
+            # If the run was interrupted, some of the rankings were not requested. A new set is created, because a set
+            # does not shrink in memory when its items are removed.
+            self._expected_rankings = self._expected_rankings - hashes
 
     @contextmanager
-    def scoring(self, examples: int) -> Iterator[Callable[[], None]]:
-        """Count so many examples as waiting to be scored; what it yields is called as each of them begins."""
-        waiting = examples
-        self.waiting += examples
+    def track_scoring(self, number: int) -> Iterator[Callable[[], None]]:
+        """Count this number of examples as waiting to be scored.
 
-        def begin() -> None:
+        Yields a function that must be called when the scoring of an example starts.
+        """
+        waiting = number
+        self.waiting_examples += number
+
+        def start_example() -> None:
             nonlocal waiting
             waiting -= 1
-            self.waiting -= 1
-            self.begun += 1
+            self.waiting_examples -= 1
+            self.started_examples += 1
 
         try:
-            yield begin
+            yield start_example
         finally:
-            # What did not begin: the run was interrupted.
-            self.waiting -= waiting
+            # If the run was interrupted, some of the examples were not started.
+            self.waiting_examples -= waiting
 
-    async def _retrieved(self, key: Hashable, query: Query, k: int, *, alone: bool = False) -> Ranking:
-        self._begun += 1
-        place = hash((key, k))
-        self._expected.discard(place)
-        is_first, cached = self._begun == 1, self.cached()
+    async def _retrieve(self, key: Hashable, query: Query, k: int, *, alone: bool = False) -> Ranking:
+        self._started_rankings += 1
+        retrieval = hash((key, k))
+        self._expected_rankings.discard(retrieval)
+        is_first, cached_before = self._started_rankings == 1, self.cached_replies()
         try:
             ranking = await self.retriever.retrieve(query, k, alone=alone)
         finally:
-            self.ranked += 1
-        if self.cached() > cached:
-            self._last_beside_cached.append(place)
-        ranking = ranking.kept(self.spool)
-        # The first call also opens connections and loads models.
+            self.finished_rankings += 1
+        if self.cached_replies() > cached_before:
+            self._new_overlaps.append(retrieval)
+        ranking = ranking.move_to_spool(self.spool)
+        # The first call also opens connections and loads models, so its duration is not that of a retrieval.
         return replace(ranking, seconds=None) if is_first and not self.retriever.replays else ranking
 
-    async def retrieved_alone(self, query: Query, k: int) -> Ranking:
-        """A ranking that is retrieved again, while no other is."""
-        return await self._retrieved(self.retriever.key(query), query, k, alone=True)
+    async def retrieve_alone(self, query: Query, k: int) -> Ranking:
+        """Retrieve a ranking again; the question is not sent in a batch with others."""
+        return await self._retrieve(self.retriever.key(query), query, k, alone=True)
 
-    def was_beside_cached(self, query: Query, k: int) -> bool:
-        """Whether models gave cached replies, to the retriever or to others, during a retrieval."""
-        self._beside_cached.update(self._last_beside_cached)
-        del self._last_beside_cached[:]
-        return hash((self.retriever.key(query), k)) in self._beside_cached
+    def overlapped_cached_reply(self, query: Query, k: int) -> bool:
+        """Return True if a model reply came from the cache during a retrieval, for the retriever or another caller."""
+        self._overlapped_cached_reply.update(self._new_overlaps)
+        del self._new_overlaps[:]
+        return hash((self.retriever.key(query), k)) in self._overlapped_cached_reply
 
-    async def readable(self, query: Query, k: int) -> Ranking:
-        """As `ranking`, for a generator or a judge, which need the texts.
+    async def ranking_with_texts(self, query: Query, k: int) -> Ranking:
+        """Return the same as `ranking`, for a generator or a judge, which read the texts.
 
         Raises:
             UnusableRanking: one of the documents has no text.
@@ -331,233 +377,242 @@ class Pipeline:
             raise UnusableRanking("a retrieved document has no text to read")
         return ranking
 
-    async def shown(self, query: Query, k: int, order: str = "rank") -> Ranking:
-        """The first k documents in the order of the prompt: by rank, or at random by question and seed."""
-        ranking = await self.readable(query, k)
+    async def prompt_ranking(self, query: Query, k: int, order: str = "rank") -> Ranking:
+        """Return the first k documents in the order of the prompt: by rank, or shuffled by question and seed."""
+        ranking = await self.ranking_with_texts(query, k)
         if order == "rank":
             return ranking
         documents = list(ranking.documents)
-        # A text as seed gives the same order in every process.
-        random.Random(f"{self.seed} {_question(query)}").shuffle(documents)  # noqa: S311 - no secret
-        return replace(ranking, documents=tuple(documents)).kept(self.spool)
+        # A text as the seed gives the same order in every process.
+        random.Random(f"{self.seed} {_question_text(query)}").shuffle(documents)  # noqa: S311 - no secret
+        return replace(ranking, documents=tuple(documents)).move_to_spool(self.spool)
 
     async def answer(self, query: Query, k: int) -> str:
-        """The generator's answer from the first k retrieved documents."""
+        """Return the generator's answer from the first k retrieved documents."""
         _, answer = await self.ranking_and_answer(query, k)
         return answer
 
     async def ranking_and_answer(self, query: Query, k: int) -> tuple[Ranking, str]:
-        """The first k retrieved documents, and the generator's answer from these."""
-        ranking = await self.readable(query, k)
-        return ranking, await self.answer_from(_answered(query, ranking), tuple(ranking.documents))
+        """Return the first k retrieved documents, and the generator's answer from these documents."""
+        ranking = await self.ranking_with_texts(query, k)
+        return ranking, await self.answer_from(_question_to_answer(query, ranking), tuple(ranking.documents))
 
     async def answer_from(self, question: str, passages: Sequence[Document], sample: int = 0) -> str:
-        """The generator's answer from these passages."""
-        return await self.once.of(
+        """Return the generator's answer from these passages."""
+        return await self.results.get(
             ("answer", question, texts_of(passages), sample),
-            lambda: self.generator.generate(question, passages, sample=sample + self._first_sample),
+            lambda: self.generator.generate(question, passages, sample=sample + self._first_answer_sample),
         )
 
     @property
-    def _first_sample(self) -> int:
+    def _first_answer_sample(self) -> int:
         """The sample number of the first answer in this draw and repeat."""
-        return self.draw + self.repeat * max(SEMI_GOLD_SAMPLES, self.drawing.answers, self.drawing.gold)
+        settings = self.draw_settings
+        return self.draw + self.repeat * max(SEMI_GOLD_SAMPLES, settings.answers, settings.gold)
 
     async def semi_gold(self, example: Example) -> tuple[str, ...]:
-        """The generator's answers from the gold passages, by default drawn three times.
+        """Return the generator's answers from the gold passages, by default three.
 
-        With a retriever that returns just these passages, the first draw is the request of `answer`, and scores 1.
+        If a retriever returns exactly the gold passages, the request of `answer` is the same as that of the first of
+        these answers, so that LLM-retEval scores 1.
 
         Raises:
             NoGroundTruth: see `gold_passages`.
         """
-        passages, first = gold_passages(example), self._first_sample
-        samples = range(first, first + self.drawing.gold)
-        if (
-            answers := self.generator.answers_nowait("generate", example.full_question, passages, samples)
-        ) is not None:
-            return answers
-        drawn = (
-            self.answer_from(example.full_question, passages, sample) for sample in range(self.drawing.gold)
+        passages, first = gold_passages(example), self._first_answer_sample
+        count = self.draw_settings.gold
+        answers = self.generator.answers_nowait(
+            "generate", example.full_question, passages, range(first, first + count)
         )
-        return tuple(await gather_all(drawn))
+        if answers is not None:
+            return answers
+        requests = (self.answer_from(example.full_question, passages, sample) for sample in range(count))
+        return tuple(await gather_all(requests))
 
     async def cited_answer(self, query: Query, k: int, order: str = "rank") -> str:
-        """All answers that the generator finds in the first k retrieved documents, with citations."""
-        ranking = await self.shown(query, k, order)
-        question, documents = _answered(query, ranking), ranking.documents
-        # The key holds the order of the texts: two orders that happen to agree are one prompt.
-        return await self.once.of(
+        """Return the generator's list of all answers in the first k retrieved documents, with citations."""
+        ranking = await self.prompt_ranking(query, k, order)
+        question, documents = _question_to_answer(query, ranking), ranking.documents
+        # The key has the texts in the order of the prompt, so that equal prompts share the answer.
+        return await self.results.get(
             ("cited", question, texts_of(documents)),
             lambda: self.generator.cite(question, documents, sample=self._sample),
         )
 
     async def long_answer(self, query: Query, k: int) -> str:
-        """The generator's long answer from the first k retrieved documents."""
-        ranking = await self.readable(query, k)
-        question, documents = _answered(query, ranking), ranking.documents
-        return await self.once.of(
+        """Return the generator's long answer from the first k retrieved documents."""
+        ranking = await self.ranking_with_texts(query, k)
+        question, documents = _question_to_answer(query, ranking), ranking.documents
+        return await self.results.get(
             ("explained", question, texts_of(documents)),
             lambda: self.generator.explain(question, documents, sample=self._sample),
         )
 
     @property
     def _sample(self) -> int:
-        """The sample number of lists and long answers, of which each draw has one."""
-        return self.draw + self.repeat * self.drawing.answers
+        """The sample number of lists and long answers. Each draw has one of them."""
+        return self.draw + self.repeat * self.draw_settings.answers
 
     def known_long_answer(self, query: Query, k: int) -> str | None:
-        """The long answer if it was written already; None where it was not, or something failed."""
+        """Return the long answer if it was generated already; None if it was not, or if a component failed."""
         ranking = self.known_ranking(query, k)
         if ranking is None:
             return None
-        key = ("explained", _answered(query, ranking), texts_of(ranking.documents))
-        return cast("str | None", self.once.known(key))
+        key = ("explained", _question_to_answer(query, ranking), texts_of(ranking.documents))
+        return cast("str | None", self.results.get_if_done(key))
 
-    async def preferred(self, question: str, first: str, second: str) -> judges.Preference:
-        """1 or 2 where the judge prefers the first or the second answer, else 0; and why."""
+    async def prefer(self, question: str, first: str, second: str) -> judges.Preference:
+        """Return the judge's preference: 1 for the first answer, 2 for the second, 0 for neither; with the reasons."""
         return await self._verdict(
             ("preferred", question, first, second), lambda: self.judge.prefer(question, first, second)
         )
 
     async def relevant(self, question: str, passage: Document) -> float:
-        """How relevant the judge finds a passage to a question, in [0, 1]."""
+        """Return the judge's verdict on the relevance of a passage to a question, in [0, 1]."""
         verdict = await self._verdict(
             ("relevant", question, passage.text), lambda: self.judge.relevant(question, passage.text)
         )
-        self.judged[question, passage.text] = verdict
+        self.recorded_verdicts[question, passage.text] = verdict
         return verdict
 
     async def sufficient(self, question: str, passages: Sequence[Document]) -> judges.Verdict:
-        """How far the judge finds passages enough to answer a question, in [0, 1], and why."""
+        """Return the judge's verdict whether passages are enough to answer a question, in [0, 1], with the reasons."""
         texts = texts_of(passages)
         verdict = await self._verdict(
             ("sufficient", question, texts), lambda: self.judge.sufficient(question, texts)
         )
-        self.judged[question, "sufficient", *texts] = verdict.value
+        self.recorded_verdicts[question, "sufficient", *texts] = verdict.value
         return verdict
 
-    async def supported(self, question: str, nuggets: Sequence[str], text: str) -> Sequence[float]:
-        """How far a passage or an answer says each nugget, by the judge: 1 all of it, 0.5 a part, 0 nothing.
+    async def support(self, question: str, nuggets: Sequence[str], text: str) -> Sequence[float]:
+        """Return the judge's label of each nugget: how much of it a passage or an answer supports.
 
-        Labels depend on neither k nor rank.
+        1 is all of it, 0.5 a part, 0 nothing. Labels depend neither on k nor on the rank of the passage.
         """
         return await self._verdict(
             ("supported", question, tuple(nuggets), text),
             lambda: self.judge.support(question, nuggets, text),
         )
 
-    async def rated(
+    async def rate(
         self, criterion: str, question: str, rated: Sequence[str], against: Sequence[str]
     ) -> judges.Rating:
-        """The judge's rating by a criterion, from 1 to 5, with its explanation; see `Judge.rate`."""
+        """Return the judge's rating by a criterion, from 1 to 5, with its explanation; see `Judge.rate`."""
         return await self._verdict(
             ("rated", criterion, question, tuple(rated), tuple(against)),
             lambda: self.judge.rate(criterion, question, rated, against),
         )
 
-    async def _verdict(self, about: Hashable, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """A verdict that is given once; the votes behind it count for each score that uses it."""
-        found: T | _Voted[T] = await self.once.of(about, lambda: _with_votes(make()))
-        if not isinstance(found, _Voted):
-            return found
-        judges.add_tally(about, found.votes)
-        return found.verdict
+    async def _verdict(self, key: Hashable, compute: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Compute a verdict once. The votes in it are counted for each score that uses it."""
+        verdict: T | _VotedVerdict[T] = await self.results.get(key, lambda: _collect_votes(compute()))
+        if not isinstance(verdict, _VotedVerdict):
+            return verdict
+        judges.add_tally(key, verdict.votes)
+        return verdict.verdict
 
     @property
     def verdicts(self) -> Iterator[tuple[str, float]]:
         """The judge's verdicts so far on answers and passages, with their questions: 1 is yes, 0 is no."""
-        return ((question, verdict) for (question, *_), verdict in self.judged.items())
+        return ((question, verdict) for (question, *_), verdict in self.recorded_verdicts.items())
 
-    def comparison(self, text: str | None, keyword: str = "comparator") -> compare.Expression:
-        """The comparator of an expression; None is the default.
+    def comparison(self, text: str | None, keyword: str = "comparator") -> Expression:
+        """Parse the expression of a comparator; None is the default comparator.
 
         Raises:
-            InputError: the expression, of the keyword `keyword`, is not valid.
+            InputError: the expression, which is the value of the keyword `keyword`, is not valid.
         """
         text = self.comparator if text is None else text
         if text not in self._expressions:
-            self._expressions[text] = compare.parse_expression(
+            self._expressions[text] = parse_expression(
                 text, measures=self.measures, comparators=self._comparators, keyword=keyword
             )
         return self._expressions[text]
 
-    async def same(
+    async def compare(
         self, question: str, references: Sequence[str], prediction: str, comparator: str | None = None
     ) -> float:
-        """How far the prediction agrees with one of the references, in [0, 1]."""
+        """Return how far the prediction agrees with one of the references, in [0, 1]."""
         comparison = self.comparison(comparator)
         return await self._verdict(
             ("same", comparison.text, question, tuple(references), prediction),
             lambda: comparison.compare(question, references, prediction),
         )
 
-    async def correct(self, example: Example, answer: str, comparator: str | None = None) -> float:
-        """Whether an answer is right: one of the references, or every one of an answer set; an abstention is not."""
-        return await self._compared(compare.lowest, example, answer, comparator)
+    async def correctness(self, example: Example, answer: str, comparator: str | None = None) -> float:
+        """Return how far an answer agrees with one of the references, or with all answers of an answer set.
 
-    async def helpful(self, example: Example, answer: str, comparator: str | None = None) -> float:
-        """Whether an answer is a right one: like `correct`, but any one of an answer set is enough."""
-        return await self._compared(compare.highest, example, answer, comparator)
+        An abstention is 0.
+        """
+        return await self._combine_comparisons(lowest, example, answer, comparator)
 
-    async def _compared(
+    async def partial_correctness(
+        self, example: Example, answer: str, comparator: str | None = None
+    ) -> float:
+        """Return the same as `correctness`, but any one answer of an answer set is enough."""
+        return await self._combine_comparisons(highest, example, answer, comparator)
+
+    async def _combine_comparisons(
         self,
-        combined: Callable[[Iterable[Awaitable[float]]], Awaitable[float]],
+        combine: Callable[[Iterable[Awaitable[float]]], Awaitable[float]],
         example: Example,
         answer: str,
         comparator: str | None,
     ) -> float:
-        """The combined comparisons of an answer with each wanted one; references are alternatives."""
+        """Compare an answer with each answer of an answer set, and combine the results; references are alternatives."""
         if abstains(answer):
             return 0.0
         references = references_of(example)
         wanted = [references] if references else example.answer_set
-        return await combined(
-            self.same(example.full_question, aliases, answer, comparator) for aliases in wanted
+        return await combine(
+            self.compare(example.full_question, aliases, answer, comparator) for aliases in wanted
         )
 
 
 @dataclass(frozen=True, slots=True)
-class _Voted(Generic[T]):
-    """A verdict with the votes behind it."""
+class _VotedVerdict(Generic[T]):
+    """A verdict with the votes that it was determined by."""
 
     verdict: T
     votes: Tally
 
 
-async def _with_votes(work: Awaitable[T]) -> T | _Voted[T]:
-    """A verdict, with votes where there are any: most have one only."""
+async def _collect_votes(work: Awaitable[T]) -> T | _VotedVerdict[T]:
+    """Return a verdict; if several votes determined it, return it with the votes. Most verdicts have one vote."""
     verdict, votes = await judges.with_tally(work)
-    return _Voted(verdict, votes) if votes.verdicts else verdict
+    return _VotedVerdict(verdict, votes) if votes.verdicts else verdict
 
 
-def _as_retrieved(key: tuple[str, str]) -> Hashable:
-    """A question, which the example has too, so that it costs no memory; with its context, a digest of both."""
+def _compact_ranking_key(key: tuple[str, str]) -> Hashable:
+    """Return the question, or if there is a context a digest of both.
+
+    The question needs no digest: the example has the same object, so it takes no further memory.
+    """
     question, context = key
-    return digest(key) if context else question
+    return digest_key(key) if context else question
 
 
-def _question(query: Query) -> str:
+def _question_text(query: Query) -> str:
     return query if isinstance(query, str) else query.full_question
 
 
-def _answered(query: Query, ranking: Ranking) -> str:
-    """The question that the generator answers."""
-    return _question(query) if ranking.question is None else ranking.question
+def _question_to_answer(query: Query, ranking: Ranking) -> str:
+    """Return the question that the generator answers: the one that the retriever has set, or the user's."""
+    return _question_text(query) if ranking.question is None else ranking.question
 
 
 Evaluation = Callable[[Pipeline, Sequence[Example], ResolvedScore], Awaitable[list[Outcome]]]
-"""Scores examples for a resolved score: one outcome per example, in their order."""
+"""Scores examples: returns one outcome per example, in the order of the examples."""
 
 
 def texts_of(passages: Iterable[Document]) -> tuple[str, ...]:
-    """The texts of passages, in their order."""
+    """Return the texts of passages, in order."""
     return tuple([passage.text for passage in passages])
 
 
 @dataclass(frozen=True)
-class _RecordedJudge:
-    """A judge whose verdicts are recorded by the pipeline."""
+class _RecordingComparator:
+    """Compares answers by the judge, and records the verdicts."""
 
     _judge: judges.Judge
     _verdicts: dict[tuple[str, ...], float]
@@ -570,33 +625,33 @@ class _RecordedJudge:
 
 @dataclass(frozen=True)
 class _SharedRankings:
-    """Serves the rankings of a run as a retriever, so that a repeat does not retrieve again."""
+    """A retriever that returns the rankings of another pipeline, so that a repeat does not retrieve again."""
 
-    _run: Pipeline
+    _pipeline: Pipeline
 
     def key(self, query: Query) -> Hashable:
-        return self._run.retriever.key(query)
+        return self._pipeline.retriever.key(query)
 
-    async def retrieve(self, query: Query, k: int, *, alone: bool = False) -> Ranking:  # noqa: ARG002 - it has them
-        return await self._run.ranking(query, k)
+    async def retrieve(self, query: Query, k: int, *, alone: bool = False) -> Ranking:  # noqa: ARG002 - no call is made
+        return await self._pipeline.ranking(query, k)
 
     @property
     def replays(self) -> bool:
-        return self._run.retriever.replays
+        return self._pipeline.retriever.replays
 
     @property
     def context_names(self) -> frozenset[str]:
-        return self._run.retriever.context_names
+        return self._pipeline.retriever.context_names
 
     @property
     def max_concurrency(self) -> int:
-        return self._run.retriever.max_concurrency
+        return self._pipeline.retriever.max_concurrency
 
 
 def references_of(example: Example) -> tuple[str, ...]:
-    """The alternatives, any one of which is right; empty where there are none, or several answers are wanted.
+    """Return the alternative reference answers; empty if there are none, or if the example has an answer set.
 
-    An `answer_set` takes precedence over `answers`, and these over the long-form `reference`.
+    An `answer_set` takes precedence over `answers`, and `answers` over the long-form `reference`.
     """
     if example.answer_set:
         return ()
@@ -604,17 +659,17 @@ def references_of(example: Example) -> tuple[str, ...]:
 
 
 def expected_of(example: Example) -> tuple[tuple[str, ...], str]:
-    """The expected answers as `Evidence` shows them: alternatives, or one alias of each that is wanted."""
+    """Return `expected` and `expected_as` of `Evidence`: the references, or one alias of each wanted answer."""
     if references := references_of(example):
         return references, "reference"
     return tuple(aliases[0] for aliases in example.answer_set), "wanted"
 
 
 def gold_passages(example: Example) -> list[Document]:
-    """The relevant gold passages, as the generator reads them.
+    """Return the relevant gold passages as documents for the generator.
 
     Raises:
-        NoGroundTruth: there are none, or one of them has no text.
+        NoGroundTruth: the example has no relevant gold passages, or one of them has no text.
     """
     relevant = example.relevant
     if not relevant:

@@ -1,4 +1,4 @@
-"""The scores by name, and the registry that other plugins add to, with checks of what their functions return."""
+"""The scores by name, and the registry to which other plugins add, with checks of their functions' return values."""
 
 import asyncio
 import inspect
@@ -31,7 +31,7 @@ from pytest_rageval.errors import (
 from pytest_rageval.evalsets import FORMATS, Format
 from pytest_rageval.evalsets.format import Shape
 from pytest_rageval.evaluations.pipeline import Evaluation, Pipeline, ResolvedScore, ScoreRequest
-from pytest_rageval.evaluations.scoring import ASKABLE, ScoreDef
+from pytest_rageval.evaluations.scoring import KNOWN_DEPENDENCIES, ScoreDef
 from pytest_rageval.lazy import Lazy
 from pytest_rageval.llm.stores import STORES, StoreFactory
 from pytest_rageval.plural import counted
@@ -41,9 +41,9 @@ from pytest_rageval.secret import SCHEME
 from pytest_rageval.user_code import InvalidResult, UserCallable, as_number, as_share, is_async
 
 __all__ = [
-    "CUTOFF",
-    "METHODS",
+    "DEFAULT_CUTOFF",
     "SCORES",
+    "SCORE_MODULES",
     "PluginComparator",
     "PluginMeasure",
     "PluginScore",
@@ -52,7 +52,7 @@ __all__ = [
     "resolve",
 ]
 
-METHODS: Final[Mapping[str, Collection[str]]] = {
+SCORE_MODULES: Final[Mapping[str, Collection[str]]] = {
     "ranking": ("recall", "precision", "f1", "map", "mrr", "ndcg", "hit", "full_recall"),
     "retrieval": ("steps", "retrieval", "context", "latency"),
     "llm_reteval": ("llm_reteval",),
@@ -64,105 +64,117 @@ METHODS: Final[Mapping[str, Collection[str]]] = {
     "judged": ("judged",),
     "nuggets": ("nuggets", "answer.nuggets"),
 }
-"""The modules that define scores, with the first parts of their names, or whole names, in the order of messages."""
+"""For each module that defines scores, the first parts of their names, or whole names; in the order of messages."""
 
 
 @cache
-def _scores_of(method: str) -> Mapping[str, ScoreDef]:
-    """The scores that a module defines, by name."""
-    module = import_module(f"{__package__}.{method}")
+def _scores_in(module_name: str) -> Mapping[str, ScoreDef]:
+    """Return the scores that a module defines, by name."""
+    module = import_module(f"{__package__}.{module_name}")
     return {score.name: score for score in module.SCORES}
 
 
-class _BuiltIn(Mapping[str, ScoreDef]):
-    """The built-in scores by name; a method's module is imported when one of its scores is used."""
+class _BuiltInScores(Mapping[str, ScoreDef]):
+    """The built-in scores by name. A module is imported when one of its scores is used."""
 
     def __getitem__(self, name: str) -> ScoreDef:
-        # A whole name before its first part.
+        # A whole name takes precedence over its first part.
         for part in (name, name.partition(".")[0]):
-            for method, parts in METHODS.items():
+            for module_name, parts in SCORE_MODULES.items():
                 if part in parts:
-                    return _scores_of(method)[name]
+                    return _scores_in(module_name)[name]
         raise KeyError(name)
 
     def __iter__(self) -> Iterator[str]:
-        return chain.from_iterable(map(_scores_of, METHODS))
+        return chain.from_iterable(map(_scores_in, SCORE_MODULES))
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
 
-SCORES: Final[Mapping[str, ScoreDef]] = _BuiltIn()
+SCORES: Final[Mapping[str, ScoreDef]] = _BuiltInScores()
 
 Report = Callable[[Mapping[str, Any]], str | Iterable[str]] | Callable[[Mapping[str, Any], str], str | None]
-"""Writes all results, as the JSON report holds them.
+"""A function that writes a report from all results, in the structure of the JSON report.
 
-Of a file: returns its text, or the parts of it. Of an address: takes what follows the scheme, sends the report itself,
-and may return what the summary says of it.
+The function for a file returns the text of the file, or an iterable of its parts. The function for an address also
+receives the text after the scheme; it sends the report, and may return a text for the summary.
 """
 
-WORD: Final = re.compile(r"[A-Za-z]\w*", re.ASCII)
+WORD_PATTERN: Final = re.compile(r"[A-Za-z]\w*", re.ASCII)
+"""The names that can be used in the expression of a comparator."""
+
 OPERATORS: Final = frozenset({"and", "or", "not"})
 
 T = TypeVar("T")
 
+DEFAULT_CUTOFF: Final = 5
+"""The cut-off if neither the score nor any score that is requested with it has a cut-off."""
 
-CUTOFF: Final = 5
-"""The cut-off where neither a score has one nor any that is asked for with it."""
-
-
-SIMILAR: Final = 5
+MAX_SIMILAR_NAMES: Final = 5
 """The number of similar names that are listed for an unknown score."""
 
 
 def resolve(
-    request: ScoreRequest, scores: Mapping[str, ScoreDef] = SCORES, *, k: int = CUTOFF
+    score_request: ScoreRequest, scores: Mapping[str, ScoreDef] = SCORES, *, k: int = DEFAULT_CUTOFF
 ) -> tuple[ResolvedScore, ScoreDef]:
-    """Return the resolved score and its definition; `k` is the cut-off for a score that needs none.
+    """Return the resolved score and its definition.
+
+    Args:
+        score_request: the score as the user writes it.
+        scores: the known scores by name.
+        k: the cut-off of a score that needs none and has none.
 
     Raises:
-        InputError: the name is unknown or has no cut-off; or the score does not take one of the keywords.
+        InputError: the name is unknown or lacks a cut-off; or the score does not accept one of the keywords.
     """
-    spec = Spec.parse(request.spec)
+    spec = Spec.parse(score_request.spec)
     score = scores.get(spec.measure)
     if score is None:
         hint = did_you_mean(spec.measure, scores)
-        raise InputError(f"There is no score {spec.measure!r}.{hint}\n{_known(spec.measure, scores)}")
+        raise InputError(f"There is no score {spec.measure!r}.{hint}\n{_known_names(spec.measure, scores)}")
     if spec.k is None and score.needs_k:
         raise InputError(
             f"{str(spec)!r} has no cut-off: how many retrieved documents count?\nWrite {spec}@5, say."
         )
-    for keyword, text in request.keywords.items():
+    for keyword, text in score_request.keywords.items():
         if keyword not in score.keywords | score.ignores:
             takers = ", ".join(name for name, other in scores.items() if keyword in other.keywords)
             raise InputError(f"{str(spec)!r} does not take {keyword}={text!r}. These scores do: {takers}.")
-    if Relevance.parse(request.relevant).by == "judge":
+    if Relevance.parse(score_request.relevant).by == "judge":
         score = replace(score, asks=score.dependencies | {"relevant"})
-    order = request.order if "order" in score.keywords else "rank"
-    return ResolvedScore(spec, spec.k or k, request.comparator, request.label, order, request.relevant), score
+    resolved = ResolvedScore(
+        spec,
+        spec.k or k,
+        score_request.comparator,
+        score_request.label,
+        score_request.order if "order" in score.keywords else "rank",
+        score_request.relevant,
+    )
+    return resolved, score
 
 
-def _known(name: str, scores: Iterable[str]) -> str:
-    """The names of scores that are similar to an unknown one, and where all of them are."""
-    similar = similar_names(name, scores, limit=SIMILAR)
-    listed = f"Similar names: {', '.join(similar)}. " if similar else ""
-    added = [each for each in scores if each not in SCORES]
+def _known_names(name: str, scores: Iterable[str]) -> str:
+    """Return a text with the scores that are similar to an unknown name, and where all scores are listed."""
+    similar = similar_names(name, scores, limit=MAX_SIMILAR_NAMES)
+    hint = f"Similar names: {', '.join(similar)}. " if similar else ""
+    added = [score for score in scores if score not in SCORES]
     others = f"; other plugins add {', '.join(added)}" if added else ""
-    return f"{listed}`rageval scores` lists the built-in scores{others}."
+    return f"{hint}`rageval scores` lists the built-in scores{others}."
 
 
 class Registry:
-    """The built-in objects and those that other plugins add with `pytest_rageval_register`.
+    """The built-in objects, and the objects that other plugins add with `pytest_rageval_register`.
 
     Attributes:
-        scores: by name, without a cut-off.
-        measures: of answers, by name.
-        comparators: by name, without "judge", "graded" and "canonical".
-        adapters: of retrievers, in the order in which they are tried.
-        formats: of eval sets, by name.
-        reports: the writers that were added, by the suffix of the file's name, such as ".xml", or the scheme of the
+        scores: the scores by name, without a cut-off.
+        measures: the answer measures by name.
+        comparators: the added comparators by name. "judge", "graded" and "canonical" are not among them.
+        adapters: the adapters of retrievers, in the order in which they are tried.
+        formats: the formats of eval sets by name.
+        reports: the added writers of reports, by the suffix of the file's name, such as ".xml", or by the scheme of the
             address, such as "mlflow:".
-        stores: of replies, by the scheme of their URLs.
+        stores: the factories of reply stores, by the scheme of their URLs.
     """
 
     def __init__(self) -> None:
@@ -186,49 +198,49 @@ class Registry:
         """Add a score.
 
         Args:
-            name: as users type it, without the cut-off: NAME or NAME.PART.
+            name: the name that users write, without the cut-off: NAME or NAME.PART.
             evaluate: an async function `(run, examples, resolved)` that returns one outcome per example.
-            asks: the methods of generator and judge that it depends on, so that a change of any other leaves its
-                baseline valid: "generate", "cite", "explain" of the generator, "compare" for `run.comparison`, also
-                "label" where it reads `resolved.label`, and "relevant", "sufficient", "prefer", "support" and "rate
-                CRITERION" of the judge. Default: it may depend on all.
-            scale: the lowest and the highest value of an example. Values and bounds outside it are errors. Default:
-                unknown.
-            separable: whether an example scores the same whichever others are scored with it, so that they may be
-                scored in parts: in shards, and until a verdict is clear.
+            asks: the methods that the score depends on. A change of any other method leaves its baseline valid. The
+                values are "generate", "cite" and "explain" of the generator; "relevant", "sufficient", "prefer",
+                "support" and "rate CRITERION" of the judge; "compare" if the score uses `run.comparison`; and "label"
+                if it reads `resolved.label`. Default: the score may depend on all methods.
+            scale: the lowest and the highest value of an example. Values and bounds outside the scale are errors.
+                Default: the scale is unknown.
+            separable: whether the score of an example does not depend on the other examples, so that examples may be
+                scored in parts, as in shards and with early stop.
 
         Raises:
-            InputError: the name cannot be a score's, or is taken; or another argument cannot be used.
+            InputError: the name is taken or not valid as the name of a score; or another argument is not valid.
         """
         if Spec.parse(name).measure != name:
             raise InputError(f"add_score({name!r}): a score is added without its cut-off.")
-        unknown = sorted(set(asks or ()) - ASKABLE)
+        unknown = sorted(set(asks or ()) - KNOWN_DEPENDENCIES)
         if unknown:
             raise InputError(
                 f"add_score({name!r}): unknown asks: {', '.join(map(repr, unknown))}.\n"
-                f"It can be: {', '.join(sorted(ASKABLE))}."
+                f"It can be: {', '.join(sorted(KNOWN_DEPENDENCIES))}."
             )
         if scale is not None and not scale[0] < scale[1]:
             raise InputError(
                 f"add_score({name!r}): scale={scale!r} must be the lowest and the highest value, such as (0, 1)."
             )
-        asked = None if asks is None else frozenset(asks)
-        # Its outcomes may have `Evidence.sizes`, which are pooled.
+        dependencies = None if asks is None else frozenset(asks)
+        # The outcomes of the score may have `Evidence.sizes`, which the report pools.
         notes = Lazy("evaluations.rel_prime", "pooled_notes")
         score = ScoreDef(
-            name, PluginScore(name, evaluate, scale), asked, scale, separable=separable, notes=notes
+            name, PluginScore(name, evaluate, scale), dependencies, scale, separable=separable, notes=notes
         )
         _add(self.scores, "score", name, score)
 
     def add_answer_measure(self, name: str, measure: AnswerMeasure) -> None:
-        """Add an answer measure: the score `answer.NAME`, and a name for comparators and labels.
+        """Add an answer measure: the score `answer.NAME`, and NAME for comparators and labels.
 
         Args:
-            name: a word.
+            name: the name, which must be a word.
             measure: a plain function `(prediction, references)` that returns a number in [0, 1].
 
         Raises:
-            InputError: the name is no word, or taken; or the function is async.
+            InputError: the name is taken or not a word; or the function is async.
         """
         _check_word("add_answer_measure", name)
         if is_async(measure):
@@ -243,15 +255,15 @@ class Registry:
         _add(self.measures, "answer measure", name, checked)
 
     def add_comparator(self, name: str, comparator: Comparator) -> None:
-        """Add a name for `comparator=` and `label=`.
+        """Add a comparator, whose name can be used in `comparator=` and `label=`.
 
         Args:
-            name: a word.
-            comparator: an object with `compare(question, references, prediction)`, sync or async, that returns a
-                number in [0, 1], True or False, or None for "no verdict".
+            name: the name, which must be a word.
+            comparator: an object with the method `compare(question, references, prediction)`, sync or async, which
+                returns a number in [0, 1], True, False, or None for "no verdict".
 
         Raises:
-            InputError: the name is no word, or taken; or the method is missing.
+            InputError: the name is taken or not a word; or the method is missing.
         """
         _check_word("add_comparator", name)
         if not callable(getattr(comparator, "compare", None)):
@@ -265,11 +277,12 @@ class Registry:
     def add_retriever_adapter(
         self, recognises: Callable[[object], bool], adapt: Callable[[Any], Callable[..., Any]]
     ) -> None:
-        """Add a kind of retriever. The last added is tried first, the built-in ones come last.
+        """Add an adapter for a kind of retriever. Adapters added later are tried first, built-in adapters last.
 
         Args:
-            recognises: whether an object is of the kind.
-            adapt: makes a callable `(query, k)` of it, sync or async, that returns documents.
+            recognises: a function that returns whether an object is a retriever of this kind.
+            adapt: a function that returns, for such an object, a callable `(query, k)`, sync or async, that returns
+                documents.
         """
         self.adapters.insert(0, (recognises, adapt))
 
@@ -279,15 +292,15 @@ class Registry:
         recognises: Callable[[Shape], bool],
         read: Callable[..., Iterator[tuple[str, Any]]],
     ) -> None:
-        """Add a format of eval sets. It is chosen by its shape, or with `format=NAME`.
+        """Add a format of eval sets. A format is recognised by the shape of a file, or chosen with `format=NAME`.
 
         Args:
-            name: a word.
-            recognises: whether a path looks like this; a `Shape` has the path, the beginning of the file and its
-                first record.
-            read: a generator function of a path and, by name, options that users may write in the marker; yields
-                pairs of a place for error messages ("faq.xml line 3") and a record of the native form. It is called
-                again where the records are needed from the start.
+            name: the name, which must be a word.
+            recognises: a function that returns whether a `Shape` is of this format. A `Shape` has the path, the
+                beginning of the file and its first record.
+            read: a generator function of a path and of keyword options that users may write in the marker. It yields
+                pairs of a place for error messages ("faq.xml line 3") and a record in the native form. It is called
+                again if the records are needed from the start.
 
         Raises:
             InputError: the name is taken.
@@ -299,10 +312,11 @@ class Registry:
 
         Args:
             kind: the suffix of the file's name, such as ".xml", or the scheme of an address, such as "mlflow:".
-            write: of a suffix: a function of all results, as the JSON report holds them, that returns the text of the
-                file, or the parts of it. If it raises, the run fails: an older file would be read as this run's.
-                Of a scheme: a function of all results and of what follows the scheme, that sends them itself within a
-                bounded time, and may return what the summary says of it. If it raises, that is a warning.
+            write: for a suffix, a function of all results, in the structure of the JSON report, that returns the text
+                of the file or an iterable of its parts. If it raises, the run fails, because an older file could be
+                mistaken for a report of this run. For a scheme, a function of all results and of the text after the
+                scheme; it sends the results within a bounded time, and may return a text for the summary. If it raises,
+                the run warns.
 
         Raises:
             InputError: the kind is not valid, or another plugin has added it.
@@ -317,14 +331,15 @@ class Registry:
         """Add a store of replies: `--rageval-cache SCHEME://…`.
 
         Args:
-            scheme: with which its URLs begin; lower-case letters, digits, plus, minus and dots, at least two.
+            scheme: the scheme of the store's URLs: two or more lower-case letters, digits, plus signs, minus signs and
+                dots.
             factory: a function `(url, namespace)` that opens the store, a
-                `pytest_rageval.llm.stores.interface.ReplyStore`. It raises StoreError, or StoreAwayError where a
-                server does not answer. `url.secret` is the whole URL, `url.public` the one for messages. Entries of
-                the namespaces "replies" and "embeddings" are apart.
+                `pytest_rageval.llm.stores.interface.ReplyStore`. It raises StoreError, or StoreAwayError if a server
+                does not answer. `url.secret` is the whole URL, `url.public` the URL for messages. The namespaces
+                "replies" and "embeddings" must be stored separately.
 
         Raises:
-            InputError: the scheme is not valid, or taken.
+            InputError: the scheme is taken or not valid.
         """
         if not SCHEME.fullmatch(f"{scheme}:"):
             raise InputError(
@@ -334,8 +349,8 @@ class Registry:
 
 
 def _check_word(call: str, name: object) -> None:
-    """Raise InputError unless a name can be part of an expression."""
-    if not isinstance(name, str) or not WORD.fullmatch(name) or name.lower() in OPERATORS:
+    """Raise InputError unless a name can be used in an expression."""
+    if not isinstance(name, str) or not WORD_PATTERN.fullmatch(name) or name.lower() in OPERATORS:
         raise InputError(
             f"{call}({name!r}): the name cannot be used in an expression such as 'judge or em'.\n"
             "A name is letters, digits and underscores, begins with a letter, and is none of "
@@ -349,25 +364,28 @@ def _check_free(known: Collection[str], kind: str, name: str) -> None:
         raise InputError(f"There is {article} {kind} {name!r} already. Choose another name.")
 
 
-def _add(known: MutableMapping[str, T], kind: str, name: str, thing: T) -> None:
+def _add(known: MutableMapping[str, T], kind: str, name: str, item: T) -> None:
     _check_free(known, kind, name)
-    known[name] = thing
+    known[name] = item
 
 
 class PluginComparator:
-    """A plugin's comparator: `compare` is sync or async, and gives a bool, a number in [0, 1], or None: no verdict."""
+    """A plugin's comparator, with checks of its return values.
+
+    Its `compare` is sync or async and returns a bool, a number in [0, 1], or None for "no verdict".
+    """
 
     def __init__(self, name: str, comparator: Comparator, loop: BackgroundEventLoop) -> None:
-        named = f"comparator {name!r}"
-        self._user = UserCallable(named, comparator.compare, loop, read=partial(_verdict, named))
+        part = f"comparator {name!r}"
+        self._user = UserCallable(part, comparator.compare, loop, read=partial(_read_verdict, part))
 
     async def compare(self, question: str, references: Sequence[str], prediction: str) -> float:
-        """As for a `Comparator`; a QueryError where it raised, or returned something else."""
+        """Call the comparator, see `Comparator`; raise QueryError if it raised or returned another value."""
         return cast("float", await self._user.call(question, list(references), prediction))
 
 
-def _verdict(name: str, verdict: object) -> float:
-    """A comparator's return value as a number in [0, 1]."""
+def _read_verdict(name: str, verdict: object) -> float:
+    """Return a comparator's return value as a number in [0, 1]."""
     if verdict is None:
         raise Unscored(f"{name} gave no verdict")
     value = as_share(verdict)
@@ -382,32 +400,32 @@ def _verdict(name: str, verdict: object) -> float:
 
 @dataclass(frozen=True)
 class PluginMeasure:
-    """A plugin's answer measure."""
+    """A plugin's answer measure, with checks of its return values."""
 
     name: str
     measure: AnswerMeasure
 
     def __call__(self, prediction: str, references: Sequence[str]) -> float:
-        """As for an `AnswerMeasure`; a QueryError where it raised, or returned no number in [0, 1]."""
+        """Call the measure, see `AnswerMeasure`; raise QueryError if it raised or returned no number in [0, 1]."""
         part = f"answer measure {self.name!r}"
         try:
             returned = self.measure(prediction, references)
         except (RagevalError, Unscored):
             raise
         except (Exception, SystemExit) as error:
-            # SystemExit would end the thread of the loop, and the test would wait for ever.
+            # A SystemExit would end the thread of the event loop, and the test would wait for ever.
             message = str(CallableError.from_exception(f"{part} raised", error))
             raise QueryError(message, f"{part} raised {summary_line(error)}", part=part) from error
         value = as_share(returned)
         if value is None:
-            found = f"{part} returned {returned!r}"
-            raise QueryError(f"{found}.\nReturn a number between 0 and 1.", found, part=part)
+            reason = f"{part} returned {returned!r}"
+            raise QueryError(f"{reason}.\nReturn a number between 0 and 1.", reason, part=part)
         return value
 
 
 @dataclass(frozen=True)
 class PluginScore:
-    """The evaluation of a plugin's score, by an async function."""
+    """The evaluation of a plugin's score by an async function, with checks of its return values."""
 
     name: str
     evaluate: Callable[[Pipeline, Sequence[Example], ResolvedScore], Any]
@@ -416,16 +434,16 @@ class PluginScore:
     async def __call__(
         self, pipeline: Pipeline, examples: Sequence[Example], resolved: ResolvedScore
     ) -> list[Outcome]:
-        """One outcome per example, in their order, each with a finite value or a reason.
+        """Return one outcome per example, in the order of the examples, with a finite value or with a reason.
 
         Raises:
-            CallableError: the function raised, or returned anything else.
+            CallableError: the function raised, or returned another value.
         """
         try:
             await require_loop()
             returned = self.evaluate(pipeline, examples, resolved)
             is_async = inspect.isawaitable(returned)
-            # It may use `asyncio.timeout`, which needs a task of its own.
+            # The function may use `asyncio.timeout`, which needs a task of its own.
             outcomes = await asyncio.ensure_future(returned) if is_async else None
         except (RagevalError, asyncio.CancelledError):
             raise
@@ -435,19 +453,19 @@ class PluginScore:
             raise self._unusable(f"is not async: it returned {type(returned).__name__}")
         if not isinstance(outcomes, list | tuple):
             raise self._unusable(f"returned {type(outcomes).__name__}, and not a list of Outcome")
-        others = [type(one).__name__ for one in outcomes if not isinstance(one, Outcome)]
-        if others:
-            kinds = f"a {type(outcomes).__name__} with {others[0]} in it"
-            raise self._unusable(f"returned {kinds}, and not a list of Outcome")
+        wrong_types = [type(item).__name__ for item in outcomes if not isinstance(item, Outcome)]
+        if wrong_types:
+            returned_type = f"a {type(outcomes).__name__} with {wrong_types[0]} in it"
+            raise self._unusable(f"returned {returned_type}, and not a list of Outcome")
         if [outcome.example.id for outcome in outcomes] != [example.id for example in examples]:
             raise self._unusable(
                 f"returned {counted(len(outcomes), 'outcome')} for {counted(len(examples), 'example')}, "
                 "or not in their order"
             )
-        return [self._finite(outcome) for outcome in outcomes]
+        return [self._check_value(outcome) for outcome in outcomes]
 
-    def _finite(self, outcome: Outcome) -> Outcome:
-        """The outcome, with its value as a float."""
+    def _check_value(self, outcome: Outcome) -> Outcome:
+        """Return the outcome with its value as a float; raise CallableError if the value is not on the scale."""
         if outcome.value is None and (outcome.unscored or outcome.undefined) is not None:
             return outcome
         value = as_number(outcome.value)
@@ -456,10 +474,10 @@ class PluginScore:
             raise self._unusable(f"returned {outcome.value!r} for example {outcome.example.id}")
         return replace(outcome, value=value)
 
-    def _unusable(self, found: str) -> CallableError:
-        where = "" if self.scale is None else " from {:g} to {:g}".format(*self.scale)
+    def _unusable(self, problem: str) -> CallableError:
+        scale = "" if self.scale is None else " from {:g} to {:g}".format(*self.scale)
         return CallableError(
-            f"score {self.name!r} {found}.\nIts function is async (run, examples, resolved), and returns one Outcome "
-            f"an example, in their order: with a finite value{where}, or with None and the reason as `unscored` or "
-            "`undefined`."
+            f"score {self.name!r} {problem}.\nIts function must be async (run, examples, resolved) and return one "
+            f"Outcome per example, in their order: with a finite value{scale}, or with None and the reason as "
+            "`unscored` or `undefined`."
         )

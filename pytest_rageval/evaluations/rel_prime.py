@@ -1,10 +1,11 @@
 """Rel'-recall: how much of the relevant content of the prompt does the generator use, in answers and citations?
 
-`rel_recall.*` are over Rel', what was relevant and in the prompt; `rel.*` over Rel, all that is known to be relevant.
-The prompt holds the first k passages, by rank or in random order, and asks for all answers with citations.
-Relevant are the gold passages or, where a threshold says so, those that a wanted answer occurs in, or that the judge
-calls relevant. Such labels are known only for retrieved passages: what counts as retrieved beside the prompt, for the
-scores over Rel, are the first passages of a longer ranking (`POOL`), as a test collection pools its runs.
+`rel_recall.*` are over Rel', the relevant content in the prompt. `rel.*` are over Rel, all content that is known to be
+relevant. The prompt has the first k passages, by rank or in random order, and requests all answers with citations.
+
+By default the gold passages are relevant. With the keyword `relevant`, passages are relevant that contain a wanted
+answer, or that the judge calls relevant. Such labels are known for retrieved passages only. For scores over Rel, the
+first passages of a longer ranking are labelled too (`POOL_DEPTH`), as a test collection pools its runs.
 
 Source: Garigliotti (2024), "On the Relevant Set of Contexts for Evaluating
 Retrieval-Augmented Generation Systems"; see `pytest_rageval.measures.rel_prime`.
@@ -23,130 +24,134 @@ from pytest_rageval.answers.overlap import containment
 from pytest_rageval.concurrency.gathering import gather_all
 from pytest_rageval.datatypes import Document, Example, Ranking
 from pytest_rageval.errors import NoGroundTruth, Planned, Undefined, UnusableRanking, is_placeholder
-from pytest_rageval.evaluations.passage_labels import called_relevant, contains_answer
+from pytest_rageval.evaluations.passage_labels import contains_answer, judge_finds_relevant
 from pytest_rageval.evaluations.pipeline import NO_GOLD, NO_REFERENCES, Evaluation, Pipeline, ResolvedScore
-from pytest_rageval.evaluations.ranking import not_comparable
-from pytest_rageval.evaluations.scoring import GOLD, MATCH, REFERENCES, ScoreDef, each_example
+from pytest_rageval.evaluations.ranking import incomparable_reason
+from pytest_rageval.evaluations.scoring import GOLD, MATCH_ITEMS, REFERENCES, ScoreDef, each_example
 from pytest_rageval.measures.gold_matching import GoldMatch
 from pytest_rageval.measures.rel_prime import Recall, RelPrime, rel_prime
 from pytest_rageval.plural import join_first
-from pytest_rageval.scores import YES, Evidence, Outcome, Score
+from pytest_rageval.scores import YES_THRESHOLD, Evidence, Outcome, Score
 
 __all__ = ["SCORES", "pooled_notes"]
 
 NO_RELEVANT = "no relevant passage was in the prompt"
+"""The reason why recall over Rel' is undefined."""
 
-POOL: Final = {"contains": 100, "judge": 20}
-"""How many retrieved passages are labelled for scores over Rel. The judge is asked about each."""
+POOL_DEPTH: Final = {"contains": 100, "judge": 20}
+"""The default number of retrieved passages that are labelled for scores over Rel. The judge is called for each."""
 
 OVER_REL: Final = frozenset({"rel.citation", "rel.coverage"})
-"""The scores that relevant passages beyond the prompt count in."""
+"""The scores in which relevant passages beyond the prompt count."""
 
-OTHERS = 5
-"""How many items that equal no reference are named."""
+MAX_NAMED_ITEMS = 5
+"""The number of items without an equal reference that a remark names."""
 
-MOST_COMPARED: Final = 100
-"""Items of one answer that a comparator compares, of those that equal no alias; a runaway output has thousands."""
+MAX_COMPARED_ITEMS: Final = 100
+"""The number of items of one answer that a comparator compares, of the items that equal no alias. A runaway output has
+thousands of items."""
 
 
 @each_example
 async def evaluate_answer_recall(
     pipeline: Pipeline, example: Example, resolved: ResolvedScore
 ) -> tuple[float, Evidence]:
-    """Score the share of the wanted answers that the output lists; `rel_recall`: of those in the prompt.
+    """Score the share of the wanted answers that the output lists; `rel_recall`: of the answers in the prompt.
 
-    Wanted are the answers of the `answer_set`, or the `answers` as one. One is in the prompt where it occurs in a
-    relevant passage of it, or in any passage where gold passages are not known. An item that equals no alias counts
-    where the comparator finds that it and an alias say the same: see `_with_same`.
+    The wanted answers are those of the `answer_set`, or `answers` as one wanted answer. A wanted answer is in the
+    prompt if it occurs in a relevant passage of the prompt or, if the gold passages are not known, in any passage. An
+    item that equals no alias counts if the comparator finds that it and an alias say the same: see
+    `_add_equivalent_items`.
 
-    Unscored: an example without wanted answers. `rel_recall` is undefined, and nothing is asked, where the prompt
-    holds none of them.
+    Unscored: an example without wanted answers. `rel_recall` is undefined if the prompt has none of the wanted answers;
+    then no request is sent.
     """
     if not example.wanted:
         raise NoGroundTruth(NO_REFERENCES)
     prompt = await _prompt(pipeline, example, resolved)
-    if resolved.spec.name == "rel_recall" and not prompt.shown:
-        raise Undefined(prompt.why_not_shown)
+    if resolved.spec.name == "rel_recall" and not prompt.available_answers:
+        raise Undefined(prompt.no_answer_reason)
     answer = await pipeline.cited_answer(example, resolved.k, resolved.order)
-    listing = listed(answer, example.wanted)
-    if listing.found or not abstains(answer):
-        listing = await _with_same(pipeline, example, resolved, answer, listing)
-    found, evidence = _result(prompt, answer, listing)
-    counts = {"parametric_answers": found.parametric, **evidence.counts}
+    items = listed(answer, example.wanted)
+    if items.found or not abstains(answer):
+        items = await _add_equivalent_items(pipeline, example, resolved, answer, items)
+    result, evidence = _compare(prompt, answer, items)
+    counts = {"parametric_answers": result.parametric, **evidence.counts}
     evidence = replace(
         evidence,
         expected=_first_aliases(example),
         expected_as="wanted",
         counts=counts,
-        remark=_others_text(listing.others),
-        sizes=_sizes(found.answers),
+        remark=_remark(items.others),
+        sizes=_sizes(result.answers),
     )
-    return _recall(found.answers, resolved), evidence
+    return _recall_value(result.answers, resolved), evidence
 
 
 @each_example
 async def evaluate_citation_recall(
     pipeline: Pipeline, example: Example, resolved: ResolvedScore
 ) -> tuple[float, Evidence] | Outcome:
-    """Score the share of the relevant passages that the output cites; `rel_recall`: of those in the prompt.
+    """Score the share of the relevant passages that the output cites; `rel_recall`: of the passages in the prompt.
 
-    Unscored: an example whose relevant passages are not known. `rel_recall` is undefined, and nothing is asked, where
-    the prompt holds none of them; `rel` where labels find none.
+    Unscored: an example whose relevant passages are not known. `rel_recall` is undefined if no relevant passage is in
+    the prompt, `rel` if none of the labelled passages is relevant; in both cases no request is sent to the generator.
     """
     prompt = await _prompt_with_relevant(pipeline, example, resolved)
-    if resolved.spec.name == "rel_recall" and not prompt.available:
-        # Counted in the pooled shares: a passage that was not shown cannot be cited.
-        sizes = _sizes(Recall(len(prompt.relevant), 0, 0, 0)) if prompt.knows_rel else {}
+    if resolved.spec.name == "rel_recall" and not prompt.available_passages:
+        # The sizes count in the pooled shares: a passage that was not in the prompt cannot be cited.
+        sizes = _sizes(Recall(len(prompt.relevant), 0, 0, 0)) if prompt.rel_is_known else {}
         return Outcome(example, None, undefined=NO_RELEVANT, evidence=Evidence(prompt.ranking, sizes=sizes))
-    prompt.check_any(resolved)
-    found, evidence = await _cited(pipeline, example, resolved, prompt)
-    sizes = _sizes(found.citations) if prompt.knows_rel else {}
-    return _recall(found.citations, resolved), replace(evidence, sizes=sizes)
+    prompt.check_has_relevant(resolved)
+    result, evidence = await _generate_and_compare(pipeline, example, resolved, prompt)
+    sizes = _sizes(result.citations) if prompt.rel_is_known else {}
+    return _recall_value(result.citations, resolved), replace(evidence, sizes=sizes)
 
 
 @each_example
 async def evaluate_citation_precision(
     pipeline: Pipeline, example: Example, resolved: ResolvedScore
 ) -> tuple[float, Evidence]:
-    """Score the share of the cited passages that are relevant; it is the same over Rel and Rel'.
+    """Score the share of the cited passages that are relevant. It is the same over Rel and over Rel'.
 
     A citation of a passage that is not in the prompt is not relevant. Unscored: an example whose relevant passages are
-    not known. Undefined where nothing was cited.
+    not known. Undefined: an example whose output cites no passage.
     """
     prompt = await _prompt_with_relevant(pipeline, example, resolved)
-    found, evidence = await _cited(pipeline, example, resolved, prompt)
-    if found.citation_precision is None:
+    result, evidence = await _generate_and_compare(pipeline, example, resolved, prompt)
+    if result.citation_precision is None:
         raise Undefined("nothing was cited")
-    return found.citation_precision, evidence
+    return result.citation_precision, evidence
 
 
 @each_example
 async def evaluate_coverage(
     pipeline: Pipeline, example: Example, resolved: ResolvedScore
 ) -> tuple[float, Evidence]:
-    """Score the share of the relevant passages that are in the prompt, |Rel'| / |Rel|: the retriever's part.
+    """Score the share of the relevant passages that are in the prompt, |Rel'| / |Rel|: the retriever's share.
 
-    No generator is asked. Where nothing beyond the prompt is cited, `rel.citation` is the coverage times
-    `rel_recall.citation`. Unscored: an example whose relevant passages are not known. Undefined where labels find none.
+    The generator is not called. If no passage beyond the prompt is cited, `rel.citation` is the coverage times
+    `rel_recall.citation`. Unscored: an example whose relevant passages are not known. Undefined: an example of which no
+    labelled passage is relevant.
     """
     prompt = await _prompt_with_relevant(pipeline, example, resolved)
-    prompt.check_any(resolved)
-    return prompt.available / len(prompt.relevant), Evidence(prompt.ranking, counts=prompt.counts)
+    prompt.check_has_relevant(resolved)
+    return prompt.available_passages / len(prompt.relevant), Evidence(prompt.ranking, counts=prompt.counts)
 
 
 @each_example
 async def evaluate_answer_coverage(
     pipeline: Pipeline, example: Example, resolved: ResolvedScore
 ) -> tuple[float, Evidence]:
-    """Score the share of the wanted answers that are in the prompt, as `evaluate_answer_recall` has it.
+    """Score the share of the wanted answers that are in the prompt, as defined for `evaluate_answer_recall`.
 
-    No generator is asked. Where only these are listed, `rel.answer` is this coverage times `rel_recall.answer`.
-    Unscored: an example without wanted answers.
+    The generator is not called. If the output lists only answers in the prompt, `rel.answer` is this coverage times
+    `rel_recall.answer`. Unscored: an example without wanted answers.
     """
     if not example.wanted:
         raise NoGroundTruth(NO_REFERENCES)
     prompt = await _prompt(pipeline, example, resolved)
-    share = len(prompt.shown) / len(example.wanted)
+    share = len(prompt.available_answers) / len(example.wanted)
     return share, Evidence(prompt.ranking, None, _first_aliases(example), "wanted", counts=prompt.counts)
 
 
@@ -156,227 +161,242 @@ class _Prompt:
 
     Attributes:
         ranking: the passages, in the order of the prompt.
-        relevant: names of the relevant passages; empty where they are not known.
-        unknown: why they are not known; None where they are.
-        names: of each passage of the prompt: those of the relevant ones that it is or is a part of, or its own.
-        wanted: the answers that are right, each as its aliases.
-        shown: positions of those in a relevant passage of the prompt, or in any where none are known.
-        seen: positions of those in any passage of the prompt.
-        counts: relevant passages that were found by an overlap, by its kind.
-        knows_rel: whether relevant passages beyond the prompt are among those known.
+        relevant: the names of the relevant passages; empty if they are not known.
+        unknown_reason: the reason why the relevant passages are not known; None if they are known.
+        passage_names: for each passage of the prompt, the names of the relevant passages that it is or is a part of; if
+            there are none, a name of its own.
+        wanted: the right answers, each as its aliases.
+        available_answers: the positions of the wanted answers in a relevant passage of the prompt or, if the relevant
+            passages are not known, in any passage of the prompt.
+        answers_in_prompt: the positions of the wanted answers in any passage of the prompt.
+        counts: the numbers of relevant passages that were found by an overlap, by its kind.
+        rel_is_known: whether `relevant` includes relevant passages beyond the prompt.
     """
 
     ranking: Ranking
     relevant: frozenset[Hashable]
-    unknown: str | None
-    names: tuple[tuple[Hashable, ...], ...]
+    unknown_reason: str | None
+    passage_names: tuple[tuple[Hashable, ...], ...]
     wanted: Sequence[Sequence[str]]
-    shown: frozenset[int]
-    seen: frozenset[int]
+    available_answers: frozenset[int]
+    answers_in_prompt: frozenset[int]
     counts: Mapping[str, int]
-    knows_rel: bool
+    rel_is_known: bool
 
-    def check_any(self, resolved: ResolvedScore) -> None:
-        """Raise Undefined where no passage that was labelled is relevant."""
+    def check_has_relevant(self, resolved: ResolvedScore) -> None:
+        """Raise Undefined if none of the labelled passages is relevant."""
         if not self.relevant:
-            raise Undefined(f"none of the first {_pool(resolved)} retrieved passages is relevant")
+            raise Undefined(f"none of the first {_pool_depth(resolved)} retrieved passages is relevant")
 
     @property
-    def available(self) -> int:
-        """How many relevant passages are in the prompt."""
-        return len(self.relevant.intersection(chain.from_iterable(self.names)))
+    def available_passages(self) -> int:
+        """The number of relevant passages in the prompt."""
+        return len(self.relevant.intersection(chain.from_iterable(self.passage_names)))
 
     @property
-    def why_not_shown(self) -> str:
-        """Why no wanted answer is in the prompt."""
-        if self.unknown is not None:
+    def no_answer_reason(self) -> str:
+        """The reason why `available_answers` is empty."""
+        if self.unknown_reason is not None:
             return "no wanted answer occurs in a passage of the prompt"
-        if not self.available:
+        if not self.available_passages:
             return NO_RELEVANT
         return "no wanted answer occurs in a relevant passage of the prompt"
 
-    def compared(self, answer: str, listed_answers: frozenset[int]) -> RelPrime:
-        """The generator's answer, compared with the prompt; the positions of the wanted answers that it lists."""
-        citations = cited(answer, len(self.names))
-        # A passage with several names counts once for each, one after the other.
-        last = list(accumulate(map(len, self.names), initial=0))
-        supports = [
-            at for position in citations.positions for at in range(last[position - 1] + 1, last[position] + 1)
+    def compare(self, answer: str, listed_answers: frozenset[int]) -> RelPrime:
+        """Compare the generator's answer, and the positions of the wanted answers that it lists, with the prompt."""
+        citations = cited(answer, len(self.passage_names))
+        # A passage with several names counts as several passages, one after the other. `ends` has the number of names
+        # of the first n passages, for n from 0.
+        ends = list(accumulate(map(len, self.passage_names), initial=0))
+        valid = [
+            name_position
+            for position in citations.positions
+            for name_position in range(ends[position - 1] + 1, ends[position] + 1)
         ]
-        others = [
-            position if position < 1 else position - len(self.names) + last[-1]
+        hallucinated = [
+            position if position < 1 else position - len(self.passage_names) + ends[-1]
             for position in citations.hallucinated
         ]
-        # "The passages [1] and [2] do not say" names passages, and supports nothing by them.
+        # An abstention such as "The passages [1] and [2] do not say" mentions passages, but does not cite them.
         abstained = not listed_answers and abstains(answer)
         return rel_prime(
             relevant=self.relevant,
-            prompt=list(chain.from_iterable(self.names)),
-            cited=() if abstained else supports + others,
+            prompt=list(chain.from_iterable(self.passage_names)),
+            cited=() if abstained else valid + hallucinated,
             wanted=range(len(self.wanted)),
-            shown=self.shown,
+            available=self.available_answers,
             listed=listed_answers,
-            seen=self.seen,
+            in_prompt=self.answers_in_prompt,
         )
 
 
 class _Relevant(NamedTuple):
-    """The relevant passages of an example, as of `_Prompt`, and those that each passage of the prompt is or holds."""
+    """The relevant passages of an example.
+
+    Attributes:
+        names: their names.
+        in_prompt: for each passage of the prompt, the names of the relevant passages that it is or is a part of.
+        unknown_reason: see `_Prompt`.
+        counts: see `_Prompt`.
+        rel_is_known: see `_Prompt`.
+    """
 
     names: frozenset[Hashable]
     in_prompt: Sequence[tuple[Hashable, ...]]
-    unknown: str | None = None
+    unknown_reason: str | None = None
     counts: Mapping[str, int] = {}
-    knows_rel: bool = True
+    rel_is_known: bool = True
 
 
 async def _prompt(pipeline: Pipeline, example: Example, resolved: ResolvedScore) -> _Prompt:
-    ranking = await pipeline.shown(example, resolved.k, resolved.order)
+    ranking = await pipeline.prompt_ranking(example, resolved.k, resolved.order)
     if resolved.relevant == "gold":
-        relevant = _by_gold(pipeline, example, ranking)
+        relevant = _relevant_by_gold(pipeline, example, ranking)
     else:
-        relevant = await _by_labels(pipeline, example, resolved, ranking)
+        relevant = await _relevant_by_labels(pipeline, example, resolved, ranking)
     texts = [passage.text for passage in ranking]
     pairs = list(zip(ranking, relevant.in_prompt, strict=True))
-    relevant_texts = [passage.text for passage, found in pairs if found or relevant.unknown]
+    relevant_texts = [passage.text for passage, names in pairs if names or relevant.unknown_reason]
     return _Prompt(
         ranking,
         frozenset(("relevant", name) for name in relevant.names),
-        relevant.unknown,
+        relevant.unknown_reason,
         tuple(
-            tuple(("relevant", name) for name in found) or (("other", passage.identity),)
-            for passage, found in pairs
+            tuple(("relevant", name) for name in names) or (("other", passage.identity),)
+            for passage, names in pairs
         ),
         example.wanted,
-        _occurring(example.wanted, relevant_texts),
-        _occurring(example.wanted, texts),
+        _occurring_answers(example.wanted, relevant_texts),
+        _occurring_answers(example.wanted, texts),
         relevant.counts,
-        relevant.knows_rel,
+        relevant.rel_is_known,
     )
 
 
-def _by_gold(pipeline: Pipeline, example: Example, ranking: Ranking) -> _Relevant:
+def _relevant_by_gold(pipeline: Pipeline, example: Example, ranking: Ranking) -> _Relevant:
     match = GoldMatch(ranking, example.relevant, pipeline.match_share)
-    unknown = not_comparable(match) if example.relevant else NO_GOLD
-    if unknown is not None:
-        return _Relevant(frozenset(), [()] * len(ranking), unknown)
+    unknown_reason = incomparable_reason(match) if example.relevant else NO_GOLD
+    if unknown_reason is not None:
+        return _Relevant(frozenset(), [()] * len(ranking), unknown_reason)
     return _Relevant(frozenset(range(len(example.relevant))), match.positions, counts=match.counts)
 
 
-async def _by_labels(
+async def _relevant_by_labels(
     pipeline: Pipeline, example: Example, resolved: ResolvedScore, ranking: Ranking
 ) -> _Relevant:
-    """The relevant ones of the prompt and, for a score over Rel, of those retrieved beyond it."""
+    """Label the passages of the prompt and, for a score over Rel, the passages of the pool."""
     passages = {passage.identity: passage for passage in ranking}
-    knows_rel = resolved.spec.measure in OVER_REL
-    if knows_rel:
-        beyond = await pipeline.readable(example, _pool(resolved))
-        passages = {passage.identity: passage for passage in beyond} | passages
+    rel_is_known = resolved.spec.measure in OVER_REL
+    if rel_is_known:
+        pool = await pipeline.ranking_with_texts(example, _pool_depth(resolved))
+        passages = {passage.identity: passage for passage in pool} | passages
 
     async def is_relevant(passage: Document) -> bool:
         if resolved.relevance.by == "contains":
             return contains_answer(example, passage)
         try:
-            return await called_relevant(pipeline, example, passage)
+            return await judge_finds_relevant(pipeline, example, passage)
         except Planned:
-            # Where a verdict is not there yet, a plan counts what may follow from it.
+            # A plan has no verdicts yet. It counts all requests that may follow if the passage is relevant.
             return True
 
     labels = await gather_all(map(is_relevant, passages.values()))
     names = frozenset(compress(passages, labels))
-    in_prompt = [(each.identity,) if each.identity in names else () for each in ranking]
-    return _Relevant(names, in_prompt, knows_rel=knows_rel)
+    in_prompt = [(passage.identity,) if passage.identity in names else () for passage in ranking]
+    return _Relevant(names, in_prompt, rel_is_known=rel_is_known)
 
 
-def _pool(resolved: ResolvedScore) -> int:
-    """The number of retrieved passages that are labelled: never fewer than the prompt has."""
+def _pool_depth(resolved: ResolvedScore) -> int:
+    """Return the number of retrieved passages that are labelled; at least the number of passages in the prompt."""
     by, depth = resolved.relevance
-    return max(resolved.k, depth or POOL[by])
+    return max(resolved.k, depth or POOL_DEPTH[by])
 
 
 async def _prompt_with_relevant(pipeline: Pipeline, example: Example, resolved: ResolvedScore) -> _Prompt:
-    """The prompt of an example whose relevant passages are known; raises Unscored where it is none."""
-    # Before anything is asked: an example that cannot be scored costs nothing.
+    """Return the prompt of an example; raise Unscored if the relevant passages are not known."""
+    # Checked before the first request, so that an example that cannot be scored costs nothing.
     if resolved.relevant == "gold" and not example.relevant:
         raise NoGroundTruth(NO_GOLD)
     if resolved.relevance.by == "contains" and not example.wanted:
         raise NoGroundTruth(NO_REFERENCES)
     prompt = await _prompt(pipeline, example, resolved)
-    if prompt.unknown is not None:
-        raise UnusableRanking(prompt.unknown)
+    if prompt.unknown_reason is not None:
+        raise UnusableRanking(prompt.unknown_reason)
     return prompt
 
 
-def _occurring(wanted: Sequence[Sequence[str]], texts: Sequence[str]) -> frozenset[int]:
-    """The positions of those answers that occur in a text."""
-    found = (any(containment(text, aliases) for text in texts) for aliases in wanted)
-    return frozenset(compress(count(), found))
+def _occurring_answers(wanted: Sequence[Sequence[str]], texts: Sequence[str]) -> frozenset[int]:
+    """Return the positions of the wanted answers that occur in at least one of the texts."""
+    occurs = (any(containment(text, aliases) for text in texts) for aliases in wanted)
+    return frozenset(compress(count(), occurs))
 
 
-async def _cited(
+async def _generate_and_compare(
     pipeline: Pipeline, example: Example, resolved: ResolvedScore, prompt: _Prompt
 ) -> tuple[RelPrime, Evidence]:
     answer = await pipeline.cited_answer(example, resolved.k, resolved.order)
-    return _result(prompt, answer, listed(answer, example.wanted))
+    return _compare(prompt, answer, listed(answer, example.wanted))
 
 
-def _result(prompt: _Prompt, answer: str, listing: Listed) -> tuple[RelPrime, Evidence]:
-    found = prompt.compared(answer, listing.found)
-    counts = {"hallucinated_citations": found.hallucinated, **prompt.counts}
-    citations = cited(answer, len(prompt.names))
+def _compare(prompt: _Prompt, answer: str, items: Listed) -> tuple[RelPrime, Evidence]:
+    result = prompt.compare(answer, items.found)
+    counts = {"hallucinated_citations": result.hallucinated, **prompt.counts}
+    citations = cited(answer, len(prompt.passage_names))
     remark = "" if citations.positions or citations.hallucinated else "cited nothing"
-    return found, Evidence(prompt.ranking, answer, counts=counts, remark=remark)
+    return result, Evidence(prompt.ranking, answer, counts=counts, remark=remark)
 
 
-def _comparator(pipeline: Pipeline, resolved: ResolvedScore) -> str:
-    """The comparator of list items: the threshold's; else the run's where it is free; else canonical comparison.
+def _item_comparator(pipeline: Pipeline, resolved: ResolvedScore) -> str:
+    """Return the comparator of list items.
 
-    A judge would be asked about each item and each wanted answer, so only a threshold can name one.
+    It is the threshold's comparator; without one, the run's comparator if it sends no requests; otherwise the canonical
+    comparison. A judge would be called for each pair of an item and a wanted answer, so it is used only if a threshold
+    names it.
     """
     if resolved.comparator is not None:
         return resolved.comparator
-    of_run = pipeline.comparison(None)
-    return of_run.text if of_run.names <= {"canonical", *pipeline.measures} else "canonical"
+    default = pipeline.comparison(None)
+    return default.text if default.names <= {"canonical", *pipeline.measures} else "canonical"
 
 
-async def _with_same(
-    pipeline: Pipeline, example: Example, resolved: ResolvedScore, answer: str, listing: Listed
+async def _add_equivalent_items(
+    pipeline: Pipeline, example: Example, resolved: ResolvedScore, answer: str, items: Listed
 ) -> Listed:
-    """The listing, in which an item that equals no alias counts for the answers that say the same.
+    """Return the items, in which an item that equals no alias counts for the wanted answers that say the same.
 
-    The comparator must find that the item says what one of the aliases says, and that an alias says what the item
-    says: "Rocky II" says "Rocky", but not the other way round. A plan takes an unknown answer for as many items as
-    answers are wanted.
+    The comparator must find that the item says what one of the aliases says, and that an alias says what the item says:
+    "Rocky II" says "Rocky", but "Rocky" does not say "Rocky II". In a plan the answer is not known yet. It counts as
+    one item per wanted answer.
     """
-    comparator, question, wanted = _comparator(pipeline, resolved), example.full_question, example.wanted
-    items = listing.others[:MOST_COMPARED]
+    comparator, question, wanted = _item_comparator(pipeline, resolved), example.full_question, example.wanted
+    unequal = items.others[:MAX_COMPARED_ITEMS]
     if is_placeholder(answer):
-        items = tuple(f"{answer} {n}" for n in range(len(wanted)))
+        unequal = tuple(f"{answer} {n}" for n in range(len(wanted)))
 
     async def says(aliases: Sequence[str], text: str) -> float:
-        return float(await pipeline.same(question, aliases, text, comparator) >= YES)
+        return float(await pipeline.compare(question, aliases, text, comparator) >= YES_THRESHOLD)
 
     def both_ways(item: str, aliases: Sequence[str]) -> Iterator[Awaitable[float]]:
-        # Most items match none of the expected answers; one comparison with all of them shows that.
+        # Most items say none of the wanted answers. The first comparison, with all of them, finds that out at once.
         yield says([*chain.from_iterable(wanted)], item)
         yield says(aliases, item)
         yield highest(says([item], alias) for alias in aliases)
 
-    pairs = list(product(items, enumerate(wanted)))
-    same = await gather_all(lowest(both_ways(item, aliases)) for item, (_, aliases) in pairs)
-    choices = dict(listing.choices)
-    for (item, (position, _)), value in zip(pairs, same, strict=True):
-        if value:
+    pairs = list(product(unequal, enumerate(wanted)))
+    verdicts = await gather_all(lowest(both_ways(item, aliases)) for item, (_, aliases) in pairs)
+    choices = dict(items.choices)
+    for (item, (position, _)), verdict in zip(pairs, verdicts, strict=True):
+        if verdict:
             choices[item] = (*choices.get(item, ()), position)
     return Listed(choices)
 
 
-def _others_text(items: Sequence[str]) -> str:
-    """The items of an answer that are not wanted."""
+def _remark(items: Sequence[str]) -> str:
+    """Return a text that names the items of an answer that equal no reference; empty if there are none."""
     if not items:
         return ""
-    named = join_first(list(map(repr, items)), OTHERS)
-    return f"item {named} equals no reference" if len(items) == 1 else f"items {named} equal no reference"
+    names = join_first(list(map(repr, items)), MAX_NAMED_ITEMS)
+    return f"item {names} equals no reference" if len(items) == 1 else f"items {names} equal no reference"
 
 
 def _first_aliases(example: Example) -> tuple[str, ...]:
@@ -384,30 +404,31 @@ def _first_aliases(example: Example) -> tuple[str, ...]:
 
 
 def _sizes(recall: Recall) -> dict[str, int]:
-    """What is relevant, of this what was shown, and of this what was found; and what was found without being shown."""
+    """Return `Evidence.sizes`: |Rel|, |Rel'|, |Out ∩ Rel'| and, if it is not 0, |(Out ∩ Rel) - Rel'| as "beyond"."""
     sizes = {"relevant": recall.relevant, "shown": recall.available, "found": recall.found_available}
     beyond = recall.found - recall.found_available
     return {**sizes, "beyond": beyond} if beyond else sizes
 
 
-def _recall(recall: Recall, resolved: ResolvedScore) -> float:
-    """The recall over Rel' or Rel, by the score's family, where it is defined."""
+def _recall_value(recall: Recall, resolved: ResolvedScore) -> float:
+    """Return the recall over Rel' or over Rel, by the family of the score; it must be defined."""
     return cast("float", recall.over_rel_prime if resolved.spec.name == "rel_recall" else recall.over_rel)
 
 
 def pooled_notes(score: Score | None) -> dict[str, Any]:
-    """The sizes of the sets, summed, and the shares, None where undefined, as the report's key `pooled`.
+    """Return the report's key `pooled`: the sums of the sizes of the sets, and the shares of the sums.
 
-    `questions` are those that are summed: of what is undefined and not asked, no sizes may be known.
+    A share is None if it is undefined. `questions` is the number of questions in the sums. A question whose score is
+    undefined, and for which no request was sent, may have no sizes.
     """
-    # A score of 0 is false, as a number is.
+    # Compared with None, because a score of 0 is false.
     outcomes = () if score is None else score.outcomes
     known = [outcome.evidence.sizes for outcome in outcomes if outcome.evidence.sizes]
     if not known:
         return {}
     sizes: Counter[str] = Counter()
-    for each in known:
-        sizes.update(each)
+    for of_question in known:
+        sizes.update(of_question)
     recall = Recall(sizes["relevant"], sizes["shown"], sizes["found"] + sizes["beyond"], sizes["found"])
     shares = {
         "coverage": recall.coverage,
@@ -420,70 +441,76 @@ def pooled_notes(score: Score | None) -> dict[str, Any]:
 FAMILY: Final = "Rel'-recall: answers and citations"
 
 
-def _rel(  # noqa: PLR0913 - what a score is
-    name: str, evaluate: Evaluation, asks: set[str], definition: str, *, needs: str = GOLD, pair: str = ""
+def _score_def(  # noqa: PLR0913 - attributes of a score
+    name: str,
+    evaluate: Evaluation,
+    asks: set[str],
+    definition: str,
+    *,
+    needs: str = GOLD,
+    paired_score: str = "",
 ) -> ScoreDef:
     return ScoreDef(
         name,
         evaluate,
         asks,
-        comparisons=lambda run, resolved: {"comparator": _comparator(run, resolved)},
+        comparisons=lambda pipeline, resolved: {"comparator": _item_comparator(pipeline, resolved)},
         notes=pooled_notes,
         family=FAMILY,
         definition=definition,
         needs=(needs,),
         takes_relevant=True,
-        pair=pair,
+        paired_score=paired_score,
     )
 
 
 SCORES: Final = (
-    _rel(
+    _score_def(
         "rel_recall.answer",
         evaluate_answer_recall,
-        {"cite", MATCH},
+        {"cite", MATCH_ITEMS},
         "Of the wanted answers that occur in relevant passages of the prompt, the share that the generator lists.",
         needs=REFERENCES,
-        pair="rel.answer",
+        paired_score="rel.answer",
     ),
-    _rel(
+    _score_def(
         "rel_recall.citation",
         evaluate_citation_recall,
         {"cite"},
         "Of the relevant passages in the prompt, the share that is cited.",
-        pair="rel.citation",
+        paired_score="rel.citation",
     ),
-    _rel(
+    _score_def(
         "rel.answer",
         evaluate_answer_recall,
-        {"cite", MATCH},
+        {"cite", MATCH_ITEMS},
         "Of all wanted answers, the share that the generator lists.",
         needs=REFERENCES,
     ),
-    _rel(
+    _score_def(
         "rel.citation",
         evaluate_citation_recall,
         {"cite"},
         "Of all relevant passages, the share that is cited.",
     ),
-    _rel(
+    _score_def(
         "rel.citation_precision",
         evaluate_citation_precision,
         {"cite"},
-        "Of the cited passages, the share that is relevant; undefined where nothing is cited.",
+        "Of the cited passages, the share that is relevant; undefined if no passage is cited.",
     ),
-    _rel(
+    _score_def(
         "rel.coverage",
         evaluate_coverage,
         set(),
-        "Of all relevant passages, the share in the prompt: the retriever's part. No generator is asked.",
+        "Of all relevant passages, the share in the prompt: the retriever's part. The generator is not called.",
     ),
-    _rel(
+    _score_def(
         "rel.answer_coverage",
         evaluate_answer_coverage,
         set(),
-        "Of all wanted answers, the share that occurs in relevant passages of the prompt: the retriever's part. No "
-        "generator is asked.",
+        "Of all wanted answers, the share that occurs in relevant passages of the prompt: the retriever's part. The "
+        "generator is not called.",
         needs=REFERENCES,
     ),
 )

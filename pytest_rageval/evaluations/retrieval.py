@@ -1,20 +1,25 @@
-"""Scores of the searches behind a ranking: `steps.recall@5`, `retrieval.calls`, costs and latencies.
+"""Scores of a retriever's searches: `steps.recall@5`, `retrieval.calls`, costs and latencies.
 
-A retriever that returns a `Retrieval` names its steps; one that returns a plain list is one search.
+A retriever that returns a `Retrieval` can report several searches per question. A retriever that returns a plain list
+makes one search.
 """
 
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from math import inf
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from pytest_rageval.datatypes import Example
+from pytest_rageval.datatypes import Example, Ranking
 from pytest_rageval.errors import NoGroundTruth, Unscored
 from pytest_rageval.evaluations.pipeline import NO_GOLD, Pipeline, ResolvedScore, texts_of
-from pytest_rageval.evaluations.ranking import comparable
+from pytest_rageval.evaluations.ranking import match_ranking
 from pytest_rageval.evaluations.scoring import GOLD, ScoreDef, each_example
-from pytest_rageval.evaluations.timing import timed, timed_beside
 from pytest_rageval.prompts.templates import numbered
-from pytest_rageval.scores import REFERENCE, Evidence
+from pytest_rageval.scores import REFERENCE_LATENCY, Evidence
 from pytest_rageval.stats.intervals import Quantile
+
+if TYPE_CHECKING:
+    from pytest_rageval.retrievers import Retriever
 
 __all__ = ["SCORES"]
 
@@ -23,15 +28,15 @@ __all__ = ["SCORES"]
 async def evaluate_steps_recall(
     pipeline: Pipeline, example: Example, resolved: ResolvedScore
 ) -> tuple[float, Evidence]:
-    """Score the share of the gold passages that the first k documents of all steps hold together.
+    """Score the share of the gold passages that are among the first k documents of any search.
 
-    Unscored: an example without relevant gold passages; one with a gold passage that no document of a step can be
-    compared with; one at whose question the retriever failed.
+    Unscored: an example without relevant gold passages; an example with a gold passage that no document of a search can
+    be compared with; an example on whose question the retriever failed.
     """
     if not example.relevant:
         raise NoGroundTruth(NO_GOLD)
     ranking = await pipeline.ranking(example, resolved.k)
-    match = comparable(ranking.of_steps(resolved.k), example, pipeline.match_share)
+    match = match_ranking(ranking.of_steps(resolved.k), example, pipeline.match_share)
     return sum(match.found) / len(example.relevant), Evidence(ranking, counts=match.counts)
 
 
@@ -39,7 +44,7 @@ async def evaluate_steps_recall(
 async def evaluate_calls(
     pipeline: Pipeline, example: Example, resolved: ResolvedScore
 ) -> tuple[float, Evidence]:
-    """Score the number of searches; unscored is an example at whose question the retriever failed."""
+    """Score the number of searches. Unscored: an example on whose question the retriever failed."""
     ranking = await pipeline.ranking(example, resolved.k)
     return float(ranking.calls), Evidence(ranking)
 
@@ -48,10 +53,10 @@ async def evaluate_calls(
 async def evaluate_cost(
     pipeline: Pipeline, example: Example, resolved: ResolvedScore
 ) -> tuple[float, Evidence]:
-    """Score what the retrieval cost, as the retriever says; unscored where it does not say it."""
+    """Score the cost of the retrieval that the retriever reports. Unscored: the retriever does not report it."""
     ranking = await pipeline.ranking(example, resolved.k)
     if ranking.cost is None:
-        raise Unscored("the retriever does not say what it cost")
+        raise Unscored("the retriever does not report its cost")
     return float(ranking.cost), Evidence(ranking)
 
 
@@ -59,10 +64,10 @@ async def evaluate_cost(
 async def evaluate_context_tokens(
     pipeline: Pipeline, example: Example, resolved: ResolvedScore
 ) -> tuple[float, Evidence]:
-    """Score the estimated tokens of the first k passages, as a prompt lists them."""
+    """Score the estimated number of tokens of the first k passages in the format of a prompt."""
     from pytest_rageval.llm.budget import count_tokens  # noqa: PLC0415 - a run without models need not load it
 
-    ranking = await pipeline.readable(example, resolved.k)
+    ranking = await pipeline.ranking_with_texts(example, resolved.k)
     return float(count_tokens(numbered(texts_of(ranking))) if ranking else 0), Evidence(ranking)
 
 
@@ -70,22 +75,99 @@ async def evaluate_context_tokens(
 async def evaluate_latency(
     pipeline: Pipeline, example: Example, resolved: ResolvedScore
 ) -> tuple[float, Evidence]:
-    """Score the seconds that a retrieval took; beside a reference, these have the mean of two calls.
+    """Score the duration of a retrieval in seconds.
 
-    Unscored: an example at whose question the retriever failed, or whose time is not known.
+    With a reference retriever, the durations of both retrievers are means of two calls.
+
+    Unscored: an example on whose question the retriever failed, or whose duration is not known.
     """
     if pipeline.reference is None:
-        ranking, seconds = await timed(pipeline, example, resolved.k)
+        ranking, seconds = await _time_retrieval(pipeline, example, resolved.k)
         return seconds, Evidence(ranking)
-    ranking, seconds, other = await timed_beside(pipeline, pipeline.reference, example, resolved.k)
-    return seconds, Evidence(ranking, beside={REFERENCE: other})
+    ranking, seconds, reference_seconds = await _time_both_retrievals(
+        pipeline, pipeline.reference, example, resolved.k
+    )
+    return seconds, Evidence(ranking, beside={REFERENCE_LATENCY: reference_seconds})
+
+
+async def _time_retrieval(pipeline: Pipeline, example: Example, k: int) -> tuple[Ranking, float]:
+    """Return the ranking and the duration of its retrieval in seconds, during which no other retrieval ran.
+
+    The rankings of one run are timed one after the other. If the duration of a retrieval is not known, because it was
+    the first or because others ran at the same time, the retrieval is repeated.
+
+    Raises:
+        Unscored: a replay does not have the duration; or a model reply came from the cache during the retrieval.
+    """
+
+    async def measure() -> tuple[Ranking, float]:
+        async with pipeline.timing_lock:
+            ranking, cached_before = await pipeline.ranking(example, k), pipeline.cached_replies()
+            is_uncertain = ranking.seconds is None or pipeline.overlapped_cached_reply(example, k)
+            if is_uncertain and not pipeline.retriever.replays:
+                ranking = replace(ranking, seconds=(await pipeline.retrieve_alone(example, k)).seconds)
+            return ranking, _seconds(pipeline, ranking, cached_before)
+
+    return await pipeline.results.get(("timed", pipeline.retriever.key(example), k), measure)
+
+
+async def _time_both_retrievals(
+    pipeline: Pipeline, reference: "Retriever", example: Example, k: int
+) -> tuple[Ranking, float, float]:
+    """Return the ranking, the duration of its retrieval, and the duration of the reference retriever, in seconds.
+
+    Both durations are means of two calls, which are made in the order ABBA: retriever, reference, reference, retriever.
+
+    Raises:
+        Unscored: as for `_time_retrieval`.
+    """
+
+    def retrieve() -> Awaitable[Ranking]:
+        return pipeline.retrieve_alone(example, k)
+
+    def retrieve_reference() -> Awaitable[Ranking]:
+        return reference.retrieve(example, k, alone=True)
+
+    async def time_call(call: Callable[[], Awaitable[Ranking]]) -> tuple[Ranking, float]:
+        cached_before = pipeline.cached_replies()
+        ranking = await call()
+        return ranking, _seconds(pipeline, ranking, cached_before)
+
+    async def measure() -> tuple[Ranking, float, float]:
+        async with pipeline.timing_lock:
+            if not pipeline.has_retrieved:
+                # The first calls also open connections and load models.
+                await retrieve_reference()
+                await retrieve()
+            calls = (retrieve, retrieve_reference, retrieve_reference, retrieve)
+            (_, a1), (_, b1), (_, b2), (ranking, a2) = [await time_call(call) for call in calls]
+        return ranking, (a1 + a2) / 2, (b1 + b2) / 2
+
+    return await pipeline.results.get(("timed beside", pipeline.retriever.key(example), k), measure)
+
+
+def _seconds(pipeline: Pipeline, ranking: Ranking, cached_before: int) -> float:
+    """Return the duration of a retrieval; `cached_before` is the number of cached replies before it.
+
+    Raises:
+        Unscored: a model reply came from the cache during the retrieval; or the duration is not known.
+    """
+    if pipeline.cached_replies() > cached_before:
+        raise Unscored(
+            "a model reply came from the cache, so the measured time is not that of a retrieval "
+            "(--rageval-refresh requests the replies again)"
+        )
+    if ranking.seconds is None:
+        raise Unscored("the recorded rankings do not have the duration of the retrieval")
+    return ranking.seconds
 
 
 FAMILY: Final = "Searches of an agent"
 COSTS: Final = "What a retrieval costs"
 
 
-def _latency(level: float, most: str) -> ScoreDef:
+def _latency(level: float, share: str) -> ScoreDef:
+    """Return the definition of a quantile of latency; `share` is the share of questions up to `level`, as a text."""
     statistic = Quantile(level)
     return ScoreDef(
         f"latency.{statistic.name}",
@@ -93,7 +175,8 @@ def _latency(level: float, most: str) -> ScoreDef:
         asks=frozenset(),
         scale=(0.0, inf),
         family=COSTS,
-        definition=f"The seconds that a retrieval takes; the score is what {most} of the questions do not exceed.",
+        definition="The seconds that a retrieval takes; the score is the value that "
+        f"{share} of the questions do not exceed.",
         needs_k=False,
         is_cost=True,
         statistic=statistic,
@@ -116,7 +199,7 @@ SCORES: Final = (
         asks=frozenset(),
         scale=(0.0, inf),
         family=FAMILY,
-        definition="The number of searches; 1 where the retriever returns a plain list. Bound it with `max`.",
+        definition="The number of searches; 1 if the retriever returns a plain list. Bound it with `max`.",
         needs_k=False,
         is_cost=True,
     ),
@@ -126,7 +209,7 @@ SCORES: Final = (
         asks=frozenset(),
         scale=(0.0, inf),
         family=COSTS,
-        definition="What the retrieval cost in US dollars, as the retriever says in its `Retrieval`.",
+        definition="The cost of the retrieval in US dollars, as the retriever reports it in its `Retrieval`.",
         needs_k=False,
         is_cost=True,
     ),
@@ -136,7 +219,8 @@ SCORES: Final = (
         asks=frozenset(),
         scale=(0.0, inf),
         family=COSTS,
-        definition="The tokens of the first k passages as a prompt lists them, estimated without a tokenizer.",
+        definition="The number of tokens of the first k passages in the format of a prompt, estimated without a "
+        "tokenizer.",
         is_cost=True,
     ),
     _latency(0.5, "half"),

@@ -1,4 +1,4 @@
-"""`ScoreDef`, the definition of a score; and `score_each`, which turns examples into outcomes."""
+"""`ScoreDef`: the definition of a score. `score_each`: scores examples one by one."""
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -21,53 +21,54 @@ from pytest_rageval.evaluations.pipeline import (
 from pytest_rageval.measures.gold_matching import GoldMatch
 from pytest_rageval.plural import counted, join_first
 from pytest_rageval.prompts.templates import CRITERIA
-from pytest_rageval.scores import SCORING, Evidence, Outcome, Score, too_many
+from pytest_rageval.scores import SCORING_VERSION, Evidence, Outcome, Score, too_many_unscored
 from pytest_rageval.stats.intervals import MEAN, UNIT, Statistic
 
 __all__ = [
-    "ASKABLE",
-    "FEWEST",
     "GOLD",
     "GOLD_TEXTS",
+    "KNOWN_DEPENDENCIES",
+    "MATCH_ITEMS",
     "NUGGETS",
     "REFERENCES",
     "ScoreDef",
     "check_failures",
+    "combine_errors",
     "each_example",
-    "error_of_all",
     "score_each",
-    "score_in_turn",
-    "uniform_judge",
+    "score_with_progress",
+    "uniform_judge_warning",
 ]
 
 GOLD: Final = "gold passages"
 GOLD_TEXTS: Final = "gold passages with text"
 REFERENCES: Final = "reference answers"
 NUGGETS: Final = "nuggets"
-"""What an example must have; lists of scores show it."""
+"""The data that an example must have, as `ScoreDef.needs` and lists of scores name them."""
 
 GENERATOR_METHODS: Final = frozenset({"generate", "cite", "explain"})
 JUDGE_METHODS: Final = frozenset(
-    {"relevant", "sufficient", "prefer", "support", *(f"rate {each}" for each in CRITERIA)}
+    {"relevant", "sufficient", "prefer", "support", *(f"rate {criterion}" for criterion in CRITERIA)}
 )
 
-ASKABLE: Final = GENERATOR_METHODS | JUDGE_METHODS | {"compare", "label"}
-"""What a score can depend on: methods of generator and judge, `run.comparison`, and `resolved.label`."""
+KNOWN_DEPENDENCIES: Final = GENERATOR_METHODS | JUDGE_METHODS | {"compare", "label"}
+"""The values that `ScoreDef.asks` may contain: methods of generator and judge, "compare" for `run.comparison`, and
+"label" for `resolved.label`."""
 
-MATCH: Final = "match"
-"""The dependency of a score that compares items of lists: a judge is asked only where a threshold names it."""
+MATCH_ITEMS: Final = "match"
+"""The value in `ScoreDef.asks` of a score that compares list items. It uses a judge only if a threshold names one."""
 
-KEYWORDS: Final = {
-    "comparator": {"compare", MATCH},
+KEYWORD_DEPENDENCIES: Final = {
+    "comparator": {"compare", MATCH_ITEMS},
     "label": {"label"},
     "order": {"cite"},
     "temperature": GENERATOR_METHODS,
     "draws": GENERATOR_METHODS,
 }
-"""The keywords of a threshold that change a score, each with the dependencies that it changes."""
+"""The dependencies that each keyword of a threshold changes. It changes every score that has one of them."""
 
 
-def _comparisons(_run: Pipeline, resolved: ResolvedScore) -> dict[str, str | None]:
+def _default_comparisons(_pipeline: Pipeline, resolved: ResolvedScore) -> dict[str, str | None]:
     return {"comparator": resolved.comparator} | (
         {"label": resolved.label} if resolved.label is not None else {}
     )
@@ -75,42 +76,49 @@ def _comparisons(_run: Pipeline, resolved: ResolvedScore) -> dict[str, str | Non
 
 @dataclass(frozen=True, slots=True)
 class ScoreDef:
-    """One score, built in or added by a plugin.
+    """The definition of a score, built in or added by a plugin.
 
     Attributes:
-        name: as users type it, without the cut-off.
-        evaluate: scores the examples.
-        asks: the methods of generator and judge that it uses, of `ASKABLE`; None: unknown, so possibly all.
+        name: the name that users write, without the cut-off.
+        evaluate: the function that scores the examples.
+        asks: the methods of generator and judge that the score uses, out of `KNOWN_DEPENDENCIES`; None: unknown, so it
+            may use all of them.
         scale: the lowest and the highest value of an example; None: unknown.
-        comparisons: how it compares answers, by the keyword that the fingerprint shows it under.
-        settings: further settings of the run that change it, by name, for the fingerprint.
+        comparisons: returns the comparators that the score uses, by their keyword in the fingerprint.
+        settings: returns further settings of the run that change the score, by name, for the fingerprint.
         separable: whether the score of an example does not depend on the other examples.
-        by_ids: whether it depends on the other examples only by their ids, which `ExampleSubset` has of the whole set.
-        corrected_by: the human labels that can correct the mean: of "answers" where its values are verdicts on these,
-            of "passages" where they are measures over verdicts on these; None: none.
-        notes: the keys that only this score has in its report entry; for None, of one that could not be computed.
-        family: the heading under which lists of scores show it.
-        definition: what the value of an example is, in a sentence.
-        needs: what an example must have, such as `GOLD`; models follow from `asks`.
-        extra: of the package, that it needs; None: none.
-        needs_k: whether its name must have a cut-off.
-        is_cost: whether less is better, so that only `max` bounds it.
-        statistic: sums up the values of the examples.
-        is_time: whether its values are times: it is evaluated before other scores of a test, while nothing else runs.
-        semi_gold: whether `draws` are of the answer from the gold passages; else those of each answer that is scored.
-        takes_relevant: whether it depends on which passages are relevant, which the keyword `relevant` names.
-        one_passage: whether the generator reads one passage at a time, so that a prompt has no order.
-        pair: the score, without the cut-off, that is read beside it; both are given over their common examples.
+        depends_on_ids: whether the score of an example depends on the other examples only by their ids. `ExampleSubset`
+            has the ids of the whole set.
+        corrected_by: the human labels that can correct the mean: labels of "answers" if the values are verdicts on
+            answers, labels of "passages" if the values are measures over verdicts on passages; None: the mean cannot be
+            corrected.
+        notes: returns the keys that only this score has in its report entry. The argument is None for a score that
+            could not be computed.
+        family: the heading under which lists of scores show the score.
+        definition: the definition of an example's value, in one sentence.
+        needs: the data that an example must have, such as `GOLD`. The needed models follow from `asks`.
+        extra: the extra of this package that the score needs; None: no extra.
+        needs_k: whether the name of the score must have a cut-off.
+        is_cost: whether a lower value is better, so that only `max` bounds the score.
+        statistic: the statistic that sums up the examples' values.
+        is_time: whether the values are durations. Such a score is evaluated before the other scores of a test, while
+            nothing else runs.
+        semi_gold: whether the keyword `draws` sets the number of answers from the gold passages. Otherwise it sets the
+            number of answers that are scored.
+        takes_relevant: whether the score accepts the keyword `relevant`, which determines the relevant passages.
+        one_passage: whether the generator reads one passage at a time, so that the passages have no order.
+        paired_score: the score, without the cut-off, that is reported together with this one over their common
+            examples; empty: no score.
     """
 
     name: str
     evaluate: Evaluation
     asks: AbstractSet[str] | None = None
     scale: tuple[float, float] | None = UNIT
-    comparisons: Callable[[Pipeline, ResolvedScore], Mapping[str, str | None]] = _comparisons
-    settings: Callable[[Pipeline, ResolvedScore], Mapping[str, Any]] = lambda _run, _resolved: {}
+    comparisons: Callable[[Pipeline, ResolvedScore], Mapping[str, str | None]] = _default_comparisons
+    settings: Callable[[Pipeline, ResolvedScore], Mapping[str, Any]] = lambda _pipeline, _resolved: {}
     separable: bool = True
-    by_ids: bool = False
+    depends_on_ids: bool = False
     corrected_by: Literal["answers", "passages"] | None = None
     notes: Callable[[Score | None], Mapping[str, Any]] = lambda _score: {}
     family: str = ""
@@ -124,165 +132,183 @@ class ScoreDef:
     semi_gold: bool = False
     takes_relevant: bool = False
     one_passage: bool = False
-    pair: str = ""
+    paired_score: str = ""
 
     @property
-    def verdicts(self) -> bool:
-        """Whether its values are verdicts on answers."""
+    def has_answer_verdicts(self) -> bool:
+        """Whether the values are verdicts on answers."""
         return self.corrected_by == "answers"
 
     @property
     def dependencies(self) -> frozenset[str]:
-        """The methods of generator, comparator and judge that it may use; empty if it needs no replies."""
-        return ASKABLE if self.asks is None else frozenset(self.asks)
+        """The methods of generator, comparator and judge that the score may use; empty if it needs no model."""
+        return KNOWN_DEPENDENCIES if self.asks is None else frozenset(self.asks)
 
     @property
     def generates(self) -> bool:
-        """Whether it may use the generator."""
+        """Whether the score may use the generator."""
         return not self.dependencies.isdisjoint(GENERATOR_METHODS)
 
     @property
     def keywords(self) -> frozenset[str]:
-        """The keywords of a threshold that change it."""
-        keywords = {keyword for keyword, asked in KEYWORDS.items() if asked & self.dependencies}
+        """The keywords of a threshold that change the score."""
+        keywords = {
+            keyword
+            for keyword, dependencies in KEYWORD_DEPENDENCIES.items()
+            if dependencies & self.dependencies
+        }
         return frozenset(keywords | {"relevant"} if self.takes_relevant else keywords)
 
     @property
     def ignores(self) -> frozenset[str]:
-        """The keywords that it accepts without effect, so that all scores of a test can have the same keywords.
+        """The keywords that the score accepts without effect, so that all scores of a test can have the same keywords.
 
-        The order of a prompt matters only where a generator reads several passages at once.
+        The keyword `order` has an effect only if a generator reads several passages at once.
         """
         unordered = self.one_passage or self.dependencies.isdisjoint(GENERATOR_METHODS)
         return frozenset({"order"} if unordered else ()) - self.keywords
 
     @property
     def models(self) -> tuple[str, ...]:
-        """Which of "generator" and "judge" it uses. With some comparators no judge is needed."""
-        asked = (
+        """The models that the score uses: "generator", "judge". With some comparators no judge is needed."""
+        methods_by_model = (
             ("generator", self.dependencies & GENERATOR_METHODS),
-            ("judge", self.dependencies - GENERATOR_METHODS - {MATCH}),
+            ("judge", self.dependencies - GENERATOR_METHODS - {MATCH_ITEMS}),
         )
-        return tuple(model for model, methods in asked if methods)
+        return tuple(model for model, methods in methods_by_model if methods)
 
     def fingerprint(self, pipeline: Pipeline, resolved: ResolvedScore, *, package: str) -> dict[str, Any]:
-        """Return by name everything but the retriever that the score depends on.
+        """Return everything that the score depends on except the retriever, by name.
 
-        The version of the package is noted but not compared: `scoring` says whether two versions score alike.
+        The version of the package is recorded but not compared. `scoring` says whether two versions score alike.
         """
-        found: dict[str, Any] = {"package": package, "scoring": SCORING, "match_share": pipeline.match_share}
-        for method in self._of_generator:
-            found |= _prefixed("generator", pipeline.generator.identity(method))
-        comparisons = self._compared(pipeline, resolved)
-        found |= {keyword: comparison.text for keyword, comparison in comparisons.items()}
-        for method in self._of_judge(comparisons):
-            found |= _prefixed("judge", pipeline.judge.identity(method))
-        if self._of_generator:
-            found |= _draws(pipeline.drawing)
-        found |= pipeline.measured_by.used(_names(comparisons))
+        fingerprint: dict[str, Any] = {
+            "package": package,
+            "scoring": SCORING_VERSION,
+            "match_share": pipeline.match_share,
+        }
+        for method in self._generator_methods:
+            fingerprint |= _prefixed("generator", pipeline.generator.identity(method))
+        comparisons = self._parsed_comparisons(pipeline, resolved)
+        fingerprint |= {keyword: comparison.text for keyword, comparison in comparisons.items()}
+        for method in self._judge_methods(comparisons):
+            fingerprint |= _prefixed("judge", pipeline.judge.identity(method))
+        if self._generator_methods:
+            fingerprint |= _changed_draws(pipeline.draw_settings)
+        fingerprint |= pipeline.measure_settings.used(_comparator_names(comparisons))
         if "cite" in self.dependencies and resolved.order == "random":
-            found["seed"] = pipeline.seed
+            fingerprint["seed"] = pipeline.seed
         if resolved.relevant != "gold":
-            found["relevant"] = resolved.relevant
-        return found | dict(self.settings(pipeline, resolved))
+            fingerprint["relevant"] = resolved.relevant
+        return fingerprint | dict(self.settings(pipeline, resolved))
 
     def prompts(self, pipeline: Pipeline, resolved: ResolvedScore) -> dict[str, str]:
-        """Return the templates of what it asks of models, by method; without those of the user's own code."""
-        templates = {method: pipeline.generator.template(method) for method in self._of_generator}
-        for method in self._of_judge(self._compared(pipeline, resolved)):
+        """Return the templates of the score's prompts by method; prompts of the user's own code are not known."""
+        templates = {method: pipeline.generator.template(method) for method in self._generator_methods}
+        for method in self._judge_methods(self._parsed_comparisons(pipeline, resolved)):
             templates[method] = pipeline.judge.template(method)
         return {method: template for method, template in templates.items() if template}
 
-    def judges(self, pipeline: Pipeline, resolved: ResolvedScore) -> bool:
-        """Whether it uses the judge, by its definition."""
-        return self.asks is not None and bool(self._of_judge(self._compared(pipeline, resolved)))
+    def uses_judge(self, pipeline: Pipeline, resolved: ResolvedScore) -> bool:
+        """Return True if the score is known to use the judge; False if `asks` is None."""
+        return self.asks is not None and bool(
+            self._judge_methods(self._parsed_comparisons(pipeline, resolved))
+        )
 
     @property
-    def _of_generator(self) -> list[str]:
+    def _generator_methods(self) -> list[str]:
         return sorted(self.dependencies & GENERATOR_METHODS)
 
-    def _of_judge(self, comparisons: Mapping[str, Expression]) -> list[str]:
-        by_comparators = {ASKED_OF_JUDGE[name] for name in _names(comparisons) & ASKED_OF_JUDGE.keys()}
+    def _judge_methods(self, comparisons: Mapping[str, Expression]) -> list[str]:
+        by_comparators = {
+            ASKED_OF_JUDGE[name] for name in _comparator_names(comparisons) & ASKED_OF_JUDGE.keys()
+        }
         return sorted((self.dependencies & JUDGE_METHODS) | by_comparators)
 
-    def _compared(self, pipeline: Pipeline, resolved: ResolvedScore) -> dict[str, Expression]:
-        """How it compares answers, by keyword."""
+    def _parsed_comparisons(self, pipeline: Pipeline, resolved: ResolvedScore) -> dict[str, Expression]:
+        """Return the comparators that the score uses, by keyword."""
         compares = "comparator" in self.keywords
         texts = self.comparisons(pipeline, resolved) if compares else {}
         return {keyword: pipeline.comparison(text) for keyword, text in texts.items()}
 
 
-def _draws(drawing: DrawSettings) -> dict[str, int]:
-    """The part of a fingerprint for how answers are drawn; empty for the default."""
-    named = {
-        "draws": (drawing.answers, DEFAULT_DRAWS.answers),
-        "gold draws": (drawing.gold, DEFAULT_DRAWS.gold),
+def _changed_draws(draw_settings: DrawSettings) -> dict[str, int]:
+    """Return the numbers of draws that differ from their defaults, by their name in the fingerprint."""
+    numbers = {
+        "draws": (draw_settings.answers, DEFAULT_DRAWS.answers),
+        "gold draws": (draw_settings.gold, DEFAULT_DRAWS.gold),
     }
-    return {name: now for name, (now, default) in named.items() if now != default}
+    return {name: number for name, (number, default) in numbers.items() if number != default}
 
 
-def _names(comparisons: Mapping[str, Expression]) -> frozenset[str]:
-    """The comparators that expressions are made of."""
-    return frozenset[str]().union(*(each.names for each in comparisons.values()))
+def _comparator_names(comparisons: Mapping[str, Expression]) -> frozenset[str]:
+    """Return the names of the comparators in expressions."""
+    return frozenset[str]().union(*(expression.names for expression in comparisons.values()))
 
 
-def _prefixed(part: str, identity: Mapping[str, Any]) -> dict[str, Any]:
-    """An identity under names such as "judge votes"; what has no name of its own is the part itself."""
-    return {f"{part} {name}".strip(): value for name, value in identity.items()}
+def _prefixed(prefix: str, identity: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an identity with prefixed names, such as "judge votes". The empty name becomes the prefix."""
+    return {f"{prefix} {name}".strip(): value for name, value in identity.items()}
 
 
-ERRORS: Final = 3
-"""How many different errors of one score are shown."""
+MAX_SHOWN_ERRORS: Final = 3
+"""The number of different errors of one score that are shown."""
 
-NAMED: Final = 5
-"""How many of the examples that an error ended are named."""
+MAX_NAMED_EXAMPLES: Final = 5
+"""The number of examples that are named for each error."""
 
-AT_ONCE: Final = 1000
-"""So many examples of a score are evaluated at once: each takes some 40 kB meanwhile, and far fewer busy a server."""
+MAX_CONCURRENT_EXAMPLES: Final = 1000
+"""The number of examples of a score that are evaluated concurrently. Each takes some 40 kB during its evaluation, and
+far fewer keep a server busy."""
 
-FEWEST: Final = 30
+MIN_UNIFORM_VERDICTS: Final = 30
 """From this number of verdicts on, equal verdicts are unlikely to be chance."""
 
 
 def check_failures(outcomes: Sequence[Outcome], max_unscored: float) -> None:
-    """Check that the user's retriever, generator or judge failed on few enough questions.
+    """Check that the user's retriever, generator or judge did not fail on too many questions.
 
     Raises:
-        CallableError: they failed at all of them, or at a larger share than may be unscored.
+        CallableError: it failed on all questions, or on a larger share than `max_unscored`.
     """
     failed = {outcome.example.id: outcome.failed for outcome in outcomes if outcome.failed is not None}
     if not failed:
         return
     defined = sum(outcome.undefined is None for outcome in outcomes)
     if len(failed) == defined:
-        raise error_of_all(failed)
-    if too_many(len(failed), defined, max_unscored):
+        raise combine_errors(failed)
+    if too_many_unscored(len(failed), defined, max_unscored):
         share = (
             f"More than the allowed {100 * max_unscored:g}% of {counted(defined, 'example')} have no score."
         )
         remedy = "Fix it, or allow a larger share with --rageval-max-unscored SHARE."
-        raise error_of_all(failed, f"{share} {remedy}")
+        raise combine_errors(failed, f"{share} {remedy}")
 
 
-def error_of_all(failed: Mapping[str, RagevalError], more: str = "") -> RagevalError:
-    """Combine errors of several examples: each text once, with its examples; `more` is the last line.
+def combine_errors(errors: Mapping[str, RagevalError], last_line: str = "") -> RagevalError:
+    """Combine the errors of several examples into one error, which has each message once, with the ids of its examples.
 
     Errors that differ only in the question count as one.
+
+    Args:
+        errors: by the id of the example; at least one.
+        last_line: the last line of the message; empty for none.
     """
-    ended: dict[str, list[str]] = {}
-    for name, error in failed.items():
-        ended.setdefault(error.reason if isinstance(error, QueryError) else str(error), []).append(name)
+    ids_by_message: dict[str, list[str]] = {}
+    for id_, error in errors.items():
+        message = error.reason if isinstance(error, QueryError) else str(error)
+        ids_by_message.setdefault(message, []).append(id_)
     lines = []
-    for names in list(ended.values())[:ERRORS]:
-        lines.append(str(failed[names[0]]))
-        lines.append(f"It affects {counted(len(names), 'example')}: {join_first(names, NAMED)}.")
-    rest = sum(len(names) for names in list(ended.values())[ERRORS:])
+    for ids in list(ids_by_message.values())[:MAX_SHOWN_ERRORS]:
+        lines.append(str(errors[ids[0]]))
+        lines.append(f"It affects {counted(len(ids), 'example')}: {join_first(ids, MAX_NAMED_EXAMPLES)}.")
+    rest = sum(len(ids) for ids in list(ids_by_message.values())[MAX_SHOWN_ERRORS:])
     if rest:
         lines.append(f"{counted(rest, 'more example')} ended with other messages.")
-    kind = type(next(iter(failed.values())))
-    # A QueryError is that of one question.
+    kind = type(next(iter(errors.values())))
+    # A QueryError is for one question, so the combined error is a CallableError.
     kind = CallableError if issubclass(kind, QueryError) else kind
-    return kind("\n".join([*lines, *([more] if more else [])]))
+    return kind("\n".join([*lines, *([last_line] if last_line else [])]))
 
 
 async def score_each(
@@ -291,11 +317,16 @@ async def score_each(
     *,
     max_concurrency: int | None = None,
 ) -> list[Outcome]:
-    """Score all examples at once, or so many at a time, each with the votes behind it.
+    """Score examples concurrently, and collect for each the judge's votes.
 
-    An example is unscored or undefined where its score raises `Unscored` or `Undefined`, and unscored where the
-    user's retriever, generator or judge fails; then the outcome keeps the error. Any other exception is raised when
-    all examples have ended, so that replies are in the cache. A `RagevalError` names its examples.
+    If `score` raises `Unscored` or `Undefined`, the example is unscored or undefined. If the user's retriever,
+    generator or judge fails, the example is unscored and the outcome has the error. Any other exception is raised when
+    all examples have ended, so that their replies are in the cache. A `RagevalError` names its examples.
+
+    Args:
+        examples: the examples.
+        score: returns the value of an example with its evidence, or an outcome.
+        max_concurrency: the number of examples that are scored concurrently; None: all.
     """
     failed: dict[str, RagevalError] = {}
 
@@ -320,27 +351,26 @@ async def score_each(
 
     outcomes = await gather_all(map(outcome, examples), max_concurrency=max_concurrency)
     if failed:
-        # In the order of the examples: the order of the failures varies.
-        ended = (each.example.id for each in outcomes)
-        raise error_of_all({name: failed[name] for name in ended if name in failed})
+        # The order of the failures varies, so errors are raised in the order of the examples.
+        ids = (outcome.example.id for outcome in outcomes)
+        raise combine_errors({id_: failed[id_] for id_ in ids if id_ in failed})
     return outcomes
 
 
-async def score_in_turn(
+async def score_with_progress(
     pipeline: Pipeline,
     examples: Sequence[Example],
     score: Callable[[Example], Awaitable[tuple[float, Evidence] | Outcome]],
 ) -> list[Outcome]:
-    """`score_each` for a limited number of examples at a time; the run counts those that wait."""
-    with pipeline.scoring(len(examples)) as begin:
+    """Call `score_each` for a limited number of concurrent examples; the pipeline counts the examples that wait."""
+    with pipeline.track_scoring(len(examples)) as start_example:
 
-        def begun(example: Example) -> Awaitable[tuple[float, Evidence] | Outcome]:
-            begin()
+        def start(example: Example) -> Awaitable[tuple[float, Evidence] | Outcome]:
+            start_example()
             return score(example)
 
-        return await score_each(
-            examples, begun, max_concurrency=max(AT_ONCE, pipeline.retriever.max_concurrency)
-        )
+        limit = max(MAX_CONCURRENT_EXAMPLES, pipeline.retriever.max_concurrency)
+        return await score_each(examples, start, max_concurrency=limit)
 
 
 def each_example(
@@ -352,44 +382,48 @@ def each_example(
     async def evaluate(
         pipeline: Pipeline, examples: Sequence[Example], resolved: ResolvedScore
     ) -> list[Outcome]:
-        return await score_in_turn(pipeline, examples, lambda example: score(pipeline, example, resolved))
+        return await score_with_progress(
+            pipeline, examples, lambda example: score(pipeline, example, resolved)
+        )
 
     return evaluate
 
 
-def uniform_judge(pipeline: Pipeline, scores: Iterable[Score], moved: Collection[str]) -> str:
-    """A warning about a judge that gave the same verdict on everything; empty otherwise.
+def uniform_judge_warning(pipeline: Pipeline, scores: Iterable[Score], moved: Collection[str]) -> str:
+    """Return a warning if the judge gave the same verdict on everything; otherwise an empty text.
 
-    There is none where the rankings are all equally good, and as good as in the baseline: then the verdicts may be
+    There is no warning if all rankings have the same recall and no question moved, because then the verdicts may be
     right. `moved` are the questions of which one of the scores differs from its baseline.
     """
     scores = list(scores)
     questions = {outcome.example.full_question for score in scores for outcome in score.outcomes}
-    count, said = 0, set[float]()
+    count, values = 0, set[float]()
     for question, verdict in pipeline.verdicts:
         if question in questions:
             count += 1
-            said.add(verdict)
-    if count < FEWEST or len(said) > 1 or not said <= {0.0, 1.0}:
+            values.add(verdict)
+    if count < MIN_UNIFORM_VERDICTS or len(values) > 1 or not values <= {0.0, 1.0}:
         return ""
     judged = questions.intersection(question for question, _ in pipeline.verdicts)
     if judged.isdisjoint(moved):
         outcomes = (outcome for score in scores for outcome in score.outcomes)
-        recalls = _recalls(pipeline, (each for each in outcomes if each.example.full_question in judged))
+        recalls = _recalls(
+            pipeline, (outcome for outcome in outcomes if outcome.example.full_question in judged)
+        )
         first = next(recalls, None)
-        if all(each == first for each in recalls):
+        if all(recall == first for recall in recalls):
             return ""
-    word = "yes" if said.pop() else "no"
+    word = "yes" if values.pop() else "no"
     return (
-        f"the judge said {word} {count} times and never anything else, though the rankings behind it differ in "
-        "what they find: it may not tell right from wrong. Hold it against people's labels (rageval_calibration), or "
-        "name another with --rageval-judge-model or --rageval-comparator"
+        f"the judge said {word} {count} times and never anything else, although the rankings differ in what "
+        "they find: it may not tell right from wrong. Compare it with human labels (rageval_calibration), or choose "
+        "another judge with --rageval-judge-model or --rageval-comparator"
     )
 
 
 def _recalls(pipeline: Pipeline, outcomes: Iterable[Outcome]) -> Iterator[float]:
-    """The share of its gold passages that each ranking holds, which several scores have in common."""
-    # By hash: 100,000 pairs would take 12 MB more.
+    """Yield the recall of each ranking once; several scores may have the same ranking."""
+    # Hashes, since 100,000 pairs would take 12 MB more.
     seen: set[int] = set()
     for outcome in outcomes:
         example, ranking = outcome.example, outcome.evidence.ranking

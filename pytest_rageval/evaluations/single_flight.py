@@ -1,4 +1,4 @@
-"""Computes once what several scores need at the same time."""
+"""`SingleFlight`: computes a result once, although several scores need it at the same time."""
 
 import asyncio
 import marshal
@@ -12,102 +12,104 @@ from pytest_rageval.concurrency.inline import is_fatal, is_inline, require_loop
 from pytest_rageval.conversation import QuestionWithHistory
 from pytest_rageval.errors import CallableError, RagevalError, Unscored
 
-__all__ = ["SingleFlight", "digest"]
+__all__ = ["SingleFlight", "digest_key"]
 
 T = TypeVar("T")
 
 
 class SingleFlight:
-    """Does each piece of work for its first caller; later callers wait for the same result.
+    """Computes the result of each key once; later callers with the same key wait for the first or get its result.
 
-    For one event loop. An error is stored like a result, except one of the user's own code. If the first caller is
-    cancelled, another one does the work.
+    For use in one event loop. An error is stored like a result, except errors of the user's own code. If the first
+    caller is cancelled, a waiting caller computes the result.
 
     Args:
-        identify: makes a key of what identifies work; it is kept with the result. By default without long texts.
+        compact: converts a caller's key to the key that is stored with the result. The default is `digest_key`, so that
+            long texts in keys are not stored.
     """
 
-    def __init__(self, identify: "Callable[[Any], Hashable] | None" = None) -> None:
-        self._identify = digest if identify is None else identify
-        # Of work that has begun: those who wait for it.
-        self._begun: dict[Hashable, list[CallbackFuture[BaseException | None]]] = {}
+    def __init__(self, compact: "Callable[[Any], Hashable] | None" = None) -> None:
+        self._compact = digest_key if compact is None else compact
+        # The waiting callers of each key whose result is being computed.
+        self._waiters: dict[Hashable, list[CallbackFuture[BaseException | None]]] = {}
         self._results: dict[Hashable, Any] = {}
         self._errors: dict[Hashable, tuple[BaseException, TracebackType | None]] = {}
 
-    async def of(self, work: Hashable, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """The result of the work that `make` begins and `work` identifies."""
-        key = self._identify(work)
-        while key not in self._results:
-            if key in self._errors:
-                error, traceback = self._errors[key]
-                # One error may end many scores: its traceback would grow with each.
+    async def get(self, key: Hashable, compute: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Return the result of a key; if there is none yet, compute it or wait until another caller has computed it."""
+        stored_key = self._compact(key)
+        while stored_key not in self._results:
+            if stored_key in self._errors:
+                error, traceback = self._errors[stored_key]
+                # One error may be raised by many scores. Without the reset, its traceback would grow each time.
                 raise error.with_traceback(traceback)
-            if key in self._begun:
-                await self._wait(key)
+            if stored_key in self._waiters:
+                await self._wait(stored_key)
             else:
-                await self._do(key, make)
-        result: T = self._results[key]
+                await self._run(stored_key, compute)
+        result: T = self._results[stored_key]
         return result
 
-    async def _wait(self, key: Hashable) -> None:
-        """Wait until the work has ended, or was cancelled."""
+    async def _wait(self, stored_key: Hashable) -> None:
+        """Wait until the computation has ended or was cancelled; raise its error, if any."""
         await require_loop()
-        if key not in self._begun:
+        if stored_key not in self._waiters:
             return
         waiter: CallbackFuture[BaseException | None] = CallbackFuture()
-        self._begun[key].append(waiter)
+        self._waiters[stored_key].append(waiter)
         error = await waiter
         if error is not None:
             raise error
 
-    async def _do(self, key: Hashable, make: Callable[[], Coroutine[Any, Any, Any]]) -> None:
-        failed: BaseException | None = None
-        waiters = self._begun[key] = []
+    async def _run(self, stored_key: Hashable, compute: Callable[[], Coroutine[Any, Any, Any]]) -> None:
+        failure: BaseException | None = None
+        waiters = self._waiters[stored_key] = []
         try:
-            self._results[key] = await make()
+            self._results[stored_key] = await compute()
         except (asyncio.CancelledError, GeneratorExit, KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:
             if is_fatal(error):
                 raise
-            failed = error
-            # The user's own code may work in a later test; and a signal may raise anything here.
+            failure = error
+            # Errors of the user's code are not stored, because the code may work in a later test. Without an event loop
+            # other errors are not stored either, because a signal handler may raise any exception here.
             is_ours = isinstance(error, RagevalError | Unscored)
             if (is_ours or not is_inline()) and not isinstance(error, CallableError):
-                # Ours are shown without a traceback; thousands of them would keep the frames of their coroutines.
-                self._errors[key] = error, None if is_ours else error.__traceback__
+                # Our errors are shown without a traceback. Thousands of tracebacks would keep coroutine frames alive.
+                self._errors[stored_key] = error, None if is_ours else error.__traceback__
             raise
         finally:
-            del self._begun[key]
-            for each in waiters:
-                if not each.done():
-                    each.set_result(failed)
+            del self._waiters[stored_key]
+            for waiter in waiters:
+                if not waiter.done():
+                    waiter.set_result(failure)
 
-    def has(self, work: Hashable) -> bool:
-        """Whether work has begun, and is not to be tried again."""
-        key = self._identify(work)
-        return key in self._results or key in self._errors or key in self._begun
+    def has_started(self, key: Hashable) -> bool:
+        """Return True if the result of a key is computed or being computed, or if its error is stored."""
+        stored_key = self._compact(key)
+        return stored_key in self._results or stored_key in self._errors or stored_key in self._waiters
 
-    def known(self, work: Hashable) -> Any:
-        """The result of work that is done; None where there is none."""
-        return self._results.get(self._identify(work))
+    def get_if_done(self, key: Hashable) -> Any:
+        """Return the result of a key, or None if there is no result yet."""
+        return self._results.get(self._compact(key))
 
 
-def digest(work: Any) -> bytes:
-    """What identifies work, without the texts that it names."""
+def digest_key(key: Any) -> bytes:
+    """Return a digest of a key, which may contain long texts."""
     try:
-        # In this version without references, so that what is equal has equal bytes.
-        data = marshal.dumps(work, 2)
+        # Version 2 of the format has no references, so equal keys have equal bytes.
+        data = marshal.dumps(key, 2)
     except ValueError:
-        data = repr(_parts(work)).encode(errors="surrogatepass")
-    # With 15 bytes the object has 48; with 16 it would have 64.
+        data = repr(_plain_key(key)).encode(errors="surrogatepass")
+    # A bytes object of 15 bytes takes 48 bytes of memory, one of 16 bytes takes 64.
     return blake2b(data, digest_size=15).digest()
 
 
-def _parts(work: Hashable) -> Hashable:
-    """The parts by which two pieces of work differ; a question does so by the messages before it, too."""
-    if isinstance(work, tuple):
-        return tuple(map(_parts, work))
-    if isinstance(work, QuestionWithHistory) and work.history:
-        return "after", tuple(tuple(sorted(message.items())) for message in work.history), str(work)
-    return str(work) if isinstance(work, str) else work
+def _plain_key(key: Hashable) -> Hashable:
+    """Return a key whose texts are plain strings; a question with a history becomes a tuple with its messages."""
+    if isinstance(key, tuple):
+        return tuple(map(_plain_key, key))
+    if isinstance(key, QuestionWithHistory) and key.history:
+        return "after", tuple(tuple(sorted(message.items())) for message in key.history), str(key)
+    return str(key) if isinstance(key, str) else key

@@ -1,4 +1,4 @@
-"""Sufficient context: do the first k passages contain enough for an answer? And which part lost each wrong answer.
+"""Sufficient context: do the first k passages contain enough for an answer? Which component caused each wrong answer?
 
 Source: Joren et al. (2025), "Sufficient Context: A New Lens on Retrieval Augmented Generation Systems"; the prompt is
 our own.
@@ -14,80 +14,98 @@ from pytest_rageval.answers.judge_protocol import Verdict
 from pytest_rageval.datatypes import Example
 from pytest_rageval.evaluations.pipeline import Pipeline, ResolvedScore
 from pytest_rageval.evaluations.scoring import ScoreDef, each_example
-from pytest_rageval.measures.gold_matching import SHARE, GoldMatch
-from pytest_rageval.scores import YES, Evidence, Outcome
+from pytest_rageval.measures.gold_matching import DEFAULT_MATCH_SHARE, GoldMatch
+from pytest_rageval.scores import YES_THRESHOLD, Evidence, Outcome
 
-__all__ = ["SCORES", "SUFFICIENT", "blamed", "strata"]
+__all__ = ["SCORES", "SUFFICIENT", "blame_outcomes", "stratify_answers"]
 
 SUFFICIENT: Final = "sufficient"
+"""The name of the score, and of the stratum of questions with sufficient context."""
+
 RESULTS: Final = ("correct", "wrong", "abstained")
+"""The results of an answer that are counted in each stratum."""
 
 
 @each_example
 async def evaluate_sufficient(
     pipeline: Pipeline, example: Example, resolved: ResolvedScore
 ) -> tuple[float, Evidence]:
-    """Score whether the judge finds the first k passages together enough for an answer.
+    """Score whether the first k passages together contain enough for an answer, according to the judge.
 
-    Neither gold passages nor references are needed, and the generator is not asked. An empty ranking is 0, and no
-    judge is asked.
+    Neither gold passages nor references are needed, and the generator is not called. An empty ranking is 0, without a
+    call of the judge.
     """
-    ranking = await pipeline.readable(example, resolved.k)
+    ranking = await pipeline.ranking_with_texts(example, resolved.k)
     verdict = Verdict(0.0, "Nothing was retrieved.")
     if ranking:
         verdict = await pipeline.sufficient(example.full_question, ranking.documents)
     return verdict.value, Evidence(ranking, explanation=verdict.explanation)
 
 
-def strata(context: Iterable[Outcome], answers: Iterable[Outcome]) -> dict[str, Any]:
-    """How many answers are correct, wrong, or abstentions: with sufficient context, and with insufficient.
+def stratify_answers(context: Iterable[Outcome], answers: Iterable[Outcome]) -> dict[str, Any]:
+    """Return the numbers of correct, wrong and abstaining answers with "sufficient" and with "insufficient" context.
 
-    Questions that lack one of the two verdicts are counted as `left_out`.
+    Questions without a verdict on the context or on the answer are counted as "left_out".
+
+    Args:
+        context: the outcomes of the score `sufficient`.
+        answers: the outcomes of a score of answers.
     """
-    verdicts = {each.example.id: each.value for each in context}
+    verdicts = {outcome.example.id: outcome.value for outcome in context}
     counts = {True: Counter[str](), False: Counter[str]()}
     left_out = 0
-    for each in answers:
-        verdict = verdicts.get(each.example.id)
-        if verdict is None or each.value is None:
+    for answer in answers:
+        verdict = verdicts.get(answer.example.id)
+        if verdict is None or answer.value is None:
             left_out += 1
         else:
-            counts[verdict >= YES][_result(each)] += 1
-    named = {True: SUFFICIENT, False: "insufficient"}
-    table = {named[key]: {name: found[name] for name in RESULTS} for key, found in counts.items()}
+            counts[verdict >= YES_THRESHOLD][_result(answer)] += 1
+    names = {True: SUFFICIENT, False: "insufficient"}
+    table = {
+        names[is_sufficient]: {result: numbers[result] for result in RESULTS}
+        for is_sufficient, numbers in counts.items()
+    }
     return {**table, "left_out": left_out}
 
 
 def _result(outcome: Outcome) -> str:
-    if outcome.value is not None and outcome.value >= YES:
+    """Return the item of `RESULTS` for an outcome of a score of answers."""
+    if outcome.value is not None and outcome.value >= YES_THRESHOLD:
         return "correct"
     return "abstained" if abstains(outcome.evidence.answer or "") else "wrong"
 
 
-def blamed(
-    answers: Sequence[Outcome], context: Iterable[Outcome], match_share: float = SHARE
+def blame_outcomes(
+    answers: Sequence[Outcome], context: Iterable[Outcome], match_share: float = DEFAULT_MATCH_SHARE
 ) -> list[Outcome]:
-    """The outcomes of an answer score, each wrong one with the part that lost it, by the verdict on its context.
+    """Return the outcomes of a score of answers, with `lost_by` of wrong answers set by the verdict on the context.
 
-    With sufficient context it is the generator, with insufficient the retriever. What gold and reference answers say
-    stands: "judge", where the answer is right; "distraction" and "generator", where all gold passages were there; and
-    there it is not known, where nothing else is.
+    The cause is the generator if the context was sufficient. If it was insufficient, the cause is the retriever; but if
+    all gold passages were retrieved, it is "not known". A cause that LLM-retEval has determined from gold passages and
+    reference answers is not changed: "judge", "distraction" or "generator".
+
+    Args:
+        answers: the outcomes of a score of answers.
+        context: the outcomes of the score `sufficient`.
+        match_share: the share of a gold passage that must be retrieved for the passage to count as found.
     """
-    verdicts = {each.example.id: each for each in context}
-    return [_blamed(each, verdicts.get(each.example.id), match_share) for each in answers]
+    contexts = {outcome.example.id: outcome for outcome in context}
+    return [_blame_outcome(answer, contexts.get(answer.example.id), match_share) for answer in answers]
 
 
-def _blamed(outcome: Outcome, context: Outcome | None, match_share: float) -> Outcome:
-    known = outcome.lost_by in {"judge", "distraction", "generator"}
-    if known or context is None or context.value is None or outcome.value is None or outcome.value >= YES:
-        return outcome
-    if context.value >= YES:
-        return replace(outcome, lost_by="generator")
-    return replace(outcome, lost_by="not known" if _all_found(context, match_share) else "retriever")
+def _blame_outcome(answer: Outcome, context: Outcome | None, match_share: float) -> Outcome:
+    is_known = answer.lost_by in {"judge", "distraction", "generator"}
+    if is_known or context is None or context.value is None:
+        return answer
+    if answer.value is None or answer.value >= YES_THRESHOLD:
+        return answer
+    if context.value >= YES_THRESHOLD:
+        return replace(answer, lost_by="generator")
+    return replace(answer, lost_by="not known" if _all_found(context, match_share) else "retriever")
 
 
 def _all_found(context: Outcome, match_share: float) -> bool:
-    """Whether all gold passages, of which there are some, are in the list that was judged."""
+    """Return True if the example has gold passages and all of them are in the ranking that was judged."""
     gold, ranking = context.example.relevant, context.evidence.ranking
     return bool(gold) and ranking is not None and all(GoldMatch(ranking, gold, match_share).found)
 

@@ -279,7 +279,7 @@ def baseline_entry(
         spool: stores the rankings and answers; None to keep them in memory.
     """
     return {
-        "questions": {example.id: example.digest_in(context) for example in examples},
+        "questions": {example.id: example.digest_with_context(context) for example in examples},
         "scores": {
             name: _score_entry(score, fingerprint, spool) for name, (score, fingerprint) in scores.items()
         },
@@ -339,7 +339,7 @@ def _example(outcome: Outcome, under: str) -> BaselineExample:
     evidence = outcome.evidence
     example: BaselineExample = {"score": outcome.value, "under": under}
     if evidence.ranking is not None:
-        example["ranking"] = [document.label for document in evidence.ranking]
+        example["ranking"] = evidence.ranking.labels
     if evidence.answer is not None:
         example["answer"] = " ".join(evidence.answer.split())[:MAX_ANSWER_LENGTH]
     return example

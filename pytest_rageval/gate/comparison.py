@@ -456,8 +456,8 @@ def changed_questions(examples: Iterable[Example], before: BaselineScore) -> set
         old_digest = before.questions.get(example.id)
         # All scores of a test share the digest of the question. If some of them see the history, it includes the
         # history.
-        if old_digest != example.digest_in(before.context) and not (
-            example.history and old_digest == example.digest_in({*before.context, "history"})
+        if old_digest != example.digest_with_context(before.context) and not (
+            example.history and old_digest == example.digest_with_context({*before.context, "history"})
         ):
             changed.add(example.id)
     return changed

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pytest_rageval.errors import InputError
-from pytest_rageval.scores import REFERENCE, Score
+from pytest_rageval.scores import REFERENCE_LATENCY, Score
 from pytest_rageval.stats.intervals import Quantile
 
 __all__ = ["RatioTestResult", "run_ratio_test"]
@@ -42,9 +42,9 @@ def run_ratio_test(score: Score) -> RatioTestResult:
         InputError: the score is not a quantile of times, or no example has a time of the reference.
     """
     pairs = [
-        (outcome.value, max(outcome.evidence.beside[REFERENCE], MIN_TIME_S))
+        (outcome.value, max(outcome.evidence.beside[REFERENCE_LATENCY], MIN_TIME_S))
         for outcome in score.outcomes
-        if outcome.value is not None and REFERENCE in outcome.evidence.beside
+        if outcome.value is not None and REFERENCE_LATENCY in outcome.evidence.beside
     ]
     statistic = score.statistic
     if not (pairs and isinstance(statistic, Quantile)):

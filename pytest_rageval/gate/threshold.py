@@ -6,7 +6,7 @@ from math import inf
 from typing import Any, Final
 
 from pytest_rageval.errors import InputError
-from pytest_rageval.scores import CHANGING, Relevance, score_name
+from pytest_rageval.scores import SCORE_KEYWORDS, Relevance, score_name
 from pytest_rageval.stats.intervals import UNIT
 from pytest_rageval.stats.sequential import anchor_alpha
 
@@ -94,7 +94,7 @@ class Threshold:
     @property
     def name(self) -> str:
         """The name of the score with the keywords that change its values; slices and bounds are not part of it."""
-        return score_name(self.spec, {keyword: getattr(self, keyword) for keyword in CHANGING})
+        return score_name(self.spec, {keyword: getattr(self, keyword) for keyword in SCORE_KEYWORDS})
 
     @property
     def has_bound(self) -> bool:

@@ -1,7 +1,9 @@
-"""Ranking measures and their inputs. Numbers and texts in, numbers out; no models, no files.
+"""Ranking measures and the computation of their inputs. The functions use neither models nor files.
 
-- `ranking`: the measures for any kind of label, on arrays. `gold_measures`: the same for gold passages, without numpy.
+- `ranking`: the measures for any kind of label, on arrays.
+- `gold_measures`: the same measures for gold passages, without numpy.
 - `gold_matching`: finds the gold passages in a ranking.
-- `rel_prime`: Rel'-recall. `nuggets`: coverage of nuggets, alpha-nDCG.
+- `rel_prime`: Rel'-recall.
+- `nuggets`: coverage of nuggets, alpha-nDCG.
 - `near_duplicates`: finds near-duplicate passages and questions.
 """

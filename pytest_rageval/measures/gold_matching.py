@@ -8,80 +8,109 @@ from typing import Final, Literal, NamedTuple
 from pytest_rageval.datatypes import Document, Gold, Ranking, Span
 from pytest_rageval.lazy import Lazy
 
-__all__ = ["SHARE", "GoldMatch", "files_named", "found_by_id", "ideal_labels", "normal_path", "overlap"]
+__all__ = [
+    "DEFAULT_MATCH_SHARE",
+    "GoldMatch",
+    "ideal_labels",
+    "match_by_id",
+    "matching_files",
+    "normalize_path",
+    "overlap",
+]
 
-# Most gold is given by id.
-runs: Final = Lazy("measures.near_duplicates", "runs")
+# Loaded at first use: most gold passages are given by id and need no comparison of words.
+shingles: Final = Lazy("measures.near_duplicates", "shingles")
 words: Final = Lazy("measures.near_duplicates", "words")
 
-SHARE: Final = 0.5  # of a gold passage that has to be retrieved for it to be found
-RUN: Final = 8  # words in a row that two texts on one topic do not share by chance
+DEFAULT_MATCH_SHARE: Final = 0.5
+"""The share of a gold passage that must be retrieved for the passage to count as found."""
 
-ROUNDING: Final = 1e-9
+SHINGLE_LENGTH: Final = 8
+"""The number of consecutive words that two texts on one topic do not have in common by chance."""
 
-Evidence = Literal["id", "same text", "span", "text"]
-"""The same id, equal words, offsets in one file, words in common."""
-STRENGTH: Final[tuple[Evidence, ...]] = ("id", "same text", "span", "text")  # the strongest first
+COVERAGE_TOLERANCE: Final = 1e-9
+"""The rounding error that a sum of covered shares can have."""
 
-Part = tuple[float, float]
+MatchKind = Literal["id", "same text", "span", "text"]
+"""How a document was matched with a gold passage: equal ids, equal words, overlapping offsets, common shingles."""
+
+KINDS_BY_STRENGTH: Final[tuple[MatchKind, ...]] = ("id", "same text", "span", "text")
+"""The kinds of match, the most reliable first."""
+
+Interval = tuple[float, float]
 
 
 class Overlap(NamedTuple):
-    """The parts of a gold passage that a document covers, as disjoint intervals in [0, 1]; the kind of evidence."""
+    """The parts of a gold passage that a document covers.
 
-    parts: tuple[Part, ...]
-    by: Evidence
+    Attributes:
+        parts: disjoint intervals in [0, 1], as shares of the passage.
+        kind: how the document was matched with the passage.
+    """
+
+    parts: tuple[Interval, ...]
+    kind: MatchKind
 
 
-WHOLE: Final[tuple[Part, ...]] = ((0.0, 1.0),)
+WHOLE: Final[tuple[Interval, ...]] = ((0.0, 1.0),)
 
 
-class Found(NamedTuple):
-    """One gold passage in a ranking.
+class GoldHit(NamedTuple):
+    """The result of looking for one gold passage in a ranking.
 
-    `rank` is of the document with which the share was reached, from 0, or None; `documents` are the ranks of those
-    that are the passage or a part of it; `by` is the weakest evidence that was needed; `source` is how a span's file
-    was identified: "ambiguous" where several paths have that end, so that it was not found.
+    Attributes:
+        rank: the rank, from 0, of the document at which the required share is reached; None if it is not reached.
+        documents: the ranks of the documents that are the passage or a part of it; empty if the passage is not found.
+        kind: the least reliable kind of match that the share needed; None if the passage is not found.
+        comparable: whether at least one document can be compared with the passage.
+        source: how the file of a span was identified: by its "path", by the "end" of a path, or "ambiguous" if several
+            paths have that end. An ambiguous passage is not found.
     """
 
     rank: int | None
     documents: tuple[int, ...]
-    by: Evidence | None
+    kind: MatchKind | None
     comparable: bool
     source: Literal["path", "end", "ambiguous"] | None = None
 
 
 class GoldMatch:
-    """A ranking of n documents compared with the gold passages of its query; those of grade 0 are ignored.
+    """A ranking of n documents compared with the gold passages of its query; passages of grade 0 are ignored.
 
-    A gold passage is found at the rank where the documents up to there cover at least `share`, in (0, 1], of it, by
-    `overlap`: one document that covers it, or several that cover parts. It is credited once, at that rank.
+    A gold passage is found at the first rank at which the documents so far cover at least `share` of it, a number in
+    (0, 1]. `overlap` computes what a document covers. One document may cover enough, or several together. The passage
+    is credited once, at that rank.
 
-    A document with which several passages are found counts as that many documents, and later ones move down: a long
-    chunk scores as the short ones that it contains. Recall@k is then the share of the gold passages that the first k
+    A document at which n > 1 passages are found counts as n documents, and later documents move down. So a long chunk
+    scores as the short chunks that it contains, and Recall@k is the share of the gold passages that the first k
     documents hold.
 
-    The source of a passage is compared with those of all documents of the ranking (`files_named`): the file with this
-    path counts, otherwise the one whose path has this end. Where several paths have it, the source is ambiguous and
-    the passage is not found. Both are counted, since another file of the corpus may be meant.
+    The source of a passage is compared with the sources of all documents of the ranking (`matching_files`): the file
+    with the same path counts; if there is none, the file whose path has this end. If several paths have this end, the
+    source is ambiguous and the passage is not found. `counts` reports how many passages were found by the end of a path
+    and how many are ambiguous, because another file of the corpus may be meant.
     """
 
-    def __init__(self, ranking: Ranking, gold: Sequence[Gold], share: float = SHARE) -> None:
+    def __init__(self, ranking: Ranking, gold: Sequence[Gold], share: float = DEFAULT_MATCH_SHARE) -> None:
         self._ranking = ranking
         self._gold = gold
         self._share = share
-        self._by_id = _labels_by_id(ranking, gold)
+        self._labels_by_id = _labels_by_id(ranking, gold)
 
     @cached_property
     def labels(self) -> list[int]:
-        """The grades found, in rank order, 0 for a document with none; those of one with several, highest first."""
-        if self._by_id is not None:
-            return self._by_id
+        """The grades of the passages found at each document, in rank order.
+
+        A document at which no passage is found has the label 0. A document at which several passages are found has
+        several labels, the highest first.
+        """
+        if self._labels_by_id is not None:
+            return self._labels_by_id
         grades: list[list[int]] = [[] for _ in self._ranking]
-        for passage, found in zip(self._gold, self._found, strict=True):
-            if found.rank is not None:
-                grades[found.rank].append(passage.grade)
-        return [label for each in grades for label in (sorted(each, reverse=True) or [0])]
+        for passage, hit in zip(self._gold, self._hits, strict=True):
+            if hit.rank is not None:
+                grades[hit.rank].append(passage.grade)
+        return [label for at_rank in grades for label in (sorted(at_rank, reverse=True) or [0])]
 
     @property
     def surplus(self) -> int:
@@ -90,35 +119,37 @@ class GoldMatch:
 
     @cached_property
     def positions(self) -> list[tuple[int, ...]]:
-        """The gold passages, of those that are found, that each document is or is a part of, by position from 0."""
+        """For each document, the positions in `gold` of the found passages that it is or is a part of."""
         return [
-            tuple(position for position, found in enumerate(self._found) if rank in found.documents)
+            tuple(position for position, hit in enumerate(self._hits) if rank in hit.documents)
             for rank in range(len(self._ranking))
         ]
 
     @property
     def found(self) -> list[bool]:
-        """Whether each gold passage is found, by position in `gold`; False for those of grade 0."""
-        return [found.rank is not None for found in self._found]
+        """Whether each gold passage is found, by position in `gold`; False for passages of grade 0."""
+        return [hit.rank is not None for hit in self._hits]
 
     @property
     def ranks(self) -> list[int | None]:
-        """The rank, from 1, at which each gold passage is found, by position in `gold`; None where it is not."""
-        return [None if found.rank is None else found.rank + 1 for found in self._found]
+        """The rank, from 1, at which each gold passage is found, by position in `gold`; None if it is not found."""
+        return [None if hit.rank is None else hit.rank + 1 for hit in self._hits]
 
     @cached_property
     def counts(self) -> dict[str, int]:
-        """The number of passages found by overlapping spans, by overlapping texts, or by the end of a path.
+        """The numbers of passages whose match is uncertain, by name; counts of 0 are left out.
 
-        Passages of ambiguous source were not found, but would have been in one of the files.
+        "matched_by_span": found by overlapping spans. "matched_by_text": found by common words. "by_end_of_path": found
+        in a file that was identified by the end of its path. "of_ambiguous_source": not found because the source is
+        ambiguous, although one of the files has the passage.
         """
-        if self._by_id is not None:
+        if self._labels_by_id is not None:
             return {}
         counts = {
-            "matched_by_span": sum(found.by == "span" for found in self._found),
-            "matched_by_text": sum(found.by == "text" for found in self._found),
-            "by_end_of_path": sum(found.source == "end" for found in self._found),
-            "of_ambiguous_source": sum(found.source == "ambiguous" for found in self._found),
+            "matched_by_span": sum(hit.kind == "span" for hit in self._hits),
+            "matched_by_text": sum(hit.kind == "text" for hit in self._hits),
+            "by_end_of_path": sum(hit.source == "end" for hit in self._hits),
+            "of_ambiguous_source": sum(hit.source == "ambiguous" for hit in self._hits),
         }
         return {name: count for name, count in counts.items() if count}
 
@@ -129,107 +160,120 @@ class GoldMatch:
 
     @cached_property
     def incomparable(self) -> Gold | None:
-        """A relevant passage that no retrieved document can be compared with; None for an empty ranking."""
-        if self._by_id is not None or not len(self._ranking):
+        """The first relevant passage that no retrieved document can be compared with.
+
+        None if there is no such passage, or if the ranking is empty.
+        """
+        if self._labels_by_id is not None or not len(self._ranking):
             return None
-        pairs = zip(self._gold, self._found, strict=True)
-        return next((passage for passage, found in pairs if passage.grade and not found.comparable), None)
+        pairs = zip(self._gold, self._hits, strict=True)
+        return next((passage for passage, hit in pairs if passage.grade and not hit.comparable), None)
 
     @cached_property
-    def _found(self) -> list[Found]:
-        return [self._look(passage) for passage in self._gold]
+    def _hits(self) -> list[GoldHit]:
+        return [self._find(passage) for passage in self._gold]
 
     @cached_property
     def _sources(self) -> frozenset[str]:
-        return frozenset(each.span.source for each in self._ranking.documents if each.span is not None)
+        return frozenset(
+            document.span.source for document in self._ranking.documents if document.span is not None
+        )
 
-    def _look(self, passage: Gold) -> Found:
+    def _find(self, passage: Gold) -> GoldHit:
+        """Find a passage in the ranking."""
         if not passage.grade:
-            return Found(None, (), None, comparable=True)
+            return GoldHit(None, (), None, comparable=True)
         if passage.source is None:
-            return self._find(passage, ())
-        files = files_named(passage.source, self._sources)
+            return self._find_in_files(passage, ())
+        files = matching_files(passage.source, self._sources)
         if len(files) < 2:  # noqa: PLR2004 - several are ambiguous
-            found = self._find(passage, files)
-            whole = normal_path(passage.source) in files
-            return found._replace(source="path" if whole else "end") if found.by == "span" else found
-        found = self._find(passage, ())
-        if found.rank is None and any(self._find(passage, (file,)).rank is not None for file in files):
-            return found._replace(source="ambiguous")
-        return found
+            hit = self._find_in_files(passage, files)
+            is_path = normalize_path(passage.source) in files
+            return hit._replace(source="path" if is_path else "end") if hit.kind == "span" else hit
+        hit = self._find_in_files(passage, ())
+        if hit.rank is None and any(self._find_in_files(passage, (file,)).rank is not None for file in files):
+            return hit._replace(source="ambiguous")
+        return hit
 
-    def _find(self, passage: Gold, files: Collection[str]) -> Found:
-        rank, by, comparable = None, [], False
-        held: list[Part] = []
+    def _find_in_files(self, passage: Gold, files: Collection[str]) -> GoldHit:
+        """Find a passage whose span may be in any of these files."""
+        rank, kinds, comparable = None, [], False
+        covered: list[Interval] = []
         documents = []
-        enough = self._share - ROUNDING
+        required = self._share - COVERAGE_TOLERANCE
         for position, document in enumerate(self._ranking.documents):
             common = overlap(document, passage, files)
             comparable |= common is not None
             if common is None or not common.parts:
                 continue
-            more = _union([*held, *common.parts])
-            needed = rank is None and _size(more) > _size(held) + ROUNDING
-            if needed:
-                held = more
-                by.append(common.by)
-                if _size(held) >= enough:
+            extended = _union([*covered, *common.parts])
+            adds = rank is None and _size(extended) > _size(covered) + COVERAGE_TOLERANCE
+            if adds:
+                covered = extended
+                kinds.append(common.kind)
+                if _size(covered) >= required:
                     rank = position
-            if needed or _size(common.parts) >= enough:
+            if adds or _size(common.parts) >= required:
                 documents.append(position)
         if rank is None:
-            return Found(None, (), None, comparable)
-        return Found(rank, tuple(documents), max(by, key=STRENGTH.index), comparable)
+            return GoldHit(None, (), None, comparable)
+        return GoldHit(rank, tuple(documents), max(kinds, key=KINDS_BY_STRENGTH.index), comparable)
 
 
 def overlap(document: Document, passage: Gold, files: Collection[str] | None = None) -> Overlap | None:
-    """Return the part of a gold passage that a document holds, by the best evidence that both allow.
+    """Return the parts of a gold passage that a document holds, by the first of these rules that applies.
 
-    1. Both have a span: the characters that both have, if they are in one file (`files_named`), otherwise none. Ids
-       and texts do not count: an id may mean another cut of the corpus since the passage was labelled.
-    2. Both have an id: the whole passage where the ids are equal, otherwise nothing.
-    3. The passage has a text: its words that are in the document too, in runs of at least 8 words, or of more than
-       half of a passage shorter than 16; shorter runs are phrases. Words are compared without case and punctuation
-       and count by their letters. This is the weakest evidence: a text may occur in several places, and a run that is
-       too short at the end of a chunk is not seen.
+    1. Both have a span: the common characters, if both spans are in one file (`matching_files`); otherwise nothing.
+       Ids and texts do not count, because an id may mean another cut of the corpus since the passage was labelled.
+    2. Both have an id: the whole passage if the ids are equal; otherwise nothing.
+    3. The passage has a text: its words that are also in the document, in runs of at least 8 consecutive words, or of
+       more than half of the words of a passage with fewer than 16. Shorter runs are common phrases. Words are compared
+       without case and punctuation, and a word counts by its number of letters. This rule is the least reliable: a text
+       may occur in several places, and a run that is cut short at the end of a chunk is not recognised.
 
-    `files` are those of the ranking that the passage's source names (`files_named`); None where only the document's
-    file is known. Returns None where they cannot be compared, since the document lacks what the passage is given by.
+    Args:
+        document: a retrieved document.
+        passage: the gold passage.
+        files: the files of the ranking that the passage's source matches. None: only the document's own file is known.
+
+    Returns:
+        The parts, or None if the two cannot be compared because the document lacks the data that identify the passage.
     """
     span, wanted = document.span, passage.span
     if span is not None and wanted is not None:
-        named = files_named(wanted.source, [span.source]) if files is None else files
-        return Overlap(_by_span(span, wanted) if normal_path(span.source) in named else (), "span")
+        matches = matching_files(wanted.source, [span.source]) if files is None else files
+        return Overlap(_common_span(span, wanted) if normalize_path(span.source) in matches else (), "span")
     if document.id is not None and passage.id is not None:
         return Overlap(WHOLE if document.id == passage.id else (), "id")
     if passage.text is None or not words(passage.text):
         return None
-    return _by_text(document.text, passage.text)
+    return _common_text(document.text, passage.text)
 
 
-def files_named(source: str, among: Iterable[str]) -> frozenset[str]:
-    """Return the files that a source names: the one with this path; without one, all whose path has this end.
+def matching_files(source: str, among: Iterable[str]) -> frozenset[str]:
+    """Return the files that a source can mean: the file with the same path; if there is none, all with the same end.
 
-    A loader names a file by its full path, an eval set by the path within the corpus, or the other way round: where
-    no path is equal, either may be the end of the other, in whole steps. Returns each by its `normal_path`.
+    A loader may name a file by its full path and an eval set by the path within the corpus, or the other way round. So
+    if no path is equal, either path may be the end of the other, in whole path components. The files are returned as
+    their `normalize_path`.
 
-    >>> sorted(files_named("index.md", ["index.md", "guide/index.md"]))
+    >>> sorted(matching_files("index.md", ["index.md", "guide/index.md"]))
     ['index.md']
-    >>> sorted(files_named("guide/index.md", ["/srv/corpus/guide/index.md", "/srv/corpus/index.md"]))
+    >>> sorted(matching_files("guide/index.md", ["/srv/corpus/guide/index.md", "/srv/corpus/index.md"]))
     ['srv/corpus/guide/index.md']
-    >>> sorted(files_named("handbook.md", ["old-handbook.md"]))
+    >>> sorted(matching_files("handbook.md", ["old-handbook.md"]))
     []
     """
-    wanted = normal_path(source)
-    files = frozenset(map(normal_path, among))
+    wanted = normalize_path(source)
+    files = frozenset(map(normalize_path, among))
     if wanted in files:
         return frozenset({wanted})
     return frozenset(file for file in files if file.endswith(f"/{wanted}") or wanted.endswith(f"/{file}"))
 
 
 @lru_cache(maxsize=4096)
-def normal_path(source: str) -> str:
-    """Return a path's steps joined by "/", without "." and a root; case is kept."""
+def normalize_path(source: str) -> str:
+    """Return the components of a path joined by "/", without "." and without a root; case is kept."""
     return "/".join(step for step in source.replace("\\", "/").split("/") if step not in ("", "."))
 
 
@@ -238,30 +282,34 @@ def ideal_labels(gold: Sequence[Gold]) -> list[int]:
     return sorted((passage.grade for passage in gold if passage.grade > 0), reverse=True)
 
 
-def found_by_id(ranking: Ranking, gold: Sequence[Gold]) -> tuple[tuple[int, int], ...] | None:
-    """The positions of gold passages with their grades above 0; None if ids alone do not decide."""
+def match_by_id(ranking: Ranking, gold: Sequence[Gold]) -> tuple[tuple[int, int], ...] | None:
+    """Return the positions in the ranking of relevant gold passages, with their grades above 0.
+
+    None if ids alone do not decide: a document or a passage has no id, a passage has a span, or two passages have the
+    same id.
+    """
     ids = ranking.ids
     grades = {passage.id: passage.grade for passage in gold if passage.source is None}
     if None in ids or None in grades or len(grades) < len(gold):
         return None
-    return tuple([(at, grade) for at, id_ in enumerate(ids) if (grade := grades.pop(id_, 0))])
+    return tuple([(position, grade) for position, id_ in enumerate(ids) if (grade := grades.pop(id_, 0))])
 
 
 def _labels_by_id(ranking: Ranking, gold: Sequence[Gold]) -> list[int] | None:
-    """As `labels`, if ids alone decide; otherwise None."""
-    found = found_by_id(ranking, gold)
-    if found is None:
+    """Return the same as `GoldMatch.labels` if ids alone decide, otherwise None."""
+    matches = match_by_id(ranking, gold)
+    if matches is None:
         return None
     labels = [0] * len(ranking)
-    for at, grade in found:
-        labels[at] = grade
+    for position, grade in matches:
+        labels[position] = grade
     return labels
 
 
-def _union(parts: Iterable[Part]) -> list[Part]:
-    """The same parts, in order and disjoint."""
-    union: list[Part] = []
-    for start, end in sorted(parts):
+def _union(intervals: Iterable[Interval]) -> list[Interval]:
+    """Return the union of intervals as disjoint intervals in ascending order."""
+    union: list[Interval] = []
+    for start, end in sorted(intervals):
         if union and start <= union[-1][1]:
             union[-1] = (union[-1][0], max(end, union[-1][1]))
         else:
@@ -269,11 +317,11 @@ def _union(parts: Iterable[Part]) -> list[Part]:
     return union
 
 
-def _size(parts: Iterable[Part]) -> float:
-    return sum(end - start for start, end in parts)
+def _size(intervals: Iterable[Interval]) -> float:
+    return sum(end - start for start, end in intervals)
 
 
-def _by_span(span: Span, wanted: Span) -> tuple[Part, ...]:
+def _common_span(span: Span, wanted: Span) -> tuple[Interval, ...]:
     start, end = max(span.start, wanted.start), min(span.end, wanted.end)
     if start >= end:
         return ()
@@ -282,13 +330,15 @@ def _by_span(span: Span, wanted: Span) -> tuple[Part, ...]:
 
 
 @lru_cache(maxsize=2**17)  # some 300 bytes each; several scores, and the report, compare the same texts
-def _by_text(document: str, passage: str) -> Overlap:
+def _common_text(document: str, passage: str) -> Overlap:
     wanted = words(passage)
     if words(document) == wanted:
         return Overlap(WHOLE, "same text")
-    run = min(RUN, len(wanted) // 2 + 1)
-    known = runs(document, run)
+    length = min(SHINGLE_LENGTH, len(wanted) // 2 + 1)
+    in_document = shingles(document, length)
     letters = [0, *accumulate(map(len, wanted))]
-    starts = [at for at in range(len(wanted) - run + 1) if wanted[at : at + run] in known]
-    found = _union((letters[at] / letters[-1], letters[at + run] / letters[-1]) for at in starts)
-    return Overlap(tuple(found), "text")
+    starts = [
+        start for start in range(len(wanted) - length + 1) if wanted[start : start + length] in in_document
+    ]
+    common = _union((letters[start] / letters[-1], letters[start + length] / letters[-1]) for start in starts)
+    return Overlap(tuple(common), "text")

@@ -1,7 +1,8 @@
-"""Ranking measures against gold passages, computed from the few ranks that hold one, without numpy.
+"""Ranking measures against gold passages, computed without numpy from the few positions at which one is found.
 
-They equal those of `ranking.MEASURES` on integer labels to the last bit: sums are added in numpy's order. The logarithm
-is that of the C library; on processors with AVX-512 numpy has another one, whose last bit differs from rank 1,620 on.
+The measures equal `ranking.MEASURES` on integer labels to the last bit, because sums are added in numpy's order. The
+logarithm is that of the C library. On processors with AVX-512 numpy uses another logarithm, whose last bit differs from
+rank 1,620 on.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -9,20 +10,22 @@ from functools import cache
 from math import log2
 from typing import Final, NamedTuple
 
-__all__ = ["GOLD_MEASURES", "GoldRanks", "values"]
+__all__ = ["GOLD_MEASURES", "GoldRanks", "compute_measure"]
 
-LANES: Final = 8
-BLOCK: Final = 128
-"""How numpy adds: eight sums side by side, of at most so many numbers; of more, two halves."""
+NUMPY_LANES: Final = 8
+"""The number of partial sums that numpy adds up side by side."""
+
+NUMPY_BLOCK: Final = 128
+"""The largest number of terms that numpy adds up in this way. It splits a longer sum into two halves."""
 
 
 class GoldRanks(NamedTuple):
     """The gold passages found in a ranking.
 
     Attributes:
-        found: the positions from 0, rising, that hold one, each with its grade above 0.
-        ideal: the grades above 0 of all, highest first; at least one.
-        cutoff: how many positions count.
+        found: the positions, from 0 and ascending, at which a gold passage is found, each with its grade above 0.
+        ideal: the grades above 0 of all gold passages, highest first; at least one.
+        cutoff: the number of positions that count.
     """
 
     found: tuple[tuple[int, int], ...]
@@ -31,45 +34,45 @@ class GoldRanks(NamedTuple):
 
     @property
     def top(self) -> tuple[tuple[int, int], ...]:
-        """The found positions within the cut-off."""
+        """The items of `found` whose position is within the cut-off."""
         return tuple(each for each in self.found if each[0] < self.cutoff)
 
 
-def precision(row: GoldRanks) -> float:
+def precision(gold: GoldRanks) -> float:
     """P@k."""
-    return len(row.top) / row.cutoff
+    return len(gold.top) / gold.cutoff
 
 
-def recall(row: GoldRanks) -> float:
+def recall(gold: GoldRanks) -> float:
     """R@k."""
-    return min(len(row.top) / len(row.ideal), 1.0)
+    return min(len(gold.top) / len(gold.ideal), 1.0)
 
 
-def f1(row: GoldRanks) -> float:
-    """The harmonic mean of both; 0 where both are 0."""
-    p, r = precision(row), recall(row)
+def f1(gold: GoldRanks) -> float:
+    """F1@k, the harmonic mean of P@k and R@k; 0 if both are 0."""
+    p, r = precision(gold), recall(gold)
     return 2 * p * r / (p + r) if p + r > 0 else 0.0
 
 
-def map_(row: GoldRanks) -> float:
+def map_(gold: GoldRanks) -> float:
     """AP@k."""
-    precisions = [(at, number / (at + 1)) for number, (at, _) in enumerate(row.top, 1)]
-    return _sum(precisions, row.cutoff) / len(row.ideal)
+    precisions = [(position, number / (position + 1)) for number, (position, _) in enumerate(gold.top, 1)]
+    return _sum(precisions, gold.cutoff) / len(gold.ideal)
 
 
-def mrr(row: GoldRanks) -> float:
+def mrr(gold: GoldRanks) -> float:
     """RR@k."""
-    return 1 / (row.top[0][0] + 1.0) if row.top else 0.0
+    return 1 / (gold.top[0][0] + 1.0) if gold.top else 0.0
 
 
-def ndcg(row: GoldRanks) -> float:
+def ndcg(gold: GoldRanks) -> float:
     """NDCG@k."""
-    return _dcg(row.top, row.cutoff) / _dcg(enumerate(row.ideal[: row.cutoff]), row.cutoff)
+    return _dcg(gold.top, gold.cutoff) / _dcg(enumerate(gold.ideal[: gold.cutoff]), gold.cutoff)
 
 
-def hit(row: GoldRanks) -> float:
+def hit(gold: GoldRanks) -> float:
     """Hit@k."""
-    return float(bool(row.top))
+    return float(bool(gold.top))
 
 
 GOLD_MEASURES: Final[Mapping[str, Callable[[GoldRanks], float]]] = {
@@ -81,38 +84,44 @@ GOLD_MEASURES: Final[Mapping[str, Callable[[GoldRanks], float]]] = {
     "ndcg": ndcg,
     "hit": hit,
 }
-"""By the name users type."""
+"""The measures by the name that users write."""
 
 
-def values(name: str, rows: Sequence[GoldRanks]) -> list[float]:
-    """The values of a measure; equal rows, frequent in a large set, are computed once."""
-    of_row = {row: GOLD_MEASURES[name](row) for row in set(rows)}
-    return [of_row[row] for row in rows]
+def compute_measure(name: str, rankings: Sequence[GoldRanks]) -> list[float]:
+    """Return the value of a measure for each ranking. It is computed once for equal rankings, which are frequent."""
+    by_ranking = {gold: GOLD_MEASURES[name](gold) for gold in set(rankings)}
+    return [by_ranking[gold] for gold in rankings]
 
 
 def _dcg(labels: "Sequence[tuple[int, int]] | enumerate[int]", n: int) -> float:
-    return _sum([(at, label / _discount(at)) for at, label in labels], n)
+    return _sum([(position, label / _discount(position)) for position, label in labels], n)
 
 
 @cache
-def _discount(at: int) -> float:
-    return log2(at + 2)
+def _discount(position: int) -> float:
+    return log2(position + 2)
 
 
 def _sum(terms: Sequence[tuple[int, float]], n: int, first: int = 0) -> float:
-    """The sum of n numbers from a position on, of which these are not 0, as numpy adds them."""
-    if n > BLOCK:
-        half = n // 2 - n // 2 % LANES
+    """Add up n numbers in numpy's order.
+
+    Args:
+        terms: the numbers that are not 0, each with its position, ascending.
+        n: the number of numbers, including zeros.
+        first: the position of the first number.
+    """
+    if n > NUMPY_BLOCK:
+        half = n // 2 - n // 2 % NUMPY_LANES
         left = [term for term in terms if term[0] < first + half]
         return _sum(left, half, first) + _sum(terms[len(left) :], n - half, first + half)
-    side_by_side = first + (n - n % LANES)
-    lanes = [0.0] * LANES
-    for at, value in terms:
-        if at < side_by_side:
-            lanes[(at - first) % LANES] += value
+    lanes_end = first + (n - n % NUMPY_LANES)
+    lanes = [0.0] * NUMPY_LANES
+    for position, value in terms:
+        if position < lanes_end:
+            lanes[(position - first) % NUMPY_LANES] += value
     a, b, c, d, e, f, g, h = lanes
     total = ((a + b) + (c + d)) + ((e + f) + (g + h))
-    for at, value in terms:
-        if at >= side_by_side:
+    for position, value in terms:
+        if position >= lanes_end:
             total += value
     return total

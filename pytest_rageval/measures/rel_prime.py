@@ -1,13 +1,14 @@
-"""Rel'-recall: of what the generator could see, how much did it use?
+"""Rel'-recall: of the relevant content in the prompt, how much did the generator use?
 
-Rel is what is relevant to a query, Rel' the part of it that was in the prompt, Out what the generator returned.
-Recall over Rel blames the generator for what the retriever did not find; recall over Rel' does not. Both are computed
-for passages (those cited) and for answers (those listed), and
+Rel is the set of relevant items of a query, Rel' the subset of Rel that was in the prompt, and Out the set of items
+that the generator returned. Recall over Rel blames the generator for items that the retriever missed; recall over Rel'
+does not. Both are computed for passages (Out are the cited passages) and for answers (Out are the listed answers). The
+identity
 
     recall over Rel = coverage · recall over Rel' + beyond
 
-shows the retriever's and the generator's part in the loss: coverage = |Rel'| / |Rel| is the retriever's share, and
-beyond = |(Out ∩ Rel) - Rel'| / |Rel| is 0 as long as the generator uses only what it was shown.
+separates the losses of the retriever and the generator: coverage = |Rel'| / |Rel| is the retriever's share, and
+beyond = |(Out ∩ Rel) - Rel'| / |Rel| is 0 as long as the generator uses only the prompt.
 
 Source: Garigliotti (2024), "On the Relevant Set of Contexts for Evaluating Retrieval-Augmented Generation Systems".
 """
@@ -20,7 +21,13 @@ __all__ = ["Recall", "RelPrime", "rel_prime"]
 
 @dataclass(frozen=True, slots=True)
 class Recall:
-    """Recall over Rel and over Rel', from the sizes |Rel|, |Rel'|, |Out ∩ Rel| and |Out ∩ Rel'|.
+    """Recall over Rel and over Rel'.
+
+    Attributes:
+        relevant: |Rel|.
+        available: |Rel'|.
+        found: |Out ∩ Rel|.
+        found_available: |Out ∩ Rel'|.
 
     >>> recall = Recall(relevant=8, available=4, found=3, found_available=3)
     >>> recall.over_rel, recall.coverage, recall.over_rel_prime
@@ -34,22 +41,22 @@ class Recall:
 
     @property
     def over_rel(self) -> float | None:
-        """`|Out ∩ Rel| / |Rel|`; None where Rel is empty."""
+        """`|Out ∩ Rel| / |Rel|`; None if Rel is empty."""
         return _share(self.found, self.relevant)
 
     @property
     def over_rel_prime(self) -> float | None:
-        """`|Out ∩ Rel'| / |Rel'|`; None where Rel' is empty."""
+        """`|Out ∩ Rel'| / |Rel'|`; None if Rel' is empty."""
         return _share(self.found_available, self.available)
 
     @property
     def coverage(self) -> float | None:
-        """`|Rel'| / |Rel|`, the retriever's share; None where Rel is empty."""
+        """`|Rel'| / |Rel|`, the retriever's share; None if Rel is empty."""
         return _share(self.available, self.relevant)
 
     @property
     def beyond(self) -> float | None:
-        """`|(Out ∩ Rel) - Rel'| / |Rel|`: found without being shown; None where Rel is empty."""
+        """`|(Out ∩ Rel) - Rel'| / |Rel|`, found although not in the prompt; None if Rel is empty."""
         return _share(self.found - self.found_available, self.relevant)
 
 
@@ -60,11 +67,12 @@ class RelPrime:
     Attributes:
         answers: recall of the wanted answers.
         citations: recall of the relevant passages.
-        citation_precision: `|Out ∩ Rel| / |Out|` of the cited passages. A hallucinated citation is one of Out that is
-            not relevant. It is the same over Rel', since a relevant passage that is cited was in the prompt. None
-            where nothing is cited.
-        parametric: wanted answers listed that occur in no passage of the prompt: the model's memory.
-        hallucinated: citations of no passage of the prompt.
+        citation_precision: `|Out ∩ Rel| / |Out|` of the cited passages; None if no passage is cited. A hallucinated
+            citation is in Out and not relevant. The precision over Rel' is the same, because a cited passage that is
+            relevant was in the prompt.
+        parametric: the number of wanted answers that the output lists and that occur in no passage of the prompt: they
+            are from the model's memory.
+        hallucinated: the number of citations that refer to no passage of the prompt.
     """
 
     answers: Recall
@@ -74,60 +82,60 @@ class RelPrime:
     hallucinated: int
 
 
-def rel_prime(  # noqa: PLR0913 - six sets are what the method is about
+def rel_prime(  # noqa: PLR0913 - the method compares six sets
     *,
     relevant: Collection[Hashable],
     prompt: Sequence[Hashable],
     cited: Collection[int],
     wanted: Collection[Hashable],
-    shown: Collection[Hashable],
+    available: Collection[Hashable],
     listed: Collection[Hashable],
-    seen: Collection[Hashable] | None = None,
+    in_prompt: Collection[Hashable] | None = None,
 ) -> RelPrime:
-    """Compare the output of a generator with its prompt; repeated elements count once everywhere.
+    """Compare the output of a generator with its prompt. Repeated elements count once in every argument.
 
-    An answer occurs in a passage where one of its aliases does, as whole contiguous tokens in normal form:
+    An answer occurs in a passage if one of its aliases does, as whole contiguous tokens in normal form:
     `answers.overlap.containment`.
 
     Args:
-        relevant: the relevant passages of the query, by any names; Rel of passages.
-        prompt: the names of the passages in the prompt, in the order shown.
-        cited: the positions in the prompt that the answer cites, from 1. All others are hallucinated.
-        wanted: the answers that are right, by any names; Rel of answers.
-        shown: those of them that occur in a relevant passage of the prompt, or in any passage of it where relevant
-            ones are not known; Rel' of answers.
-        listed: those of them that the output lists.
-        seen: those that occur in any passage of the prompt, relevant or not. None: those shown.
+        relevant: the relevant passages of the query, by any names: Rel of passages.
+        prompt: the names of the passages in the prompt, in the order of the prompt.
+        cited: the positions that the output cites, from 1. Positions that are not in the prompt are hallucinated.
+        wanted: the right answers, by any names: Rel of answers.
+        available: the wanted answers that occur in a relevant passage of the prompt or, if the relevant passages are
+            not known, in any passage of the prompt: Rel' of answers.
+        listed: the answers that the output lists.
+        in_prompt: the wanted answers that occur in any passage of the prompt, relevant or not. None: `available`.
 
     Returns:
-        Counts and shares; a share is None where it would divide by 0, and never above 1.
+        Counts and shares. A share is at most 1, and None if its divisor is 0.
 
     >>> found = rel_prime(
     ...     relevant={"a", "b"}, prompt=["b", "x"], cited=[1, 2, 3],
-    ...     wanted={"Ada", "Bob", "Eve"}, shown={"Ada", "Bob"}, listed={"Ada", "Eve"},
+    ...     wanted={"Ada", "Bob", "Eve"}, available={"Ada", "Bob"}, listed={"Ada", "Eve"},
     ... )
     >>> found.answers.over_rel_prime, found.citations.over_rel_prime, found.parametric, found.hallucinated
     (0.5, 1.0, 1, 1)
     """
     rel_passages, rel_answers = set(relevant), set(wanted)
-    in_prompt = dict(enumerate(prompt, start=1))
-    cited_passages = {in_prompt[position] for position in cited if position in in_prompt}
-    hallucinated = len({position for position in cited if position not in in_prompt})
-    known = set(shown) if seen is None else set(seen) | set(shown)
-    answers = _recall(rel_answers, set(shown), set(listed))
+    by_position = dict(enumerate(prompt, start=1))
+    cited_passages = {by_position[position] for position in cited if position in by_position}
+    hallucinated = len({position for position in cited if position not in by_position})
+    from_prompt = set(available) if in_prompt is None else set(in_prompt) | set(available)
+    answers = _recall(rel_answers, set(available), set(listed))
     citations = _recall(rel_passages, set(prompt), cited_passages)
     out = len(cited_passages) + hallucinated
     return RelPrime(
         answers=answers,
         citations=citations,
         citation_precision=_share(citations.found, out),
-        parametric=len(set(listed) & rel_answers - known),
+        parametric=len(set(listed) & rel_answers - from_prompt),
         hallucinated=hallucinated,
     )
 
 
-def _recall(relevant: set[Hashable], shown: set[Hashable], out: set[Hashable]) -> Recall:
-    found, available = out & relevant, shown & relevant
+def _recall(relevant: set[Hashable], in_prompt: set[Hashable], out: set[Hashable]) -> Recall:
+    found, available = out & relevant, in_prompt & relevant
     return Recall(len(relevant), len(available), len(found), len(found & available))
 
 

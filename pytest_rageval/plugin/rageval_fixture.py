@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import pytest
 
-from pytest_rageval.datatypes import CONTEXT, Example, Ranking
+from pytest_rageval.datatypes import RETRIEVER_CONTEXT, Example, Ranking
 from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets.records import example_from
 from pytest_rageval.plugin.terminal import argument_of, failure, plain_nodeid
@@ -142,11 +142,13 @@ def _in_context(asked: str | Example, context: dict[str, Any]) -> str | Example:
         raise InputError(
             f"{', '.join(context)} belong to a question that is a text, found {type(asked).__name__}."
         )
-    unknown = sorted(context.keys() - set(CONTEXT))
+    unknown = sorted(context.keys() - set(RETRIEVER_CONTEXT))
     if unknown:
-        raise InputError(f"A question has no {', '.join(unknown)}. It may have {', '.join(CONTEXT)}.")
+        raise InputError(
+            f"A question has no {', '.join(unknown)}. It may have {', '.join(RETRIEVER_CONTEXT)}."
+        )
     example = example_from({"id": "query", "question": asked, **context}, place="The question")
-    unread = [name for name in CONTEXT if example.extra.get(name)]
+    unread = [name for name in RETRIEVER_CONTEXT if example.extra.get(name)]
     if unread:
         raise InputError(
             f"{unread[0]}={example.extra[unread[0]]!r:.60} cannot be used.\n"

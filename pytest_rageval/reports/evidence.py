@@ -122,7 +122,7 @@ def _evidence(outcome: Outcome | None, found: Retrieved | None) -> dict[str, Any
     evidence = outcome.evidence
     ranking, answer = evidence.ranking, evidence.answer
     optional = {
-        "retrieved": [] if ranking is None or _is_beginning(ranking, found) else _labels(ranking),
+        "retrieved": [] if ranking is None or _is_beginning(ranking, found) else ranking.labels,
         "expected": expected_entry(evidence),
         "remark": evidence.remark,
         "alone": list(evidence.answers_alone),
@@ -145,7 +145,7 @@ def _before(outcome: Outcome | None, kept: BaselineExample | None, drop: float |
         "before_retrieved": kept.get("ranking"),
         "before_answer": answer_before(kept.get("answer"), answer),
     }
-    now = {"before_retrieved": None if ranking is None else _labels(ranking), "before_answer": answer}
+    now = {"before_retrieved": None if ranking is None else ranking.labels, "before_answer": answer}
     return {
         "before": outcome.value if is_same else kept["score"],
         **{name: value for name, value in then.items() if value is not None and value != now[name]},
@@ -160,10 +160,6 @@ def _is_beginning(ranking: Ranking, found: Retrieved | None) -> bool:
     return ranking is found.ranking or [each.identity for each in ranking] == [
         each.identity for each in longest
     ]
-
-
-def _labels(ranking: Ranking) -> list[str]:
-    return [document.label for document in ranking]
 
 
 def common_items(each: Iterable[Mapping[str, Any]]) -> dict[str, Any]:

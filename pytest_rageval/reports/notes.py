@@ -17,7 +17,7 @@ from pytest_rageval.gate.drop_types import DropTestResult
 from pytest_rageval.gate.threshold_results import ThresholdResult
 from pytest_rageval.plural import counted, join_first
 from pytest_rageval.reports.document import ComparisonEntry, ReferenceEntry, ScoreEntry
-from pytest_rageval.scores import REFERENCE, Outcome, Score
+from pytest_rageval.scores import REFERENCE_LATENCY, Outcome, Score
 from pytest_rageval.stats.agreement import Tally
 from pytest_rageval.stats.intervals import MEAN
 
@@ -288,7 +288,7 @@ def _repeats_text(entry: ScoreEntry) -> str:
 def beside_entry(score: Score) -> dict[str, Any]:
     """The means of the companion scores, over the examples that have them; the reference has an entry of its own."""
     rows = [outcome.evidence.beside for outcome in score.outcomes]
-    names = [name for name in dict.fromkeys(chain.from_iterable(rows)) if name != REFERENCE]
+    names = [name for name in dict.fromkeys(chain.from_iterable(rows)) if name != REFERENCE_LATENCY]
     means = {name: fmean(row[name] for row in rows if name in row) for name in names}
     return {"beside": means} if means else {}
 

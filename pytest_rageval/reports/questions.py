@@ -142,7 +142,7 @@ def _question(outcome: Outcome, before: dict[str, Any]) -> QuestionEntry:
         "id": example.id,
         "question": example.question,
         "score": outcome.value,
-        **({} if ranking is None else {"retrieved": [document.label for document in ranking]}),
+        **({} if ranking is None else {"retrieved": ranking.labels}),
         **({} if evidence.answer is None else {"answer": evidence.answer}),
         **{name: value for name, value in optional.items() if value},
     }
@@ -160,7 +160,7 @@ def context_entry(example: Example) -> dict[str, Any]:
 def steps_entry(ranking: Ranking | None) -> list[dict[str, Any]]:
     """The searches behind a ranking; empty where the retriever names none."""
     steps = () if ranking is None else ranking.steps or ()
-    return [{"query": step.query, "retrieved": [each.label for each in step]} for step in steps]
+    return [{"query": step.query, "retrieved": step.labels} for step in steps]
 
 
 def expected_entry(evidence: Evidence) -> dict[str, Any]:

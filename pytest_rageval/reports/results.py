@@ -30,14 +30,14 @@ from pytest_rageval.reports.notes import (
     warnings_entry,
 )
 from pytest_rageval.reports.questions import questions_entry
-from pytest_rageval.scores import CHANGING, Outcome, Places, Score, score_name
+from pytest_rageval.scores import SCORE_KEYWORDS, Outcome, Places, Score, score_name
 from pytest_rageval.spool import Spool, spooled_map
 from pytest_rageval.stats.intervals import UNIT
 
 __all__ = [
-    "CHANGING",
     "REPORTED",
     "SCHEMA",
+    "SCORE_KEYWORDS",
     "Notes",
     "compared_names",
     "entry_name",
@@ -254,7 +254,7 @@ def _example(outcome: Outcome, *, triaged: bool) -> dict[str, Any]:
 
 def _words(threshold: Threshold | None) -> dict[str, Any]:
     """The keywords that make another score of a spec, where they are not the default."""
-    keywords = {keyword: getattr(threshold, keyword, None) for keyword in CHANGING}
+    keywords = {keyword: getattr(threshold, keyword, None) for keyword in SCORE_KEYWORDS}
     return {keyword: value for keyword, value in keywords.items() if value not in {None, "rank", "gold"}}
 
 
@@ -304,7 +304,7 @@ def evalset_entry(evalset: EvalSet) -> dict[str, Any]:
     return {
         "name": evalset.name,
         "size": len(evalset),
-        **({} if part is None else {"of": part.of}),
+        **({} if part is None else {"of": part.total}),
         **{name: value for name, value in given.items() if value},
         "digest": evalset.digest,
         **warnings_entry(warnings),

@@ -12,7 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 from pytest_rageval.concurrency.gathering import gather_all
 from pytest_rageval.datatypes import Example
 from pytest_rageval.errors import InputError
-from pytest_rageval.evaluations.arena import drawn, fight, place_bias, shares_of_pairs
+from pytest_rageval.evaluations.arena import (
+    battles_per_pair,
+    draw_questions,
+    position_bias_entry,
+    run_battles,
+)
 from pytest_rageval.reports.systems import rated_name
 from pytest_rageval.scores import Outcome, Spec
 
@@ -64,16 +69,18 @@ class Battles:
         digest, examples = evalset
         known = self._systems[nodeid.partition("[")[0], digest]
         cutoffs = sorted(set(cutoffs))
-        shares = shares_of_pairs(arena_systems(siblings, cutoffs), self._n, pipeline.seed)
+        shares = battles_per_pair(arena_systems(siblings, cutoffs), self._n, pipeline.seed)
         own = {rated_name(nodeid, k): (pipeline, k) for k in cutoffs}
         known |= own
         pairs = sorted({(min(one, other), max(one, other)) for one in own for other in known if one != other})
-        questions = drawn((each for each in examples if each.reference is not None), pipeline.seed)
+        questions = draw_questions((each for each in examples if each.reference is not None), pipeline.seed)
 
         async def every() -> list[list[Outcome]]:
             # All at once: where one of them waits for a reply, the others have asked.
             return await gather_all(
-                fight(pipeline, questions[: shares.get(pair, 0)], *(_answers(*known[name]) for name in pair))
+                run_battles(
+                    pipeline, questions[: shares.get(pair, 0)], *(_answers(*known[name]) for name in pair)
+                )
                 for pair in pairs
             )
 
@@ -118,7 +125,7 @@ def _entry(pair: tuple[str, str], outcomes: Sequence[Outcome]) -> dict[str, Any]
     return {
         "system": pair[0],
         "opponent": pair[1],
-        "position_bias": place_bias(places),
+        "position_bias": position_bias_entry(places),
         "examples": [
             {
                 "id": outcome.example.id,

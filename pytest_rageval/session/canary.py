@@ -66,7 +66,7 @@ def ask_anew(
     same = []
     for pair in comparison.pairs:
         ranking = pair.outcome.evidence.ranking
-        if ranking is not None and pair.old_ranking == tuple(document.label for document in ranking):
+        if ranking is not None and pair.old_ranking == tuple(ranking.labels):
             same.append(pair.outcome.example)
     chosen = Random(session.settings.seed).sample(same, min(wanted, len(same)))  # noqa: S311 - no secret
     before = {name: kept.get("score") for name, kept in baseline.before.examples.items()}

@@ -14,7 +14,7 @@ from pytest_rageval.evaluations.scoring import ScoreDef, check_failures
 from pytest_rageval.gate.comparison import BaselineScore, is_comparable
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.gate.threshold_results import EarlyStopResult, ExampleState
-from pytest_rageval.scores import Evidence, Outcome, Score, too_many
+from pytest_rageval.scores import Evidence, Outcome, Score, too_many_unscored
 from pytest_rageval.session.pipelines import Components
 from pytest_rageval.session.session import Session
 from pytest_rageval.stats.intervals import UNIT
@@ -77,7 +77,7 @@ def score_until_clear(  # noqa: PLR0913 - as for a score, with what shares the l
             or _uses_added(session.registry, pipeline, resolved, score)
             or resolved.relevant != "gold"
         )
-        if score.judges(pipeline, resolved):
+        if score.uses_judge(pipeline, resolved):
             session.pipelines.note_judged(pipeline)
         watch = DropWatch(pipeline, resolved, score, watched[request])
         await watch.retrieve(evalset.examples, trust_rankings=trusted)
@@ -158,7 +158,7 @@ class DropWatch:
                 kept, ranking = self._before.examples[each.id], rankings[each.id]
                 if ranking is not None and _is_unchanged(kept.get("ranking"), ranking):
                     self._known[each.id] = Outcome(each, kept["score"], evidence=Evidence(ranking))
-        labels = [None if ranking is None else _labels(ranking) for ranking in rankings.values()]
+        labels = [None if ranking is None else ranking.labels for ranking in rankings.values()]
         drawn = digest([self._pipeline.seed, labels])
         self._order = sorted(comparable, key=lambda each: digest([drawn, each.id]))
 
@@ -188,7 +188,7 @@ class DropWatch:
         for part in self._batches(batch):
             unscored = sum(each.unscored is not None for each in asked.values())
             defined = sum(each.undefined is None for each in asked.values())
-            if stop.verdict is not None and not too_many(unscored, defined, max_unscored):
+            if stop.verdict is not None and not too_many_unscored(unscored, defined, max_unscored):
                 break
             changed = [each for each in part if each.id not in self._known]
             asked |= await self._outcomes(changed)
@@ -232,7 +232,7 @@ class DropWatch:
     async def _shown(self, example: Example) -> Ranking | None:
         """The ranking of a question in the baseline; None if it is not known, so that the question is evaluated."""
         try:
-            return await self._pipeline.shown(example, self._resolved.k, self._resolved.order)
+            return await self._pipeline.prompt_ranking(example, self._resolved.k, self._resolved.order)
         except (RagevalError, Unscored):
             return None
 
@@ -275,13 +275,9 @@ class DropWatch:
 
 def _is_unchanged(before: Sequence[str] | None, ranking: Ranking) -> bool:
     """Return True if a ranking equals that of the baseline, which stores labels; a cut label may hide a change."""
-    labels = _labels(ranking)
+    labels = ranking.labels
     exact = all(
         document.id is not None or not label.endswith(CUT)
         for document, label in zip(ranking, labels, strict=True)
     )
     return before is not None and exact and list(before) == labels
-
-
-def _labels(ranking: Ranking) -> list[str]:
-    return [document.label for document in ranking]

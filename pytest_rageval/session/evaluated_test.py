@@ -186,12 +186,12 @@ class EvaluatedTest:
         self._refuse_in_shard("rageval.agreement()")
         if self._session.settings.plan:
             # Errors are ignored, as the table of a run lists them as missing.
-            self._session.plan(self._components, self.evalset, request.wanted)
+            self._session.plan(self._components, self.evalset, request.score_requests)
             self.has_stubs = True
             stub: Agreement = planned_agreement(request, len(self.evalset))
             return stub
         try:
-            scores = self._session.score(self._components, self.evalset, request.wanted)
+            scores = self._session.score(self._components, self.evalset, request.score_requests)
         except ReplyPending:
             self.has_stubs = True
             waiting: Agreement = planned_agreement(request, len(self.evalset))

@@ -200,7 +200,7 @@ class Pipelines:
         key = tuple(id(getattr(components, each.name)) for each in fields(components))
         if key not in self._pipelines:
             first = self._pipeline(components)
-            repeats = [first.again(n) for n in range(1, self._settings.repeat)]
+            repeats = [first.repetition(n) for n in range(1, self._settings.repeat)]
             # The components are kept, so that no other object gets their ids.
             self._pipelines[key] = components, [first, *repeats]
         return self._pipelines[key][1]
@@ -221,7 +221,7 @@ class Pipelines:
                 found.append(each)
                 continue
             if (each, drawing) not in self._drawn:
-                self._drawn[each, drawing] = each.drawn(generator or each.generator, drawing)
+                self._drawn[each, drawing] = each.draw_pipelines(generator or each.generator, drawing)
             found += self._drawn[each, drawing]
         return found
 
@@ -229,19 +229,19 @@ class Pipelines:
         """A pipeline over the same rankings whose requests no other run makes."""
         from pytest_rageval.llm.messages import OF_ONE_RUN  # noqa: PLC0415 - see session
 
-        return pipeline.again(OF_ONE_RUN + crc32(run.encode()))
+        return pipeline.repetition(OF_ONE_RUN + crc32(run.encode()))
 
     @property
     def rankings(self) -> tuple[int, int]:
         """The number of requested rankings, and how many of them are complete."""
         firsts = [pipelines[0] for _, pipelines in list(self._pipelines.values())]
-        return sum(each.rankings for each in firsts), sum(each.ranked for each in firsts)
+        return sum(each.total_rankings for each in firsts), sum(each.finished_rankings for each in firsts)
 
     @property
     def share_begun(self) -> float:
         """The share of the examples of model-based scores that were begun: the others ask later."""
         runs = [run for _, pipelines in list(self._pipelines.values()) for run in pipelines]
-        begun, waiting = sum(run.begun for run in runs), sum(run.waiting for run in runs)
+        begun, waiting = sum(run.started_examples for run in runs), sum(run.waiting_examples for run in runs)
         return begun / (begun + waiting) if begun else 1.0
 
     def note_judged(self, pipeline: Pipeline) -> None:
@@ -280,27 +280,27 @@ class Pipelines:
         adapted = partial(
             adapt_retriever, loop=self._loop, adapters=registry.adapters, executor=components.executor
         )
-        measured_by = MeasureSettings(settings.encoder, settings.bleu_smoothing)
+        measure_settings = MeasureSettings(settings.encoder, settings.bleu_smoothing)
         return Pipeline(
             adapted(components.retriever),
             self._generator(components.generator),
             self._judge(components.judge),
             comparator=settings.comparator,
-            measures=measured_by.of(registry.measures),
-            measured_by=measured_by,
+            measures=measure_settings.of(registry.measures),
+            measure_settings=measure_settings,
             comparators={
                 name: PluginComparator(name, each, self._loop) for name, each in registry.comparators.items()
             },
             seed=settings.seed,
             match_share=settings.match_share,
             both_orders=settings.both_orders,
-            untried=bool(
+            has_custom_judge=bool(
                 "judge" in components.own
                 or registry.comparators
                 or registry.measures.keys() - MEASURES.keys()
             ),
             reference=None if reference is None else adapted(reference, name="rageval_reference_retriever"),
-            cached=self._cached,
+            cached_replies=self._cached,
             spool=self._spool,
         )
 

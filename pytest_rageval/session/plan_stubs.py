@@ -130,6 +130,6 @@ def planned_agreement(request: AgreementRequest, n: int) -> PlannedAgreement:
     """A stub over n questions."""
     numbers = [
         Association(annotator, measure, k, PlannedNumber(), PlannedNumber(), n)
-        for annotator, measure, k in request.each()
+        for annotator, measure, k in request.combinations()
     ]
     return PlannedAgreement(request.label, tuple(numbers), {})

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from pytest_rageval.datatypes import EvalSet, Example
 from pytest_rageval.errors import RagevalError
 from pytest_rageval.evaluations.pipeline import ScoreRequest
-from pytest_rageval.evaluations.scoring import uniform_judge
+from pytest_rageval.evaluations.scoring import uniform_judge_warning
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.gate.threshold_results import ThresholdResult
 from pytest_rageval.lazy import Lazy
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Evidence", "ReportedTest"]
 
-strata: Final = Lazy("evaluations.sufficiency", "strata")
+stratify_answers: Final = Lazy("evaluations.sufficiency", "stratify_answers")
 common_entry: Final = Lazy("reports.notes", "common_entry")
 common_items: Final = Lazy("reports.evidence", "common_items")
 evaluated_questions: Final = Lazy("reports.evidence", "evaluated_questions")
@@ -99,8 +99,8 @@ class ReportedTest:
                 entry, k = self._entries[other], Spec.parse(answers.score.spec).k
                 alike = k == spec.k and context.score.slice in ({}, answers.score.slice)
                 whole = "early_stop" not in entry
-                if alike and whole and self._session.definition(answers.request).verdicts:
-                    of_context = strata(context.score.outcomes, answers.score.outcomes)
+                if alike and whole and self._session.definition(answers.request).has_answer_verdicts:
+                    of_context = stratify_answers(context.score.outcomes, answers.score.outcomes)
                     found.append({"score": sliced_name(entry), **of_context})
             if found:
                 self._entries[key] = {**self._entries[key], "strata": found}
@@ -161,7 +161,8 @@ class ReportedTest:
         """The entry and, where the test has the score that it is read beside, both over their common questions."""
         if entry["mean"] is None or "early_stop" in entry:
             return entry
-        spec, pair = Spec.parse(entry["spec"]), self._session.definition(ScoreRequest(entry["spec"])).pair
+        spec = Spec.parse(entry["spec"])
+        pair = self._session.definition(ScoreRequest(entry["spec"])).paired_score
         name = sliced_name({**entry, "spec": f"{pair}@{spec.k}"})
         other = next((each for each in self._entries.values() if sliced_name(each) == name), None)
         if not pair or other is None or other["mean"] is None or "early_stop" in other:
@@ -192,7 +193,9 @@ class ReportedTest:
                 for pair in comparison.changed_pairs
             }
             # A judge that gave one verdict for everything; empty without one.
-            if text := uniform_judge(self._session.pipelines.of(self._components), self._scores, moved):
+            if text := uniform_judge_warning(
+                self._session.pipelines.of(self._components), self._scores, moved
+            ):
                 yield text
         if served and comparisons:
             before = self._session.baseline.tests[self._test.nodeid].get("served", {})

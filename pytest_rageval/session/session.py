@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from pytest_rageval.concurrency.event_loop import BackgroundEventLoop
 from pytest_rageval.concurrency.gathering import gather_all, gather_results
 from pytest_rageval.config import EMBEDDED, Settings
-from pytest_rageval.datatypes import CONTEXT, EvalSet, Example, Ranking
+from pytest_rageval.datatypes import RETRIEVER_CONTEXT, EvalSet, Example, Ranking
 from pytest_rageval.errors import InputError, RagevalError, ReplyPending
 from pytest_rageval.evaluations.pipeline import DrawSettings, Pipeline, Query, ResolvedScore, ScoreRequest
-from pytest_rageval.evaluations.registry import CUTOFF, PluginScore, Registry, resolve
-from pytest_rageval.evaluations.scoring import ScoreDef, check_failures, error_of_all
+from pytest_rageval.evaluations.registry import DEFAULT_CUTOFF, PluginScore, Registry, resolve
+from pytest_rageval.evaluations.scoring import ScoreDef, check_failures, combine_errors
 from pytest_rageval.lazy import Lazy
 from pytest_rageval.llm.usage import Usage
 from pytest_rageval.scores import Outcome, Score, Spec
@@ -44,7 +44,7 @@ __all__ = ["RunContext", "Session"]
 
 T = TypeVar("T")
 
-blamed = Lazy("evaluations.sufficiency", "blamed")
+blame_outcomes = Lazy("evaluations.sufficiency", "blame_outcomes")
 # Few runs score a part of their questions, or let systems battle.
 part_of = Lazy("evalsets.subsets", "subset_of")
 battles = Lazy("session.battles", "Battles")
@@ -182,7 +182,7 @@ class Session(BaseSession):
     def received(self, components: Components) -> AbstractSet[str]:
         """The parts of an example's context that the retriever receives."""
         taken = self.pipelines.of(components).retriever.context_names
-        return frozenset(CONTEXT) if "example" in taken else taken
+        return frozenset(RETRIEVER_CONTEXT) if "example" in taken else taken
 
     def fingerprint(self, components: Components, request: ScoreRequest) -> dict[str, Any]:
         """Return all that a score depends on besides the retriever, by name; raise InputError as `score` does."""
@@ -251,13 +251,13 @@ class Session(BaseSession):
     ) -> list[list[Outcome]] | RagevalError:
         """The runs of an answer score, with the cause of each lost question if the same test judged its context."""
         runs = found[request]
-        if isinstance(runs, RagevalError) or not self.definition(request).verdicts:
+        if isinstance(runs, RagevalError) or not self.definition(request).has_answer_verdicts:
             return runs
         context = found.get(ScoreRequest(f"sufficient@{Spec.parse(request.spec).k}"))
         if not isinstance(context, list):
             return runs
         share = self.settings.match_share
-        return [blamed(run, of_run, share) for run, of_run in zip(runs, context, strict=True)]
+        return [blame_outcomes(run, of_run, share) for run, of_run in zip(runs, context, strict=True)]
 
     def _is_time(self, request: ScoreRequest) -> bool:
         # An unknown name is reported with its own score.
@@ -336,10 +336,10 @@ class Session(BaseSession):
             RagevalError: the comparator is unknown, or the judge has no verdict on too many of the items.
         """
         from pytest_rageval.calibration import Calibration  # noqa: PLC0415 - few runs calibrate
-        from pytest_rageval.evaluations.calibration import judge_labels, verdict_as_scored  # noqa: PLC0415
+        from pytest_rageval.evaluations.calibration import judge_items, pipeline_verdict  # noqa: PLC0415
 
-        verdict = verdict_as_scored(self.pipelines.of(components), comparator)
-        outcomes = self.loop.run(judge_labels(labels, verdict))
+        verdict = pipeline_verdict(self.pipelines.of(components), comparator)
+        outcomes = self.loop.run(judge_items(labels, verdict))
         check_failures(outcomes, self.settings.max_unscored)
         if not self.settings.plan:
             # Raises where too many are unscored.
@@ -452,7 +452,7 @@ class Session(BaseSession):
     def _check_joinable(self, evalset: EvalSet, resolved: ResolvedScore, score: ScoreDef) -> None:
         """Refuse a score whose outcomes in a shard may differ from those in the whole set."""
         _, number = self.settings.shard or (1, 1)
-        if number > 1 and evalset.part is not None and not (score.separable or score.by_ids):
+        if number > 1 and evalset.part is not None and not (score.separable or score.depends_on_ids):
             raise InputError(
                 f"{resolved.spec}: the score of a question may depend on the others, and --rageval-shard leaves most "
                 "of them out.\nIf it does not, let its plugin say so by registry.add_score(…, separable=True); else "
@@ -469,7 +469,7 @@ class Session(BaseSession):
         key = (pipeline, evalset.digest, resolved)
         if key not in self._outcomes:
             tries = not (self.settings.plan or self.settings.collects)
-            if pipeline.untried and score.dependencies and score.separable and tries:
+            if pipeline.has_custom_judge and score.dependencies and score.separable and tries:
                 # A judge of the user's is called after a model's paid answer: try it before all of these are bought.
                 first = await score.evaluate(pipeline, evalset.examples[:MAX_FAILURES], resolved)
                 self.check_answered()
@@ -481,9 +481,9 @@ class Session(BaseSession):
                         f"All of the first {MAX_FAILURES} of {len(evalset)} examples failed, "
                         "and the others were not asked."
                     )
-                    raise error_of_all(failed, rest)
+                    raise combine_errors(failed, rest)
             outcomes = await score.evaluate(pipeline, evalset.examples, resolved) if evalset.examples else []
-            if score.judges(pipeline, resolved):
+            if score.uses_judge(pipeline, resolved):
                 self.pipelines.note_judged(pipeline)
             self.check_answered()
             if (self.settings.shard or (1, 1))[1] == 1:
@@ -500,7 +500,7 @@ def _largest_cutoff(requests: Sequence[ScoreRequest]) -> int:
         # An unknown name is reported with its own score.
         with suppress(InputError):
             cutoffs.append(Spec.parse(request.spec).k or 0)
-    return max(cutoffs, default=0) or CUTOFF
+    return max(cutoffs, default=0) or DEFAULT_CUTOFF
 
 
 def _asked(name: str, value: object) -> Query:

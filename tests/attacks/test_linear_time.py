@@ -215,16 +215,18 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "prompts without fences": lambda said: DEFAULT_PROMPTS.without_fences().same_answer(said, [said], said),
     "prompts of the local model": lambda said: continuing.few_shot_prompt(said, [said]),
     "near_duplicates.words": words.words,
-    "near_duplicates.runs": lambda said: words.runs(said, 8),
-    "near_duplicates.shared_runs": lambda said: near_duplicates.shared_runs(said, f"{said} x y z"),
+    "near_duplicates.shingles": lambda said: words.shingles(said, 8),
+    "near_duplicates.shingle_overlap": lambda said: near_duplicates.shingle_overlap(said, f"{said} x y z"),
     "near_duplicates.near_duplicate": lambda said: near_duplicates.near_duplicate(said, said[: LENGTH // 2]),
-    "near_duplicates.runs_of": near_duplicates._runs_of,
+    "near_duplicates.text_shingles": near_duplicates._text_shingles,
     "similar_questions.similar_questions": lambda said: similar_questions.similar_questions(
         [said, f"{said} x"]
     ),
     "overlap.overlap, of texts": lambda said: gold_overlap.overlap(Document(said), Gold(text=f"{said} x y")),
-    "gold_matching.normal_path": gold_overlap.normal_path,
-    "gold_matching.files_named": lambda said: gold_overlap.files_named(said, [f"{said}/x", f"a/{said}"]),
+    "gold_matching.normalize_path": gold_overlap.normalize_path,
+    "gold_matching.matching_files": lambda said: gold_overlap.matching_files(
+        said, [f"{said}/x", f"a/{said}"]
+    ),
     "labels.GoldMatch": lambda said: (
         labels.GoldMatch(
             Ranking.of("q", [Document(said), Document(said[:1000])]),
@@ -382,7 +384,7 @@ ELSEWHERE = {
     "embedding.bertscore_f1": "as cosine: the same tokenizer, which cuts the text off",
     "embedding.bertscore_precision": "as cosine",
     "embedding.bertscore_recall": "as cosine",
-    "gold_measures.values": "its text is the name of a measure",
+    "gold_measures.compute_measure": "its text is the name of a measure",
     "judge_replies.unread": "its text is ours; the reply is shortened for the message",
     "ranking.usefulness": "its text is the name of a measure",
     "tokenize.is_word_character": "its text is one character",

@@ -87,11 +87,11 @@ def main(cache: Path, first: int) -> None:
     parts = Components(bm25, DefaultGenerator(session.models), EmbeddedJudge(session))
     for label, measures in FAMILIES.items():
         compared = AgreementRequest(ANNOTATORS, measures, KS, label)
-        scores = session.score(parts, evalset, compared.wanted)
+        scores = session.score(parts, evalset, compared.score_requests)
         agreement = compared.agreement(scores)
         say("\n".join(agreement_lines(agreement.entry())))
         for k in KS:
-            performance = scores[compared.downstream(k)]
+            performance = scores[compared.answer_score_request(k)]
             if isinstance(performance, RagevalError):
                 raise performance
             best = ", ".join(

@@ -74,12 +74,12 @@ def leave_one_out(session: Session, parts: Components, evalset: EvalSet, k: int)
     run = session.pipelines.of(parts)
 
     async def each(example: Example) -> None:
-        documents = (await run.readable(example, k)).documents
+        documents = (await run.ranking_with_texts(example, k)).documents
         for left_out in (None, *documents):
             answer = await run.answer_from(
                 example.full_question, [one for one in documents if one is not left_out]
             )
-            await run.same(example.full_question, example.answers, answer, "canonical")
+            await run.compare(example.full_question, example.answers, answer, "canonical")
 
     for example in evalset:
         session.loop.run(each(example))

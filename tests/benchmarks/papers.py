@@ -157,7 +157,7 @@ def salemi2024(session: Session, first: int) -> None:
     evalset = EvalSet(f"{whole.name}, first {first}", whole.examples[:first])
     parts = Components(bm25, DefaultGenerator(session.models), EmbeddedJudge(session))
     asked = AgreementRequest(ANNOTATORS, ("map", "mrr", "ndcg", "p", "recall", "hit"), (5,), "canonical")
-    agreement = asked.agreement(session.score(parts, evalset, asked.wanted))
+    agreement = asked.agreement(session.score(parts, evalset, asked.score_requests))
     say(f"\nsalemi2024, Table 1 ({evalset.name}, BM25, k = 5)")
     taus: dict[tuple[str, str], float | None] = {
         (one.annotator, one.measure): one.tau for one in agreement.associations

@@ -335,4 +335,4 @@ def test_a_recorded_run_has_no_time(timed):
     project.test("@pytest.mark.rageval_threshold('latency.p50', max=1)\ndef test_it(): pass\n")
     result = project.run()
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["*24 × the rankings are recorded, and how long the retrieval took is not *"])
+    result.stdout.fnmatch_lines(["*24 × the recorded rankings do not have the duration of the retrieval *"])

@@ -17,15 +17,15 @@ SETS = st.sets(NAMES, max_size=8)
 
 @st.composite
 def queries(draw: st.DrawFn) -> dict[str, Any]:
-    """What one query has: some wanted answers are shown, and all shown ones are seen."""
-    shown = draw(SETS)
+    """What one query has: some wanted answers are available, and all available ones are in the prompt."""
+    available = draw(SETS)
     return {
         "relevant": draw(SETS),
         "prompt": draw(st.lists(NAMES, max_size=8)),
         "cited": draw(st.lists(st.integers(-2, 11), max_size=8)),
         "wanted": draw(SETS),
-        "shown": shown,
-        "seen": shown | draw(SETS),
+        "available": available,
+        "in_prompt": available | draw(SETS),
         "listed": draw(SETS),
     }
 
@@ -74,7 +74,7 @@ def test_recall_over_rel_is_coverage_times_recall_over_rel_prime_and_what_is_bey
 @given(query=queries())
 def test_the_factorisation_holds_while_the_output_was_shown(query) -> None:
     """Out ⊆ Rel': then nothing is beyond it, and nothing comes from memory."""
-    query["listed"] &= query["shown"] & query["wanted"]
+    query["listed"] &= query["available"] & query["wanted"]
     found = rel_prime(**query)
     answers = found.answers
     assert found.parametric == 0
@@ -107,7 +107,7 @@ def test_a_passage_repeated_at_the_end_of_the_prompt_changes_nothing(query) -> N
 def test_memory_and_hallucination_are_counted(query) -> None:
     """Right answers that no passage holds, and positions that no passage has, each once."""
     found = rel_prime(**query)
-    assert found.parametric == len((query["listed"] & query["wanted"]) - query["seen"])
+    assert found.parametric == len((query["listed"] & query["wanted"]) - query["in_prompt"])
     assert found.hallucinated == len({n for n in query["cited"] if n < 1 or n > len(query["prompt"])})
 
 

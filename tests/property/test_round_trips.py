@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pytest_rageval.datatypes import CONTEXT, EvalSet, Example, Gold
+from pytest_rageval.datatypes import RETRIEVER_CONTEXT, EvalSet, Example, Gold
 from pytest_rageval.evalsets import load
 from pytest_rageval.llm.cassette import read_cassette, write_cassette
 from pytest_rageval.llm.messages import Reply, Request, well_formed
@@ -38,7 +38,7 @@ GOLD = st.builds(
     st.integers(0, 3),
     st.none() | WORDS,
 ).filter(lambda gold: gold.id is not None or gold.text is not None or gold.source is not None)
-KNOWN = {"id", "question", "answers", "answer_set", "gold", "reference", "tags", *CONTEXT}
+KNOWN = {"id", "question", "answers", "answer_set", "gold", "reference", "tags", *RETRIEVER_CONTEXT}
 OBJECTS = st.dictionaries(UNICODE, JSON, max_size=2)
 MESSAGES = st.builds(lambda role, content: {"role": role, "content": content}, UNICODE, UNICODE)
 EXAMPLES = st.builds(
@@ -61,7 +61,7 @@ REPLIES = st.builds(Reply, UNICODE, UNICODE, UNICODE, st.integers(0, 10**9), st.
 def _record(example: Example) -> dict[str, Any]:
     gold = [{name: getattr(g, name) for name in g.__dataclass_fields__} for g in example.gold]
     fields = {name: getattr(example, name) for name in KNOWN}
-    given = {name: value for name, value in fields.items() if value or name not in CONTEXT}
+    given = {name: value for name, value in fields.items() if value or name not in RETRIEVER_CONTEXT}
     return {**example.extra, **given, "gold": gold}
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_rageval.measures.near_duplicates import THRESHOLD, near_duplicate, shared_runs
+from pytest_rageval.measures.near_duplicates import DUPLICATE_THRESHOLD, near_duplicate, shingle_overlap
 
 pytestmark = pytest.mark.slow
 
@@ -25,7 +25,7 @@ def articles(data: Data) -> list[list[str]]:
 
 def test_paragraphs_of_one_article_are_different(articles: list[list[str]]) -> None:
     """All 480 pairs, by far."""
-    shares = [shared_runs(a, b) for paragraphs in articles for a, b in combinations(paragraphs, 2)]
+    shares = [shingle_overlap(a, b) for paragraphs in articles for a, b in combinations(paragraphs, 2)]
     assert len(shares) == 480
     assert max(shares) == pytest.approx(0.109, abs=5e-4)
 
@@ -36,11 +36,11 @@ def test_two_cuts_that_overlap_by_half_are_found(articles: list[list[str]]) -> N
     for words in (paragraph.split() for paragraphs in articles for paragraph in paragraphs):
         half = len(words) // 2
         shares.append(
-            shared_runs(" ".join(words[:half]), " ".join(words[round(half / 2) : round(half / 2) + half]))
+            shingle_overlap(" ".join(words[:half]), " ".join(words[round(half / 2) : round(half / 2) + half]))
         )
     assert len(shares) == 240
     assert min(shares) == pytest.approx(0.364, abs=5e-4)
-    assert min(shares) >= THRESHOLD
+    assert min(shares) >= DUPLICATE_THRESHOLD
 
 
 def test_a_long_answer_is_found_in_the_passage_it_was_cut_from(data: Data) -> None:
@@ -59,8 +59,8 @@ def test_web_passages_of_one_query_fall_into_two_groups(data: Data) -> None:
     path = data("ms_marco_400") / "ms_marco_qna_dataset.csv"
     with path.open(encoding="utf-8", newline="") as file:
         pools = [[p["passage_text"] for p in json.loads(row["passages"])] for row in csv.DictReader(file)]
-    shares = [shared_runs(a, b) for pool in pools for a, b in combinations(pool, 2)]
+    shares = [shingle_overlap(a, b) for pool in pools for a, b in combinations(pool, 2)]
     groups = [sum(n / 20 <= share < (n + 1) / 20 for share in shares) for n in range(21)]
     assert len(shares) == 12_417
     assert groups.index(min(groups)) == 6  # from 0.30 to 0.35
-    assert sum(share >= THRESHOLD for share in shares) == 965
+    assert sum(share >= DUPLICATE_THRESHOLD for share in shares) == 965

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import pytest
 
 from pytest_rageval.datatypes import Document, Gold, Ranking, Span
-from pytest_rageval.measures.gold_matching import SHARE, GoldMatch, overlap
+from pytest_rageval.measures.gold_matching import DEFAULT_MATCH_SHARE, GoldMatch, overlap
 from pytest_rageval.retrievers.bm25 import BM25Retriever
 
 pytestmark = pytest.mark.slow
@@ -101,9 +101,9 @@ def _brute(documents: list[Document], gold: Gold) -> list[int]:
     """1 at the rank where at least half of the characters have been retrieved."""
     held, labels = set(), []
     for document in documents:
-        before = len(held) >= SHARE * (gold.end - gold.start)
+        before = len(held) >= DEFAULT_MATCH_SHARE * (gold.end - gold.start)
         held |= _characters(document, gold)
-        labels.append(int(not before and len(held) >= SHARE * (gold.end - gold.start)))
+        labels.append(int(not before and len(held) >= DEFAULT_MATCH_SHARE * (gold.end - gold.start)))
     return labels
 
 
@@ -137,7 +137,9 @@ def test_the_share_of_gold_in_a_chunk_follows_from_its_characters(
         assert evidence == "span"
         assert sum(end - start for start, end in parts) == pytest.approx(share, abs=1e-12)
         bare = overlap(Document(chunk.text), _by_text(gold))
-        wrong += (sum(end - start for start, end in bare.parts) >= SHARE) != (share >= SHARE)
+        wrong += (sum(end - start for start, end in bare.parts) >= DEFAULT_MATCH_SHARE) != (
+            share >= DEFAULT_MATCH_SHARE
+        )
     assert wrong == unlike
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from pytest_rageval.datatypes import Example
-from pytest_rageval.evaluations.sufficiency import strata
+from pytest_rageval.evaluations.sufficiency import stratify_answers
 from pytest_rageval.scores import Evidence, Outcome
 
 SHARES = {"GPT-4o": (83, 13, 4), "Claude 3.5 Sonnet": (86, 3, 11)}
@@ -21,7 +21,7 @@ def test_the_published_strata_are_a_partition_and_come_back(model):
         Outcome(example, float(text == "Tulsa"), evidence=Evidence(answer=text))
         for example, text in zip(examples, said, strict=True)
     ]
-    found = strata(context, answers)
+    found = stratify_answers(context, answers)
     assert found["sufficient"] == {"correct": correct, "wrong": wrong, "abstained": abstained}
     assert sum(found["sufficient"].values()) == 100
     assert sum(found["insufficient"].values()) + found["left_out"] == 0

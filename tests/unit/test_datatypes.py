@@ -210,11 +210,11 @@ def test_cached_documents_do_not_change_later() -> None:
 
     metadata = {"page": 1}
     given = [Document("one", "a"), Document("two", "b", metadata=metadata), Own("three", "c")]
-    kept = Ranking.of("?", given).kept(Spool())
+    kept = Ranking.of("?", given).move_to_spool(Spool())
     metadata["page"] = 2
     assert [each.metadata for each in kept] == [{}, {"page": 1}, {}]
     assert {type(each) for each in kept} == {Document}
     assert kept.ids == ("a", "b", "c")
-    plain = Ranking.of("?", given[:1]).kept(Spool())
+    plain = Ranking.of("?", given[:1]).move_to_spool(Spool())
     assert plain[0] is given[0]
     assert plain.ids == ("a",)

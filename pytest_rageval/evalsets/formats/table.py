@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from pytest_rageval.datatypes import CONTEXT
+from pytest_rageval.datatypes import RETRIEVER_CONTEXT
 from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets.field_map import NUMBER, checked_fields, is_target, mapped, refuse_gold_twice
 from pytest_rageval.evalsets.files import lines, parse
@@ -107,7 +107,7 @@ def _record(
     record: dict[str, Any] = {name: cell for name, cell in row.items() if cell and name not in used}
     for target, source in columns.items():
         # An empty cell of context is no other data of that name either.
-        if source != NUMBER and (row[source].strip() or target not in CONTEXT):
+        if source != NUMBER and (row[source].strip() or target not in RETRIEVER_CONTEXT):
             record[target] = _value(target, row[source], separator, place)
     return record
 

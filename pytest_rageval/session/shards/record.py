@@ -207,7 +207,7 @@ class ShardRecord:
     def _verdicts(self) -> list[list[Any]]:
         """The judge's verdicts on these questions: a digest of what was judged, the example's place, the verdict."""
         places = {example.full_question: place for place, example in enumerate(self._part.examples)}
-        judged = self._session.pipelines.of(self._components).judged
+        judged = self._session.pipelines.of(self._components).recorded_verdicts
         return [
             [digest([*map(str, what), conversation_text(history_of(what[0]))])[:16], places[what[0]], verdict]
             for what, verdict in judged.items()

@@ -58,7 +58,7 @@ def test_texts_differ_by_every_character(tmp_path) -> None:
 
 def test_embeddings_computed_before_a_failure_are_cached(tmp_path, monkeypatch) -> None:
     """Chunk by chunk."""
-    monkeypatch.setattr("pytest_rageval.embeddings.encoder.CHUNK", 2)
+    monkeypatch.setattr("pytest_rageval.embeddings.encoder.CHUNK_SIZE", 2)
 
     class Failing(Counting):
         def sentences(self, texts: Sequence[str]) -> list[Vectors]:

@@ -79,7 +79,7 @@ def test_questions_and_passages_have_prompts(
     monkeypatch: pytest.MonkeyPatch, prompts: dict[str, str], expected: list[str]
 ) -> None:
     """Those stated, or else the model's; each way of reading a text is kept apart in memory."""
-    monkeypatch.setattr(module, "_load", lambda *_: _Model())
+    monkeypatch.setattr(module, "_load_model", lambda *_: _Model())
     encoder = SentenceEncoder("m", **prompts)
     for _ in range(2):
         found = [ask(["cat"])[0] for ask in (encoder.queries, encoder.passages, encoder.sentences)]

@@ -66,10 +66,10 @@ def test_digests_are_those_of_versions_without_context(
 def test_each_part_of_the_context_changes_the_digest_that_counts_it() -> None:
     """An example without it has the plain digest."""
     example = _example(RECORD)
-    digests = {example.digest_in({name}) for name in ("history", "filters", "metadata")}
+    digests = {example.digest_with_context({name}) for name in ("history", "filters", "metadata")}
     assert len(digests | {example.digest}) == 4
     bare = _example({"id": "q1", "question": "q"})
-    assert bare.digest_in({"history", "filters", "metadata"}) == bare.digest
+    assert bare.digest_with_context({"history", "filters", "metadata"}) == bare.digest
 
 
 def test_context_survives_writing(tmp_path: Path) -> None:

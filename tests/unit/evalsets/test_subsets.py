@@ -5,7 +5,7 @@ import pytest
 from pytest_rageval.datatypes import EvalSet, Example, ExampleSubset
 from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets.subsets import subset_of
-from pytest_rageval.evaluations.arena import leading_half
+from pytest_rageval.evaluations.arena import answer_first_ids
 
 
 def _evalset(n: int) -> EvalSet:
@@ -53,7 +53,7 @@ def test_a_part_names_its_sample_its_shard_and_the_size_of_the_whole() -> None:
     """For reports."""
     part = subset_of(_evalset(100), sample=0.5, shard=(2, 4))
     assert part.part is not None
-    assert (part.part.of, str(part.part)) == (100, "sample 0.5, shard 2/4")
+    assert (part.part.total, str(part.part)) == (100, "sample 0.5, shard 2/4")
     assert str(subset_of(_evalset(100), shard=(1, 2)).part) == "shard 1/2"
 
 
@@ -62,4 +62,4 @@ def test_a_part_has_the_ids_of_the_whole_set() -> None:
     evalset = _evalset(20)
     examples = subset_of(evalset, shard=(1, 3)).examples
     assert isinstance(examples, ExampleSubset)
-    assert leading_half(examples.ids, 0) == leading_half([each.id for each in evalset], 0)
+    assert answer_first_ids(examples.ids, 0) == answer_first_ids([each.id for each in evalset], 0)

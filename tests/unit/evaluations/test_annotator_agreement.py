@@ -32,11 +32,11 @@ COMPARED = AgreementRequest(("erag", "gold"), ("p",), (3,), None)
 def test_each_annotator_is_correlated_with_the_answers():
     """Pairs of questions: concordant less discordant, over those tied in neither (tau-b)."""
     scores = {
-        COMPARED.downstream(3): _score("answer.correct@3", 1, 1, 0, 0),
+        COMPARED.answer_score_request(3): _score("answer.correct@3", 1, 1, 0, 0),
         # Alike in every pair that differs downstream: (4 - 0) / sqrt(4 · 4).
-        COMPARED.labelled("erag", "p", 3): _score("erag.p@3", 1, 1, 0, 0),
+        COMPARED.label_score_request("erag", "p", 3): _score("erag.p@3", 1, 1, 0, 0),
         # Of the four pairs that differ downstream: two as there, two the other way round.
-        COMPARED.labelled("gold", "p", 3): _score("provenance.p@3", 1, 0, 1, 0),
+        COMPARED.label_score_request("gold", "p", 3): _score("provenance.p@3", 1, 0, 1, 0),
     }
     agreement = COMPARED.agreement(scores)
     assert agreement.of("erag", "p", 3) == Association("erag", "p", 3, 1.0, 1.0, 4)
@@ -64,7 +64,7 @@ def test_recall_and_hit_are_equal_in_each_cell(world, example):
         )
     compared = AgreementRequest(ANNOTATORS, ("recall", "hit"), (2, 4), "em")
     scores = {}
-    for wanted in compared.wanted:
+    for wanted in compared.score_requests:
         resolved, score = resolve(wanted)
         outcomes = world.loop.run(score.evaluate(world.run, examples, resolved))
         scores[wanted] = Score(wanted.spec, outcomes)
@@ -81,8 +81,8 @@ def test_only_questions_with_both_scores_count():
     """A question without one is in neither list; n says how many are left."""
     compared = AgreementRequest(("contains",), ("p",), (1,), None)
     scores = {
-        compared.downstream(1): _score("answer.correct@1", 1, None, 0, 0),
-        compared.labelled("contains", "p", 1): _score("contains.p@1", 1, 0, None, 0),
+        compared.answer_score_request(1): _score("answer.correct@1", 1, None, 0, 0),
+        compared.label_score_request("contains", "p", 1): _score("contains.p@1", 1, 0, None, 0),
     }
     association = compared.agreement(scores).of("contains", "p", 1)
     assert (association.tau, association.rho) == pytest.approx((1, 1))
@@ -93,9 +93,9 @@ def test_what_cannot_be_had_is_missing_with_its_reason():
     """The other annotators are unharmed; without answers there is nothing to agree with."""
     error = TooManyUnscoredError("no gold passages")
     scores = {
-        COMPARED.downstream(3): _score("answer.correct@3", 1, 0),
-        COMPARED.labelled("erag", "p", 3): _score("erag.p@3", 1, 0),
-        COMPARED.labelled("gold", "p", 3): error,
+        COMPARED.answer_score_request(3): _score("answer.correct@3", 1, 0),
+        COMPARED.label_score_request("erag", "p", 3): _score("erag.p@3", 1, 0),
+        COMPARED.label_score_request("gold", "p", 3): error,
     }
     agreement = COMPARED.agreement(scores)
     assert agreement.of("erag", "p", 3).n == 2
@@ -104,7 +104,7 @@ def test_what_cannot_be_had_is_missing_with_its_reason():
     with pytest.raises(InputError, match="was not asked for gold, p at 5"):
         agreement.of("gold", "p", 5)
     with pytest.raises(TooManyUnscoredError):
-        COMPARED.agreement({**scores, COMPARED.downstream(3): error})
+        COMPARED.agreement({**scores, COMPARED.answer_score_request(3): error})
 
 
 def test_the_best_measure_of_an_annotator():
@@ -119,7 +119,7 @@ def test_the_best_measure_of_an_annotator():
 def test_the_label_is_that_of_passages_and_of_answers():
     """One function E scores the answers from a passage and from all; the others have labels of their own."""
     compared = AgreementRequest(ANNOTATORS, ("p",), (5,), "f1>=0.5")
-    assert [tuple(wanted[:3]) for wanted in compared.wanted] == [
+    assert [tuple(wanted[:3]) for wanted in compared.score_requests] == [
         ("answer.correct@5", "f1>=0.5", None),
         ("erag.p@5", None, "f1>=0.5"),
         ("contains.p@5", None, None),

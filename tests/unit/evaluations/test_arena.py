@@ -7,7 +7,13 @@ import pytest
 from pytest_rageval.answers.judge_protocol import Preference
 from pytest_rageval.datatypes import Example
 from pytest_rageval.errors import Unscored
-from pytest_rageval.evaluations.arena import LEAST, drawn, fight, leading_half, shares_of_pairs
+from pytest_rageval.evaluations.arena import (
+    MIN_RESULT,
+    answer_first_ids,
+    battles_per_pair,
+    draw_questions,
+    run_battles,
+)
 from pytest_rageval.evaluations.pipeline import ScoreRequest
 from pytest_rageval.evaluations.registry import resolve
 from pytest_rageval.scores import Places, Score
@@ -57,7 +63,7 @@ def test_a_worked_example(world) -> None:
 
 def test_battles_are_fought_once_for_both_scores(world) -> None:
     """And not at all where one of the two abstains: that is a rule and no judgement."""
-    for part in LEAST:
+    for part in MIN_RESULT:
         world.evaluate(f"arena.{part}@3", *_worked(world))
     assert sorted(question for what, question, *_ in world.asked if what == "prefer") == ["a1", "a2", "b1"]
     assert (world.asked_of("explain"), world.asked_of("prefer"), world.asked_of("generate")) == (6, 3, 0)
@@ -110,22 +116,22 @@ def test_without_a_judge_there_are_no_reasons(world) -> None:
 def test_each_place_has_half_of_the_examples(n: int, seed: int) -> None:
     """Exactly, whatever the seed and the order of the set; of an odd number, one more leads."""
     ids = [f"q{number}" for number in range(n)]
-    leading = leading_half(ids, seed)
+    leading = answer_first_ids(ids, seed)
     assert len(leading) == (n + 1) // 2
-    assert leading == leading_half(ids[::-1], seed)
+    assert leading == answer_first_ids(ids[::-1], seed)
 
 
 def test_the_seed_decides_who_leads() -> None:
     """Another seed is another half."""
     ids = [f"q{number}" for number in range(40)]
-    assert len({leading_half(ids, seed) for seed in range(5)}) == 5
+    assert len({answer_first_ids(ids, seed) for seed in range(5)}) == 5
 
 
 def test_one_more_example_moves_at_most_one_other() -> None:
     """So that a growing set keeps its replies."""
     ids = [f"q{number}" for number in range(41)]
     for n in range(1, 41):
-        before, after = leading_half(ids[:n], 3), leading_half(ids[: n + 1], 3)
+        before, after = answer_first_ids(ids[:n], 3), answer_first_ids(ids[: n + 1], 3)
         assert len(before ^ (after - {ids[n]})) <= 1
 
 
@@ -194,10 +200,10 @@ def test_what_the_score_depends_on(world, monkeypatch) -> None:
 def test_battles_are_spread_evenly_over_pairs(n: int, counts: set[int]) -> None:
     """All of them, and no pair has two more than another; more battles take none away."""
     systems = [f"s{number:02}" for number in range(11)]
-    shares = shares_of_pairs(systems, n, 0)
+    shares = battles_per_pair(systems, n, 0)
     assert (len(shares), sum(shares.values()), set(shares.values())) == (55, n, counts)
-    assert shares == shares_of_pairs(systems[::-1] + systems, n, 0)
-    more = shares_of_pairs(systems, n + 1, 0)
+    assert shares == battles_per_pair(systems[::-1] + systems, n, 0)
+    more = battles_per_pair(systems, n + 1, 0)
     assert all(more[pair] >= count for pair, count in shares.items())
 
 
@@ -205,8 +211,8 @@ def test_any_beginning_of_a_draw_has_the_domains_equally() -> None:
     """Until a domain ends; a domain's answers lead in turn, and the order of the set does not matter."""
     examples = [Example(f"{domain}{n}", "?", tags={"domain": domain}) for domain in "abc" for n in range(6)]
     examples = [example for example in examples if example.id not in {"c2", "c3", "c4", "c5"}]
-    order = drawn(examples, 0)
-    assert order == drawn(examples[::-1], 0) != drawn(examples, 1)
+    order = draw_questions(examples, 0)
+    assert order == draw_questions(examples[::-1], 0) != draw_questions(examples, 1)
     for n in range(1, 7):
         seen = Counter(example.id[0] for example, _ in order[:n])
         assert max(seen.values()) - min(seen[domain] for domain in "abc") <= 1
@@ -215,7 +221,7 @@ def test_any_beginning_of_a_draw_has_the_domains_equally() -> None:
         leading = [first for example, first in order if example.id[0] == domain]
         assert abs(2 * sum(leading) - len(leading)) <= 1
     assert abs(2 * sum(first for _, first in order) - len(order)) <= 1
-    assert len(drawn([Example("a", "?"), Example("b", "?", tags={"topic": "x"})], 0)) == 2
+    assert len(draw_questions([Example("a", "?"), Example("b", "?", tags={"topic": "x"})], 0)) == 2
 
 
 def test_two_systems_fight_by_the_rules_against_the_reference(world) -> None:
@@ -233,7 +239,7 @@ def test_two_systems_fight_by_the_rules_against_the_reference(world) -> None:
     world.better.update({name: better for name, (_, _, better, _) in fought.items()})
     questions = [(Example(name, name), number % 2 == 0) for number, name in enumerate(fought)]
     outcomes = world.loop.run(
-        fight(
+        run_battles(
             world.run,
             questions,
             lambda example: fought[example.id][0],

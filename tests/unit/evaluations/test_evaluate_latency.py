@@ -147,7 +147,7 @@ def test_a_replay_has_the_recorded_time_or_none(world) -> None:
     use(world, replay)
     found = world.evaluate("latency.p50", *EXAMPLES)
     assert {outcome.unscored for outcome in found} == {
-        "the rankings are recorded, and how long the retrieval took is not"
+        "the recorded rankings do not have the duration of the retrieval"
     }
     replay.recorded = 0.5
     use(world, replay)
@@ -164,12 +164,12 @@ def test_a_time_with_cached_model_replies_has_no_score(world, clock: Clock) -> N
         clock.spend(1.0)
         return ["a passage"][:k]
 
-    use(world, search, cached=lambda: cached)
+    use(world, search, cached_replies=lambda: cached)
     for _ in range(2):
         found = world.evaluate("latency.p50", *EXAMPLES)
         assert [outcome.value for outcome in found] == [1.0, None, 1.0, 1.0]
         assert "from the cache" in str(found[1].unscored)
-        use(world, search, cached=lambda: cached)
+        use(world, search, cached_replies=lambda: cached)
         world.evaluate("retrieval.calls", *EXAMPLES)
 
 

@@ -319,7 +319,9 @@ def test_a_random_order_is_that_of_question_and_seed(world):
     world.rankings = {question: [str(n) for n in range(20)] for question in ("q", "r")}
 
     def shown(question, order, seed=0):
-        return [str(passage) for passage in world.loop.run(_run(world, seed).shown(question, 20, order))]
+        return [
+            str(passage) for passage in world.loop.run(_run(world, seed).prompt_ranking(question, 20, order))
+        ]
 
     assert shown("q", "rank") == world.rankings["q"]
     orders = [shown("q", "random"), shown("r", "random"), shown("q", "random", seed=1)]
@@ -332,7 +334,7 @@ def test_citations_are_positions_in_the_order_of_the_prompt(world, example):
     """Both orders are asked for once, and the evidence shows the passages as they were numbered."""
     world.rankings["q"] = texts = [*"abcdefgh"]
     asked = example("q", "a", answers=("a",))
-    shown = [str(passage) for passage in world.loop.run(world.run.shown("q", 8, "random"))]
+    shown = [str(passage) for passage in world.loop.run(world.run.prompt_ranking("q", 8, "random"))]
     world.cited["|".join(shown)] = f"a [{shown.index('a') + 1}]"
     world.cited["|".join(texts)] = f"a [{shown.index('a') + 1}]"
     (outcome,) = world.evaluate("rel_recall.citation@8", asked, order="random")

@@ -53,7 +53,7 @@ def test_steps_that_cannot_be_compared_leave_the_question_unscored(
 def test_a_cost_without_a_name_is_not_a_score(world, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is not 0."""
     [outcome] = world.evaluate("retrieval.cost", EXAMPLE)
-    assert outcome.unscored == "the retriever does not say what it cost"
+    assert outcome.unscored == "the retriever does not report its cost"
     monkeypatch.setattr(world, "retrieve", lambda _query, _k: Retrieval([], cost=0))
     world.run = world.made()
     [free] = world.evaluate("retrieval.cost", EXAMPLE)

@@ -7,7 +7,7 @@ import pytest
 
 from pytest_rageval.datatypes import Example, Gold
 from pytest_rageval.errors import CallableError, QueryError
-from pytest_rageval.evaluations.scoring import check_failures, error_of_all
+from pytest_rageval.evaluations.scoring import check_failures, combine_errors
 from pytest_rageval.scores import Outcome
 
 
@@ -60,7 +60,7 @@ def test_no_examples_are_no_failure() -> None:
 def test_errors_for_different_reasons_have_different_messages() -> None:
     """Three in full, and how many more there were."""
     failed = {f"e{n}": CallableError(f"error {n}") for n in range(5)} | {"e9": CallableError("error 0")}
-    assert str(error_of_all(failed)) == (
+    assert str(combine_errors(failed)) == (
         "error 0\nIt affects 2 examples: e0, e9.\n"
         "error 1\nIt affects 1 example: e1.\n"
         "error 2\nIt affects 1 example: e2.\n"

@@ -16,7 +16,7 @@ from pytest_rageval.evaluations.registry import SCORES, Registry, resolve
 from pytest_rageval.generator import LLMGenerator
 from pytest_rageval.llm.servers.server import RemoteServer
 from pytest_rageval.prompts.rendering import Prompts
-from pytest_rageval.scores import SCORING
+from pytest_rageval.scores import SCORING_VERSION
 from pytest_rageval.session import Components, Session
 from pytest_rageval.session.default_components import DefaultGenerator, DefaultJudge
 
@@ -267,6 +267,6 @@ def test_without_an_llm_answers_are_compared_in_canonical_form() -> None:
 def test_no_model_to_name_is_an_error_of_what_asks_one() -> None:
     """A key is set and no model: nothing generates. A ranking needs none."""
     nobody = Settings(api_key="sk-secret")
-    assert _found("recall@5", nobody)["scoring"] == SCORING
+    assert _found("recall@5", nobody)["scoring"] == SCORING_VERSION
     with pytest.raises(InputError, match="no model is named"):
         _found("answer.em@5", nobody)

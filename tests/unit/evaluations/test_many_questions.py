@@ -46,7 +46,7 @@ def test_a_bounded_number_of_tasks_is_in_flight_and_the_total_is_known(loop) -> 
         asked.append((query, k))
         if len(asked) % 100 == 0:
             tasks.append(len(asyncio.all_tasks()))
-            totals.append((run.rankings, run.ranked < run.rankings))
+            totals.append((run.total_rankings, run.finished_rankings < run.total_rankings))
         return _found(query, k)
 
     run = Pipeline(adapt_retriever(search, loop), None, None)
@@ -54,7 +54,7 @@ def test_a_bounded_number_of_tasks_is_in_flight_and_the_total_is_known(loop) -> 
     # A task of the score, and one of the ranking, which two of the scores share.
     assert max(tasks) <= 5 * MAX_CONCURRENCY + 10
     assert set(totals) == {(2 * MANY, True)}
-    assert (run.rankings, run.ranked, len(asked)) == (2 * MANY, 2 * MANY, 2 * MANY)
+    assert (run.total_rankings, run.finished_rankings, len(asked)) == (2 * MANY, 2 * MANY, 2 * MANY)
     for score, value in zip(outcomes, (1.0, None, 0.1), strict=True):
         assert [each.example.id for each in score] == [f"q{n}" for n in range(MANY)]
         assert value is None or {each.value for each in score} == {value}
@@ -73,7 +73,7 @@ class CountingGenerator:
         self.now += 1
         self.most = max(self.most, self.now)
         assert self.run is not None
-        self.totals.add(self.run.begun + self.run.waiting)
+        self.totals.add(self.run.started_examples + self.run.waiting_examples)
         await asyncio.sleep(0)
         self.now -= 1
         return question
@@ -88,11 +88,11 @@ def test_examples_are_answered_in_turn_and_those_that_wait_are_counted(loop) -> 
     assert [outcome.value for outcome in outcomes] == [1.0] * MANY
     assert 1 < generator.most <= MAX_CONCURRENCY
     assert generator.totals == {MANY}
-    assert (run.begun, run.waiting) == (MANY, 0)
-    with suppress(KeyboardInterrupt), run.scoring(5) as begin:
+    assert (run.started_examples, run.waiting_examples) == (MANY, 0)
+    with suppress(KeyboardInterrupt), run.track_scoring(5) as begin:
         begin()
         raise KeyboardInterrupt
-    assert (run.begun, run.waiting) == (MANY + 1, 0)
+    assert (run.started_examples, run.waiting_examples) == (MANY + 1, 0)
 
 
 @pytest.mark.slow
@@ -113,7 +113,7 @@ def test_a_broken_retriever_is_given_up_at_the_first_questions(loop, *, asynchro
     (outcomes,) = loop.run(_evaluated(run, _examples(MANY), ("recall@5",)))
     assert asked == [f"item {n}" for n in range(MAX_FAILURES)]
     assert sum(outcome.failed is not None for outcome in outcomes) == MANY
-    assert run.rankings == run.ranked == MANY
+    assert run.total_rankings == run.finished_rankings == MANY
 
 
 @pytest.mark.slow
@@ -132,7 +132,7 @@ def test_an_interrupted_run_expects_nothing_and_can_be_run_again(loop) -> None:
         loop.run(_evaluated(run, _examples(MANY), ("recall@5",)))
     loop.run(asyncio.sleep(0.05))
     # Those that were asked before, and those that wait.
-    assert run.rankings == run.ranked <= len(asked) + MAX_CONCURRENCY
+    assert run.total_rankings == run.finished_rankings <= len(asked) + MAX_CONCURRENCY
     (outcomes,) = loop.run(_evaluated(run, _examples(MANY), ("recall@5",)))
     assert [outcome.value for outcome in outcomes] == [1.0] * MANY
 

@@ -139,7 +139,7 @@ def test_a_question_can_be_asked_again_after_an_interruption(loop) -> None:
 
 def test_work_that_was_dropped_is_done_again(loop) -> None:
     """A coroutine that is closed, as those of an interrupted run are, has neither a result nor an error."""
-    once = SingleFlight()
+    results = SingleFlight()
 
     async def waits() -> str:
         await CallbackFuture()
@@ -149,9 +149,9 @@ def test_work_that_was_dropped_is_done_again(loop) -> None:
         return "done"
 
     async def dropped_then_done() -> str:
-        dropped = once.of("work", waits)
+        dropped = results.get("work", waits)
         dropped.send(None)
         dropped.close()
-        return await once.of("work", done)
+        return await results.get("work", done)
 
     assert loop.run(dropped_then_done()) == "done"

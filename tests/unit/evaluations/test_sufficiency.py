@@ -7,7 +7,7 @@ import pytest
 from pytest_rageval.answers.judge_replies import parse_reasoned, parse_yes_no
 from pytest_rageval.datatypes import Document, Ranking
 from pytest_rageval.errors import Unscored
-from pytest_rageval.evaluations.sufficiency import blamed, strata
+from pytest_rageval.evaluations.sufficiency import blame_outcomes, stratify_answers
 from pytest_rageval.prompts.rendering import DEFAULT_PROMPTS
 from pytest_rageval.scores import Evidence, Outcome
 
@@ -102,7 +102,7 @@ def test_answers_are_counted_by_their_context(example):
     """3 with sufficient context, 4 without; a graded verdict counts as yes from 0.5 on; two lack a verdict."""
     answers = [CORRECT, WRONG, ABSTAINED, CORRECT, WRONG, WRONG, ABSTAINED, CORRECT, (None, None)]
     context = [1.0, 0.5, 1.0, 0.0, 0.0, 0.4, 0.0, None, 1.0]
-    found = strata(_outcomes(example, context), _outcomes(example, *zip(*answers, strict=True)))
+    found = stratify_answers(_outcomes(example, context), _outcomes(example, *zip(*answers, strict=True)))
     assert found == {
         "sufficient": {"correct": 1, "wrong": 1, "abstained": 1},
         "insufficient": {"correct": 1, "wrong": 2, "abstained": 1},
@@ -134,7 +134,7 @@ def test_a_wrong_answer_is_lost_by_the_generator_only_with_sufficient_context(
 ):
     """What gold passages and references say stands."""
     (answer,) = _outcomes(example, [value])
-    (found,) = blamed([replace(answer, lost_by=before)], _outcomes(example, [verdict]))
+    (found,) = blame_outcomes([replace(answer, lost_by=before)], _outcomes(example, [verdict]))
     assert found.lost_by == after
 
 
@@ -152,5 +152,5 @@ def test_a_retriever_that_found_all_gold_passages_lost_nothing(example, retrieve
     asked = example("q", "p 1", "p 2")
     ranking = Ranking("q", [Document(text) for text in retrieved])
     context = Outcome(asked, 0.0, None, Evidence(ranking))
-    (found,) = blamed([Outcome(asked, 0.0, None, Evidence(ranking), lost_by=before)], [context])
+    (found,) = blame_outcomes([Outcome(asked, 0.0, None, Evidence(ranking), lost_by=before)], [context])
     assert found.lost_by == after

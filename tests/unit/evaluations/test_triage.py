@@ -177,7 +177,7 @@ def test_the_letter_and_the_loser(
 ) -> None:
     """Agreement has no letter; what is not known is not guessed."""
     assert case_of(checks, gold_retrieved=recall > 0, yes=yes) == case
-    assert lost_by(case, checks, recall=recall, yes=yes, others=True) == by
+    assert lost_by(case, checks, recall=recall, yes=yes, has_other_passages=True) == by
 
 
 @pytest.mark.parametrize(

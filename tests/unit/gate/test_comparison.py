@@ -235,6 +235,6 @@ def test_context_belongs_to_the_question_for_a_score_that_depends_on_it(
 ) -> None:
     """A baseline of an older version stays valid for a score that sees no history."""
     asked = Example("a", "q", history=({"role": "user", "content": "Hi"},), filters={"tenant": "a"})
-    questions = {"a": asked.digest_in(set(kept_in))}
+    questions = {"a": asked.digest_with_context(set(kept_in))}
     before = BaselineScore(questions, {}, {"a": {"score": 1.0}}, context=frozenset(context))
     assert is_comparable(asked, before) == same

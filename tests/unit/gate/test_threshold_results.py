@@ -279,11 +279,11 @@ def test_whole_losses_that_were_not_seen_are_as_large_as_the_scale(max_drop: flo
 
 def test_the_digest_of_a_question_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """For all scores and slices of a test: of 100,000 questions it takes half a second."""
-    digest_in, made = Example.digest_in, Counter[str]()
+    digest_with_context, made = Example.digest_with_context, Counter[str]()
 
     def counted(example: Example, context: AbstractSet[str]) -> str:
         made[example.id] += 1
-        return digest_in(example, context)
+        return digest_with_context(example, context)
 
     score, again = (_tagged(*[(1.0, "ab"[n % 2]) for n in range(20)]) for _ in range(2))
     # The examples of a run are the same objects in all scores.
@@ -293,7 +293,7 @@ def test_the_digest_of_a_question_is_made_once(monkeypatch: pytest.MonkeyPatch) 
     examples = tuple(outcome.example for outcome in outcomes)
     entry = baseline_entry(examples, {"recall@5": (score, {})})
     before = BaselineScore(entry["questions"], {}, entry["scores"]["recall@5"]["examples"])
-    monkeypatch.setattr(Example, "digest_in", counted)
+    monkeypatch.setattr(Example, "digest_with_context", counted)
     cases = [
         ThresholdInput(each, Threshold("recall@5", max_drop=0.02, by=by), BaselineLookup({}, before))
         for each in (score, Score("mrr@5", outcomes))

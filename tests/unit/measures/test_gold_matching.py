@@ -7,15 +7,15 @@ import pytest
 from pytest_rageval.config import Settings
 from pytest_rageval.datatypes import Document, Gold, Ranking, Span
 from pytest_rageval.measures import gold_matching
-from pytest_rageval.measures.gold_matching import SHARE, GoldMatch, ideal_labels
-from pytest_rageval.measures.near_duplicates import runs
+from pytest_rageval.measures.gold_matching import DEFAULT_MATCH_SHARE, GoldMatch, ideal_labels
+from pytest_rageval.measures.near_duplicates import shingles
 
 
 def _labels(documents: list[Document], *gold: Gold) -> list[int]:
     return GoldMatch(Ranking.of("q", documents), gold).labels
 
 
-def _match(documents: list[Document], *gold: Gold, share: float = SHARE) -> GoldMatch:
+def _match(documents: list[Document], *gold: Gold, share: float = DEFAULT_MATCH_SHARE) -> GoldMatch:
     return GoldMatch(Ranking.of("q", documents), gold, share)
 
 
@@ -86,7 +86,7 @@ def test_ids_are_matched_alike_beside_passages_without_one() -> None:
 
 def test_one_default_for_the_option_and_the_measures() -> None:
     """They are in different layers."""
-    assert Settings.match_share == SHARE
+    assert Settings.match_share == DEFAULT_MATCH_SHARE
 
 
 @pytest.mark.parametrize(
@@ -206,14 +206,14 @@ def test_an_ambiguous_file_does_not_matter_elsewhere() -> None:
 
 
 def test_texts_are_compared_once_for_all_scores(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By several scores and by the report, also with far more texts than the runs of words are kept of."""
+    """By several scores and by the report, also with far more texts than shingles are cached for."""
     compared = []
 
     def counted(text: str, length: int) -> frozenset[tuple[str, ...]]:
         compared.append(text)
-        return runs(text, length)
+        return shingles(text, length)
 
-    monkeypatch.setattr(gold_matching, "runs", counted)
+    monkeypatch.setattr(gold_matching, "shingles", counted)
     passages = [
         (f"The passage number {n} has the words {n} and {n + 1}.", Gold(text=f"Gold {n}."))
         for n in range(3000)

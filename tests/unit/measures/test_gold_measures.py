@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pytest
 
-from pytest_rageval.measures.gold_measures import GOLD_MEASURES, GoldRanks, values
+from pytest_rageval.measures.gold_measures import GOLD_MEASURES, GoldRanks, compute_measure
 from pytest_rageval.measures.ranking import MEASURES
 
 
@@ -29,7 +29,7 @@ def test_they_equal_those_on_arrays_to_the_last_bit(name: str, cutoff: int) -> N
         for at, grade in row.found:
             labels[0, at] = grade
         ideal[0, : len(row.ideal)] = row.ideal
-        assert values(name, [row]) == MEASURES[name](labels, ideal, cutoff).tolist()
+        assert compute_measure(name, [row]) == MEASURES[name](labels, ideal, cutoff).tolist()
 
 
 def test_both_have_the_same_measures() -> None:

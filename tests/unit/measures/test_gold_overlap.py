@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from pytest_rageval.datatypes import Document, Gold, Span
-from pytest_rageval.measures.gold_matching import files_named, normal_path, overlap
+from pytest_rageval.measures.gold_matching import matching_files, normalize_path, overlap
 
 TEXT = "The Moon orbits Earth at an average distance of 384,400 km, about thirty times the diameter of Earth"
 
@@ -131,8 +131,8 @@ def test_short_runs_are_chance(document: str, gold: str, *, whole: bool) -> None
 )
 def test_one_path_may_be_the_end_of_the_other(a: str, b: str, *, same: bool) -> None:
     """By whole steps, from either side."""
-    assert files_named(a, [b]) == ({normal_path(b)} if same else set())
-    assert files_named(b, [a]) == ({normal_path(a)} if same else set())
+    assert matching_files(a, [b]) == ({normalize_path(b)} if same else set())
+    assert matching_files(b, [a]) == ({normalize_path(a)} if same else set())
 
 
 @pytest.mark.parametrize(
@@ -150,4 +150,4 @@ def test_one_path_may_be_the_end_of_the_other(a: str, b: str, *, same: bool) -> 
 def test_a_match_of_the_whole_path_precedes_a_match_of_its_end(source: str, files: set[str]) -> None:
     """An end counts where no file has just this path; then all that have it are given."""
     among = ["index.md", "guide/index.md", "guide\\setup.md", "faq/setup.md", "index.md"]
-    assert files_named(source, among) == files
+    assert matching_files(source, among) == files

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pytest_rageval.measures.near_duplicates import near_duplicate, shared_runs
+from pytest_rageval.measures.near_duplicates import near_duplicate, shingle_overlap
 
 TEXT = (
     "The Moon orbits Earth at an average distance of 384,400 km, about 30 times the diameter of Earth. "
@@ -19,8 +19,8 @@ SAME_TOPIC = (
 
 
 def test_a_worked_example() -> None:
-    """Four runs each: the-cat-sat and cat-sat-on are in both, sat-on-the, on-the-mat and two others in one."""
-    assert shared_runs("The cat sat on the mat.", "the cat, sat on MY mat") == 2 / 4
+    """Four shingles each: the-cat-sat and cat-sat-on are in both, sat-on-the, on-the-mat and two others in one."""
+    assert shingle_overlap("The cat sat on the mat.", "the cat, sat on MY mat") == 2 / 4
 
 
 @pytest.mark.parametrize(
@@ -52,17 +52,17 @@ def test_other_texts_are_not(other: str) -> None:
 
 
 def test_two_halves_are_no_duplicates_and_overlapping_cuts_are() -> None:
-    """Cuts that overlap by half share nearly half of their runs."""
+    """Cuts that overlap by half share nearly half of their shingles."""
     half = len(WORDS) // 2
     first, middle = " ".join(WORDS[:half]), " ".join(WORDS[half // 2 : half // 2 + half])
     assert not near_duplicate(first, " ".join(WORDS[half:]))
-    assert 0.4 < shared_runs(first, middle) < 0.5
+    assert 0.4 < shingle_overlap(first, middle) < 0.5
 
 
 @pytest.mark.parametrize(("a", "b"), [("Yes.", "yes"), ("New York", "new york!"), ("東京", "東京。")])
 def test_short_texts_are_duplicates_when_their_words_are_equal(a: str, b: str) -> None:
     """Fewer words than a run has are one run."""
-    assert shared_runs(a, b) == 1.0
+    assert shingle_overlap(a, b) == 1.0
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_short_texts_are_duplicates_when_their_words_are_equal(a: str, b: str) -
 )
 def test_words_of_any_script_are_compared(a: str, b: str) -> None:
     """Without case, width and punctuation."""
-    assert shared_runs(a, b) == 1.0
+    assert shingle_overlap(a, b) == 1.0
 
 
 def test_characters_are_words_in_scripts_without_spaces() -> None:

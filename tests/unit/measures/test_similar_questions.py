@@ -24,7 +24,7 @@ def by_every_pair(questions: list[str], threshold: float) -> list[list[int]]:
 @pytest.mark.parametrize("threshold", [0.35, 0.6, 1.0])
 @pytest.mark.parametrize("seed", range(3))
 def test_it_finds_what_every_pair_gives(threshold: float, seed: int) -> None:
-    """Also among questions of one word, of none, and of more than twenty runs."""
+    """Also among questions of one word, of none, and of more than twenty shingles."""
     rng = random.Random(seed)
     questions = [
         " ".join(rng.choices(["what", "is", "the", "name", "of", "a", "city"], k=n % 12)) for n in range(150)

@@ -31,7 +31,7 @@ class Run:
         """One without the number of its cut-off where the name says so."""
         return None if example.id in self._unanswered else f"{self._name} from {k}"
 
-    async def preferred(self, question: str, first: str, second: str) -> Preference:
+    async def prefer(self, question: str, first: str, second: str) -> Preference:
         """The one that sorts last."""
         self.asked.append((question, first, second))
         return Preference(1 if first > second else 2)
