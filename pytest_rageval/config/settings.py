@@ -16,7 +16,7 @@ from pytest_rageval.secret import BaseURL, Secret, StoreURL
 if TYPE_CHECKING:
     from pytest_rageval.config.presets import Preset
 
-__all__ = ["EMBEDDED", "JUDGE_KEY", "PACE", "TEMPERATURE", "Settings", "drawing_text"]
+__all__ = ["EMBEDDED", "JUDGE_KEY", "POLICY_OPTIONS", "TEMPERATURE", "Settings", "drawing_text"]
 
 EMBEDDED: Final = "embedded"  # the name of the local model in `--rageval-model`
 CANONICAL: Final = "canonical"  # the name of the comparator that needs no model
@@ -24,7 +24,7 @@ TEMPERATURE: Final = 0.5
 """Of the generator: LLM-retEval's (section 3.2), enough for several correct answers to appear."""
 
 JUDGE_KEY: Final = "RAGEVAL_JUDGE_API_KEY"
-PACE: Final = ("concurrency", "timeout", "rpm", "tpm")
+POLICY_OPTIONS: Final = ("concurrency", "timeout", "rpm", "tpm")
 """Settings of a server that options give for both; a table may give them for one."""
 
 SERVER_FIELDS: Final = frozenset(each.name for each in fields(ServerSettings))
@@ -127,7 +127,7 @@ class Settings:
     def generator(self) -> ModelSettings:
         """The model that answers, with its server."""
         table = self.tables.get("generator", {})
-        server = ServerSettings(base_url=self.base_url, api_key=self.api_key, **self._pace)
+        server = ServerSettings(base_url=self.base_url, api_key=self.api_key, **self._policy_options)
         return _changed(ModelSettings(self.model, self.parameters or {}, server), table)
 
     @cached_property
@@ -145,7 +145,7 @@ class Settings:
             own.pop("base_url", None)
             url = None
         if url is not None:
-            base = ServerSettings("judge", url, key_name=JUDGE_KEY, **self._pace)
+            base = ServerSettings("judge", url, key_name=JUDGE_KEY, **self._policy_options)
         elif not own.keys() & SERVER_FIELDS:
             base = shared
         else:
@@ -263,8 +263,8 @@ class Settings:
         return _at(self.llm_judge, server) if elsewhere else self.llm_judge
 
     @property
-    def _pace(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in PACE}
+    def _policy_options(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in POLICY_OPTIONS}
 
 
 def _changed(model: ModelSettings, table: Mapping[str, Any]) -> ModelSettings:

@@ -2,7 +2,7 @@
 
 The path of a request:
 
-1. `gateway`: `Gateway.ask` asks `cache.Cache`, which looks in the store (`stores`), then in the `cassette`.
+1. `gateway`: `Gateway.get_reply` asks `cache.Cache`, which looks in the store (`stores`), then in the `cassette`.
 2. For a missing reply, a source: `gateway.LiveSource` in a live run, others for replay, plan and batches.
 3. `servers`: sends the request, with retries, within the rate limits and the `budget`.
 

@@ -63,14 +63,14 @@ class LLM:
                 "rageval_llm.complete() was called in async code.\nWrite: await rageval_llm.acomplete(…)"
             )
         server, request = self._request(messages, model, sample, parameters)
-        return self._loop.wait(self._gateway.ask(server, request))
+        return self._loop.wait(self._gateway.get_reply(server, request))
 
     async def acomplete(
         self, messages: Conversation, *, model: str | None = None, sample: int = 0, **parameters: Any
     ) -> Reply:
         """`complete` for async code, under asyncio or trio."""
         server, request = self._request(messages, model, sample, parameters)
-        return await self._loop.await_result(self._gateway.ask(server, request))
+        return await self._loop.await_result(self._gateway.get_reply(server, request))
 
     def cached(self, function: F, *, version: str | None = None) -> F:
         """Return a function with its results kept like replies; see `cached_functions.Functions.cached`."""

@@ -28,8 +28,8 @@ from pytest_rageval.llm.messages import (
     Request,
     RequestSummary,
     empty_reason,
+    replace_surrogates,
     request_summary,
-    well_formed,
 )
 from pytest_rageval.llm.servers import completions, responses
 from pytest_rageval.llm.servers.client import Client, RetryableError, refusal_in
@@ -287,7 +287,8 @@ class Batches:
         api = responses if server.api == "responses" else completions
         parameters, without = self._adapted(request)
         messages = [
-            {name: well_formed(value) for name, value in message.items()} for message in request.messages
+            {name: replace_surrogates(value) for name, value in message.items()}
+            for message in request.messages
         ]
         arguments = api.arguments(messages, parameters)
         body = {"model": request.model, **arguments, **arguments.get("extra_body", {})}
@@ -311,7 +312,7 @@ class Batches:
             requests=len(requests),
             made=time.time(),
             run=self._run,
-            most_usd=self._budgets(server)[0].most_in_batch(requests),
+            most_usd=self._budgets(server)[0].max_batch_cost(requests),
         )
         self._write_asked(batch, asked)
         self._write(batch)

@@ -28,8 +28,8 @@ __all__ = [
     "Ledger",
     "Limits",
     "count_tokens",
-    "most_reply_tokens",
-    "most_tokens_out",
+    "max_output_tokens",
+    "max_reply_tokens",
     "prompt_tokens",
 ]
 
@@ -51,7 +51,7 @@ class Limits:
     def __bool__(self) -> bool:
         return self.max_calls is not None or self.max_cost is not None
 
-    def named(self, limit: str, value: str = "") -> str:
+    def describe(self, limit: str, value: str = "") -> str:
         """Return a limit as the user writes it, with its value if one is given."""
         if self.table:
             return f"{limit}{value and f' = {value}'} in [{self.table}]"
@@ -102,14 +102,14 @@ class Budget:
 
         A reply that says that its tier was flex costs the price there; where that is not known, the usual one.
         """
-        price = self._prices.of(request.base_url, request.model)
+        price = self._prices.get(request.base_url, request.model)
         if price is None:
             return None
         if reply.tier == "flex":
-            price = price.at("flex") or price
-        counted = reply.counts_in
+            price = price.for_tier("flex") or price
+        counted = reply.reports_tokens_in
         tokens_in = reply.tokens_in if counted else prompt_tokens(request.messages, request.parameters)
-        most = reply.tokens_out if reply.counts_out else most_reply_tokens(request, price)
+        most = reply.tokens_out if reply.reports_tokens_out else max_reply_tokens(request, price)
         return None if most is None and price.output else price.cost(tokens_in, most or 0)
 
     def batch_cost(self, base_url: str, model: str, reply: Reply) -> float | None:
@@ -117,15 +117,15 @@ class Budget:
 
         None where no price is known, or the server reports no tokens.
         """
-        price = self._prices.of(base_url, model)
-        if price is None or not reply.counts_in:
+        price = self._prices.get(base_url, model)
+        if price is None or not reply.reports_tokens_in:
             return None
-        return (price.at("batch") or price).cost(reply.tokens_in, reply.tokens_out)
+        return (price.for_tier("batch") or price).cost(reply.tokens_in, reply.tokens_out)
 
-    def most_in_batch(self, requests: Sequence[Request]) -> float:
+    def max_batch_cost(self, requests: Sequence[Request]) -> float:
         """Return the most that requests can cost in a batch, in USD; 0 without a limit of the cost."""
         limited = self._limits.max_cost is not None
-        return sum(self._most_cost(each, batch=True) for each in requests) if limited else 0.0
+        return sum(self._max_cost(each, batch=True) for each in requests) if limited else 0.0
 
     async def check_batch(
         self, ledger: Ledger, requests: Sequence[Request], *, open_calls: int = 0, open_cost: float = 0.0
@@ -140,17 +140,17 @@ class Budget:
         limits = self._limits
         if not limits:
             return
-        calls, most = open_calls + len(requests), open_cost + self.most_in_batch(requests)
+        calls, most = open_calls + len(requests), open_cost + self.max_batch_cost(requests)
         state = await ledger.spend(self._run, Spending(calls, most), **self._bounds)
         if state is None:
             # It is counted when the replies have come.
             await ledger.spend(self._run, Spending(-calls, -most))
             return
         if limits.max_calls is not None and state.calls + calls > limits.max_calls:
-            limit = limits.named("max_calls", str(limits.max_calls))
+            limit = limits.describe("max_calls", str(limits.max_calls))
             made = f"{_made(state.calls)}, and the batches have {counted(calls, 'request')}"
             raise BudgetError(f"{limit} would be passed: {made}.\n{NOTHING_SUBMITTED}")
-        limit = limits.named("max_cost", f"{limits.max_cost:g}")
+        limit = limits.describe("max_cost", f"{limits.max_cost:g}")
         raise BudgetError(
             f"{limit} could be passed: {state.cost:.4f} USD are spent, and the batches may cost {most:.4f}.\n"
             f"{NOTHING_SUBMITTED}"
@@ -162,15 +162,15 @@ class Budget:
             await ledger.spend(self._run, Spending(calls, cost))
 
     @contextlib.asynccontextmanager
-    async def purchase(self, ledger: Ledger, request: Request) -> AsyncIterator[Charge]:
+    async def reserve(self, ledger: Ledger, request: Request) -> AsyncIterator[Charge]:
         """Reserve one call and the most that it can cost, or raise BudgetError; afterwards count its real cost."""
         purchase = Charge()
         # Reads the file of prices before anything is paid: later it might fail.
-        self._prices.of(request.base_url, request.model)
+        self._prices.get(request.base_url, request.model)
         if not self._limits:
             yield purchase
             return
-        most = self._most_cost(request) if self._limits.max_cost is not None else 0.0
+        most = self._max_cost(request) if self._limits.max_cost is not None else 0.0
         await self._reserve(ledger, most)
         self._open += 1
         try:
@@ -251,33 +251,33 @@ class Budget:
         calls, cost = self._limits.max_calls, self._limits.max_cost
         return {"max_calls": inf if calls is None else calls, "max_cost": inf if cost is None else cost}
 
-    def _most_cost(self, request: Request, *, batch: bool = False) -> float:
-        price = self._prices.of(request.base_url, request.model)
+    def _max_cost(self, request: Request, *, batch: bool = False) -> float:
+        price = self._prices.get(request.base_url, request.model)
         if price is None:
             raise BudgetError(
                 f"No price is known for the model {request.model!r} at {request.base_url}, so "
-                f"{self._limits.named('max_cost')} cannot be kept.\n"
+                f"{self._limits.describe('max_cost')} cannot be kept.\n"
                 "Write its price into a file and name it with --rageval-prices FILE:\n"
                 f'["{request.model}"]\ninput = 0.15   # USD per million tokens\noutput = 0.60'
             )
-        out = most_reply_tokens(request, price)
+        out = max_reply_tokens(request, price)
         if out is None:
             raise BudgetError(
                 f"Nothing bounds the length of replies of the model {request.model!r}, so "
-                f"{self._limits.named('max_cost')} cannot be kept.\n"
+                f"{self._limits.describe('max_cost')} cannot be kept.\n"
                 "Set --rageval-max-tokens, or max_output in the file of --rageval-prices."
             )
-        lower = price.at("batch") if batch else None
+        lower = price.for_tier("batch") if batch else None
         return (lower or price).cost(prompt_tokens(request.messages, request.parameters), out)
 
     def _exhausted(self, state: Spending, most: float) -> str:
         limits = self._limits
         if limits.max_calls is not None and state.calls >= limits.max_calls:
-            limit = limits.named("max_calls", str(limits.max_calls))
+            limit = limits.describe("max_calls", str(limits.max_calls))
             found = f"{limit} is reached: {_made(state.calls)}"
         elif limits.max_cost is not None and state.cost + most > limits.max_cost:
             found = (
-                f"{limits.named('max_cost', f'{limits.max_cost:g}')} is reached: {state.cost:.4f} USD are spent, "
+                f"{limits.describe('max_cost', f'{limits.max_cost:g}')} is reached: {state.cost:.4f} USD are spent, "
                 f"and the next call may cost {most:.4f}"
             )
         else:
@@ -293,12 +293,12 @@ class _Bounds(TypedDict):
     max_cost: float
 
 
-def most_reply_tokens(request: Request, price: Price | None) -> int | None:
+def max_reply_tokens(request: Request, price: Price | None) -> int | None:
     """Return the most tokens of a request's reply; None where nothing bounds it."""
-    return most_tokens_out(request.parameters, price) if request.generates else 0
+    return max_output_tokens(request.parameters, price) if request.generates else 0
 
 
-def most_tokens_out(parameters: Mapping[str, Any], price: Price | None) -> int | None:
+def max_output_tokens(parameters: Mapping[str, Any], price: Price | None) -> int | None:
     """Return the most tokens of a reply with these parameters; None where nothing bounds it."""
     values = (parameters.get(name) for name in LENGTHS)
     bounds = [value for value in values if isinstance(value, int) and value > 0]

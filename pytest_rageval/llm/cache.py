@@ -26,7 +26,7 @@ from pytest_rageval.concurrency.event_loop import DaemonThreads
 from pytest_rageval.errors import StoreError
 from pytest_rageval.llm.cassette import read_cassette
 from pytest_rageval.llm.messages import Reply, Request, RequestSummary
-from pytest_rageval.llm.stores.interface import Entry, OpenStore, ReplyStore, Spending, good_entries
+from pytest_rageval.llm.stores.interface import Entry, OpenStore, ReplyStore, Spending, skip_damaged
 from pytest_rageval.llm.stores.sqlite import SqliteStore
 
 __all__ = ["Cache"]
@@ -194,7 +194,7 @@ class Cache:
             await asyncio.shield(self._poll)
             claimed = await self._owned.ask(key) is not None
 
-    def overrules(self, key: str, reply: Reply) -> bool:
+    def differs_from_cassette(self, key: str, reply: Reply) -> bool:
         """Whether the cassette has another reply, for example after an edit or a colleague's recording."""
         entry = self._recorded.get(key)
         return entry is not None and entry.reply != reply
@@ -241,7 +241,7 @@ class Cache:
             self.remarks[DAMAGED] = len(self._store.damaged)
 
     def _summaries(self) -> list[RequestSummary]:
-        return [entry.summary for entry in good_entries(self.store.entries())]
+        return [entry.summary for entry in skip_damaged(self.store.entries())]
 
     def _close(self) -> None:
         with self._using:

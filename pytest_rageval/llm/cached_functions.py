@@ -145,7 +145,7 @@ class Functions:
         await lock.acquire()
         try:
             reply = (await cache.look_up([request.key])).get(request.key)
-            mode = self._gateway.access.mode
+            mode = self._gateway.settings.mode
             if reply is None and mode == "replay":
                 raise MissingReplyError(
                     f"A result of {request.model} is in neither the cache nor a cassette, and --rageval-replay "

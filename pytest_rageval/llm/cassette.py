@@ -20,18 +20,18 @@ from pytest_rageval.llm.stores.interface import Entry
 __all__ = [
     "LaterVersionError",
     "cassette_lines",
-    "entry_of",
-    "parsed",
+    "entry_from_record",
+    "parse_entry",
+    "parse_json",
     "read_cassette",
-    "read_entry",
     "write_cassette",
 ]
 
 VERSION: Final = 1
 MIB: Final = 2**20
-MOST_OF_A_LINE: Final = 16 * MIB  # bytes, decompressed: the largest reply with its prompt
-MOST_OF_A_FILE: Final = 1024 * MIB  # bytes, decompressed
-LEAST_OF_A_LINE: Final = 512  # bytes that a shorter line counts as: an entry takes that in memory
+MAX_LINE_BYTES: Final = 16 * MIB  # bytes, decompressed: the largest reply with its prompt
+MAX_FILE_BYTES: Final = 1024 * MIB  # bytes, decompressed
+MIN_LINE_BYTES: Final = 512  # bytes that a shorter line counts as: an entry takes that in memory
 
 
 class LaterVersionError(ValueError):
@@ -48,7 +48,7 @@ def read_cassette(path: Path) -> dict[str, Entry]:
         for number, line in enumerate(cassette_lines(path), 1):
             if line.strip():
                 try:
-                    entry = read_entry(line)
+                    entry = parse_entry(line)
                 except LaterVersionError as error:
                     raise StoreError(f"{path} line {number}: {error}.\nUpdate pytest-rageval.") from None
                 except ValueError as error:
@@ -85,12 +85,12 @@ def entry_line(entry: Entry) -> str:
     return entry.reply.dumps(key=entry.key, **request)
 
 
-def read_entry(line: str) -> Entry:
+def parse_entry(line: str) -> Entry:
     """Parse what `entry_line` returned; ValueError says why it is none, `LaterVersionError` of which version it is."""
-    return entry_of(parsed(line))
+    return entry_from_record(parse_json(line))
 
 
-def parsed(line: str | bytes) -> Any:
+def parse_json(line: str | bytes) -> Any:
     """Parse JSON of any origin, or raise ValueError."""
     try:
         return json.loads(line)
@@ -98,8 +98,8 @@ def parsed(line: str | bytes) -> Any:
         raise ValueError("it is nested too deeply") from None
 
 
-def entry_of(record: Any) -> Entry:
-    """Return the entry in a parsed line, or raise as `read_entry`; what it does not know is ignored."""
+def entry_from_record(record: Any) -> Entry:
+    """Return the entry in a parse_json line, or raise as `parse_entry`; what it does not know is ignored."""
     version, key = (
         (record.pop("version", 1), record.pop("key", None)) if isinstance(record, dict) else (1, None)
     )
@@ -117,7 +117,7 @@ def entry_of(record: Any) -> Entry:
     summary = read_summary(request)
     if request and not summary:
         raise ValueError(f"'request' is {reprlib.repr(request)}, expected an object that describes a request")
-    return Entry(key, Reply.of(record), summary)
+    return Entry(key, Reply.from_record(record), summary)
 
 
 def cassette_lines(path: Path, errors: str = "strict") -> Iterator[str]:
@@ -131,10 +131,10 @@ def cassette_lines(path: Path, errors: str = "strict") -> Iterator[str]:
     with path.open("rb") as file:
         stream = cast("IO[bytes]", gzip.GzipFile(fileobj=file)) if path.suffix == ".gz" else file
         number = total = 0
-        while raw := stream.readline(MOST_OF_A_LINE + 1):
+        while raw := stream.readline(MAX_LINE_BYTES + 1):
             number += 1
-            total += max(len(raw), LEAST_OF_A_LINE)
-            sizes = (f" line {number}", len(raw), MOST_OF_A_LINE), ("", total, MOST_OF_A_FILE)
+            total += max(len(raw), MIN_LINE_BYTES)
+            sizes = (f" line {number}", len(raw), MAX_LINE_BYTES), ("", total, MAX_FILE_BYTES)
             for what, size, most in sizes:
                 if size > most:
                     decompressed = " when decompressed" if path.suffix == ".gz" else ""

@@ -17,16 +17,16 @@ from pytest_rageval.concurrency.gathering import CallbackFuture
 from pytest_rageval.concurrency.inline import require_loop
 from pytest_rageval.errors import PLACEHOLDER, MissingReplyError, RagevalError, ReplyPending, Unscored
 from pytest_rageval.llm.batches import Batch, Batches, Failure
-from pytest_rageval.llm.budget import Budget, Charge, Limits, most_reply_tokens, prompt_tokens
+from pytest_rageval.llm.budget import Budget, Charge, Limits, max_reply_tokens, prompt_tokens
 from pytest_rageval.llm.cache import Cache
 from pytest_rageval.llm.messages import (
-    OF_ONE_RUN,
-    Billed,
+    FIRST_RUN_LOCAL_SAMPLE,
+    BilledFailure,
     Reply,
     Request,
     RequestSummary,
-    difference,
-    nearest,
+    describe_differences,
+    find_nearest,
     request_summary,
 )
 from pytest_rageval.llm.proxied_request import Answer, ProxiedRequest
@@ -48,7 +48,7 @@ __all__ = [
 
 Mode = Literal["live", "replay", "plan"]
 
-OVERRULED: Final = (
+CASSETTE_OVERRULED: Final = (
     "the cassette and the cache have different replies; the one in the cache is used (`rageval cache import --replace "
     "CASSETTE` takes over the cassette's)"
 )
@@ -56,9 +56,9 @@ OVERRULED: Final = (
 
 NEW_REQUEST: Final = "no stage asked for it, so that it was in no batch (does it change from run to run?)"
 
-EXPLAINED: Final = 50  # missing replies that are explained; further ones mostly have the same cause
+MAX_EXPLANATIONS: Final = 50  # missing replies that are explained; further ones mostly have the same cause
 
-PARTS: Final = 1 << 10  # of the set of counted keys: each is searched from its beginning
+BUCKETS: Final = 1 << 10  # of the set of counted keys: each is searched from its beginning
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +72,9 @@ class GatewaySettings:
     refresh: bool = False  # find only replies that this run requested
     record: bool = False  # collect every reply in `Gateway.used`, to be written as a cassette
     prompts: bool = False  # keep the messages of requests with their replies, not only hashes of them
-    pace: RequestPolicy = field(default_factory=RequestPolicy)
+    policy: RequestPolicy = field(default_factory=RequestPolicy)
     limits: Limits = field(default_factory=Limits)
-    longest_call_s: float = 0.0  # the longest timeout of a server with a pace of its own
+    longest_call_s: float = 0.0  # the longest timeout of a server with a policy of its own
     servers: frozenset[str] = frozenset()  # base URLs of different servers, where more than one is in force
     prices: Path | None = None  # a file of prices that override the shipped ones
     tiers: tuple[Tier, ...] = ()  # a plan counts the cost in these, too
@@ -95,10 +95,10 @@ class Gateway:
     """
 
     def __init__(self, access: GatewaySettings, runs: Callable[[], int] = lambda: 0) -> None:
-        self.access = access
+        self.settings = access
         self._runs = runs
-        self._counted_in = 0
-        self._counted = _Counted()
+        self._counted_run = 0
+        self._counted_keys = _KeySet()
         self.used: dict[str, Entry] = {}
         self.serves_application = False
         how = {"missing_ok": access.record, "refresh": access.refresh}
@@ -108,17 +108,17 @@ class Gateway:
         self._source = self._make_source(Prices.load(access.prices))
         # One future for each caller: cancelling one must not cancel the others.
         self._callers: defaultdict[str, list[CallbackFuture[Reply]]] = defaultdict(list)
-        self._arrived: list[tuple[Server, Request]] = []
+        self._queue: list[tuple[Server, Request]] = []
         # asyncio itself holds only weak references to tasks.
         self._tasks: set[asyncio.Task[None]] = set()
 
     def _make_source(self, prices: Prices) -> "LiveSource | ReplaySource | PlanSource":
-        access = self.access
+        access = self.settings
         if access.mode == "plan":
             return PlanSource(prices, self.usage, access.tiers)
         if access.mode == "replay":
             return ReplaySource(self.cache)
-        patience_s = 2 * max(access.pace.timeout_s, access.longest_call_s)
+        patience_s = 2 * max(access.policy.timeout_s, access.longest_call_s)
         budget = partial(Budget, prices=prices, patience_s=patience_s)
         source = BatchSource if access.batch else LiveSource
         return source(self.cache, budget, self.usage, access)
@@ -130,7 +130,7 @@ class Gateway:
             raise TypeError("this run has no batches")
         return self._source
 
-    async def ask(self, server: Server, request: Request) -> Reply:
+    async def get_reply(self, server: Server, request: Request) -> Reply:
         """Return the reply to a request: from the cache, the cassette or the source.
 
         Raises:
@@ -140,38 +140,38 @@ class Gateway:
         await require_loop()
         future: CallbackFuture[Reply] = CallbackFuture()
         if request.key not in self._callers:
-            if not self._arrived:
-                self._begin(self._look_up())
-            self._arrived.append((server, request))
+            if not self._queue:
+                self._begin(self._process_queue())
+            self._queue.append((server, request))
         self._callers[request.key].append(future)
         return await future
 
-    async def ask_for_score(self, server: Server, request: Request) -> Reply:
-        """`ask` for the generator and the judge: a reply at hand takes no waiting, and counts once as there."""
-        replies = self.replies_nowait(request, (request.sample,))
-        return await self.ask(server, request) if replies is None else replies[0]
+    async def get_reply_for_score(self, server: Server, request: Request) -> Reply:
+        """`get_reply` for the generator and the judge: a reply at hand takes no waiting, and counts once as there."""
+        replies = self.get_replies_nowait(request, (request.sample,))
+        return await self.get_reply(server, request) if replies is None else replies[0]
 
-    def replies_nowait(self, request: Request, samples: Sequence[int]) -> list[Reply] | None:
+    def get_replies_nowait(self, request: Request, samples: Sequence[int]) -> list[Reply] | None:
         """Return the replies to a request in these samples, if that takes no waiting; None where it does.
 
         It is for generator and judge. Within one run of the tests' thread each reply counts once, however often it is
         asked for: those who ask at the same time share one.
         """
-        keys = request.keys_of(samples)
+        keys = request.keys_for_samples(samples)
         asked = dict(zip(keys, samples, strict=True))
         if self._callers and not self._callers.keys().isdisjoint(asked):
             return None
         found = self.cache.get_nowait(list(asked))
         if len(found) < len(asked):
             return None
-        if (run := self._runs()) != self._counted_in:
-            self._counted_in, self._counted = run, _Counted()
-        new = self._counted.add(asked)
+        if (run := self._runs()) != self._counted_run:
+            self._counted_run, self._counted_keys = run, _KeySet()
+        new = self._counted_keys.add(asked)
         self.usage.requests += len(new)
         self.usage.cached += len(new)
         for key in new:
             self._remark(request, key, found[key])
-            if self.access.record:
+            if self.settings.record:
                 self.record(replace(request, sample=asked[key]), found[key])
         return [found[key] for key in keys]
 
@@ -187,12 +187,12 @@ class Gateway:
 
         Raises:
             MissingReplyError: this run sends nothing.
-            RagevalError, Unscored: as from `ask`.
+            RagevalError, Unscored: as from `get_reply`.
         """
         if not isinstance(self._source, LiveSource):
             raise MissingReplyError(
                 f"{method} {proxied.path} is passed on to the server and not cached, and this run "
-                f"({'--rageval-plan' if self.access.mode == 'plan' else '--rageval-replay'}) sends no requests."
+                f"({'--rageval-plan' if self.settings.mode == 'plan' else '--rageval-replay'}) sends no requests."
             )
         return await self._source.forward(server, proxied, method, content, headers)
 
@@ -202,9 +202,9 @@ class Gateway:
             raise MissingReplyError("This run sends no requests.")
         return await self._source.list_models(server, proxied)
 
-    def waits(self) -> list[Stall]:
+    def stalls(self) -> list[Stall]:
         """Return the servers that answer nothing while requests wait for them."""
-        return self._source.waits() if isinstance(self._source, LiveSource) else []
+        return self._source.stalls() if isinstance(self._source, LiveSource) else []
 
     async def close(self) -> None:
         """Cancel requests in flight, and close connections and files."""
@@ -221,9 +221,9 @@ class Gateway:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _look_up(self) -> None:
+    async def _process_queue(self) -> None:
         """Resolve all waiting requests whose replies are cached, and start a task for each other one."""
-        arrived, self._arrived = self._arrived, []
+        arrived, self._queue = self._queue, []
         self.usage.requests += len(arrived)
         try:
             found = await self.cache.look_up([request.key for _, request in arrived])
@@ -239,7 +239,7 @@ class Gateway:
         for server, request in arrived:
             reply, recorded = found.get(request.key), None
             if reply is None:
-                recorded = self.cache.find_at_other_address(request, self.access.servers)
+                recorded = self.cache.find_at_other_address(request, self.settings.servers)
                 reply = None if recorded is None else recorded.reply
             if reply is not None:
                 self.usage.cached += 1
@@ -281,22 +281,22 @@ class Gateway:
 
     def record(self, request: Request, reply: Reply, recorded: Entry | None = None) -> None:
         """With `GatewaySettings.record`, put a reply into `used`: its entry at another address, or else a new one."""
-        if not self.access.record or request.sample >= OF_ONE_RUN:
+        if not self.settings.record or request.sample >= FIRST_RUN_LOCAL_SAMPLE:
             return
         if recorded is None:
-            recorded = Entry(request.key, reply, request_summary(request, prompts=self.access.prompts))
+            recorded = Entry(request.key, reply, request_summary(request, prompts=self.settings.prompts))
         self.used[recorded.key] = recorded
 
     def _remark(self, request: Request, key: str, reply: Reply, recorded: Entry | None = None) -> None:
         """Count remarks about a reply for the report, such as one that was cut."""
         if reply.cut:
             self.usage.cut += 1
-        if request.own and reply.reasoned:
+        if request.is_internal and reply.has_reasoning:
             self.usage.remarks[f"{request.model} reasons before it answers: its reasoning is not read"] += 1
         if reply.model and not request.base_url.startswith("embedded"):
             self.served[request.model, request.base_url].add(reply.model)
-        if self.cache.overrules(key, reply):
-            self.usage.remarks[OVERRULED] += 1
+        if self.cache.differs_from_cassette(key, reply):
+            self.usage.remarks[CASSETTE_OVERRULED] += 1
         if recorded is not None:
             places = f"recorded at {recorded.summary['base_url']}, used for {request.base_url}"
             same = (
@@ -346,7 +346,7 @@ class LiveSource:
                 route.sender.raise_if_broken(request.model)
                 claimed = await self.cache.claim(request.key)
                 if claimed is True:
-                    with contextlib.suppress(_LeaseLost):
+                    with contextlib.suppress(_ClaimLost):
                         return await self._send(route, request)
                     continue
             if isinstance(claimed, Reply):
@@ -369,10 +369,10 @@ class LiveSource:
             try:
                 answer = await route.sender.client.forward(proxied, method, content, headers)
             except (RagevalError, Unscored) as error:
-                bought.billed = isinstance(error, Billed)
+                bought.billed = isinstance(error, BilledFailure)
                 raise
         self.usage.requests += 1
-        for usage in self.usage.at(route.label):
+        for usage in self.usage.with_server(route.label):
             usage.count_live(0, 0, None)
         place = proxied.path.partition("?")[0]
         self.usage.remarks[f"{method} {place} is passed on to the server, and not cached"] += 1
@@ -382,7 +382,7 @@ class LiveSource:
         """Return the server's list of models."""
         return await self._route(server).sender.client.forward(proxied, "GET", b"", {})
 
-    def waits(self) -> list[Stall]:
+    def stalls(self) -> list[Stall]:
         """Return the servers that answer nothing while requests wait for them."""
         return [wait for route in list(self._routes.values()) if (wait := route.sender.wait) is not None]
 
@@ -398,7 +398,7 @@ class LiveSource:
         try:
             return await route.sender.send(
                 request,
-                purchase=lambda: self._purchase(route, request),
+                reserve=lambda: self._reserve_claimed(route, request),
                 keep=lambda reply: self._keep(route, request, reply, summary),
             )
         except BaseException:
@@ -406,11 +406,11 @@ class LiveSource:
             raise
 
     @contextlib.asynccontextmanager
-    async def _purchase(self, route: _Route, request: Request) -> AsyncIterator[Charge]:
+    async def _reserve_claimed(self, route: _Route, request: Request) -> AsyncIterator[Charge]:
         async with self._bought(route, request) as purchase:
             # A process that was suspended for a while has lost its leases to others.
             if not await self.cache.holds_claim(request.key):
-                raise _LeaseLost
+                raise _ClaimLost
             yield purchase
 
     @contextlib.asynccontextmanager
@@ -418,8 +418,8 @@ class LiveSource:
         """Make a purchase from the budget of the run and that of the server."""
         await self.cache.open()
         async with (
-            self._budget.purchase(self.cache, request) as purchase,
-            route.budget.purchase(self.cache, request) as of_server,
+            self._budget.reserve(self.cache, request) as purchase,
+            route.budget.reserve(self.cache, request) as of_server,
         ):
             if self._store_error is not None:
                 raise self._store_error
@@ -437,22 +437,22 @@ class LiveSource:
             raise
         finally:
             cost = self._budget.cost(request, reply)
-            for usage in self.usage.at(route.label):
+            for usage in self.usage.with_server(route.label):
                 usage.count_live(reply.tokens_in, reply.tokens_out, cost)
-            if not (reply.counts_in and (reply.counts_out or not request.generates)):
+            if not (reply.reports_tokens_in and (reply.reports_tokens_out or not request.generates)):
                 remark = f"{request.model} reports no tokens: counted as costing the most it can"
                 self.usage.remarks[remark] += 1
-            if route.sender.flex and request.own and reply.tier != "flex":
+            if route.sender.flex and request.is_internal and reply.tier != "flex":
                 self.usage.remarks[f"{request.model} answered outside the flex tier, at the usual price"] += 1
 
     def _route(self, server: Server) -> _Route:
         """Return the route to a server; servers with the same settings share it."""
         if server not in self._routes:
-            pace = server.pace or self._access.pace
-            most = min(pace.concurrency, server.in_flight or pace.concurrency)
-            limiter = Limiter(most, rpm=pace.rpm, tpm=pace.tpm)
-            client = server.client(timeout_s=pace.timeout_s)
-            sender = Sender(client, limiter, pace.timeout_s, pace.retries, pace.patience_s, server.flex)
+            policy = server.policy or self._access.policy
+            most = min(policy.concurrency, server.in_flight or policy.concurrency)
+            limiter = Limiter(most, rpm=policy.rpm, tpm=policy.tpm)
+            client = server.client(timeout_s=policy.timeout_s)
+            sender = Sender(client, limiter, policy.timeout_s, policy.retries, policy.patience_s, server.flex)
             budget = self._make_budget(server.limits, run=f"{self._access.run} {server.label}")
             self._routes[server] = _Route(sender, asyncio.Semaphore(2 * most), server.label, budget)
         return self._routes[server]
@@ -484,7 +484,11 @@ class BatchSource(LiveSource):
         Raises:
             ReplyPending: it will come in a batch.
         """
-        if not isinstance(server, RemoteServer) or not request.own or request.sample >= OF_ONE_RUN:
+        if (
+            not isinstance(server, RemoteServer)
+            or not request.is_internal
+            or request.sample >= FIRST_RUN_LOCAL_SAMPLE
+        ):
             return await super().obtain(server, request)
         state = self._batches.state(request)
         if self._access.batch == "collect" and not isinstance(state, Failure):
@@ -521,7 +525,7 @@ class BatchSource(LiveSource):
         return self._budget, self._route(server).budget
 
 
-class _LeaseLost(Exception):  # noqa: N818 - control flow, not an error
+class _ClaimLost(Exception):  # noqa: N818 - control flow, not an error
     """Another process has taken over a claim of this one."""
 
 
@@ -536,15 +540,16 @@ class ReplaySource:
     async def obtain(self, server: Server, request: Request) -> Reply:  # noqa: ARG002 - nothing is sent
         """Raise MissingReplyError, which names the nearest recorded request and how it differs."""
         self._missing += 1
-        if self._missing > EXPLAINED:
+        if self._missing > MAX_EXPLANATIONS:
             raise MissingReplyError("More replies are missing than are explained.")
         if self._summaries is None:
             self._summaries = [summary for summary in self.cache.summaries() if summary]
         summary, near = request_summary(request), "No request like it is recorded."
-        recorded = nearest(summary, self._summaries)
+        recorded = find_nearest(summary, self._summaries)
         if recorded is not None:
             changes = (
-                ", ".join(difference(summary, recorded)) or "nothing that the record shows, but its wording"
+                ", ".join(describe_differences(summary, recorded))
+                or "nothing that the record shows, but its wording"
             )
             near = f"The nearest recorded request differs in: {changes}."
         raise MissingReplyError(
@@ -578,19 +583,19 @@ class PlanSource:
         if mark in self._planned:
             self.usage.cached += 1
             return reply
-        price = self.prices.of(request.base_url, request.model)
+        price = self.prices.get(request.base_url, request.model)
         marks = PLACEHOLDER.findall(" ".join(str(message.get("content")) for message in request.messages))
         tokens_in = prompt_tokens(request.messages, request.parameters)
         tokens_in += sum(self._planned.get(mark, 0) for mark in marks)
-        most = most_reply_tokens(request, price)
+        most = max_reply_tokens(request, price)
         self._planned[mark] = tokens_out = most or 0
 
         def cost(price: Price | None) -> float | None:
             unknown = price is None or (most is None and price.output)
             return None if price is None or unknown else price.cost(tokens_in, tokens_out)
 
-        lower = {tier: cost(price and price.at(tier)) for tier in self.tiers}
-        for usage in self.usage.at(server.label):
+        lower = {tier: cost(price and price.for_tier(tier)) for tier in self.tiers}
+        for usage in self.usage.with_server(server.label):
             usage.count_live(tokens_in, tokens_out, cost(price))
             usage.cost_at.update({tier: usd for tier, usd in lower.items() if usd is not None})
             usage.unpriced_at.update([tier for tier, usd in lower.items() if usd is None])
@@ -602,7 +607,7 @@ class PlanSource:
         """Nothing was opened."""
 
 
-class _Counted:
+class _KeySet:
     """The keys of a run that were counted, by their hashes, which is enough to count.
 
     A hash takes its 8 bytes, in the part for its lowest bits; as a number in a set it would take 80, and a run of
@@ -617,7 +622,7 @@ class _Counted:
         new = []
         for key in keys:
             number = hash(key)
-            part, mark = self._parts[number % PARTS], number.to_bytes(8, "little", signed=True)
+            part, mark = self._parts[number % BUCKETS], number.to_bytes(8, "little", signed=True)
             if mark not in part:
                 part += mark
                 new.append(key)

@@ -7,18 +7,18 @@ from typing import Any, Final
 
 from pytest_rageval.llm.messages import Reply, read_summary
 from pytest_rageval.llm.stores.interface import Damaged, Entry
-from pytest_rageval.llm.stores.sqlite_file import COLUMNS, Database, Store, stored_summary
+from pytest_rageval.llm.stores.sqlite_file import COLUMNS, Database, ReplyTable, stored_summary
 
 __all__ = [
     "ModelUse",
+    "count_claims",
+    "existing_keys",
     "file_faults",
-    "inspect",
-    "leases",
+    "inspect_entries",
     "model_of",
-    "present",
+    "model_uses",
     "repair",
-    "schema",
-    "uses",
+    "schema_version",
 ]
 SQLITE_TYPES: Final = {str: "text", int: "integer", float: "real"}
 
@@ -41,7 +41,7 @@ class ModelUse:
     cut: int = 0
 
 
-def inspect(database: Database, keys: Sequence[str] | None = None) -> Iterator[Entry | Damaged]:
+def inspect_entries(database: Database, keys: Sequence[str] | None = None) -> Iterator[Entry | Damaged]:
     """Yield every entry, or those under these keys, good or damaged, sorted by key.
 
     StoreError where SQLite itself cannot read on.
@@ -58,9 +58,9 @@ def inspect(database: Database, keys: Sequence[str] | None = None) -> Iterator[E
     )
     sql = f"SELECT {columns} FROM replies{which} ORDER BY key"  # noqa: S608 - our own names
     cursor = database.execute(sql, values)
-    store = Store(database)
+    store = ReplyTable(database)
     while True:
-        with database.mapped():
+        with database.map_errors():
             rows = cursor.fetchmany(CHUNK)
         if not rows:
             return
@@ -69,7 +69,7 @@ def inspect(database: Database, keys: Sequence[str] | None = None) -> Iterator[E
         yield from (_entry(values, faults, replies) for values, faults in read)
 
 
-def present(database: Database, keys: Sequence[str]) -> set[str]:
+def existing_keys(database: Database, keys: Sequence[str]) -> set[str]:
     """Return the keys that have an entry, good or damaged."""
     rows = database.rows(
         "SELECT key FROM replies WHERE key IN (SELECT value FROM json_each(?))", (json.dumps(list(keys)),)
@@ -81,7 +81,7 @@ def repair(database: Database, damaged: Iterable[Damaged]) -> None:
     """Delete damaged entries but keep their good replies; call it in a transaction."""
     for entry in damaged:
         if entry.rest is not None:
-            Store(database).put_many([entry.rest])
+            ReplyTable(database).put_many([entry.rest])
         elif isinstance(entry.key, str):
             database.execute("DELETE FROM replies WHERE key = ?", (entry.key,))
         else:
@@ -97,13 +97,13 @@ def file_faults(database: Database) -> list[str]:
     return [] if found == ["ok"] else found
 
 
-def schema(database: Database) -> int:
+def schema_version(database: Database) -> int:
     """Return the version of the tables."""
     return int(database.rows("PRAGMA user_version")[0][0])
 
 
-def leases(database: Database) -> int:
-    """Return the number of leases, of running and of killed runs."""
+def count_claims(database: Database) -> int:
+    """Return the number of count_claims, of running and of killed runs."""
     return int(database.rows("SELECT count(*) FROM leases")[0][0])
 
 
@@ -113,7 +113,7 @@ def model_of(entry: Entry) -> tuple[str, str]:
     return (entry.reply.model, "") if model is None else (model, base_url or "")
 
 
-def uses(entries: Iterable[Entry]) -> list[ModelUse]:
+def model_uses(entries: Iterable[Entry]) -> list[ModelUse]:
     """Return the totals of each model, sorted by name."""
     found: dict[tuple[str, str], ModelUse] = {}
     for entry in entries:

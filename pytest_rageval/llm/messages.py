@@ -15,41 +15,41 @@ from typing import Any, Final, TypedDict, TypeVar, cast
 from pytest_rageval.config import Api
 from pytest_rageval.digests import canonical, digest, text_digest
 from pytest_rageval.errors import Unscored
-from pytest_rageval.llm.servers.reasoning import without_reasoning
+from pytest_rageval.llm.reasoning import without_reasoning
 
 __all__ = [
+    "FIRST_RUN_LOCAL_SAMPLE",
     "KEY_SCHEMA",
-    "MOST_TEXT",
-    "MOST_TOKENS",
-    "OF_ONE_RUN",
-    "RUN",
-    "Billed",
+    "MAX_REPLY_LENGTH",
+    "MAX_TOKEN_COUNT",
+    "RUN_FIELD",
+    "BilledFailure",
+    "LazyParts",
     "Message",
-    "Parts",
     "Reply",
     "Request",
     "RequestSummary",
     "TooLarge",
-    "described",
-    "difference",
+    "describe_differences",
+    "describe_parameters",
     "empty_reason",
-    "nearest",
+    "find_nearest",
     "read_summary",
+    "replace_surrogates",
     "request_summary",
-    "well_formed",
 ]
 
 Message = Mapping[str, Any]
 """A chat message: `{"role": "user", "content": "…"}`."""
 
 KEY_SCHEMA: Final = 1  # part of every key; raise it to make all kept replies unfindable
-MOST_TEXT: Final = 2**20  # the most characters of a reply; no answer and no verdict has so many
-MOST_TOKENS: Final = (1 << 63) - 1  # the largest integer of SQLite
+MAX_REPLY_LENGTH: Final = 2**20  # the most characters of a reply; no answer and no verdict has so many
+MAX_TOKEN_COUNT: Final = (1 << 63) - 1  # the largest integer of SQLite
 WHITE_SPACE: Final = " \t\n\v\f\r"
 T = TypeVar("T")
 
 
-class Parts(Mapping[str, str]):
+class LazyParts(Mapping[str, str]):
     """The parts of a request, made when something reads them: for a reply that is kept, nothing does."""
 
     def __init__(self, make: Callable[[], Mapping[str, str]]) -> None:
@@ -74,7 +74,7 @@ class Request:
     """One chat completion, with everything that can change its reply and nothing else.
 
     Parameters are of sampling and format (`temperature`, `max_tokens`, `stop`, `seed`, `tools`, `response_format`
-    …), sent unchanged; never timeouts, retries or API keys. Parts are what the messages are made of, by name, such
+    …), sent unchanged; never timeouts, retries or API keys. LazyParts are what the messages are made of, by name, such
     as the question and each passage: they explain a missing reply.
     """
 
@@ -89,9 +89,9 @@ class Request:
     @cached_property
     def key(self) -> str:
         """The `digest` of all attributes but `parts`; raises as that does."""
-        return self.keys_of((self.sample,))[0]
+        return self.keys_for_samples((self.sample,))[0]
 
-    def keys_of(self, samples: Iterable[int]) -> list[str]:
+    def keys_for_samples(self, samples: Iterable[int]) -> list[str]:
         """Return the keys of this request in other samples."""
         keys, messages = [], _canonical_messages(self.messages)
         for sample in samples:
@@ -105,12 +105,12 @@ class Request:
         return keys
 
     @property
-    def options(self) -> Mapping[str, Any]:
+    def summary_parameters(self) -> Mapping[str, Any]:
         """The parameters that its summary shows."""
         return self.parameters
 
     @property
-    def own(self) -> bool:
+    def is_internal(self) -> bool:
         """Whether this package made it: it may be sent without a parameter that the server refuses."""
         return True
 
@@ -146,11 +146,11 @@ def _canonical_messages(messages: Sequence[Message]) -> str:
     return canonical([dict(message) for message in messages])
 
 
-class Billed(Unscored):
+class BilledFailure(Unscored):
     """The request failed, and the server may charge for it."""
 
 
-class TooLarge(Billed):
+class TooLarge(BilledFailure):
     """The server's answer, or the reply in it, is larger than any that can be used."""
 
 
@@ -166,7 +166,7 @@ class Reply:
     refusal: str = ""  # why the model would not answer, in its words
     tool_calls: str = ""  # as the server's JSON
     without: str = ""  # parameters that the server refuses and the request was sent without
-    apart: bool = field(
+    separate_reasoning: bool = field(
         default=False, compare=False
     )  # whether the server sent reasoning apart; it is not kept
     tier: str = field(default="", compare=False)  # the server's name for the service tier; it is not kept
@@ -183,15 +183,15 @@ class Reply:
         return not content and self.finish_reason == "stop"
 
     @property
-    def counts_in(self) -> bool:
+    def reports_tokens_in(self) -> bool:
         """Whether the server reported the tokens of the prompt, which is never empty."""
         return self.tokens_in > 0
 
     @property
-    def counts_out(self) -> bool:
+    def reports_tokens_out(self) -> bool:
         """Whether the server reported the tokens of the reply; 0 is possible only for an empty one."""
         content = self.text or self.refusal or self.tool_calls
-        return self.tokens_out > 0 or (self.counts_in and not content)
+        return self.tokens_out > 0 or (self.reports_tokens_in and not content)
 
     @property
     def answer(self) -> str:
@@ -199,39 +199,41 @@ class Reply:
         return without_reasoning(self.text)
 
     @property
-    def reasoned(self) -> bool:
+    def has_reasoning(self) -> bool:
         """Whether the model's reasoning came with it, before its answer or apart."""
-        return self.apart or self.answer != self.text.strip()
+        return self.separate_reasoning or self.answer != self.text.strip()
 
     def dumps(self, **before: Any) -> str:
         """Return one line of JSON: `before`, then the fields sorted by name, without optional empty ones."""
-        values = ((name, getattr(self, name)) for name in sorted(TYPES))
-        record = before | {name: value for name, value in values if value or name in REQUIRED}
+        values = ((name, getattr(self, name)) for name in sorted(FIELD_TYPES))
+        record = before | {name: value for name, value in values if value or name in REQUIRED_FIELDS}
         line = json.dumps(record, ensure_ascii=False)
         # `before` may hold half of a surrogate pair, which JSON can escape.
-        return line if well_formed(line) == line else json.dumps(record)
+        return line if replace_surrogates(line) == line else json.dumps(record)
 
     @classmethod
-    def of(cls, record: object) -> "Reply":
+    def from_record(cls, record: object) -> "Reply":
         """Return the reply that `dumps` wrote, parsed; ValueError says why it is none. Unknown names are ignored."""
         if not isinstance(record, Mapping):
             message = f"a reply is a JSON object, found {type(record).__name__}"
             raise ValueError(message)  # noqa: TRY004 - the text is at fault, not an argument's type
         values: list[Any] = []
-        for name, kind in TYPES.items():
-            value = record.get(name, None if name in REQUIRED else "")
+        for name, kind in FIELD_TYPES.items():
+            value = record.get(name, None if name in REQUIRED_FIELDS else "")
             # The exact type: True is an int to isinstance.
             if type(value) is not kind:
                 raise ValueError(f"{name!r} is {reprlib.repr(value)}, expected {kind.__name__}")
-            if kind is int and not 0 <= value <= MOST_TOKENS:
+            if kind is int and not 0 <= value <= MAX_TOKEN_COUNT:
                 raise ValueError(f"{name!r} is {reprlib.repr(value)}, expected a number of tokens")
-            values.append(well_formed(value))
+            values.append(replace_surrogates(value))
         return cls(*values)
 
 
-REQUIRED: Final = {"text", "model", "finish_reason", "tokens_in", "tokens_out"}
-KEPT: Final = [each.name for each in fields(Reply) if each.compare]
-TYPES: Final[dict[str, type[Any]]] = {name: int if name.startswith("tokens") else str for name in KEPT}
+REQUIRED_FIELDS: Final = {"text", "model", "finish_reason", "tokens_in", "tokens_out"}
+STORED_FIELDS: Final = [each.name for each in fields(Reply) if each.compare]
+FIELD_TYPES: Final[dict[str, type[Any]]] = {
+    name: int if name.startswith("tokens") else str for name in STORED_FIELDS
+}
 
 
 def empty_reason(reply: Reply) -> str:
@@ -240,7 +242,7 @@ def empty_reason(reply: Reply) -> str:
     >>> empty_reason(Reply("", finish_reason="length"))
     ': the token limit was reached before any text'
     """
-    if reply.text.strip() or (reply.apart and not reply.refusal):
+    if reply.text.strip() or (reply.separate_reasoning and not reply.refusal):
         reached = ": the token limit was reached while it was reasoning"
         return reached if reply.cut else ": it holds reasoning and no answer"
     if reply.refusal:
@@ -252,7 +254,7 @@ def empty_reason(reply: Reply) -> str:
     return ""
 
 
-def well_formed(value: T) -> T:
+def replace_surrogates(value: T) -> T:
     """Replace half of a surrogate pair, with which a cut reply may end, by U+FFFD; other values are unchanged.
 
     Neither UTF-8 nor SQLite can hold such a half, and a reply must read the same now and from the cache.
@@ -262,12 +264,12 @@ def well_formed(value: T) -> T:
     return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # type: ignore[return-value]
 
 
-OF_ONE_RUN: Final = 10**9  # sample numbers from here on are of requests that only one run makes
-RUN: Final = "run"  # in the cache a summary also has the run that sent the request
+FIRST_RUN_LOCAL_SAMPLE: Final = 10**9  # sample numbers from here on are of requests that only one run makes
+RUN_FIELD: Final = "run"  # in the cache a summary also has the run that sent the request
 HASH_DIGITS: Final = 12
-LONGEST_SHOWN: Final = 60  # longer parameters are hashed; characters of JSON
+MAX_SHOWN_LENGTH: Final = 60  # longer parameters are hashed; characters of JSON
 
-HIDDEN: Final = {"extra_body", "metadata", "user", "safety_identifier"}
+ALWAYS_HASHED: Final = {"extra_body", "metadata", "user", "safety_identifier"}
 """Parameters that may hold anything, such as keys and names; they are always hashed."""
 
 QUESTION_WEIGHT: Final = 4.0  # of an equal question for nearness; every other equal fact counts 1
@@ -290,7 +292,9 @@ def request_summary(request: Request, *, prompts: bool = False) -> RequestSummar
     summary: RequestSummary = {
         "base_url": request.base_url,
         "model": request.model,
-        "parameters": {name: _shown(name, value) for name, value in sorted(request.options.items())},
+        "parameters": {
+            name: _shown(name, value) for name, value in sorted(request.summary_parameters.items())
+        },
         "sample": request.sample,
         "parts": {name: _hash(text) for name, text in _parts(request).items()},
     }
@@ -301,10 +305,10 @@ def request_summary(request: Request, *, prompts: bool = False) -> RequestSummar
     return summary
 
 
-def described(parameters: Mapping[str, Any]) -> dict[str, Any]:
+def describe_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Return parameters for a fingerprint: each a text, a number or null, as its JSON or a hash where it is longer.
 
-    >>> described({"temperature": 0.5, "chat_template_kwargs": {"enable_thinking": False}})
+    >>> describe_parameters({"temperature": 0.5, "chat_template_kwargs": {"enable_thinking": False}})
     {'temperature': 0.5, 'chat_template_kwargs': '{"enable_thinking": false}'}
     """
     shown = {name: _shown(name, value) for name, value in parameters.items()}
@@ -320,11 +324,11 @@ def read_summary(found: object) -> RequestSummary:
         return {}
     texts = all(isinstance(found.get(name, ""), str) for name in ("base_url", "model", "api"))
     objects = all(isinstance(found.get(name, {}), dict) for name in ("parameters", "parts"))
-    known = {name: value for name, value in found.items() if name != RUN} if texts and objects else {}
+    known = {name: value for name, value in found.items() if name != RUN_FIELD} if texts and objects else {}
     return cast("RequestSummary", known)
 
 
-def nearest(request: RequestSummary, recorded: Iterable[RequestSummary]) -> RequestSummary | None:
+def find_nearest(request: RequestSummary, recorded: Iterable[RequestSummary]) -> RequestSummary | None:
     """Return the recorded summary that has most in common with a request's; None where none shares a part."""
     facts = _facts(request)
 
@@ -341,7 +345,7 @@ def nearest(request: RequestSummary, recorded: Iterable[RequestSummary]) -> Requ
     return best if best is not None and nearness(best) > 0 else None
 
 
-def difference(request: RequestSummary, recorded: RequestSummary) -> list[str]:
+def describe_differences(request: RequestSummary, recorded: RequestSummary) -> list[str]:
     """Return how a request differs from a recorded one: "model: m1, now m2", "passage 2 (new)"; may be empty."""
     before, now = _facts(recorded), _facts(request)
     changes = []
@@ -382,7 +386,7 @@ def _facts(summary: RequestSummary) -> dict[tuple[str, ...], Any]:
 
 def _shown(name: str, value: Any) -> Any:
     value = _plain(value)
-    shown = len(json.dumps(value)) <= LONGEST_SHOWN and name not in HIDDEN
+    shown = len(json.dumps(value)) <= MAX_SHOWN_LENGTH and name not in ALWAYS_HASHED
     return value if shown else f"sha256:{digest(value)[:HASH_DIGITS]}"
 
 

@@ -24,13 +24,13 @@ __all__ = [
     "EMBEDDINGS",
     "RESPONSES",
     "Answer",
-    "EndedEarly",
     "Event",
     "ProxiedRequest",
     "Sink",
-    "is_tokens",
+    "StreamEndedEarly",
+    "is_token_list",
     "make_proxied_request",
-    "record_of",
+    "reply_record",
     "send_proxied_request",
     "send_raw",
 ]
@@ -40,10 +40,10 @@ RESPONSES: Final = responses.PATH
 EMBEDDINGS: Final = "/embeddings"
 
 PROMPTS: Final = ("messages", "input", "instructions")  # fields of a body that hold what a model reads
-MOST_BODY: Final = (
+MAX_BODY_LENGTH: Final = (
     14 * 2**20
 )  # characters, as written in a cassette's line, which has room for the prompt too
-ENDED: Final = ("response.completed", "response.incomplete")  # events with a whole response
+FINAL_EVENTS: Final = ("response.completed", "response.incomplete")  # events with a whole response
 
 
 class Event(NamedTuple):
@@ -61,7 +61,7 @@ class Answer(NamedTuple):
     status: int = 200
 
 
-class EndedEarly(Exception):  # noqa: N818 - another attempt may follow, or not
+class StreamEndedEarly(Exception):  # noqa: N818 - another attempt may follow, or not
     """A stream ended before its end; why."""
 
 
@@ -106,12 +106,12 @@ class ProxiedRequest(Request):
         return self.sink is not None and self.sink.begun
 
     @property
-    def options(self) -> Mapping[str, Any]:
+    def summary_parameters(self) -> Mapping[str, Any]:
         """The parameters but for what a model reads."""
         return {name: value for name, value in self.parameters.items() if name not in PROMPTS}
 
     @property
-    def own(self) -> bool:
+    def is_internal(self) -> bool:
         """No: another client sees the refusal of a parameter."""
         return False
 
@@ -138,20 +138,20 @@ def _messages(body: Mapping[str, Any]) -> tuple[Message, ...]:
     found: list[Any] = []
     for name in PROMPTS:
         value = body.get(name)
-        found += value if isinstance(value, list) and not is_tokens(value) else [value]
+        found += value if isinstance(value, list) and not is_token_list(value) else [value]
     messages = (
-        {"role": "user", "content": item} if isinstance(item, str) or is_tokens(item) else item
+        {"role": "user", "content": item} if isinstance(item, str) or is_token_list(item) else item
         for item in found
     )
     return tuple(message for message in messages if isinstance(message, Mapping))
 
 
-def is_tokens(value: object) -> bool:
+def is_token_list(value: object) -> bool:
     """True if the text to embed is given as tokens."""
     return isinstance(value, list) and bool(value) and isinstance(value[0], int)
 
 
-def record_of(path: str, answer: Any) -> dict[str, Any]:
+def reply_record(path: str, answer: Any) -> dict[str, Any]:
     """Return the fields of a `Reply` from a parsed answer; raises as `record` of its API."""
     if path == RESPONSES:
         found = responses.record(answer)
@@ -159,10 +159,10 @@ def record_of(path: str, answer: Any) -> dict[str, Any]:
         found = _completion(answer) if path == CHAT else _embeddings(answer)
     text = json.dumps(answer, separators=(",", ":"), sort_keys=True)
     written = len(json.dumps(text))
-    if written > MOST_BODY:
+    if written > MAX_BODY_LENGTH:
         raise TooLarge(
-            f"the answer takes {written:,} characters in a cassette, and at most {MOST_BODY:,} can be kept: ask for "
-            "less at once, such as fewer texts to embed"
+            f"the answer takes {written:,} characters in a cassette, and at most {MAX_BODY_LENGTH:,} can be kept: ask "
+            "for less at once, such as fewer texts to embed"
         )
     kept = ("model", "finish_reason", "tokens_in", "tokens_out")
     return {"text": text, **{name: found[name] for name in kept}}
@@ -186,7 +186,7 @@ async def send_proxied_request(client: "AsyncOpenAI", proxied: ProxiedRequest) -
     """Send a proxied request once, and return the whole answer, also where it comes as a stream.
 
     Raises:
-        EndedEarly: the stream ended before its end.
+        StreamEndedEarly: the stream ended before its end.
         OpenAIError, HTTPError: as from the client, and from the connection while the answer is read.
     """
     import httpx2  # noqa: PLC0415 - loaded with the client
@@ -198,7 +198,7 @@ async def send_proxied_request(client: "AsyncOpenAI", proxied: ProxiedRequest) -
     if proxied.path == CHAT:
         # So that its tokens are counted.
         body["stream_options"] = {"include_usage": True}
-    response = await _opened(client, proxied.path, body)
+    response = await _open_stream(client, proxied.path, body)
     try:
         if "text/event-stream" not in response.headers.get("content-type", ""):
             return Answer(await response.aread(), response.headers)
@@ -206,13 +206,13 @@ async def send_proxied_request(client: "AsyncOpenAI", proxied: ProxiedRequest) -
         async for event in _events(response):
             stream.take(event)
         if not stream.whole:
-            raise EndedEarly("the stream ended early")
+            raise StreamEndedEarly("the stream ended early")
         return Answer(json.dumps(stream.answer).encode(), response.headers)
     finally:
         await response.aclose()
 
 
-async def _opened(client: "AsyncOpenAI", path: str, body: dict[str, Any]) -> "httpx2.Response":
+async def _open_stream(client: "AsyncOpenAI", path: str, body: dict[str, Any]) -> "httpx2.Response":
     """Return the unread response to a stream; some servers do not know `stream_options`."""
     import httpx2  # noqa: PLC0415 - loaded with the client
     import openai  # noqa: PLC0415 - likewise
@@ -264,13 +264,15 @@ class _Stream:
         except ValueError:
             chunk = None
         if not isinstance(chunk, Mapping):
-            raise EndedEarly(f"an event of the stream is not a JSON object: {event.data!r}")
+            raise StreamEndedEarly(f"an event of the stream is not a JSON object: {event.data!r}")
         if chunk.get("error") and not chunk.get("choices"):
             error = chunk["error"]
             words = error.get("message") if isinstance(error, Mapping) else error
-            raise EndedEarly(f"the server reported in the stream: {words}")
+            raise StreamEndedEarly(f"the server reported in the stream: {words}")
         if self._path == RESPONSES:
-            if (event.name or chunk.get("type")) in ENDED and isinstance(chunk.get("response"), Mapping):
+            if (event.name or chunk.get("type")) in FINAL_EVENTS and isinstance(
+                chunk.get("response"), Mapping
+            ):
                 self.answer = dict(chunk["response"])
         else:
             _add_chunk(self.answer, chunk)

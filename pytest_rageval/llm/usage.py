@@ -14,11 +14,11 @@ from pytest_rageval.files import refuse_special
 
 __all__ = ["Price", "Prices", "Tier", "Usage"]
 
-SHIPPED: Final = Path(__file__).with_name("prices.toml")
+SHIPPED_FILE: Final = Path(__file__).with_name("prices.toml")
 OPTION: Final = "--rageval-prices"
 MILLION: Final = 1_000_000
-ANYWHERE: Final = ""  # the base URL of an override that names only a model: it holds at every server
-ALLOWED: Final = (
+ANY_SERVER: Final = ""  # the base URL of an override that names only a model: it holds at every server
+TABLE_HELP: Final = (
     "A model's table has input and output, USD per million tokens (numbers, at least 0), and may have "
     "max_output, tokens of one reply (a whole number, at least 1), and the lower prices flex_input and flex_output, "
     "batch_input and batch_output."
@@ -39,7 +39,7 @@ class Price:
     max_output: int | None = None
     tiers: Mapping[Tier, "Price"] = field(default_factory=dict, hash=False)  # the known ones
 
-    def at(self, tier: Tier) -> "Price | None":
+    def for_tier(self, tier: Tier) -> "Price | None":
         """Return the price in a cheaper tier; None where it is not known. A free model is free there too."""
         return self.tiers.get(tier, None if self.input or self.output else self)
 
@@ -73,7 +73,7 @@ class Prices:
         """
         return cls(_read(override) if override is not None else None)
 
-    def of(self, base_url: str, model: str) -> Price | None:
+    def get(self, base_url: str, model: str) -> Price | None:
         """Return the price of a model at a server; None where it is not known.
 
         A base URL that begins with "embedded" is this machine and costs nothing. The query and a final slash of
@@ -82,13 +82,13 @@ class Prices:
         if base_url.startswith("embedded"):
             return FREE
         here = base_url.partition("?")[0].rstrip("/"), model
-        own = self._overrides.get(here) or self._overrides.get((ANYWHERE, model))
-        return own or _shipped().get(here)
+        own = self._overrides.get(here) or self._overrides.get((ANY_SERVER, model))
+        return own or _shipped_prices().get(here)
 
 
 @cache
-def _shipped() -> Table:
-    return _read(SHIPPED)
+def _shipped_prices() -> Table:
+    return _read(SHIPPED_FILE)
 
 
 def _read(file: Path) -> Table:
@@ -103,16 +103,16 @@ def _read(file: Path) -> Table:
             "Name a TOML file of prices, or leave the option out for the shipped ones."
         ) from None
     except (ValueError, RecursionError) as error:  # not UTF-8, not TOML, or nested too deeply
-        raise InputError(f"{OPTION} names {str(file)!r}, which is not TOML: {error}.\n{ALLOWED}") from None
+        raise InputError(f"{OPTION} names {str(file)!r}, which is not TOML: {error}.\n{TABLE_HELP}") from None
     table = {}
     for name, value in content.items():
         if not name.startswith(("http://", "https://")):
-            table[ANYWHERE, name] = _price(value, f"{file}: model {name!r}")
+            table[ANY_SERVER, name] = _price(value, f"{file}: model {name!r}")
             continue
         if not isinstance(value, dict):
             raise InputError(
                 f"{file}: {name!r} is {value!r}, expected a table of models by name.\n"
-                f'Write ["{name}"."MODEL"]. {ALLOWED}'
+                f'Write ["{name}"."MODEL"]. {TABLE_HELP}'
             )
         here = name.partition("?")[0].rstrip("/")
         for model, fields in value.items():
@@ -123,23 +123,23 @@ def _read(file: Path) -> Table:
 def _price(fields: Any, where: str) -> Price:
     """Return the price in a TOML table; errors begin with `where`."""
     if not isinstance(fields, dict):
-        raise InputError(f"{where} is {fields!r}, expected a table.\n{ALLOWED}")
+        raise InputError(f"{where} is {fields!r}, expected a table.\n{TABLE_HELP}")
     pairs = {tier: (f"{tier}_input", f"{tier}_output") for tier in TIERS}
     if unknown := sorted(set(fields) - {"input", "output", "max_output"}.union(*pairs.values())):
         # Without quotes, a name with a dot is a table within a table.
         nested = isinstance(fields[unknown[0]], dict)
         quotes = ' A name with dots needs quotes: ["gpt-4.1"].' if nested else ""
-        raise InputError(f"{where} has the unknown key {unknown[0]!r}.{quotes}\n{ALLOWED}")
+        raise InputError(f"{where} has the unknown key {unknown[0]!r}.{quotes}\n{TABLE_HELP}")
     tiers = {tier: keys for tier, keys in pairs.items() if not fields.keys().isdisjoint(keys)}
     for key in ("input", "output", *(key for keys in tiers.values() for key in keys)):
         if key not in fields:
-            raise InputError(f"{where} has no {key!r}.\n{ALLOWED}")
+            raise InputError(f"{where} has no {key!r}.\n{TABLE_HELP}")
         price = fields[key]
         if type(price) not in (int, float) or not 0 <= price < math.inf:
-            raise InputError(f"{where} has {key} = {price!r}.\n{ALLOWED}")
+            raise InputError(f"{where} has {key} = {price!r}.\n{TABLE_HELP}")
     most = fields.get("max_output")
     if most is not None and (type(most) is not int or most < 1):
-        raise InputError(f"{where} has max_output = {most!r}.\n{ALLOWED}")
+        raise InputError(f"{where} has max_output = {most!r}.\n{TABLE_HELP}")
     lower = {tier: Price(float(fields[inp]), float(fields[out]), most) for tier, (inp, out) in tiers.items()}
     return Price(float(fields["input"]), float(fields["output"]), most, lower)
 
@@ -171,7 +171,7 @@ class Usage:
     cut: int = 0  # replies that the token limit ended, live or cached
     remarks: Counter[str] = field(default_factory=Counter)  # what readers of the scores should know
     # The live ones of each server, which are counted above too.
-    servers: "ByServer" = field(default_factory=lambda: ByServer(), compare=False)  # noqa: PLW0108 - defined below
+    servers: "UsageByServer" = field(default_factory=lambda: UsageByServer(), compare=False)  # noqa: PLW0108 - defined below
 
     def __add__(self, other: "Usage") -> "Usage":
         return self._each(operator.add, other)
@@ -182,7 +182,7 @@ class Usage:
     def _each(self, combine: Callable[[Any, Any], Any], other: "Usage") -> "Usage":
         return Usage(**{name: combine(value, getattr(other, name)) for name, value in vars(self).items()})
 
-    def at(self, server: str) -> "tuple[Usage, Usage]":
+    def with_server(self, server: str) -> "tuple[Usage, Usage]":
         """Return this usage and that of the server, to count in both."""
         return self, self.servers.setdefault(server, Usage())
 
@@ -199,31 +199,31 @@ class Usage:
         """The remarks with their counts, the most frequent first, then by text."""
         return dict(sorted(self.remarks.items(), key=lambda each: (-each[1], each[0])))
 
-    def plain(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Return it as a JSON object."""
-        servers = {name: usage.plain() for name, usage in sorted(self.servers.items())}
+        servers = {name: usage.to_dict() for name, usage in sorted(self.servers.items())}
         # Plain dicts: xdist sends no other ones.
         counters = {name: dict(getattr(self, name)) for name in COUNTERS}
         return {**vars(self), **counters, "remarks": self.sorted_remarks, "servers": servers}
 
     @classmethod
-    def of(cls, plain: Mapping[str, Any]) -> "Usage":
-        """Return the usage that `plain` wrote."""
-        servers = ByServer({name: cls.of(each) for name, each in plain["servers"].items()})
+    def from_dict(cls, plain: Mapping[str, Any]) -> "Usage":
+        """Return the usage that `to_dict` wrote."""
+        servers = UsageByServer({name: cls.from_dict(each) for name, each in plain["servers"].items()})
         counters = {name: Counter(plain[name]) for name in (*COUNTERS, "remarks")}
         return cls(**{**plain, **counters, "servers": servers})
 
 
-class ByServer(dict[str, Usage]):
+class UsageByServer(dict[str, Usage]):
     """The usage of servers by name; sum and difference leave out those that were asked nothing."""
 
-    def __add__(self, other: "ByServer") -> "ByServer":
+    def __add__(self, other: "UsageByServer") -> "UsageByServer":
         return self._each(operator.add, other)
 
-    def __sub__(self, other: "ByServer") -> "ByServer":
+    def __sub__(self, other: "UsageByServer") -> "UsageByServer":
         return self._each(operator.sub, other)
 
-    def _each(self, combine: Callable[[Usage, Usage], Usage], other: "ByServer") -> "ByServer":
+    def _each(self, combine: Callable[[Usage, Usage], Usage], other: "UsageByServer") -> "UsageByServer":
         names = {**self, **other}
         each = {name: combine(self.get(name, Usage()), other.get(name, Usage())) for name in names}
-        return ByServer({name: usage for name, usage in each.items() if usage.live})
+        return UsageByServer({name: usage for name, usage in each.items() if usage.live})

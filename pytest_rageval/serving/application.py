@@ -18,7 +18,7 @@ from pytest_rageval.errors import (
     is_placeholder,
 )
 from pytest_rageval.llm.gateway import Gateway
-from pytest_rageval.llm.messages import OF_ONE_RUN, Reply
+from pytest_rageval.llm.messages import FIRST_RUN_LOCAL_SAMPLE, Reply
 from pytest_rageval.llm.proxied_request import (
     CHAT,
     EMBEDDINGS,
@@ -31,7 +31,7 @@ from pytest_rageval.llm.proxied_request import (
 )
 from pytest_rageval.llm.servers.client import Refused
 from pytest_rageval.llm.servers.server import Server
-from pytest_rageval.serving.streams import encoded, events_of, placeholder
+from pytest_rageval.serving.streams import build_placeholder, encode_event, stream_events
 from pytest_rageval.user_code import note_asked
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ class Application:
             proxied = make_proxied_request(base_url, path, body, sample=sample, sink=Sink(take))
             return await self._streamed(backend, proxied, events, usage=usage)
         proxied = make_proxied_request(base_url, path, body, sample=sample)
-        reply = await _answered(backend, backend.gateway.ask, backend.server, proxied)
+        reply = await _answered(backend, backend.gateway.get_reply, backend.server, proxied)
         return _json(_whole(proxied, reply))
 
     async def _streamed(
@@ -158,27 +158,27 @@ class Application:
     ) -> "Response":
         from starlette.responses import StreamingResponse  # noqa: PLC0415 - an optional package
 
-        asking = asyncio.ensure_future(_answered(backend, backend.gateway.ask, backend.server, proxied))
+        asking = asyncio.ensure_future(_answered(backend, backend.gateway.get_reply, backend.server, proxied))
         # Retrieved even if the client has disconnected.
         asking.add_done_callback(lambda done: done.cancelled() or done.exception())
         first = await _next(events, asking)
         if first is None:
             # An error before the first event has a status of its own.
             whole = json.loads(_whole(proxied, asking.result()))
-            kept = "".join(map(encoded, events_of(proxied.path, whole, usage=usage)))
+            kept = "".join(map(encode_event, stream_events(proxied.path, whole, usage=usage)))
             return StreamingResponse(_once(kept), media_type="text/event-stream")
 
         async def live() -> AsyncIterator[str]:
             event: Event | None = first
             while event is not None:
                 if usage or not _only_usage(event):
-                    yield encoded(event)
+                    yield encode_event(event)
                 event = await _next(events, asking)
             error = asking.exception()
             if error is not None:
-                yield encoded(Event("error", json.dumps({"error": {"message": str(error), **BROKEN}})))
+                yield encode_event(Event("error", json.dumps({"error": {"message": str(error), **BROKEN}})))
             elif proxied.path == CHAT:
-                yield encoded(Event("", "[DONE]"))
+                yield encode_event(Event("", "[DONE]"))
 
         return StreamingResponse(live(), media_type="text/event-stream")
 
@@ -186,7 +186,7 @@ class Application:
         """Answer with the server's list; if it cannot be reached, with the models of cached replies."""
         proxied = ProxiedRequest(backend.server.base_url, "", path="/models", messages=())
         answer: Answer | None = None
-        if backend.gateway.access.mode == "live":
+        if backend.gateway.settings.mode == "live":
             with contextlib.suppress(RagevalError, Unscored):
                 answer = await _answered(backend, backend.gateway.list_models, backend.server, proxied)
         if answer is not None and answer.status < 400:  # noqa: PLR2004 - as HTTP numbers errors
@@ -270,7 +270,7 @@ def _only_usage(event: Event) -> bool:
 
 
 def _whole(proxied: ProxiedRequest, reply: Reply) -> str:
-    return json.dumps(placeholder(proxied, reply.text)) if is_placeholder(reply.text) else reply.text
+    return json.dumps(build_placeholder(proxied, reply.text)) if is_placeholder(reply.text) else reply.text
 
 
 def _object(content: bytes) -> dict[str, Any]:
@@ -284,7 +284,7 @@ def _object(content: bytes) -> dict[str, Any]:
 
 
 def _sample(text: str) -> int:
-    if text.isdecimal() and int(text) < OF_ONE_RUN:
+    if text.isdecimal() and int(text) < FIRST_RUN_LOCAL_SAMPLE:
         return int(text)
     raise ValueError(f"the header {SAMPLE} is {text!r:.40}, expected 0, 1, 2 …")
 

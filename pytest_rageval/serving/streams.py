@@ -6,22 +6,22 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from pytest_rageval.llm.proxied_request import CHAT, EMBEDDINGS, Event, ProxiedRequest, is_tokens
+from pytest_rageval.llm.proxied_request import CHAT, EMBEDDINGS, Event, ProxiedRequest, is_token_list
 
-__all__ = ["encoded", "events_of", "placeholder"]
+__all__ = ["build_placeholder", "encode_event", "stream_events"]
 
 PIECE: Final = re.compile(r"\s*\S+\s*$|\s*\S+|\s+$")  # a word with the white space before it
 DIMENSIONS: Final = 1536  # of a planned embedding where the request names none
 
 
-def encoded(event: Event) -> str:
+def encode_event(event: Event) -> str:
     """Return an event as the text that is sent."""
     name = f"event: {event.name}\n" if event.name else ""
     data = "".join(f"data: {line}\n" for line in event.data.split("\n"))
     return f"{name}{data}\n"
 
 
-def events_of(path: str, answer: Mapping[str, Any], *, usage: bool) -> Iterator[Event]:
+def stream_events(path: str, answer: Mapping[str, Any], *, usage: bool) -> Iterator[Event]:
     """Yield a whole answer as the events of a stream; `usage` is whether a chat completion's tokens are sent."""
     if path == CHAT:
         for chunk in _chunks(answer, usage=usage):
@@ -109,7 +109,7 @@ def _part_events(where: Mapping[str, Any], part: Mapping[str, Any]) -> Iterator[
     yield "response.content_part.done", {**where, "part": part}
 
 
-def placeholder(proxied: ProxiedRequest, mark: str) -> dict[str, Any]:
+def build_placeholder(proxied: ProxiedRequest, mark: str) -> dict[str, Any]:
     """Return the placeholder of an answer in a plan; its text is the mark of the planned reply."""
     body, usage = proxied.parameters, {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
     common = {"id": "planned", "model": proxied.model}
@@ -149,7 +149,7 @@ def placeholder(proxied: ProxiedRequest, mark: str) -> dict[str, Any]:
 
 def _embeddings(body: Mapping[str, Any]) -> list[dict[str, Any]]:
     given, size = body.get("input"), body.get("dimensions")
-    number = len(given) if isinstance(given, list) and not is_tokens(given) else 1
+    number = len(given) if isinstance(given, list) and not is_token_list(given) else 1
     vector: Any = [0.0] * (size if isinstance(size, int) and size > 0 else DIMENSIONS)
     if body.get("encoding_format") == "base64":
         vector = base64.b64encode(bytes(4 * len(vector))).decode()

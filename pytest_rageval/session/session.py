@@ -391,7 +391,7 @@ class Session(BaseSession):
             refresh=settings.refresh,
             record=settings.record,
             prompts=settings.record_prompts,
-            pace=self.models.pace(settings),
+            policy=self.models.request_policy(settings),
             limits=Limits(settings.max_calls, settings.max_cost),
             servers=addresses if len(addresses) > 1 else frozenset(),
             longest_call_s=max(server.timeout for server in servers),
@@ -407,7 +407,7 @@ class Session(BaseSession):
         return 0 if self._gateway is None else self._gateway.usage.cached
 
     def _waits(self) -> "Sequence[Stall]":
-        return () if self._gateway is None else self._gateway.waits()
+        return () if self._gateway is None else self._gateway.stalls()
 
     def _each(
         self, requests: Sequence[ScoreRequest], work: Callable[[ScoreRequest], Awaitable[T]]

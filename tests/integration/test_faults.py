@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from pytest_rageval.llm.messages import Request
-from pytest_rageval.llm.stores.sqlite_file import FILE, Database, Store
+from pytest_rageval.llm.stores.sqlite_file import FILE, Database
 from tests.llm_server import Fault, Hang, clerk
+from tests.store_kinds import stored_entries
 
 pytestmark = pytest.mark.slow
 
@@ -189,7 +190,7 @@ def _kept(folder: Path) -> set[str]:
     if not (folder / FILE).exists():
         return set()
     database = Database(folder)
-    keys = {entry.key for entry in Store(database).entries()}
+    keys = {entry.key for entry in stored_entries(database)}
     database.close()
     return keys
 

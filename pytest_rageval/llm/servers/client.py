@@ -13,12 +13,19 @@ from urllib.parse import urljoin
 from pytest_rageval.config import Api, Role
 from pytest_rageval.errors import ContextOverflow, ServerError, Unscored
 from pytest_rageval.lazy import lazy_pattern
-from pytest_rageval.llm.messages import MOST_TEXT, Billed, Reply, Request, TooLarge, well_formed
+from pytest_rageval.llm.messages import (
+    MAX_REPLY_LENGTH,
+    BilledFailure,
+    Reply,
+    Request,
+    TooLarge,
+    replace_surrogates,
+)
 from pytest_rageval.llm.proxied_request import (
     Answer,
-    EndedEarly,
     ProxiedRequest,
-    record_of,
+    StreamEndedEarly,
+    reply_record,
     send_proxied_request,
     send_raw,
 )
@@ -180,7 +187,7 @@ class Client:
         except RetryableError as failure:
             if isinstance(request, ProxiedRequest) and request.begun:
                 # Another attempt would send twice what has been passed on.
-                raise Billed(failure.reason) from None
+                raise BilledFailure(failure.reason) from None
             raise
         return reply, until_reset(response.headers)
 
@@ -193,7 +200,7 @@ class Client:
                 proxied, {}, lambda client: send_raw(client, method, proxied.path, content, headers)
             )
         except RetryableError as error:
-            raise (Unscored if error.kind == "unreached" else Billed)(error.reason) from None
+            raise (Unscored if error.kind == "unreached" else BilledFailure)(error.reason) from None
         return answer._replace(content=self._redacted(answer.content.decode("latin-1")).encode("latin-1"))
 
     async def call(self, request: Request, do: Callable[["AsyncOpenAI"], Awaitable[T]]) -> T:
@@ -248,7 +255,7 @@ class Client:
                     refused = isinstance(answer, Answer) and answer.status in KEY_REFUSED
                     return _KeyRefused(answer, credentials) if refused else answer
                 messages = [
-                    {name: well_formed(value) for name, value in message.items()}
+                    {name: replace_surrogates(value) for name, value in message.items()}
                     for message in request.messages
                 ]
                 arguments = self._api.arguments(messages, parameters)
@@ -258,7 +265,7 @@ class Client:
             return self._by_response(request, response, credentials)
         except (TimeoutError, httpx2.TimeoutException):
             return RetryableError(f"no reply in {self._timeout_s:g} s", "slow")
-        except EndedEarly as error:
+        except StreamEndedEarly as error:
             return RetryableError(self._brief(str(error)), "garbled")
         except httpx2.HTTPError as error:
             return self._unconnected(error)
@@ -277,11 +284,11 @@ class Client:
         """Parse the reply in a body; with the path of a proxied request it is the whole answer."""
         try:
             if path is not None:
-                whole = record_of(path, _parsed(body))
-                return Reply.of({name: self._redacted(value) for name, value in whole.items()})
+                whole = reply_record(path, _parsed(body))
+                return Reply.from_record({name: self._redacted(value) for name, value in whole.items()})
             record = self._api.record(_parsed(body))
-            kept = Reply.of({name: self._redacted(value) for name, value in record.items()})
-            reply = replace(kept, apart=record["apart"], tier=record["tier"])
+            kept = Reply.from_record({name: self._redacted(value) for name, value in record.items()})
+            reply = replace(kept, separate_reasoning=record["separate_reasoning"], tier=record["tier"])
         except responses.ReportedError as error:
             raise RetryableError(
                 f"the server reports an error: {self._brief(str(error))}", "failed"
@@ -291,8 +298,8 @@ class Client:
             reason = f"the server's reply was not understood ({why}): {self._brief(self._beginning(body))!r}"
             raise RetryableError(reason, "garbled") from error
         size = len(reply.text) + len(reply.refusal) + len(reply.tool_calls)
-        if size > MOST_TEXT:
-            raise TooLarge(f"the reply has {size:,} characters, and at most {MOST_TEXT:,} are read")
+        if size > MAX_REPLY_LENGTH:
+            raise TooLarge(f"the reply has {size:,} characters, and at most {MAX_REPLY_LENGTH:,} are read")
         return reply
 
     def _of_library(self, request: Request, error: Exception, credentials: Credentials) -> Any:
@@ -337,7 +344,7 @@ class Client:
     ) -> Exception:
         """Return our error for a status of HTTP other than 200, with the error that came with it."""
         detail = self._brief(str(answer.get("message") or answer))
-        if not request.own and status in REFUSALS:
+        if not request.is_internal and status in REFUSALS:
             plain = json.loads(self._redacted(json.dumps(answer)))
             return Refused(f"the server answered {status}: {detail}", plain, status)
         if status in KEY_REFUSED:

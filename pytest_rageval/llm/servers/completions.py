@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeVar
 
-from pytest_rageval.llm.messages import MOST_TOKENS, Message
+from pytest_rageval.llm.messages import MAX_TOKEN_COUNT, Message
 
 __all__ = ["PATH", "arguments", "field", "record", "reported"]
 
@@ -45,7 +45,7 @@ def record(completion: Any) -> dict[str, Any]:
         "finish_reason": reason or "stop",
         "refusal": field(message, "refusal", str),
         "tool_calls": json.dumps(calls) if calls else "",
-        "apart": _reasoning_apart(message),
+        "separate_reasoning": _reasoning_apart(message),
     }
 
 
@@ -73,7 +73,7 @@ def reported(answer: Mapping[str, Any], tokens_in: str, tokens_out: str) -> dict
 
 
 def _count(value: Any) -> int:
-    return int(value) if type(value) in {int, float} and 0 <= value < MOST_TOKENS else 0
+    return int(value) if type(value) in {int, float} and 0 <= value < MAX_TOKEN_COUNT else 0
 
 
 def _text(content: object) -> str:

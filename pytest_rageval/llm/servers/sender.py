@@ -13,7 +13,7 @@ from typing import Any, Final
 from pytest_rageval.errors import RagevalError, ServerError, Unscored
 from pytest_rageval.lazy import lazy_pattern
 from pytest_rageval.llm.budget import Charge, count_tokens, prompt_tokens
-from pytest_rageval.llm.messages import Billed, Reply, Request
+from pytest_rageval.llm.messages import BilledFailure, Reply, Request
 from pytest_rageval.llm.servers.client import Client, Refused, RetryableError
 from pytest_rageval.llm.servers.rate_limits import Limiter, OutageTimer, Slot, Stall
 from pytest_rageval.plural import plural
@@ -28,9 +28,9 @@ SLOW: Final = 0.5  # the share of the timeout after which a reply counts as slow
 
 BILLED: Final = {"slow", "garbled", "dropped"}  # failures after which the server may charge for the attempt
 
-MakeCharge = Callable[[], AbstractAsyncContextManager[Charge]]
+Reserve = Callable[[], AbstractAsyncContextManager[Charge]]
 Keep = Callable[[Reply], Awaitable[Reply]] | None
-FREE: Final[MakeCharge] = lambda: contextlib.nullcontext(Charge())  # noqa: E731 - a purchase without a budget
+FREE: Final[Reserve] = lambda: contextlib.nullcontext(Charge())  # noqa: E731 - a reserve without a budget
 
 
 @dataclass
@@ -60,10 +60,10 @@ class Sender:
     def __post_init__(self) -> None:
         self._patience = OutageTimer(self.patience_s, self._give_up)
 
-    async def send(self, request: Request, *, purchase: MakeCharge = FREE, keep: Keep = None) -> Reply:
+    async def send(self, request: Request, *, reserve: Reserve = FREE, keep: Keep = None) -> Reply:
         """Return the server's reply to a request.
 
-        After an error that holds for a whole model, such as a wrong key, the model is not asked again. `purchase`
+        After an error that holds for a whole model, such as a wrong key, the model is not asked again. `reserve`
         is entered around each attempt, and its errors are raised. `keep` stores the reply and returns it, before
         the attempt is counted and its slot is free.
 
@@ -72,7 +72,7 @@ class Sender:
             Unscored: this request failed; the reason.
         """
         with self._patience.waiting():
-            return await self._send(request, purchase, keep)
+            return await self._send(request, reserve, keep)
 
     @property
     def wait(self) -> Stall | None:
@@ -89,7 +89,7 @@ class Sender:
         reason = "its rate limit is used up"
         return Stall(url, reason, requests, paused_s) if paused_s else None
 
-    async def _send(self, request: Request, purchase: MakeCharge, keep: Keep) -> Reply:
+    async def _send(self, request: Request, reserve: Reserve, keep: Keep) -> Reply:
         unsupported = self._unsupported.setdefault(request.model, UnsupportedParams())
         tokens = prompt_tokens(request.messages, request.parameters) if self.limiter.counts_tokens else 0
         failures: list[RetryableError] = []
@@ -100,21 +100,21 @@ class Sender:
                 # Checked again: another request may have failed while this one waited.
                 self.raise_if_broken(request.model)
                 parameters, without = request.parameters, ""
-                if request.own:
+                if request.is_internal:
                     parameters, without = unsupported.adapt(parameters)
-                flex = self.flex and request.own and request.model not in self._without_flex
+                flex = self.flex and request.is_internal and request.model not in self._without_flex
                 try:
-                    async with purchase() as bought:
+                    async with reserve() as charge:
                         # Beside the request, whose key it is not part of: the tier changes the price, not the reply.
                         sent = {**FLEX, **parameters} if flex else parameters
-                        reply = await self._attempt(request, sent, slot, bought)
+                        reply = await self._attempt(request, sent, slot, charge)
                         reply = replace(reply, without=without) if without else reply
                         return reply if keep is None else await keep(reply)
                 except Refused as refused:
                     if flex and TIER.search(str(_without_repeated(refused.answer))):
                         self._without_flex.add(request.model)
                         continue
-                    if not (request.own and unsupported.learn(parameters, refused.answer)):
+                    if not (request.is_internal and unsupported.learn(parameters, refused.answer)):
                         raise
                     continue
                 except RetryableError as failure:
@@ -133,22 +133,22 @@ class Sender:
                 await asyncio.wait_for(self._woken.wait(), delay)
 
     async def _attempt(
-        self, request: Request, parameters: Mapping[str, Any], slot: Slot, bought: Charge
+        self, request: Request, parameters: Mapping[str, Any], slot: Slot, charge: Charge
     ) -> Reply:
         """Send the request once, and adapt the limiter to the outcome."""
         if self._silent_since is None:
             self._silent_since = slot.began
         # Until the outcome is known: a cancelled call may be charged.
-        bought.billed = True
+        charge.billed = True
         try:
             reply, pause = await self.client.complete(request, parameters)
         except RetryableError as failure:
-            bought.billed = failure.kind in BILLED
+            charge.billed = failure.kind in BILLED
             if failure.kind == "slow":
                 self.limiter.congested(slot)
             raise
         except (RagevalError, Unscored) as error:
-            bought.billed = isinstance(error, Billed)
+            charge.billed = isinstance(error, BilledFailure)
             if isinstance(error, RagevalError):
                 self._broken[request.model] = error
             raise
@@ -158,11 +158,11 @@ class Sender:
         self._reached = True
         self._patience.succeeded()
         self._given_up = None
-        bought.reply = reply
+        charge.reply = reply
         if self.limiter.counts_tokens:
             # A count that the server does not report is estimated.
-            tokens_in = reply.tokens_in if reply.counts_in else slot.tokens
-            counted = reply.counts_out or not request.generates
+            tokens_in = reply.tokens_in if reply.reports_tokens_in else slot.tokens
+            counted = reply.reports_tokens_out or not request.generates
             tokens_out = reply.tokens_out if counted else count_tokens(reply.text)
             self.limiter.used(slot, tokens_in + tokens_out)
         if time.monotonic() - slot.began > SLOW * self.timeout_s:

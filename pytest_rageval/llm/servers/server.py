@@ -72,8 +72,8 @@ class Server(Endpoint, Protocol):
         """The most requests at once; None for a server that limits them itself."""
 
     @property
-    def pace(self) -> RequestPolicy | None:
-        """How fast it is asked; None for the pace of the run."""
+    def policy(self) -> RequestPolicy | None:
+        """How fast it is asked; None for the policy of the run."""
 
     @property
     def limits(self) -> Limits:
@@ -100,13 +100,13 @@ class RemoteServer:
     Args:
         url: the base URL.
         api_key: the key, unless `key_command` prints it.
-        in_flight: the most requests at once; None for those of its pace.
+        in_flight: the most requests at once; None for those of its policy.
         api: the path that its models are asked at.
         role: the model whose settings name it.
         key_name: the environment variable where the key is looked for.
         needs_key: whether requests without a key are useless.
         key_command: prints the key; run at the first request, and again when the server refuses a key.
-        pace: how fast it is asked; None for that of the run.
+        policy: how fast it is asked; None for that of the run.
         limits: of what is asked of it, beside those of the run.
         flex: whether requests ask for the flex tier.
     """
@@ -122,7 +122,7 @@ class RemoteServer:
         key_name: str = "OPENAI_API_KEY",
         needs_key: bool = False,
         key_command: tuple[str, ...] = (),
-        pace: RequestPolicy | None = None,
+        policy: RequestPolicy | None = None,
         limits: Limits = NO_LIMITS,
         flex: bool = False,
     ) -> None:
@@ -136,11 +136,11 @@ class RemoteServer:
         self.role = role
         self.key_name = key_name
         self.key_command = key_command
-        self.pace = pace
+        self.policy = policy
         self.limits = limits
         self.flex = flex
         self._needs_key = needs_key or self.base_url == DEFAULT_BASE_URL
-        how = (key_name, needs_key, key_command, pace, limits, flex)
+        how = (key_name, needs_key, key_command, policy, limits, flex)
         self._settings = (place, key, in_flight, api, role, *how)
         self._renewing = asyncio.Lock()
         self._no_key: RagevalError | None = None
@@ -218,7 +218,7 @@ class EmbeddedServer:
     role: Role = "generator"
     key_name = ""
     key_command = ()
-    pace: RequestPolicy | None = None
+    policy: RequestPolicy | None = None
     limits = NO_LIMITS
     flex = False
     label = "embedded model"

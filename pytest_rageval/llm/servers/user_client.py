@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 from pytest_rageval.config import ROLES, Api, Role
 from pytest_rageval.errors import CallableError, RagevalError, ServerError, Unscored, summary_line
 from pytest_rageval.llm.budget import Limits
-from pytest_rageval.llm.messages import Reply, Request, well_formed
+from pytest_rageval.llm.messages import Reply, Request, replace_surrogates
 from pytest_rageval.llm.proxied_request import CHAT, Answer, ProxiedRequest
 from pytest_rageval.llm.servers.client import Client, RetryableError, refusal_in
 from pytest_rageval.llm.servers.server import NO_LIMITS, RequestPolicy
@@ -98,7 +98,7 @@ class UserServer:
         own: UserFunction,
         *,
         role: Role = "generator",
-        pace: RequestPolicy | None = None,
+        policy: RequestPolicy | None = None,
         limits: Limits = NO_LIMITS,
     ) -> None:
         function, name = own
@@ -120,11 +120,11 @@ class UserServer:
         self.function = function
         self.name = name
         self.role = role
-        self.pace = pace
+        self.policy = policy
         self.limits = limits
         self.base_url = _address(function)
         self.credentials = Credentials(Secret("", _secrets(function)))
-        self._settings = (id(function), name, role, pace, limits)
+        self._settings = (id(function), name, role, policy, limits)
 
     def __eq__(self, other: object) -> bool:
         return self._settings == other._settings if isinstance(other, UserServer) else NotImplemented
@@ -202,7 +202,8 @@ class UserClient(Client):
     async def _outcome(self, request: Request, parameters: Mapping[str, Any]) -> bytes | Exception:
         """Return the completion as JSON, or the error as a value."""
         messages = [
-            {name: well_formed(value) for name, value in message.items()} for message in request.messages
+            {name: replace_surrogates(value) for name, value in message.items()}
+            for message in request.messages
         ]
         # The parameters are copied, since libraries change what they are given.
         arguments = {"model": request.model, "messages": messages, **copy.deepcopy(dict(parameters))}

@@ -20,9 +20,16 @@ from typing import Any, Final
 from pytest_rageval.errors import StoreError, require
 from pytest_rageval.files import make_cache_folder
 from pytest_rageval.llm.messages import Reply
-from pytest_rageval.llm.stores.entry_codec import entry_text, inspected, usable_replies
-from pytest_rageval.llm.stores.interface import LEASE_S, Damaged, Entry, Spending, claimed, start_renewing
-from pytest_rageval.llm.stores.sqlite_claims import Owners
+from pytest_rageval.llm.stores.entry_codec import decode_or_damaged, encode_entry, usable_replies
+from pytest_rageval.llm.stores.interface import (
+    CLAIM_TTL_S,
+    Damaged,
+    Entry,
+    Spending,
+    build_claim_results,
+    start_renewing,
+)
+from pytest_rageval.llm.stores.sqlite_claims import OwnerMonitor
 from pytest_rageval.secret import StoreURL
 
 __all__ = ["DiskcacheStore"]
@@ -82,7 +89,7 @@ class DiskcacheStore:
         self._owner = uuid.uuid4().hex
         self._own: set[str] = set()
         self._lock = threading.Lock()
-        self._others = Owners()
+        self._others = OwnerMonitor()
         self._closed = threading.Event()
         self._renewing: threading.Thread | None = None
         self.damaged: set[str] = set()
@@ -111,7 +118,7 @@ class DiskcacheStore:
                 self._begin_owner()
         if own and self._renewing is None:
             self._renewing = start_renewing(self.renew, self._closed)
-        return claimed(keys, found, own)
+        return build_claim_results(keys, found, own)
 
     def claims(self, keys: Sequence[str]) -> dict[str, bool]:
         """Return the keys with a claim, and whether it is this process's."""
@@ -148,7 +155,7 @@ class DiskcacheStore:
             found = self.get_many(list(new), run=run, only_run=only_run)
             for key, entry in new.items():
                 if key not in found:
-                    self._cache.set(self._reply(key), entry_text(entry, run).decode(), retry=True)
+                    self._cache.set(self._reply(key), encode_entry(entry, run).decode(), retry=True)
             self._release(list(new))
         return {key: found.get(key, entry.reply) for key, entry in new.items()}
 
@@ -178,7 +185,7 @@ class DiskcacheStore:
         for key in sorted(set(self._all_keys() if keys is None else keys)):
             text = self._text_of(key)
             if text is not None:
-                yield inspected(key, text)
+                yield decode_or_damaged(key, text)
 
     def delete_many(self, keys: Sequence[str]) -> None:
         """Delete entries."""
@@ -190,7 +197,7 @@ class DiskcacheStore:
         """End all claims of this process, and close the files."""
         self._closed.set()
         if self._renewing is not None:
-            self._renewing.join(timeout=LEASE_S)
+            self._renewing.join(timeout=CLAIM_TTL_S)
         # If this fails, the claims expire.
         with contextlib.suppress(StoreError):
             if self._own:
@@ -256,7 +263,7 @@ class DiskcacheStore:
         return found if isinstance(found, str) else None
 
     def _text_of(self, key: str) -> object:
-        """Return what is kept under a key: bytes where it is text, as `read_kept` takes it; None for nothing."""
+        """Return what is kept under a key: bytes where it is text, as `decode_entry` takes it; None for nothing."""
         with self._mapped():
             try:
                 # `FanoutCache.get` returns nothing after an error.
@@ -316,7 +323,7 @@ class DiskcacheStore:
         self._cache.delete(self._sign(owner), retry=True)
 
     def _dead_owners(self) -> set[str]:
-        """Look at the other owners; return those that have not renewed their claims for `LEASE_S`."""
+        """Look at the other owners; return those that have not renewed their claims for `CLAIM_TTL_S`."""
         owners = (self._get(self._owners) or "").split()
         marks = []
         with self._mapped():

@@ -9,25 +9,25 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from pytest_rageval.llm.cassette import entry_of, parsed
+from pytest_rageval.llm.cassette import entry_from_record, parse_json
 from pytest_rageval.llm.messages import Reply
 from pytest_rageval.llm.stores.interface import Damaged, Entry
 
-__all__ = ["Kept", "entry_text", "inspected", "read_kept", "usable_replies"]
+__all__ = ["StoredEntry", "decode_entry", "decode_or_damaged", "encode_entry", "usable_replies"]
 
-MOST: Final = 16 * 2**20  # bytes of a line, as in a cassette
-DIGITS: Final = 8  # of the checksum
+MAX_TEXT_BYTES: Final = 16 * 2**20  # bytes of a line, as in a cassette
+CHECKSUM_DIGITS: Final = 8  # of the checksum
 YEAR_10000: Final = 253_402_300_800.0
 
 
-class Kept(NamedTuple):
+class StoredEntry(NamedTuple):
     """An entry, and the run that requested it."""
 
     entry: Entry
     run: str = ""
 
 
-def entry_text(entry: Entry, run: str = "") -> bytes:
+def encode_entry(entry: Entry, run: str = "") -> bytes:
     """Return the text of an entry."""
     beside = {"request": dict(entry.summary)} if entry.summary else {}
     written = entry.written or time.time()
@@ -35,30 +35,30 @@ def entry_text(entry: Entry, run: str = "") -> bytes:
     return b"%08x " % zlib.crc32(line) + line
 
 
-def read_kept(key: str, text: object) -> Kept:
-    """Read what `entry_text` returned for this key; ValueError says what is wrong with it."""
+def decode_entry(key: str, text: object) -> StoredEntry:
+    """Read what `encode_entry` returned for this key; ValueError says what is wrong with it."""
     if not isinstance(text, bytes):
         message = f"it is {type(text).__name__}, expected text"
         raise ValueError(message)  # noqa: TRY004 - the store is at fault, not an argument's type
-    if len(text) > MOST:
+    if len(text) > MAX_TEXT_BYTES:
         raise ValueError("it is larger than 16 MiB")
-    line = text[DIGITS + 1 :]
-    if text[: DIGITS + 1] != b"%08x " % zlib.crc32(line):
+    line = text[CHECKSUM_DIGITS + 1 :]
+    if text[: CHECKSUM_DIGITS + 1] != b"%08x " % zlib.crc32(line):
         raise ValueError("the checksum is not that of the contents")
-    record = parsed(line)
-    entry = entry_of(record)
+    record = parse_json(line)
+    entry = entry_from_record(record)
     if entry.key != key:
         raise ValueError("it is the entry of another key")
     run, written = record.get("run"), record.get("written")
     if not isinstance(run, str) or not isinstance(written, int | float) or not 0 <= written < YEAR_10000:
         raise ValueError("'run' or 'written' is missing")
-    return Kept(replace(entry, written=float(written)), run)
+    return StoredEntry(replace(entry, written=float(written)), run)
 
 
-def inspected(key: str, text: object) -> Entry | Damaged:
+def decode_or_damaged(key: str, text: object) -> Entry | Damaged:
     """Return the entry in a text, or what is wrong with it."""
     try:
-        return read_kept(key, text).entry
+        return decode_entry(key, text).entry
     except ValueError as error:
         return Damaged(key, (str(error),))
 
@@ -70,7 +70,7 @@ def usable_replies(
     found = {}
     for key, text in texts.items():
         try:
-            kept = read_kept(key, text)
+            kept = decode_entry(key, text)
         except ValueError:
             damaged.add(key)
             continue

@@ -20,14 +20,14 @@ from pytest_rageval.llm.stores.interface import (
     ReplyStore,
     Spending,
     StoreAwayError,
-    good_entries,
+    skip_damaged,
 )
 from pytest_rageval.llm.stores.sqlite import SqliteStore
 from pytest_rageval.llm.stores.sqlite_file import FILE
 
 __all__ = ["FallbackStore"]
 
-RETURN_S: Final = 2.0  # how often a store that is away is tried again
+RETRY_INTERVAL_S: Final = 2.0  # how often a store that is away is tried again
 T = TypeVar("T")
 
 
@@ -157,7 +157,7 @@ class FallbackStore:
 
     def _try_again(self) -> None:
         """Go back to the store if it answers, and bring it what it lacks."""
-        if self._away is None or time.monotonic() - self._tried < RETURN_S:
+        if self._away is None or time.monotonic() - self._tried < RETRY_INTERVAL_S:
             return
         self._tried = time.monotonic()
         try:
@@ -182,7 +182,7 @@ class FallbackStore:
             return {}
         try:
             found = self._local.get_many(keys, run=run, only_run=only_run)
-            entries = list(good_entries(self._local.entries(list(found)))) if found else []
+            entries = list(skip_damaged(self._local.entries(list(found)))) if found else []
         except StoreError:
             # It is only a help here.
             return {}

@@ -16,7 +16,7 @@ from pytest_rageval.errors import StoreError
 from pytest_rageval.llm.messages import Reply, RequestSummary
 
 __all__ = [
-    "LEASE_S",
+    "CLAIM_TTL_S",
     "RENEWAL_S",
     "Damaged",
     "Entry",
@@ -24,12 +24,12 @@ __all__ = [
     "ReplyStore",
     "Spending",
     "StoreAwayError",
-    "claimed",
-    "good_entries",
+    "build_claim_results",
+    "skip_damaged",
     "start_renewing",
 ]
 
-LEASE_S: Final = 5.0  # how long the claims of a process that died block the others
+CLAIM_TTL_S: Final = 5.0  # how long the claims of a process that died block the others
 RENEWAL_S: Final = 1.0
 
 
@@ -104,7 +104,7 @@ class ReplyStore(Protocol):
     ) -> "dict[str, Reply | bool]":
         """Return for each key its reply if it is stored; otherwise whether this process gets the claim to request it.
 
-        One process at a time has a claim. It ends with `keep`, `release` or `close`, or `LEASE_S` after the last
+        One process at a time has a claim. It ends with `keep`, `release` or `close`, or `CLAIM_TTL_S` after the last
         renewal.
         """
         ...
@@ -162,7 +162,7 @@ OpenStore = Callable[[Callable[[str], None]], ReplyStore]
 """Opens a store; what is passed is called with a remark for the report, such as that a folder was restored."""
 
 
-def good_entries(entries: Iterable[Entry | Damaged]) -> Iterator[Entry]:
+def skip_damaged(entries: Iterable[Entry | Damaged]) -> Iterator[Entry]:
     """Yield the entries that are not damaged."""
     return (entry for entry in entries if isinstance(entry, Entry))
 
@@ -182,7 +182,9 @@ def start_renewing(renew: Callable[[], None], closed: threading.Event) -> thread
     return thread
 
 
-def claimed(keys: Sequence[str], found: Mapping[str, Reply], own: Iterable[str]) -> "dict[str, Reply | bool]":
+def build_claim_results(
+    keys: Sequence[str], found: Mapping[str, Reply], own: Iterable[str]
+) -> "dict[str, Reply | bool]":
     """Return what `claim` returns, from the replies and the claims."""
     mine = set(own)
     return {key: found.get(key, key in mine) for key in keys}

@@ -14,14 +14,14 @@ from typing import Any, Final, TypeVar
 
 from pytest_rageval.errors import StoreError, require
 from pytest_rageval.llm.messages import Reply
-from pytest_rageval.llm.stores.entry_codec import entry_text, inspected, usable_replies
+from pytest_rageval.llm.stores.entry_codec import decode_or_damaged, encode_entry, usable_replies
 from pytest_rageval.llm.stores.interface import (
-    LEASE_S,
+    CLAIM_TTL_S,
     Damaged,
     Entry,
     Spending,
     StoreAwayError,
-    claimed,
+    build_claim_results,
     start_renewing,
 )
 from pytest_rageval.secret import CACHE_URL, StoreURL
@@ -37,8 +37,8 @@ SPENDING_KEPT_S: Final = 7 * 86400
 DONE_KEPT_S: Final = (
     600  # how long a change of spending is known, which may be sent again when its answer was lost
 )
-LEASE_MS: Final = int(LEASE_S * 1000)
-RIGHTS: Final = "~rageval:* +@read +@write +@connection +@scripting +time +info"
+CLAIM_TTL_MS: Final = int(CLAIM_TTL_S * 1000)
+ACL_RIGHTS: Final = "~rageval:* +@read +@write +@connection +@scripting +time +info"
 """What a user of the server needs, in the words of its ACL."""
 
 T = TypeVar("T")
@@ -182,12 +182,12 @@ class RedisStore:
         found = self.get_many(keys, run=run, only_run=only_run)
         missing = [key for key in dict.fromkeys(keys) if key not in found]
         if not missing:
-            return claimed(keys, found, ())
+            return build_claim_results(keys, found, ())
         # Before they are claimed: the thread renews nothing too early, and forgets nothing.
         with self._lock:
             self._own.update(missing)
         try:
-            got = self._script(CLAIM, [*map(self._claim, missing), self._owners], [self._owner, LEASE_MS])
+            got = self._script(CLAIM, [*map(self._claim, missing), self._owners], [self._owner, CLAIM_TTL_MS])
         except StoreError:
             self._forget(missing)
             raise
@@ -203,7 +203,7 @@ class RedisStore:
             # No caller receives them, so they must end.
             self._forget(own)
             raise
-        return claimed(keys, found | late, own)
+        return build_claim_results(keys, found | late, own)
 
     def claims(self, keys: Sequence[str]) -> dict[str, bool]:
         """Return the keys with a claim, and whether it is this process's."""
@@ -222,7 +222,7 @@ class RedisStore:
         if own:
             # Not for long: the next attempt is soon.
             keys = [*map(self._claim, own), self._owners]
-            self._script(RENEW, keys, [self._owner, LEASE_MS], patience_s=0.0)
+            self._script(RENEW, keys, [self._owner, CLAIM_TTL_MS], patience_s=0.0)
 
     def keep(self, entries: Iterable[Entry], *, run: str = "", only_run: bool = False) -> dict[str, Reply]:
         """Store replies, in one step; return those that count."""
@@ -230,7 +230,7 @@ class RedisStore:
         if not new:
             return {}
         self._forget(new)
-        lines = {key: entry_text(entry, run) for key, entry in new.items()}
+        lines = {key: encode_entry(entry, run) for key, entry in new.items()}
         while True:
             before = self._raw(list(new))
             found = usable_replies(before, self.damaged, run, only_run=only_run)
@@ -266,7 +266,7 @@ class RedisStore:
         wanted = sorted(set(self._all_keys() if keys is None else keys))
         for start in range(0, len(wanted), CHUNK):
             for key, text in self._raw(wanted[start : start + CHUNK]).items():
-                yield inspected(key, text)
+                yield decode_or_damaged(key, text)
 
     def delete_many(self, keys: Sequence[str]) -> None:
         """Delete entries."""
@@ -277,7 +277,7 @@ class RedisStore:
         """End all claims of this process, and close the connection."""
         self._closed.set()
         if self._renewing is not None:
-            self._renewing.join(timeout=LEASE_S)
+            self._renewing.join(timeout=CLAIM_TTL_S)
         # If this fails, the claims expire.
         with suppress(StoreError):
             if not self._silent and (own := list(self._own)):
@@ -376,7 +376,7 @@ class RedisStore:
             )
         elif isinstance(error, errors.NoPermissionError):
             why = f"does not let this user do what a store has to: {said}"
-            remedy = f"Let an administrator say: ACL SETUSER USER {RIGHTS}"
+            remedy = f"Let an administrator say: ACL SETUSER USER {ACL_RIGHTS}"
         else:
             why = f"cannot be used: {type(error).__name__}: {said}"
             remedy = f"Check the server, and its URL in --rageval-cache or {CACHE_URL}"

@@ -6,11 +6,11 @@ from math import inf
 from pathlib import Path
 from typing import Final
 
-from pytest_rageval.llm.maintenance import inspect
+from pytest_rageval.llm.maintenance import inspect_entries
 from pytest_rageval.llm.messages import Reply
-from pytest_rageval.llm.stores.interface import Damaged, Entry, Spending, claimed
+from pytest_rageval.llm.stores.interface import Damaged, Entry, Spending, build_claim_results
 from pytest_rageval.llm.stores.sqlite_claims import Claims
-from pytest_rageval.llm.stores.sqlite_file import Database, Store
+from pytest_rageval.llm.stores.sqlite_file import Database, ReplyTable
 
 __all__ = ["RESTORED", "SqliteStore", "spend"]
 
@@ -23,7 +23,7 @@ class SqliteStore:
 
     def __init__(self, directory: Path, remark: Callable[[str], None] = lambda _: None) -> None:
         self.database = Database(directory, restored=lambda: remark(RESTORED))
-        self._table = Store(self.database)
+        self._table = ReplyTable(self.database)
         self.get_nowait = self._table.get_nowait
         self.leases = Claims(self.database)
 
@@ -42,7 +42,7 @@ class SqliteStore:
         with self.database.transaction():
             found = self.get_many(keys, run=run, only_run=only_run)
             own = self.leases.claim([key for key in keys if key not in found])
-        return claimed(keys, found, own)
+        return build_claim_results(keys, found, own)
 
     def claims(self, keys: Sequence[str]) -> dict[str, bool]:
         """Return the keys with a claim, and whether it is this process's."""
@@ -82,7 +82,7 @@ class SqliteStore:
 
     def entries(self, keys: Sequence[str] | None = None) -> Iterator[Entry | Damaged]:
         """Yield the entries, sorted by key."""
-        return inspect(self.database, keys)
+        return inspect_entries(self.database, keys)
 
     def delete_many(self, keys: Sequence[str]) -> None:
         """Delete entries."""

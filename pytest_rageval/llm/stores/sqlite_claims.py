@@ -1,4 +1,4 @@
-"""Claims in the SQLite store. Another owner counts as dead if its claims have not changed for `LEASE_S`.
+"""Claims in the SQLite store. Another owner counts as dead if its claims have not changed for `CLAIM_TTL_S`.
 
 No time of another process is compared with a clock: each process watches whether the others renew.
 """
@@ -13,19 +13,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from pytest_rageval.errors import StoreError
-from pytest_rageval.llm.stores.interface import LEASE_S, RENEWAL_S, start_renewing
+from pytest_rageval.llm.stores.interface import CLAIM_TTL_S, RENEWAL_S, start_renewing
 from pytest_rageval.llm.stores.sqlite_file import Database
 
-__all__ = ["Claims", "Owners"]
+__all__ = ["Claims", "OwnerMonitor"]
 
 
 class Claims:
-    """The leases of this process. Another owner is dead when its leases have not changed for `LEASE_S`."""
+    """The leases of this process. Another owner is dead when its leases have not changed for `CLAIM_TTL_S`."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._owner = uuid.uuid4().hex
-        self._others = Owners()
+        self._others = OwnerMonitor()
         self._renewer: Database | None = None
         self._closed = threading.Event()
         self._renewing: threading.Thread | None = None
@@ -37,7 +37,7 @@ class Claims:
             self._database.execute_many("DELETE FROM leases WHERE CAST(owner AS BLOB) = ?", dead)
         self._database.execute(
             "INSERT OR IGNORE INTO leases (key, owner, expires) SELECT value, ?, ? FROM json_each(?)",
-            (self._owner, _new_mark(), json.dumps(list(keys))),
+            (self._owner, _new_heartbeat(), json.dumps(list(keys))),
         )
         own = self.own(keys)
         if own and self._renewing is None:
@@ -79,7 +79,7 @@ class Claims:
             self._renewer = self._renewer or Database(self._database.directory)
             with self._renewer.transaction():
                 self._renewer.execute(
-                    "UPDATE leases SET expires = ? WHERE owner = ?", (_new_mark(), self._owner)
+                    "UPDATE leases SET expires = ? WHERE owner = ?", (_new_heartbeat(), self._owner)
                 )
         except StoreError:
             self._close_renewer()
@@ -89,7 +89,7 @@ class Claims:
         """Release all leases and stop renewing."""
         self._closed.set()
         if self._renewing is not None:
-            self._renewing.join(timeout=LEASE_S)
+            self._renewing.join(timeout=CLAIM_TTL_S)
             # On a failing disk the leases expire; the requests themselves have raised the error.
             with contextlib.suppress(StoreError), self._database.transaction():
                 self._database.execute("DELETE FROM leases WHERE owner = ?", (self._owner,))
@@ -105,7 +105,7 @@ class Claims:
         self._renewing = start_renewing(self.renew, self._closed)
 
     def _dead_owners(self) -> set[bytes]:
-        """Look at the other owners; return those that have not renewed their leases for `LEASE_S`."""
+        """Look at the other owners; return those that have not renewed their leases for `CLAIM_TTL_S`."""
         rows = self._database.rows(
             # As bytes: a damaged file may hold any value.
             "SELECT CAST(owner AS BLOB), CAST(max(expires) AS BLOB) FROM leases WHERE owner != ? GROUP BY owner",
@@ -114,20 +114,20 @@ class Claims:
         return self._others.dead(rows)
 
 
-class Owners:
+class OwnerMonitor:
     """Other processes with claims, as this one sees them."""
 
     def __init__(self) -> None:
-        self._known: dict[Hashable, _Owner] = {}
+        self._known: dict[Hashable, _OwnerState] = {}
 
     def dead(self, marks: Iterable[tuple[Hashable, object]]) -> set[Any]:
         """Look at the mark that each owner has set last; return the owners that are dead."""
         now = time.monotonic()
         before, self._known = self._known, {}
         for owner, mark in marks:
-            self._known[owner] = known = before.get(owner) or _Owner(mark, now)
+            self._known[owner] = known = before.get(owner) or _OwnerState(mark, now)
             known.look(mark, now)
-        return {owner for owner, known in self._known.items() if known.unrenewed_s >= LEASE_S}
+        return {owner for owner, known in self._known.items() if known.unrenewed_s >= CLAIM_TTL_S}
 
     @property
     def known(self) -> Collection[Hashable]:
@@ -136,7 +136,7 @@ class Owners:
 
 
 @dataclass(slots=True)
-class _Owner:
+class _OwnerState:
     """Another process, as this one sees it: the mark of its leases, and for how long it has been the same."""
 
     mark: object
@@ -152,6 +152,6 @@ class _Owner:
         self.looked_at = now
 
 
-def _new_mark() -> float:
+def _new_heartbeat() -> float:
     """Return a number that is new each time; it is never compared with a clock."""
     return time.monotonic()

@@ -16,10 +16,10 @@ from typing import Any, Final
 
 from pytest_rageval.errors import StoreError
 from pytest_rageval.files import foreign_objects, make_cache_folder, make_private_file, refuse_special
-from pytest_rageval.llm.messages import RUN, TYPES, Reply, read_summary
+from pytest_rageval.llm.messages import FIELD_TYPES, RUN_FIELD, Reply
 from pytest_rageval.llm.stores.interface import Entry
 
-__all__ = ["COLUMNS", "FILE", "Database", "ForeignSchemaError", "Store", "stored_summary"]
+__all__ = ["COLUMNS", "FILE", "Database", "ForeignSchemaError", "ReplyTable", "stored_summary"]
 
 FILE: Final = "replies.sqlite"
 APPLICATION_ID: Final = 0x52414756  # marks our files among SQLite files
@@ -39,23 +39,23 @@ CREATE TABLE IF NOT EXISTS spending (
 ) WITHOUT ROWID;
 """
 
-COLUMNS: Final = {"key": str, **TYPES, "checksum": int, "outline": str, "written": float}
+COLUMNS: Final = {"key": str, **FIELD_TYPES, "checksum": int, "outline": str, "written": float}
 """The columns of the table of replies, with the Python types of their values."""
 
-KEPT_TYPES: Final = list(COLUMNS.values())[:10]
+REPLY_COLUMN_TYPES: Final = list(COLUMNS.values())[:10]
 # The key, the fields of `Reply` in its order, and their checksum. The summary is read only where it matters.
 SELECT: Final = (
     f"SELECT {', '.join(list(COLUMNS)[:10])}, CASE WHEN ? OR text < '!' THEN outline END "  # noqa: S608 - our own names
     "FROM replies WHERE key IN "
 )
 WAIT_S: Final = 60.0  # how long a statement waits for other processes' transactions, which take milliseconds
-PAUSES_S: Final = (0.01, 0.05)  # pauses between attempts to restore a file that was removed
+RESTORE_PAUSES_S: Final = (0.01, 0.05)  # pauses between attempts to restore a file that was removed
 
 UNWRITABLE: Final = {"SQLITE_READONLY", "SQLITE_READONLY_DIRECTORY", "SQLITE_CANTOPEN"}
 """SQLite's errors for a folder or file that may only be read."""
 
 
-class Store:
+class ReplyTable:
     """The table of replies. A damaged entry counts as missing; its key is in `damaged`. Errors are as in `Database`."""
 
     def __init__(self, database: "Database") -> None:
@@ -70,40 +70,32 @@ class Store:
         # Sorted keys share pages of the file.
         many = f"{SELECT} (SELECT value FROM json_each(?))"  # noqa: S608 - our own names
         rows = self._database.rows(many, (only_run, json.dumps(sorted(keys))))
-        return self._that_count(rows, run, only_run=only_run)
+        return self._select_usable(rows, run, only_run=only_run)
 
     def get_nowait(self, keys: Sequence[str], *, run: str = "", only_run: bool = False) -> dict[str, Reply]:
         """As `get_many` for a few keys, without waiting; what takes waiting is left out."""
         few = f"{SELECT} ({', '.join('?' * len(keys))})"
         rows = self._database.rows_nowait(few, (only_run, *keys))
-        return self._that_count(rows, run, only_run=only_run)
+        return self._select_usable(rows, run, only_run=only_run)
 
     def put_many(self, entries: Iterable[Entry], *, run: str = "") -> None:
         """Store replies, and the run that requested them where it is known; call it in a transaction."""
-        now, by_run = time.time(), {RUN: run} if run else {}
+        now, by_run = time.time(), {RUN_FIELD: run} if run else {}
         rows = []
         for entry in entries:
-            values = (entry.key, *(getattr(entry.reply, name) for name in TYPES))
+            values = (entry.key, *(getattr(entry.reply, name) for name in FIELD_TYPES))
             summary = json.dumps({**entry.summary, **by_run})
             rows.append((*values, _checksum(values), summary, entry.written or now))
         marks = ", ".join("?" * len(COLUMNS))
         self._database.execute_many(f"INSERT OR REPLACE INTO replies VALUES ({marks})", rows)  # noqa: S608 - only marks
 
-    def entries(self) -> Iterator[Entry]:
-        """Yield every undamaged entry, sorted by key."""
-        self._database.read_any_text()
-        rows = self._database.execute("SELECT * FROM replies ORDER BY key")
-        with self._database.mapped():
-            for row in rows:
-                reply = self._reply(row)
-                if reply is not None:
-                    yield Entry(row[0], reply, read_summary(stored_summary(row[10])), row[11])
-
     def delete_many(self, keys: Iterable[str]) -> None:
         """Delete replies; call it in a transaction."""
         self._database.execute_many("DELETE FROM replies WHERE key = ?", [(key,) for key in keys])
 
-    def _that_count(self, rows: Iterable[tuple[Any, ...]], run: str, *, only_run: bool) -> dict[str, Reply]:
+    def _select_usable(
+        self, rows: Iterable[tuple[Any, ...]], run: str, *, only_run: bool
+    ) -> dict[str, Reply]:
         """Return the undamaged replies in rows of `SELECT` that count in this run."""
         found = {}
         for row in rows:
@@ -111,13 +103,13 @@ class Store:
             if reply is None:
                 continue
             any_run = not only_run and not (run and reply.silent)
-            if any_run or (stored_summary(row[10]) or {}).get(RUN) == run:
+            if any_run or (stored_summary(row[10]) or {}).get(RUN_FIELD) == run:
                 found[row[0]] = reply
         return found
 
     def _reply(self, row: tuple[Any, ...]) -> Reply | None:
         """Return the reply in a row; None where the row is damaged."""
-        valid = list(map(type, row[:10])) == KEPT_TYPES
+        valid = list(map(type, row[:10])) == REPLY_COLUMN_TYPES
         if valid and row[9] == _checksum(row) and row[4] >= 0 <= row[5]:
             return Reply(*row[1:9])
         self.damaged.add(str(row[0]))
@@ -167,7 +159,7 @@ class Database:
             directory / f"{FILE}-shm",
         ]  # with SQLite's companions
         self._restored = restored
-        with self.mapped():
+        with self.map_errors():
             make_cache_folder(directory)
             make_private_file(self._file)
             try:
@@ -185,12 +177,12 @@ class Database:
 
     def execute(self, sql: str, parameters: Sequence[Any] = ()) -> sqlite3.Cursor:
         """Run one statement; outside `transaction` it is committed at once."""
-        with self.mapped():
+        with self.map_errors():
             return self._current_connection().execute(sql, parameters)
 
     def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Return all rows of a statement; text that is not UTF-8 comes as bytes."""
-        with self.mapped():
+        with self.map_errors():
             connection = self._current_connection()
             try:
                 return connection.execute(sql, parameters).fetchall()
@@ -218,14 +210,14 @@ class Database:
 
     def execute_many(self, sql: str, parameters: Sequence[Sequence[Any]]) -> None:
         """Run a statement for each of several rows."""
-        with self.mapped():
+        with self.map_errors():
             self._current_connection().executemany(sql, parameters)
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
         """Run all statements inside or none of them; no other process writes meanwhile."""
         if self.read_only:
-            raise self.unusable(
+            raise self.unusable_error(
                 "it cannot be written, and a new reply could not be kept",
                 "let the folder and the files in it be written",
             )
@@ -248,20 +240,20 @@ class Database:
         # A last chance to restore a file that was removed.
         with contextlib.suppress(OSError, sqlite3.Error, StoreError):
             self._current_connection()
-        with self.mapped():
+        with self.map_errors():
             self._connection.close()
 
     @contextlib.contextmanager
-    def mapped(self) -> Iterator[None]:
+    def map_errors(self) -> Iterator[None]:
         """Turn the errors of SQLite and of the file system into `StoreError`."""
         try:
             yield
         except (OSError, sqlite3.Error, UnicodeError, OverflowError) as error:
             # UnicodeError: in a damaged file even SQLite's message may not be text.
-            raise self.unusable(f"{type(error).__name__}: {error}") from error
+            raise self.unusable_error(f"{type(error).__name__}: {error}") from error
 
-    def unusable(self, why: str, remedy: str = "", kind: type[StoreError] = StoreError) -> StoreError:
-        """Return the error for an unusable cache; `remedy` is added to the advice to name another folder."""
+    def unusable_error(self, why: str, remedy: str = "", kind: type[StoreError] = StoreError) -> StoreError:
+        """Return the error for an unusable_error cache; `remedy` is added to the advice to name another folder."""
         saving = (
             f"save what can be read with `rageval cache export FILE --cache-dir '{self.directory}'`, and delete the "
             f"files {FILE}* (what is in no cassette is then asked for again)"
@@ -283,7 +275,7 @@ class Database:
         """Return the connection; a file that was removed or replaced is restored first."""
         if self._connection.in_transaction or not self._replaced():
             return self._connection
-        for pause in PAUSES_S:
+        for pause in RESTORE_PAUSES_S:
             # Another process may still be removing the folder.
             with contextlib.suppress(OSError, sqlite3.OperationalError):
                 self._restore()
@@ -353,15 +345,15 @@ class Database:
         version = connection.execute("PRAGMA user_version").fetchone()[0]
         connection.execute("COMMIT")
         if application != APPLICATION_ID and (application or version or tables):
-            raise self.unusable(f"its file {FILE} was not written by pytest-rageval")
+            raise self.unusable_error(f"its file {FILE} was not written by pytest-rageval")
         if version > SCHEMA:
             later = f"its file {FILE} has schema {version}, written by a later version of pytest-rageval"
-            raise self.unusable(f"{later}; this one knows schema {SCHEMA}", "update pytest-rageval")
+            raise self.unusable_error(f"{later}; this one knows schema {SCHEMA}", "update pytest-rageval")
         if self._replies_only:
             foreign = [each for each in foreign if each.endswith(" 'replies'")]
         if foreign:
             why = f"its file {FILE} contains tables that pytest-rageval did not create: {', '.join(foreign)}"
-            raise self.unusable(why, kind=ForeignSchemaError)
+            raise self.unusable_error(why, kind=ForeignSchemaError)
 
 
 def _copy(old: sqlite3.Connection, new: sqlite3.Connection) -> None:

@@ -82,7 +82,7 @@ class Runs:
         return self.of(lambda gateway: gateway.batches.refresh([self.remote]), **access)
 
     async def _asked(self, gateway: Gateway, requests: Sequence[Request]) -> list[Any]:
-        asking = (gateway.ask(self.remote, request) for request in requests)
+        asking = (gateway.get_reply(self.remote, request) for request in requests)
         return await asyncio.gather(*asking, return_exceptions=True)
 
 
@@ -205,9 +205,9 @@ def test_each_server_and_model_has_a_batch_of_its_own(runs: Runs, server: BatchS
 
         async def work(gateway: Gateway) -> Submission:
             asking = [
-                gateway.ask(runs.remote, _request("one")),
-                gateway.ask(runs.remote, _request("two", model="n")),
-                gateway.ask(judge, judged),
+                gateway.get_reply(runs.remote, _request("one")),
+                gateway.get_reply(runs.remote, _request("two", model="n")),
+                gateway.get_reply(judge, judged),
             ]
             await asyncio.gather(*asking, return_exceptions=True)
             return await gateway.batches.submit()
@@ -263,7 +263,7 @@ def test_what_no_stage_asked_for_is_asked_live_or_left_unscored(
     """As the option says of those that failed; the run says so."""
 
     async def work(gateway: Gateway) -> Any:
-        asking = asyncio.gather(gateway.ask(runs.remote, _request("new")), return_exceptions=True)
+        asking = asyncio.gather(gateway.get_reply(runs.remote, _request("new")), return_exceptions=True)
         return (await asking)[0], dict(gateway.usage.remarks)
 
     outcome, remarks = runs.of(work, batch="use", batch_errors=errors)
@@ -513,7 +513,7 @@ def test_two_processes_submit_one_batch(runs: Runs, server: BatchServer) -> None
 
         async def one(gateway: Gateway) -> Submission:
             with pytest.raises(ReplyPending):
-                await gateway.ask(runs.remote, _request("one"))
+                await gateway.get_reply(runs.remote, _request("one"))
             return await gateway.batches.submit()
 
         try:

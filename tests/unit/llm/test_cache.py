@@ -136,7 +136,7 @@ def test_after_closing_another_process_sends_the_request(
     caches: Caches, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The end of a process gives its leases back; they need not run out."""
-    monkeypatch.setattr(sqlite_claims, "LEASE_S", 3600.0)
+    monkeypatch.setattr(sqlite_claims, "CLAIM_TTL_S", 3600.0)
     one, other = caches(), caches()
 
     async def ask() -> object:
@@ -152,7 +152,7 @@ def test_after_closing_another_process_sends_the_request(
 @pytest.mark.slow
 def test_the_lease_of_a_dead_process_is_taken_over(caches: Caches, monkeypatch: pytest.MonkeyPatch) -> None:
     """As soon as it has run out, and by one alone; the other gets the reply."""
-    monkeypatch.setattr(sqlite_claims, "LEASE_S", 1.0)
+    monkeypatch.setattr(sqlite_claims, "CLAIM_TTL_S", 1.0)
     # As if its process had been killed: nobody renews.
     monkeypatch.setattr(sqlite_claims.Claims, "_start_renewing", lambda _: None)
     dead, one, other = caches(), caches(), caches()
@@ -162,7 +162,7 @@ def test_the_lease_of_a_dead_process_is_taken_over(caches: Caches, monkeypatch: 
             await cache.wait_for_other("k")
         if claimed is True:
             # Its own lease must not run out, too, while the machine is busy.
-            monkeypatch.setattr(sqlite_claims, "LEASE_S", 3600.0)
+            monkeypatch.setattr(sqlite_claims, "CLAIM_TTL_S", 3600.0)
             await cache.keep(Entry("k", Reply("x")))
         return claimed
 
@@ -180,7 +180,7 @@ def test_a_process_knows_when_its_claim_was_taken_over(
     caches: Caches, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As after it was stopped for a while: then it must not ask."""
-    monkeypatch.setattr(sqlite_claims, "LEASE_S", 0.1)
+    monkeypatch.setattr(sqlite_claims, "CLAIM_TTL_S", 0.1)
     monkeypatch.setattr(sqlite_claims.Claims, "_start_renewing", lambda _: None)
     stopped, other = caches(), caches()
 
@@ -371,7 +371,7 @@ def test_a_late_reply_does_not_replace_one_that_may_be_in_use(
     caches: Caches, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A process was held up for longer than its lease lasts; it takes over what the other has kept."""
-    monkeypatch.setattr(sqlite_claims, "LEASE_S", 0.0)
+    monkeypatch.setattr(sqlite_claims, "CLAIM_TTL_S", 0.0)
     slow, quick = caches(), caches()
 
     async def race() -> list[Reply]:
@@ -388,7 +388,7 @@ def test_a_claim_that_nobody_waits_for_blocks_no_other(
     caches: Caches, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who is cancelled while claiming will not ask; its living process must not keep the others waiting."""
-    monkeypatch.setattr(sqlite_claims, "LEASE_S", 3600.0)
+    monkeypatch.setattr(sqlite_claims, "CLAIM_TTL_S", 3600.0)
     one, other = caches(), caches()
 
     async def claim() -> object:

@@ -61,7 +61,7 @@ def often(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def dead(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Owners that renew nothing, as if their processes had been killed."""
+    """OwnerMonitor that renew nothing, as if their processes had been killed."""
     monkeypatch.setattr(Claims, "_start_renewing", lambda _: None)
 
 
@@ -182,7 +182,7 @@ def test_a_lease_of_a_dead_owner_runs_out(owner: Owner, clock: Clock) -> None:
     killed, one, other = owner(), owner(), owner()
     assert _claim(killed, "a", "b") == {"a", "b"}
     one.held(["a"])
-    _look(one, clock, module.LEASE_S - 0.1)
+    _look(one, clock, module.CLAIM_TTL_S - 0.1)
     assert _claim(one, "a") == set()
     assert one.held(["a"]) == {"a"}
     assert one.others_active()
@@ -200,7 +200,7 @@ def test_a_lease_lasts_equally_long_whatever_was_written(owner: Owner, clock: Cl
     one = owner()
     one._database.execute("INSERT INTO leases VALUES ('a', 'killed', ?)", (left,))
     one.held(["a"])
-    _look(one, clock, module.LEASE_S - 0.1)
+    _look(one, clock, module.CLAIM_TTL_S - 0.1)
     assert _claim(one, "a") == set()
     _look(one, clock, 0.2)
     assert _claim(one, "a") == {"a"}
@@ -214,7 +214,7 @@ def test_invalid_values_in_the_lease_table_expire(owner: Owner, clock: Clock, ki
     value = "''" if kind == "NULL" else kind
     one._database.execute(f"INSERT INTO leases VALUES ('a', {value}, {value})")  # noqa: S608 - from the list above
     one.held(["a"])
-    _look(one, clock, module.LEASE_S + 0.1)
+    _look(one, clock, module.CLAIM_TTL_S + 0.1)
     assert one.held(["a"]) == set()
     assert _claim(one, "a") == {"a"}
 
@@ -228,8 +228,8 @@ def test_a_lease_owner_with_a_different_clock_counts_as_alive(
     elsewhere, one = owner(), owner()
     _claim(elsewhere, "a")
     for second in range(30):
-        monkeypatch.setattr(module, "_new_mark", lambda: clock.now + shift)
-        elsewhere._database.execute("UPDATE leases SET expires = ?", (module._new_mark(),))
+        monkeypatch.setattr(module, "_new_heartbeat", lambda: clock.now + shift)
+        elsewhere._database.execute("UPDATE leases SET expires = ?", (module._new_heartbeat(),))
         _look(one, clock, 1.0)
         assert one.held(["a"]) == {"a"}, second
 
@@ -244,7 +244,7 @@ def test_a_process_that_was_paused_does_not_count_others_as_dead(owner: Owner, c
     assert one.held(["a"]) == {"a"}
     _look(one, clock, 2.0)
     assert one.held(["a"]) == {"a"}
-    _look(one, clock, module.LEASE_S)
+    _look(one, clock, module.CLAIM_TTL_S)
     assert one.held(["a"]) == set()
 
 
@@ -254,7 +254,7 @@ def test_an_owner_knows_what_was_taken_over(owner: Owner, clock: Clock) -> None:
     stopped, one = owner(), owner()
     _claim(stopped, "a", "b")
     one.held(["a"])
-    _look(one, clock, module.LEASE_S + 0.1)
+    _look(one, clock, module.CLAIM_TTL_S + 0.1)
     _claim(one, "a")
     assert stopped.own(["a", "b"]) == set()
     assert _claim(stopped, "a", "b", "c") == {"b", "c"}
