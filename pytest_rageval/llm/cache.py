@@ -118,13 +118,6 @@ class Cache:
         """Return the stored replies to these keys."""
         return await self._off_loop(lambda: self._find(keys))
 
-    def find(self, keys: Sequence[str]) -> dict[str, Reply]:
-        """As `look_up`, for code outside of the event loop."""
-        try:
-            return self._submit(lambda: self._find(keys)).result()
-        finally:
-            self._note_remarks()
-
     def find_at_other_address(self, request: Request, servers: Collection[str] = ()) -> Entry | None:
         """Return the cassette's entry for this request at another address, such as that of the recording machine.
 

@@ -104,6 +104,12 @@ class Request:
             keys.append(text_digest(f"{before}{messages}{after}"))
         return keys
 
+    def well_formed_messages(self) -> list[dict[str, Any]]:
+        """Return copies of the messages whose texts can be encoded as UTF-8; see `replace_surrogates`."""
+        return [
+            {name: replace_surrogates(value) for name, value in message.items()} for message in self.messages
+        ]
+
     @property
     def summary_parameters(self) -> Mapping[str, Any]:
         """The parameters that its summary shows."""

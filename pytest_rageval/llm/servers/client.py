@@ -19,7 +19,6 @@ from pytest_rageval.llm.messages import (
     Reply,
     Request,
     TooLarge,
-    replace_surrogates,
 )
 from pytest_rageval.llm.proxied_request import (
     Answer,
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
 
     from pytest_rageval.llm.servers.connection import Connection
 
-__all__ = ["URL_OPTIONS", "Client", "Endpoint", "Refused", "RetryableError", "refusal_in"]
+__all__ = ["URL_OPTIONS", "Client", "Endpoint", "Refused", "RetryableError", "refusal_in", "request_body"]
 
 T = TypeVar("T")
 
@@ -254,12 +253,8 @@ class Client:
                     answer = await send(self._connection.client)
                     refused = isinstance(answer, Answer) and answer.status in KEY_REFUSED
                     return _KeyRefused(answer, credentials) if refused else answer
-                messages = [
-                    {name: replace_surrogates(value) for name, value in message.items()}
-                    for message in request.messages
-                ]
-                arguments = self._api.arguments(messages, parameters)
-                response = await self._connection.post(self._api.PATH, {"model": request.model, **arguments})
+                body = request_body(self._server.api, request, parameters)
+                response = await self._connection.post(self._api.PATH, body)
             if response.is_success:
                 return response
             return self._by_response(request, response, credentials)
@@ -447,6 +442,15 @@ class Client:
     def _redacted(self, value: Any) -> Any:
         """Remove secrets, which a server may repeat, from a text."""
         return self._server.credentials.redacted(value) if isinstance(value, str) else value
+
+
+def request_body(api: Api, request: Request, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the JSON body of a request for an API, with the entries of the parameter `extra_body` as fields."""
+    messages = request.well_formed_messages()
+    arguments = (responses if api == "responses" else completions).arguments(messages, parameters)
+    body = {"model": request.model, **arguments, **(arguments.get("extra_body") or {})}
+    body.pop("extra_body", None)
+    return body
 
 
 def _parsed(body: bytes) -> Any:

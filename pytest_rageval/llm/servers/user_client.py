@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 from pytest_rageval.config import ROLES, Api, Role
 from pytest_rageval.errors import CallableError, RagevalError, ServerError, Unscored, summary_line
 from pytest_rageval.llm.budget import Limits
-from pytest_rageval.llm.messages import Reply, Request, replace_surrogates
+from pytest_rageval.llm.messages import Reply, Request
 from pytest_rageval.llm.proxied_request import CHAT, Answer, ProxiedRequest
 from pytest_rageval.llm.servers.client import Client, RetryableError, refusal_in
 from pytest_rageval.llm.servers.server import NO_LIMITS, RequestPolicy
@@ -201,10 +201,7 @@ class UserClient(Client):
 
     async def _outcome(self, request: Request, parameters: Mapping[str, Any]) -> bytes | Exception:
         """Return the completion as JSON, or the error as a value."""
-        messages = [
-            {name: replace_surrogates(value) for name, value in message.items()}
-            for message in request.messages
-        ]
+        messages = request.well_formed_messages()
         # The parameters are copied, since libraries change what they are given.
         arguments = {"model": request.model, "messages": messages, **copy.deepcopy(dict(parameters))}
         if self._parameters is not None:

@@ -611,7 +611,7 @@ def test_what_is_used_is_recorded(gateway: Through, tmp_path: Path) -> None:
 
 def test_prompts_are_kept_where_they_are_asked_for(gateway: Through) -> None:
     """In the cache and in what is recorded."""
-    made = gateway(record=True, prompts=True)
+    made = gateway(record=True, record_prompts=True)
     with ScriptedServer() as server:
         _asked(made, _at(server), _request("a"))
     (entry,) = made.used.values()
@@ -748,10 +748,10 @@ def test_the_reply_of_just_this_address_counts(gateway: Through, tmp_path: Path)
 def test_the_other_server_of_the_run_is_no_other_address(gateway: Through, tmp_path: Path) -> None:
     """The user named both: a reply of one is not used for the other."""
     tape, asked = _tape(tmp_path, here="recorded"), _request("x", base_url=THERE)
-    through = gateway(cassette=tape, mode="replay", servers=frozenset({HERE, THERE}))
+    through = gateway(cassette=tape, mode="replay", base_urls=frozenset({HERE, THERE}))
     (reply,) = _asked(through, RemoteServer(THERE), asked)
     assert isinstance(reply, MissingReplyError)
-    through = gateway(cassette=tape, mode="replay", servers=frozenset({THERE, "http://third.test/v1"}))
+    through = gateway(cassette=tape, mode="replay", base_urls=frozenset({THERE, "http://third.test/v1"}))
     (reply,) = _asked(through, RemoteServer(THERE), asked)
     assert reply.text == "recorded"
 

@@ -8,10 +8,11 @@ import pytest
 
 from pytest_rageval.config import resolve
 from pytest_rageval.llm.budget import Budget, Limits
-from pytest_rageval.llm.gateway import Gateway, GatewaySettings, PlanSource
+from pytest_rageval.llm.gateway import Gateway, GatewaySettings
 from pytest_rageval.llm.messages import Reply, Request
 from pytest_rageval.llm.servers import sender as sender_module
 from pytest_rageval.llm.servers.server import RemoteServer
+from pytest_rageval.llm.sources import PlanSource
 from pytest_rageval.llm.usage import Price, Prices, Usage
 from tests.unit.llm.scripted import Answer, ScriptedServer, completion, error
 
