@@ -1,7 +1,7 @@
-"""The cassette: replies in a text file for git, one a line, sorted by key, compressed if it ends in .gz.
+"""The cassette: a text file for git with one reply per line, sorted by key; compressed if its name ends in .gz.
 
-Each line has its own version, since git merges line by line (`merge=union`). A line without a version has
-version 1, the current one.
+Each line has its own version, since git merges files line by line (`merge=union`). A line without a version has
+version 1, the current version.
 """
 
 import gzip
@@ -29,9 +29,9 @@ __all__ = [
 
 VERSION: Final = 1
 MIB: Final = 2**20
-MAX_LINE_BYTES: Final = 16 * MIB  # bytes, decompressed: the largest reply with its prompt
-MAX_FILE_BYTES: Final = 1024 * MIB  # bytes, decompressed
-MIN_LINE_BYTES: Final = 512  # bytes that a shorter line counts as: an entry takes that in memory
+MAX_LINE_BYTES: Final = 16 * MIB  # decompressed; the largest reply with its prompt is smaller
+MAX_FILE_BYTES: Final = 1024 * MIB  # decompressed
+MIN_LINE_BYTES: Final = 512  # a shorter line counts with this size, which its entry takes in memory
 
 
 class LaterVersionError(ValueError):
@@ -39,9 +39,10 @@ class LaterVersionError(ValueError):
 
 
 def read_cassette(path: Path) -> dict[str, Entry]:
-    """Return all entries of a cassette by key; of two with one key, as after a merge, the first.
+    """Return all entries of a cassette by key; of two entries with the same key, as after a merge, the first.
 
-    StoreError says where and why the file cannot be read, or a line is no reply.
+    Raises:
+        StoreError: the file cannot be read, or a line is not a reply; names the file and the line.
     """
     entries: dict[str, Entry] = {}
     try:
@@ -67,7 +68,7 @@ def read_cassette(path: Path) -> dict[str, Entry]:
 
 
 def write_cassette(path: Path, entries: Iterable[Entry]) -> None:
-    """Replace a cassette, all or nothing, or raise StoreError. The same entries give the same bytes."""
+    """Replace a cassette atomically, or raise StoreError. The same entries result in the same bytes."""
     ordered = sorted(entries, key=lambda entry: entry.key)
     content = "".join(f"{entry_line(entry)}\n" for entry in ordered).encode()
     if path.suffix == ".gz":
@@ -86,12 +87,17 @@ def entry_line(entry: Entry) -> str:
 
 
 def parse_entry(line: str) -> Entry:
-    """Parse what `entry_line` returned; ValueError says why it is none, `LaterVersionError` of which version it is."""
+    """Return the entry in a line of `entry_line`.
+
+    Raises:
+        LaterVersionError: a later version of this package wrote the line.
+        ValueError: the line has no entry.
+    """
     return entry_from_record(parse_json(line))
 
 
 def parse_json(line: str | bytes) -> Any:
-    """Parse JSON of any origin, or raise ValueError."""
+    """Parse untrusted JSON; ValueError for any fault."""
     try:
         return json.loads(line)
     except RecursionError:
@@ -99,7 +105,7 @@ def parse_json(line: str | bytes) -> Any:
 
 
 def entry_from_record(record: Any) -> Entry:
-    """Return the entry in a parse_json line, or raise as `parse_entry`; what it does not know is ignored."""
+    """Return the entry in a parsed line, or raise as `parse_entry`; unknown fields are ignored."""
     version, key = (
         (record.pop("version", 1), record.pop("key", None)) if isinstance(record, dict) else (1, None)
     )
@@ -121,11 +127,11 @@ def entry_from_record(record: Any) -> Entry:
 
 
 def cassette_lines(path: Path, errors: str = "strict") -> Iterator[str]:
-    """Yield the lines of a cassette; `errors` is for bytes that are not UTF-8, as in `bytes.decode`.
+    """Yield the lines of a cassette; `errors` is the error handler for bytes that are not UTF-8, as in `bytes.decode`.
 
     Raises:
-        OSError, EOFError, zlib.error: the file cannot be read, or not to its end.
-        StoreError: a line or the file is larger than any recording, or not UTF-8.
+        OSError, EOFError, zlib.error: the file cannot be read to its end.
+        StoreError: a line or the file exceeds the limit of size, or is not UTF-8.
     """
     refuse_special(path)
     with path.open("rb") as file:
@@ -135,11 +141,11 @@ def cassette_lines(path: Path, errors: str = "strict") -> Iterator[str]:
             number += 1
             total += max(len(raw), MIN_LINE_BYTES)
             sizes = (f" line {number}", len(raw), MAX_LINE_BYTES), ("", total, MAX_FILE_BYTES)
-            for what, size, most in sizes:
-                if size > most:
+            for what, size, limit in sizes:
+                if size > limit:
                     decompressed = " when decompressed" if path.suffix == ".gz" else ""
                     raise StoreError(
-                        f"{path}{what} is larger than {most // MIB} MiB{decompressed}, and was not read on: no "
+                        f"{path}{what} is larger than {limit // MIB} MiB{decompressed}, and was not read on: no "
                         "recording is.\nTake the file from git again, or record it anew with --rageval-record."
                     )
             try:
