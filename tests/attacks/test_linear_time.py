@@ -235,7 +235,7 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "bm25.BM25Retriever": lambda said: bm25.BM25Retriever([f"{said} x", ANSWER])(said, 2),
     "fusion, the queries that a model wrote": _quietly(lambda said: fusion._read_queries(said, 4)),
     "budget.count_tokens": budget.count_tokens,
-    "reply.well_formed": reply.well_formed,
+    "reply.replace_surrogates": reply.replace_surrogates,
     "reasoning.without_reasoning": lambda said: [
         without_reasoning(f"{start}{said}")
         for start in ("", "<think>", "</think>", "<|channel|>a<|message|>")

@@ -30,7 +30,7 @@ BILLED: Final = {"slow", "garbled", "dropped"}  # failures after which the serve
 
 Reserve = Callable[[], AbstractAsyncContextManager[Charge]]
 Keep = Callable[[Reply], Awaitable[Reply]] | None
-FREE: Final[Reserve] = lambda: contextlib.nullcontext(Charge())  # noqa: E731 - a reserve without a budget
+FREE: Final[Reserve] = lambda: contextlib.nullcontext(Charge())  # noqa: E731 - reserves nothing
 
 
 @dataclass

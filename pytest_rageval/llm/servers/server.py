@@ -73,7 +73,7 @@ class Server(Endpoint, Protocol):
 
     @property
     def policy(self) -> RequestPolicy | None:
-        """How fast it is asked; None for the policy of the run."""
+        """The request policy; None for the policy of the run."""
 
     @property
     def limits(self) -> Limits:
@@ -100,13 +100,13 @@ class RemoteServer:
     Args:
         url: the base URL.
         api_key: the key, unless `key_command` prints it.
-        in_flight: the most requests at once; None for those of its policy.
+        in_flight: the most requests at once; None for the concurrency of the policy.
         api: the path that its models are asked at.
         role: the model whose settings name it.
         key_name: the environment variable where the key is looked for.
         needs_key: whether requests without a key are useless.
         key_command: prints the key; run at the first request, and again when the server refuses a key.
-        policy: how fast it is asked; None for that of the run.
+        policy: the request policy; None for the policy of the run.
         limits: of what is asked of it, beside those of the run.
         flex: whether requests ask for the flex tier.
     """

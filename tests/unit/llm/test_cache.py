@@ -466,7 +466,7 @@ def test_another_process_that_writes_does_not_block_a_look_up(caches: Caches, tm
 
     async def work() -> dict[str, Reply]:
         waiting = asyncio.ensure_future(cache.keep(Entry("l", Reply("y"))))
-        await until(cache._using.locked)
+        await until(cache._store_lock.locked)
         assert cache.get_nowait(["k"]) == {}
         other.execute("ROLLBACK")
         await waiting
@@ -508,7 +508,7 @@ def test_at_hand_an_interrupt_at_any_moment_leaves_the_store_free(caches: Caches
 
     while interrupted(calls):
         calls += 1
-        assert not cache._using.locked()
+        assert not cache._store_lock.locked()
     assert calls > 3
 
 
@@ -518,7 +518,7 @@ def test_closing_waits_for_what_is_read(caches: Caches) -> None:
     _keep(cache, Entry("k", Reply("x")))
     store, closed = cache.store, threading.Event()
     closing = threading.Thread(target=lambda: (cache.close(), closed.set()))
-    with cache._using:
+    with cache._store_lock:
         closing.start()
         assert not closed.wait(0.2)
         assert cache.store is store

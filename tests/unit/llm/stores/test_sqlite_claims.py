@@ -61,7 +61,7 @@ def often(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def dead(monkeypatch: pytest.MonkeyPatch) -> None:
-    """OwnerMonitor that renew nothing, as if their processes had been killed."""
+    """Owners that renew nothing, as if their processes had been killed."""
     monkeypatch.setattr(Claims, "_start_renewing", lambda _: None)
 
 
