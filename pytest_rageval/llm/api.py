@@ -77,7 +77,7 @@ class LLM:
         return await self._loop.await_result(self._gateway.get_reply(server, request))
 
     def cached(self, function: F, *, version: str | None = None) -> F:
-        """Return a function whose results are cached like replies; see `cached_functions.Functions.cached`."""
+        """Return a function whose results are cached like replies; see `Functions.cached`."""
         return self._functions.cached(function, version=version)
 
     def _request(

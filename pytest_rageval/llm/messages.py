@@ -173,8 +173,8 @@ class Reply:
     tool_calls: str = ""  # the server's JSON
     without: str = ""  # the names of parameters that were left out because the server refuses them
     # Whether the server sent reasoning in a field of its own, and the server's name for the service tier. Neither is
-    # stored.
-    separate_reasoning: bool = field(default=False, compare=False)
+    # stored, but all names of fields are part of the key if a reply is an argument of a cached function.
+    apart: bool = field(default=False, compare=False)
     tier: str = field(default="", compare=False)
 
     @property
@@ -207,7 +207,7 @@ class Reply:
     @property
     def has_reasoning(self) -> bool:
         """Whether the server sent the model's reasoning, before the answer in the text or in a field of its own."""
-        return self.separate_reasoning or self.answer != self.text.strip()
+        return self.apart or self.answer != self.text.strip()
 
     def dumps(self, **first: Any) -> str:
         """Return one line of JSON: the entries of `first`, then the fields by name, without optional empty ones."""
@@ -248,7 +248,7 @@ def empty_reason(reply: Reply) -> str:
     >>> empty_reason(Reply("", finish_reason="length"))
     ': the token limit was reached before any text'
     """
-    if reply.text.strip() or (reply.separate_reasoning and not reply.refusal):
+    if reply.text.strip() or (reply.apart and not reply.refusal):
         reached = ": the token limit was reached while it was reasoning"
         return reached if reply.cut else ": it holds reasoning and no answer"
     if reply.refusal:

@@ -283,7 +283,7 @@ class Client:
                 return Reply.from_record({name: self._redacted(value) for name, value in whole.items()})
             record = self._api.record(_parsed(body))
             kept = Reply.from_record({name: self._redacted(value) for name, value in record.items()})
-            reply = replace(kept, separate_reasoning=record["separate_reasoning"], tier=record["tier"])
+            reply = replace(kept, apart=record["apart"], tier=record["tier"])
         except responses.ReportedError as error:
             raise RetryableError(
                 f"the server reports an error: {self._brief(str(error))}", "failed"

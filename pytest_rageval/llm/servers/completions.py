@@ -45,7 +45,7 @@ def record(completion: Any) -> dict[str, Any]:
         "finish_reason": reason or "stop",
         "refusal": field(message, "refusal", str),
         "tool_calls": json.dumps(calls) if calls else "",
-        "separate_reasoning": _reasoning_apart(message),
+        "apart": _reasoning_apart(message),
     }
 
 

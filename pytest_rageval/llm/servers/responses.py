@@ -70,7 +70,7 @@ def record(response: Any) -> dict[str, Any]:
         "finish_reason": CUT.get(reason, reason or "length") if status == "incomplete" else "stop",
         "refusal": "".join(field(part, "refusal", str) for part in parts),
         "tool_calls": json.dumps(calls) if calls else "",
-        "separate_reasoning": any(
+        "apart": any(
             item.get("type") == "reasoning" and (item.get("summary") or item.get("content")) for item in items
         ),
     }

@@ -139,7 +139,7 @@ def test_taking_reasoning_off_takes_time_in_proportion_to_the_length(part: str) 
         (Reply("<think>a", finish_reason="length"), ": the token limit was reached while it was reasoning"),
         (Reply("", finish_reason="length"), ": the token limit was reached before any text"),
         (
-            Reply("", finish_reason="length", separate_reasoning=True),
+            Reply("", finish_reason="length", apart=True),
             ": the token limit was reached while it was reasoning",
         ),
         (Reply("", refusal="I  will\nnot."), ": the model refused, 'I will not.'"),

@@ -119,7 +119,7 @@ def test_answers_of_all_kinds(body: dict[str, Any], reply: Reply) -> None:
     """As those of a chat completion; reasoning is no part of the text."""
     found, _ = ask(Answer(body=body))
     assert found == reply
-    assert found.separate_reasoning == any(item.get("summary") for item in body["output"])
+    assert found.apart == any(item.get("summary") for item in body["output"])
 
 
 @pytest.mark.parametrize(

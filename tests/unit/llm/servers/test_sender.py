@@ -138,7 +138,7 @@ def test_reasoning_apart_is_not_in_the_text(message: dict[str, Any]) -> None:
     """A field or a part of its own; the reply says that there was some."""
     with ScriptedServer(Answer(body=completion("fine", message=message))) as server:
         reply = _send(server)
-    assert (reply.text, reply.separate_reasoning, reply.has_reasoning) == ("fine", True, True)
+    assert (reply.text, reply.apart, reply.has_reasoning) == ("fine", True, True)
 
 
 def test_tool_calls_are_stored_as_json() -> None:
