@@ -14,7 +14,7 @@ from pytest_rageval.llm.proxied_request import (
     Event,
     Sink,
     StreamEndedEarly,
-    _Stream,
+    _StreamAssembler,
     make_proxied_request,
     reply_record,
 )
@@ -120,10 +120,10 @@ ANSWERS = {
 @pytest.mark.parametrize("answer", ANSWERS.values(), ids=ANSWERS)
 def test_the_stream_of_an_answer_adds_up_to_the_answer(answer: dict[str, Any]) -> None:
     """Whatever is in it: so live and kept streams, and whole replies, say the same."""
-    stream = _Stream(CHAT, Sink(lambda _: None))
+    stream = _StreamAssembler(CHAT, Sink(lambda _: None))
     for event in stream_events(CHAT, answer, usage=True):
-        stream.take(event)
-    assert stream.whole
+        stream.add(event)
+    assert stream.is_complete
     assert stream.answer == answer
     assert reply_record(CHAT, stream.answer) == reply_record(CHAT, answer)
 
@@ -149,11 +149,11 @@ def test_a_stream_of_responses_adds_up_to_the_response() -> None:
         "output": [reasoning, call, message],
         "usage": usage,
     }
-    stream, names = _Stream(RESPONSES, Sink(lambda _: None)), []
+    stream, names = _StreamAssembler(RESPONSES, Sink(lambda _: None)), []
     for event in stream_events(RESPONSES, answer, usage=False):
-        stream.take(event)
+        stream.add(event)
         names.append(event.name)
-    assert stream.whole
+    assert stream.is_complete
     assert stream.answer == answer
     assert names[0] == "response.created"
     assert names[-1] == "response.completed"
@@ -164,10 +164,10 @@ def test_a_stream_of_responses_adds_up_to_the_response() -> None:
 
 def test_servers_that_repeat_what_comes_once_are_understood() -> None:
     """Id, type and name in each chunk; no index of the choice; an empty list of choices first."""
-    stream = _Stream(CHAT, Sink(lambda _: None))
+    stream = _StreamAssembler(CHAT, Sink(lambda _: None))
 
     def take(**chunk: Any) -> None:
-        stream.take(
+        stream.add(
             Event("", json.dumps({"id": "c", "model": "m", "object": "chat.completion.chunk", **chunk}))
         )
 
@@ -176,7 +176,7 @@ def test_servers_that_repeat_what_comes_once_are_understood() -> None:
         call = {"index": 0, **CALL, "function": {"name": "f", "arguments": arguments}}
         take(choices=[{"delta": {"role": "assistant", "tool_calls": [call]}, "finish_reason": None}])
     take(choices=[{"delta": {}, "finish_reason": "tool_calls"}])
-    assert stream.whole
+    assert stream.is_complete
     assert stream.answer["choices"][0]["message"]["tool_calls"] == [CALL]
     assert stream.answer["choices"][0]["message"]["role"] == "assistant"
 
@@ -186,11 +186,11 @@ def test_servers_that_repeat_what_comes_once_are_understood() -> None:
 )
 def test_an_event_that_is_none_ends_a_stream(data: str) -> None:
     """Also where all before it was passed on."""
-    stream = _Stream(CHAT, Sink(lambda _: None))
-    stream.take(Event("", json.dumps({"choices": [{"index": 0, "delta": {"content": "a"}}]})))
+    stream = _StreamAssembler(CHAT, Sink(lambda _: None))
+    stream.add(Event("", json.dumps({"choices": [{"index": 0, "delta": {"content": "a"}}]})))
     with pytest.raises(StreamEndedEarly):
-        stream.take(Event("", data))
-    assert not stream.whole
+        stream.add(Event("", data))
+    assert not stream.is_complete
 
 
 @pytest.mark.parametrize(
