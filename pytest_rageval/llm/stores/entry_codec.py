@@ -1,6 +1,6 @@
 """The text form of an entry, for key-value stores: a checksum, and a line of a cassette with two more fields.
 
-Nothing is unpickled. The fields are `run`, the run that requested the reply, and `written`, when it was stored.
+The fields are `run`, the run that requested the reply, and `written`, the time when it was stored. Nothing is pickled.
 """
 
 import time
@@ -15,8 +15,8 @@ from pytest_rageval.llm.stores.interface import Damaged, Entry
 
 __all__ = ["StoredEntry", "decode_entry", "decode_or_damaged", "encode_entry", "usable_replies"]
 
-MAX_TEXT_BYTES: Final = 16 * 2**20  # bytes of a line, as in a cassette
-CHECKSUM_DIGITS: Final = 8  # of the checksum
+MAX_TEXT_BYTES: Final = 16 * 2**20  # the limit of a line of a cassette
+CHECKSUM_DIGITS: Final = 8
 YEAR_10000: Final = 253_402_300_800.0
 
 
@@ -28,15 +28,15 @@ class StoredEntry(NamedTuple):
 
 
 def encode_entry(entry: Entry, run: str = "") -> bytes:
-    """Return the text of an entry."""
-    beside = {"request": dict(entry.summary)} if entry.summary else {}
+    """Return the text of an entry, which `decode_entry` reads."""
+    request = {"request": dict(entry.summary)} if entry.summary else {}
     written = entry.written or time.time()
-    line = entry.reply.dumps(key=entry.key, **beside, run=run, written=written).encode()
+    line = entry.reply.dumps(key=entry.key, **request, run=run, written=written).encode()
     return b"%08x " % zlib.crc32(line) + line
 
 
 def decode_entry(key: str, text: object) -> StoredEntry:
-    """Read what `encode_entry` returned for this key; ValueError says what is wrong with it."""
+    """Return the entry in a text that is stored under a key; ValueError names the fault if it is damaged."""
     if not isinstance(text, bytes):
         message = f"it is {type(text).__name__}, expected text"
         raise ValueError(message)  # noqa: TRY004 - the store is at fault, not an argument's type
@@ -56,7 +56,7 @@ def decode_entry(key: str, text: object) -> StoredEntry:
 
 
 def decode_or_damaged(key: str, text: object) -> Entry | Damaged:
-    """Return the entry in a text, or what is wrong with it."""
+    """Return the entry in a text, or the damaged entry with its fault."""
     try:
         return decode_entry(key, text).entry
     except ValueError as error:
@@ -66,16 +66,19 @@ def decode_or_damaged(key: str, text: object) -> Entry | Damaged:
 def usable_replies(
     texts: Mapping[str, object], damaged: set[str], run: str, *, only_run: bool
 ) -> dict[str, Reply]:
-    """Return the replies in these texts by key that count in a run (see `ReplyStore`); add the keys of damaged ones."""
-    found = {}
+    """Return the replies in these texts that count in a run (see `ReplyStore`), by key.
+
+    The keys of damaged entries are added to `damaged`.
+    """
+    replies = {}
     for key, text in texts.items():
         try:
-            kept = decode_entry(key, text)
+            stored = decode_entry(key, text)
         except ValueError:
             damaged.add(key)
             continue
-        reply = kept.entry.reply
+        reply = stored.entry.reply
         any_run = not only_run and not (run and reply.silent)
-        if any_run or kept.run == run:
-            found[key] = reply
-    return found
+        if any_run or stored.run == run:
+            replies[key] = reply
+    return replies

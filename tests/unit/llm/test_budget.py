@@ -15,7 +15,7 @@ from pytest_rageval.llm import budget as module
 from pytest_rageval.llm.budget import SETTLING_S, Budget, Limits, max_output_tokens, prompt_tokens
 from pytest_rageval.llm.messages import Reply, Request
 from pytest_rageval.llm.stores.interface import Spending
-from pytest_rageval.llm.stores.sqlite import KEPT_S, spend
+from pytest_rageval.llm.stores.sqlite import SPENDING_KEPT_S, spend
 from pytest_rageval.llm.stores.sqlite_file import Database
 from pytest_rageval.llm.usage import Price, Prices
 
@@ -575,7 +575,7 @@ def test_runs_of_long_ago_are_forgotten(database: Database) -> None:
     """The table does not grow for ever; recent runs stay."""
     database.execute_many(
         "INSERT INTO spending (run, calls, cost, began, open_calls, open_cost) VALUES (?, 1, 1, ?, 0, 0)",
-        [("old", time.time() - KEPT_S - 60), ("recent", time.time() - KEPT_S + 3600)],
+        [("old", time.time() - SPENDING_KEPT_S - 60), ("recent", time.time() - SPENDING_KEPT_S + 3600)],
     )
     _run(_buy(_budget(max_calls=1), database))
     assert {run for (run,) in database.rows("SELECT run FROM spending")} == {"recent", "r"}

@@ -272,8 +272,8 @@ def test_what_was_taken_over_is_not_renewed_by_its_former_owner(owner: Owner) ->
         other._database.execute("DELETE FROM leases WHERE key = 'a'")
         assert other.claim(["a"]) == {"a"}
     other._closed.set()
-    assert other._renewing is not None
-    other._renewing.join(60)
+    assert other._renewal_thread is not None
+    other._renewal_thread.join(60)
     left = _mark(one, "a")
     # All leases of an owner are renewed in one statement: after two, it has had its chance.
     for _ in range(2):
@@ -286,11 +286,11 @@ def test_without_claims_no_thread_is_started(owner: Owner) -> None:
     """A run from the cache alone renews nothing."""
     one = owner()
     _claim(one)
-    assert one._renewing is None
+    assert one._renewal_thread is None
     _claim(one, "a")
-    assert one._renewing is not None
+    assert one._renewal_thread is not None
     one.close()
-    assert not one._renewing.is_alive()
+    assert not one._renewal_thread.is_alive()
 
 
 def test_closing_on_an_unusable_file_is_no_error(owner: Owner) -> None:
