@@ -20,7 +20,7 @@ from pytest_rageval.llm.proxied_request import (
 )
 from pytest_rageval.llm.servers.responses import ReportedError
 from pytest_rageval.llm.usage import Price
-from pytest_rageval.serving.streams import stream_events
+from pytest_rageval.serving.streams import split_into_events
 
 BODY = {"model": "m", "messages": [{"role": "user", "content": "hello"}], "temperature": 0.5}
 CALL = {"id": "call_1", "type": "function", "function": {"name": "f", "arguments": '{"a": 1}'}}
@@ -121,7 +121,7 @@ ANSWERS = {
 def test_the_stream_of_an_answer_adds_up_to_the_answer(answer: dict[str, Any]) -> None:
     """Whatever is in it: so live and kept streams, and whole replies, say the same."""
     stream = _StreamAssembler(CHAT, Sink(lambda _: None))
-    for event in stream_events(CHAT, answer, usage=True):
+    for event in split_into_events(CHAT, answer, usage=True):
         stream.add(event)
     assert stream.is_complete
     assert stream.answer == answer
@@ -150,7 +150,7 @@ def test_a_stream_of_responses_adds_up_to_the_response() -> None:
         "usage": usage,
     }
     stream, names = _StreamAssembler(RESPONSES, Sink(lambda _: None)), []
-    for event in stream_events(RESPONSES, answer, usage=False):
+    for event in split_into_events(RESPONSES, answer, usage=False):
         stream.add(event)
         names.append(event.name)
     assert stream.is_complete
