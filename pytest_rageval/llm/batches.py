@@ -49,9 +49,7 @@ __all__ = ["Batch", "Batches"]
 CHUNK: Final = 500  # how many replies are stored at once
 MAX_EXPIRATIONS: Final = 2  # a request that expired this often has failed
 FAILURES_COUNT_S: Final = 86400.0  # a request that failed longer ago is sent in a batch again
-EXPIRY_COUNTS_S: Final = (
-    3 * FAILURES_COUNT_S
-)  # the same for a request that expired, since a batch may take a day
+EXPIRY_COUNTS_S: Final = 3 * FAILURES_COUNT_S  # longer for a request that expired: a batch may take a day
 KEPT_S: Final = 30 * 86400.0  # how long the file of a finished batch is kept
 LOCK_KEY: Final = "rageval batches"  # a process claims this key while it submits or collects
 
@@ -87,7 +85,7 @@ class Batch:
     tokens_in: int = 0
     tokens_out: int = 0
     cost_usd: float = 0.0
-    unpriced: int = 0  # replies without a known cost; they count as costing the most that they can
+    unpriced: int = 0  # replies without a known cost, which count with their highest possible cost
     failures: dict[str, Mapping[str, Any]] = field(default_factory=dict)  # by key, the fields of a `Failure`
 
     @property

@@ -63,9 +63,7 @@ class Charge:
     """The outcome of one attempt at a request, set by the sender and read when the reservation is settled."""
 
     reply: Reply | None = None
-    billed: bool = (
-        False  # the server may charge although there is no reply, as for a slow or cancelled request
-    )
+    billed: bool = False  # without a reply: the server may charge, as for a slow or cancelled request
 
 
 class Ledger(Protocol):
@@ -213,7 +211,7 @@ class Budget:
     def _restore_if_failed(
         self, ended: Sequence[Spending], counting: "asyncio.Future[Spending | None]"
     ) -> None:
-        """Put the calls back to those that are not settled, if they could not be counted."""
+        """If the calls could not be counted, put them back into `_unsettled`."""
         if not counting.cancelled() and counting.exception() is not None:
             self._unsettled += ended
 

@@ -232,7 +232,7 @@ class _MemoryCache:
         while True:
             call, future = self._register(args, kwargs)
             if call.computes:
-                # In a task of its own: a cancelled caller must not cancel the computation for the others.
+                # In a separate task: a cancelled caller must not cancel the computation for the others.
                 return await asyncio.shield(self._compute(call, future, args, kwargs))
             try:
                 return await asyncio.shield(asyncio.wrap_future(future))

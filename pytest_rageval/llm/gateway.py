@@ -37,7 +37,7 @@ BUCKETS: Final = 1 << 10  # of a `_KeySet`; more buckets make each one shorter, 
 class Gateway:
     """Sends requests to models; used from one event loop.
 
-    Requests with the same key are sent once. Requests made in one turn of the event loop share one look-up.
+    Requests with the same key are sent once. Requests that arrive in one iteration of the event loop share one look-up.
 
     Args:
         settings: cache, cassette, mode, limits.
@@ -67,7 +67,7 @@ class Gateway:
         self.usage = Usage(remarks=self.cache.remarks)
         self.served: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
         self._source = self._make_source(Prices.load(settings.prices))
-        # Each caller has a future of its own: cancelling one caller must not cancel the others.
+        # A separate future for each caller: cancelling one caller must not cancel the others.
         self._callers: defaultdict[str, list[CallbackFuture[Reply]]] = defaultdict(list)
         self._queue: list[tuple[Server, Request]] = []
         # asyncio itself holds only weak references to tasks.

@@ -136,7 +136,7 @@ def _key_affixes(
     base_url: str, model: str, api: Api, sample: int, parameters: Mapping[str, Any]
 ) -> tuple[str, str]:
     """Return the canonical JSON of a request before and after its messages."""
-    # Without the default API, the keys are the same as those from before other APIs were supported.
+    # The default API is omitted: requests to it have the same keys as before other APIs were supported.
     other = {} if api == "chat" else {"api": api}
     first = canonical({**other, "base_url": base_url})
     last = canonical({"model": model, "parameters": dict(parameters), "sample": sample, "schema": KEY_SCHEMA})
@@ -279,9 +279,7 @@ MAX_SHOWN_LENGTH: Final = 60  # characters of JSON; longer parameters are hashed
 ALWAYS_HASHED: Final = {"extra_body", "metadata", "user", "safety_identifier"}
 """Parameters that are always hashed, because they may contain keys or names."""
 
-QUESTION_WEIGHT: Final = (
-    4.0  # the weight of an equal question in `find_nearest`; other equal values have weight 1
-)
+QUESTION_WEIGHT: Final = 4.0  # of an equal question in `find_nearest`; other equal values have weight 1
 
 
 class RequestSummary(TypedDict, total=False):

@@ -38,9 +38,7 @@ __all__ = ["BatchSource", "LiveSource", "PlanSource", "ReplaySource", "Source", 
 
 NOT_IN_A_BATCH: Final = "no stage asked for it, so that it was in no batch (does it change from run to run?)"
 
-MAX_EXPLANATIONS: Final = (
-    50  # how many missing replies are explained; further ones mostly have the same cause
-)
+MAX_EXPLANATIONS: Final = 50  # of missing replies; further replies are mostly missing for the same cause
 
 
 class Source(ABC):

@@ -17,9 +17,7 @@ __all__ = ["Price", "Prices", "Tier", "Usage"]
 SHIPPED_FILE: Final = Path(__file__).with_name("prices.toml")
 OPTION: Final = "--rageval-prices"
 MILLION: Final = 1_000_000
-ANY_SERVER: Final = (
-    ""  # stands for the base URL of an override that names only a model, and so applies everywhere
-)
+ANY_SERVER: Final = ""  # the base URL of an override that names only a model, and so applies at any server
 TABLE_HELP: Final = (
     "A model's table has input and output, USD per million tokens (numbers, at least 0), and may have "
     "max_output, tokens of one reply (a whole number, at least 1), and the lower prices flex_input and flex_output, "

@@ -130,7 +130,7 @@ def test_two_shells_share_what_they_ask(project, llm):
 
 
 def test_a_worker_that_dies_delays_the_others_for_seconds_only(project, llm):
-    """Its leases run out; what it was asking for is asked again, and nothing else."""
+    """Its claims run out; what it was asking for is asked again, and nothing else."""
     project.use(llm)
     llm.model = lambda _: Hang()
     project.evalset(4)

@@ -38,9 +38,7 @@ DATABASE: Final = "cache.db"
 SHARD: Final = re.compile(r"[0-9]{3}")
 VALUE_FILE: Final = re.compile(r"[0-9a-f]{2}[/\\][0-9a-f]{2}[/\\][0-9a-f]{28}\.val")
 WAIT_S: Final = 60.0  # how long a statement waits for other processes' transactions
-CLAIM_KEPT_S: Final = (
-    3 * 86400.0
-)  # longer than the clocks of machines differ; earlier, heartbeats decide about claims
+CLAIM_KEPT_S: Final = 3 * 86400.0  # much longer than machines' clocks differ: until then, heartbeats decide
 SPENDING_KEPT_S: Final = 7 * 86400.0  # how long the spending of a run is stored
 
 
@@ -123,7 +121,7 @@ class DiskcacheStore:
         return build_claim_results(keys, replies, own)
 
     def claims(self, keys: Sequence[str]) -> dict[str, bool]:
-        """Return the keys with a claim, each with whether it is this process's claim."""
+        """For each key with a claim, return whether it is a claim of this process."""
         owners = {key: self._get(self._claim_name(key)) for key in keys}
         dead = self._dead_owners()
         return {

@@ -74,7 +74,7 @@ class FallbackStore:
         return self._run(lambda store: store.claim(keys, run=run, only_run=only_run))
 
     def claims(self, keys: Sequence[str]) -> dict[str, bool]:
-        """Return the keys with a claim, each with whether it is this process's claim."""
+        """For each key with a claim, return whether it is a claim of this process."""
         return self._run(lambda store: store.claims(keys))
 
     def others_active(self) -> bool:

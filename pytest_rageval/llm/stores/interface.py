@@ -29,9 +29,7 @@ __all__ = [
     "start_renewing",
 ]
 
-CLAIM_TTL_S: Final = (
-    5.0  # a claim expires this long after its last renewal; so long a dead process blocks others
-)
+CLAIM_TTL_S: Final = 5.0  # how long after its last renewal a claim expires, and blocks others no longer
 RENEWAL_S: Final = 1.0  # the interval between renewals of a process's claims
 
 
@@ -46,9 +44,7 @@ class Entry:
     key: str  # the key of the request
     reply: Reply
     summary: RequestSummary = field(default_factory=RequestSummary)  # the summary of the request
-    written: float = (
-        0.0  # when the reply was stored, in seconds since 1970; 0 for an entry that is not stored yet
-    )
+    written: float = 0.0  # when the reply was stored, in seconds since 1970; 0 before it is stored
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +107,7 @@ class ReplyStore(Protocol):
         ...
 
     def claims(self, keys: Sequence[str]) -> dict[str, bool]:
-        """Return the keys with a claim of a living process, each with whether it is this process's claim."""
+        """For each key with a claim of a living process, return whether it is a claim of this process."""
         ...
 
     def others_active(self) -> bool:

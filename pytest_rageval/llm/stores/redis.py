@@ -34,9 +34,7 @@ PAUSE_S: Final = 0.1  # between attempts
 TIMEOUT_S: Final = 3.0  # of one attempt
 CHUNK: Final = 500  # how many keys are read at once
 SPENDING_KEPT_S: Final = 7 * 86400  # how long the spending of a run is stored
-CHANGE_KEPT_S: Final = (
-    600  # how long a change of spending is remembered; it is sent again if its answer was lost
-)
+CHANGE_KEPT_S: Final = 600  # how long a change of spending is remembered, in case it is sent twice
 CLAIM_TTL_MS: Final = int(CLAIM_TTL_S * 1000)
 ACL_RIGHTS: Final = "~rageval:* +@read +@write +@connection +@scripting +time +info"
 """The rights that a user of the server needs, in the syntax of its ACL."""
@@ -222,7 +220,7 @@ class RedisStore:
         return build_claim_results(keys, replies | late, own)
 
     def claims(self, keys: Sequence[str]) -> dict[str, bool]:
-        """Return the keys with a claim, each with whether it is this process's claim."""
+        """For each key with a claim, return whether it is a claim of this process."""
         owners = self._mget([self._claim_name(key) for key in keys])
         this_owner = self._owner.encode()
         return {

@@ -50,7 +50,7 @@ class SqliteStore:
         return build_claim_results(keys, replies, own)
 
     def claims(self, keys: Sequence[str]) -> dict[str, bool]:
-        """Return the keys with a claim, each with whether it is this process's claim."""
+        """For each key with a claim, return whether it is a claim of this process."""
         claimed, own = self._claims.held(keys), self._claims.own(keys)
         return {key: key in own for key in claimed}
 

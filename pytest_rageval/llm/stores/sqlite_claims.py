@@ -22,7 +22,7 @@ __all__ = ["Claims", "OwnerMonitor"]
 
 
 class Claims:
-    """The claims of this process, and those of other processes in the same file."""
+    """The claims of this process and of other processes in the same file."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

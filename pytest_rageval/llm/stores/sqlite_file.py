@@ -259,7 +259,7 @@ class Database:
             raise self.unusable_error(f"{type(error).__name__}: {error}") from error
 
     def unusable_error(self, why: str, remedy: str = "", kind: type[StoreError] = StoreError) -> StoreError:
-        """Return the error for an unusable cache; `remedy` is the advice beside that to name another folder."""
+        """Return the error for an unusable cache. The advice is to name another folder, or else `remedy`."""
         saving = (
             f"save what can be read with `rageval cache export FILE --cache-dir '{self.directory}'`, and delete the "
             f"files {FILE}* (what is in no cassette is then asked for again)"

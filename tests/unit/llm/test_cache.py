@@ -139,7 +139,7 @@ def test_after_a_release_another_process_sends_the_request(caches: Caches) -> No
 def test_after_closing_another_process_sends_the_request(
     caches: Caches, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The end of a process gives its leases back; they need not run out."""
+    """The end of a process gives its claims back; they need not run out."""
     monkeypatch.setattr(sqlite_claims, "CLAIM_TTL_S", 3600.0)
     one, other = caches(), caches()
 
@@ -154,7 +154,7 @@ def test_after_closing_another_process_sends_the_request(
 
 
 @pytest.mark.slow
-def test_the_lease_of_a_dead_process_is_taken_over(caches: Caches, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_claim_of_a_dead_process_is_taken_over(caches: Caches, monkeypatch: pytest.MonkeyPatch) -> None:
     """As soon as it has run out, and by one alone; the other gets the reply."""
     monkeypatch.setattr(sqlite_claims, "CLAIM_TTL_S", 1.0)
     # As if its process had been killed: nobody renews.
@@ -165,7 +165,7 @@ def test_the_lease_of_a_dead_process_is_taken_over(caches: Caches, monkeypatch: 
         while not (claimed := await cache.claim("k")):
             await cache.wait_for_other("k")
         if claimed is True:
-            # Its own lease must not run out, too, while the machine is busy.
+            # Its own claim must not run out, too, while the machine is busy.
             monkeypatch.setattr(sqlite_claims, "CLAIM_TTL_S", 3600.0)
             await cache.keep(Entry("k", Reply("x")))
         return claimed
@@ -379,7 +379,7 @@ def test_an_unused_cache_makes_no_folder(caches: Caches, tmp_path: Path, cassett
 def test_a_late_reply_does_not_replace_one_that_may_be_in_use(
     caches: Caches, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A process was held up for longer than its lease lasts; it takes over what the other has kept."""
+    """A process was held up for longer than its claim lasts; it takes over what the other has kept."""
     monkeypatch.setattr(sqlite_claims, "CLAIM_TTL_S", 0.0)
     slow, quick = caches(), caches()
 

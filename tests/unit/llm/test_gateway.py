@@ -37,7 +37,7 @@ POLICY = RequestPolicy(concurrency=8, timeout_s=30, retries=1)
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Repeat at once, and renew leases often, so that nobody waits for these tests."""
+    """Repeat at once, and renew claims often, so that nobody waits for these tests."""
     monkeypatch.setattr(sender_module, "FIRST_DELAY_S", 0.005)
     monkeypatch.setattr(sqlite_claims, "RENEWAL_S", 0.05)
 
@@ -691,7 +691,7 @@ def test_a_look_up_that_breaks_is_an_error_and_no_standstill(gateway: Through, t
 def test_a_gateway_closed_with_requests_in_flight_leaves_nothing_open(
     gateway: Through, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """As after Ctrl-C: no lease that others wait for, no open file, no complaint of asyncio's."""
+    """As after Ctrl-C: no claim that others wait for, no open file, no complaint of asyncio's."""
     made = gateway(limits=Limits(max_calls=5))
 
     async def main() -> None:
