@@ -18,7 +18,7 @@ from pytest_rageval.datatypes import Document
 from pytest_rageval.digests import digest
 from pytest_rageval.errors import CallableError, ContextOverflow, Unscored
 from pytest_rageval.llm.gateway import Gateway
-from pytest_rageval.llm.messages import Parts, Reply, Request, described, empty_reason
+from pytest_rageval.llm.messages import LazyParts, Reply, Request, describe_parameters, empty_reason
 from pytest_rageval.llm.servers.server import Server
 from pytest_rageval.plural import counted
 from pytest_rageval.prompts.rendering import (
@@ -143,7 +143,7 @@ class _ModelGenerator(_ByMethod):
         """Return the model, its server and parameters, and the digest of the method's prompt."""
         prompt = {f"prompt to {method}": digest(self._prompt(method)("", []))[:12]}
         api = {} if self.server.api == "chat" else {"api": self.server.api}
-        parameters = described(self._parameters(method))
+        parameters = describe_parameters(self._parameters(method))
         return {"": f"{self.model} at {self.server.base_url}", **api, **parameters, **prompt}
 
     def answers_nowait(
@@ -151,14 +151,14 @@ class _ModelGenerator(_ByMethod):
     ) -> tuple[str, ...] | None:
         """Return the answers in these samples, if that takes no waiting; None where it does, or one has no answer."""
         request = self._request(method, question, passages, samples[0])
-        replies = self.gateway.replies_nowait(request, samples) or ()
+        replies = self.gateway.get_replies_nowait(request, samples) or ()
         answers = tuple([reply.answer for reply in replies])
         return answers if replies and all(answers) else None
 
     async def _answer(self, method: str, question: str, passages: Sequence[Document], sample: int) -> str:
         request = self._request(method, question, passages, sample)
         try:
-            reply = await self.gateway.ask_for_score(self.server, request)
+            reply = await self.gateway.get_reply_for_score(self.server, request)
         except ContextOverflow as overflow:
             characters = sum(len(passage.text) for passage in passages)
             reason = f"{counted(len(passages), 'passage')} of {characters:,} characters: {overflow}"
@@ -177,7 +177,7 @@ class _ModelGenerator(_ByMethod):
             messages=({"role": "user", "content": _filled(prompt, question, texts)},),
             parameters=parameters,
             sample=sample,
-            parts=Parts(lambda: _parts(prompt, question, texts)),
+            parts=LazyParts(lambda: _parts(prompt, question, texts)),
         )
 
 

@@ -9,13 +9,15 @@ from typing import Protocol
 
 import pytest
 
+from pytest_rageval.llm.maintenance import inspect_entries
 from pytest_rageval.llm.stores.factory import open_store
-from pytest_rageval.llm.stores.interface import ReplyStore
-from pytest_rageval.llm.stores.sqlite_file import FILE
+from pytest_rageval.llm.stores.interface import Damaged, Entry, ReplyStore
+from pytest_rageval.llm.stores.sqlite import SqliteStore
+from pytest_rageval.llm.stores.sqlite_file import FILE, Database
 from pytest_rageval.secret import parse_cache
 from tests.redis_server import RedisServer, redis_client
 
-__all__ = ["KINDS", "OPEN", "Kind", "opened"]
+__all__ = ["KINDS", "OPEN", "Kind", "opened", "stored_entries"]
 
 OPEN = "from tests.store_kinds import opened\n"
 """In the code of another process: `opened(PLACE)` opens the store."""
@@ -23,7 +25,14 @@ OPEN = "from tests.store_kinds import opened\n"
 
 def opened(place: str) -> ReplyStore:
     """The store at a folder or URL."""
-    return open_store(parse_cache(place))
+    parsed = parse_cache(place)
+    return SqliteStore(parsed) if isinstance(parsed, Path) else open_store(parsed)
+
+
+def stored_entries(database: Database) -> list[Entry]:
+    """The entries in a cache folder with a good reply, sorted by key."""
+    entries = (each.rest if isinstance(each, Damaged) else each for each in inspect_entries(database))
+    return [entry for entry in entries if entry is not None]
 
 
 class Kind(Protocol):

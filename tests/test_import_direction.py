@@ -143,7 +143,7 @@ def test_no_modules_import_each_other() -> None:
         ("pytest_rageval.scores", "import pytest_rageval.evalsets.formats.native"),
         ("pytest_rageval.scores", "from pytest_rageval import session"),
         ("pytest_rageval.scores", "from pytest_rageval import Document"),
-        ("pytest_rageval.scores", "from .llm.stores.sqlite_file import Store"),
+        ("pytest_rageval.scores", "from .llm.stores.sqlite_file import ReplyTable"),
         ("pytest_rageval.llm.stores.sqlite_file", "from ...scores import Score"),
         ("pytest_rageval.llm.stores.sqlite_file", "from ... import scores"),
         ("pytest_rageval.scores", "f = Lazy('session.session', 'Session')"),

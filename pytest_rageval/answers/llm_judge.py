@@ -28,7 +28,7 @@ from pytest_rageval.datatypes import Nugget
 from pytest_rageval.digests import digest
 from pytest_rageval.errors import Planned, Unscored, is_placeholder
 from pytest_rageval.llm.gateway import Gateway
-from pytest_rageval.llm.messages import Parts, Reply, Request, described, empty_reason
+from pytest_rageval.llm.messages import LazyParts, Reply, Request, describe_parameters, empty_reason
 from pytest_rageval.llm.servers.server import Server
 from pytest_rageval.prompts.rendering import DEFAULT_PROMPTS, Prompts, repair_prompt
 from pytest_rageval.prompts.templates import CRITERIA, MOST_NUGGETS
@@ -188,7 +188,7 @@ class LLMJudge:
     async def nuggets(self, question: str, sources: Sequence[str]) -> tuple[Nugget, ...]:
         """Propose the facts of a good answer, from reference answers or passages; unscored where the reply has none."""
         prompt = self.prompts.nuggets(question, sources)
-        parts = Parts(
+        parts = LazyParts(
             lambda: {
                 "instructions": self.prompts.nuggets("", []),
                 "question": str(question),
@@ -219,7 +219,7 @@ class LLMJudge:
         the reply. After a reply that is not a rating the request is repeated once, with the reason.
         """
         prompt = self.prompts.rating(criterion, question, rated, against)
-        parts = Parts(
+        parts = LazyParts(
             lambda: {
                 "instructions of the judge": self.prompts.rating(criterion, "", [], []),
                 "question": str(question),
@@ -261,7 +261,7 @@ class LLMJudge:
             **api,
             "votes": self.poll.votes,
             "max_tokens": self.max_tokens,
-            **described(self.parameters),
+            **describe_parameters(self.parameters),
             f"prompt to {method}": digest(prompt)[:12],
         }
 
@@ -277,7 +277,7 @@ class LLMJudge:
         texts: Mapping[str, str | list[str]],
     ) -> V:
         """Ask with these texts in the prompt; read each reply and settle a verdict on the votes."""
-        prompt, parts = ask(*texts.values()), Parts(lambda: _parts(ask, texts))
+        prompt, parts = ask(*texts.values()), LazyParts(lambda: _parts(ask, texts))
 
         async def vote(ballot: Ballot) -> V:
             return read(await self._answer(self._request(prompt, parts, ballot)))
@@ -292,7 +292,7 @@ class LLMJudge:
         texts: Mapping[str, str | list[str]],
     ) -> tuple[float, tuple[float, str]]:
         """Ask as `_verdict` does, for votes with reasons; return what `_explained` does."""
-        prompt, parts = ask(*texts.values()), Parts(lambda: _parts(ask, texts))
+        prompt, parts = ask(*texts.values()), LazyParts(lambda: _parts(ask, texts))
 
         async def vote(ballot: Ballot) -> tuple[float, str]:
             return read(await self._answer(self._request(prompt, parts, ballot)))
@@ -367,7 +367,7 @@ class LLMJudge:
 
     async def _reply(self, request: Request) -> tuple[Reply, str]:
         """Ask for a reply that has an answer, and return both; in a plan it has the mark of one."""
-        reply = await self.gateway.ask_for_score(self.server, request)
+        reply = await self.gateway.get_reply_for_score(self.server, request)
         answer = reply.answer
         if not answer:
             raise Unscored(f"the judge's reply is empty{empty_reason(reply)}")

@@ -12,7 +12,7 @@ from pytest_rageval.cli.plugin_stores import stores_for
 from pytest_rageval.embeddings.store import EMBEDDINGS_FILE, Survey, survey
 from pytest_rageval.errors import InputError, StoreError
 from pytest_rageval.llm.cassette import read_cassette, write_cassette
-from pytest_rageval.llm.maintenance import file_faults, inspect, model_of, schema, uses
+from pytest_rageval.llm.maintenance import file_faults, inspect_entries, model_of, model_uses, schema_version
 from pytest_rageval.llm.stores import Namespace
 from pytest_rageval.llm.stores.factory import open_store
 from pytest_rageval.llm.stores.interface import Damaged, Entry, ReplyStore
@@ -150,7 +150,7 @@ def split_damaged(entries: Iterable[Entry | Damaged]) -> tuple[list[Entry], list
 def models_table(entries: Iterable[Entry]) -> str:
     """Return a table with the replies and tokens of each model."""
     rows = []
-    for use in uses(entries):
+    for use in model_uses(entries):
         name = plain(f"{use.model} at {use.base_url}" if use.base_url else use.model or "(no name)")
         rows.append([name, *(f"{n:,}" for n in (use.replies, use.tokens_in, use.tokens_out, use.cut))])
     return table(["model", "replies", "tokens in", "tokens out", "cut"], rows)
@@ -172,8 +172,8 @@ def info_command(options: argparse.Namespace) -> int:
     damaged: list[Damaged] = []
     if not has_only_embeddings(directory):
         with open_cache(directory) as database:
-            version = schema(database)
-            good, damaged = split_damaged(inspect(database))
+            version = schema_version(database)
+            good, damaged = split_damaged(inspect_entries(database))
     dates = [entry.written for entry in good]
     kept = embeddings_survey(directory)
     if options.json:
@@ -184,7 +184,7 @@ def info_command(options: argparse.Namespace) -> int:
             "replies": len(good),
             "damaged": len(damaged),
             **_oldest_and_newest(dates),
-            "models": [asdict(use) for use in uses(good)],
+            "models": [asdict(use) for use in model_uses(good)],
             "embeddings": kept
             and {
                 **{name: getattr(kept, name) for name in ("bytes", "embeddings", "damaged")},
@@ -224,7 +224,7 @@ def _shared_info(url: StoreURL, options: argparse.Namespace) -> int:
             "replies": len(good),
             "damaged": len(damaged),
             **_oldest_and_newest(dates),
-            "models": [asdict(use) for use in uses(good)],
+            "models": [asdict(use) for use in model_uses(good)],
             "embeddings": kept if vectors or damaged_vectors else None,
         }
         say(json.dumps(document, indent=2))
@@ -301,7 +301,7 @@ def _readable_entries(directory: Path) -> tuple[list[Entry | Damaged], str]:
     entries: list[Entry | Damaged] = []
     try:
         with open_cache(directory, replies_only=True) as database:
-            entries.extend(inspect(database))
+            entries.extend(inspect_entries(database))
             # Entries can be missing without an error, if a page has lost count of them.
             return entries, "; ".join(map(plain, file_faults(database)))
     except BrokenCacheError as error:

@@ -25,20 +25,20 @@ from pytest_rageval.cli.cache_reading import (
 from pytest_rageval.cli.console import count, note, plain, say, size
 from pytest_rageval.embeddings.store import EMBEDDINGS_FILE, delete_damaged, delete_older, survey
 from pytest_rageval.errors import InputError, StoreError
-from pytest_rageval.llm.cassette import LaterVersionError, cassette_lines, read_entry, write_cassette
+from pytest_rageval.llm.cassette import LaterVersionError, cassette_lines, parse_entry, write_cassette
 from pytest_rageval.llm.maintenance import (
+    count_claims,
+    existing_keys,
     file_faults,
-    inspect,
-    leases,
+    inspect_entries,
     model_of,
-    present,
     repair,
-    schema,
+    schema_version,
 )
 from pytest_rageval.llm.messages import Reply
 from pytest_rageval.llm.stores import Namespace
-from pytest_rageval.llm.stores.interface import LEASE_S, Damaged, Entry
-from pytest_rageval.llm.stores.sqlite_file import FILE, Database, Store
+from pytest_rageval.llm.stores.interface import CLAIM_TTL_S, Damaged, Entry
+from pytest_rageval.llm.stores.sqlite_file import FILE, Database, ReplyTable
 from pytest_rageval.secret import StoreURL
 
 __all__ = ["import_command", "prune_command", "verify_command"]
@@ -78,11 +78,11 @@ def _imported(
 ) -> tuple[set[str], dict[str, Reply], list[str]]:
     """Add entries; return the keys that had one, the replies that were good, and the keys with another reply."""
     with open_cache(directory, make=True, write=True) as database, database.transaction():
-        existing = present(database, list(entries))
-        cached = Store(database).get_many(list(existing))
+        existing = existing_keys(database, list(entries))
+        cached = ReplyTable(database).get_many(list(existing))
         other = [key for key in cached if cached[key] != entries[key].reply]
         written = (entries.keys() - cached.keys()) | set(other if replace else ())
-        Store(database).put_many(entry for key, entry in entries.items() if key in written)
+        ReplyTable(database).put_many(entry for key, entry in entries.items() if key in written)
     return existing, cached, other
 
 
@@ -132,12 +132,12 @@ def _prune_replies(options: argparse.Namespace, directory: Path) -> None:
     with open_cache(directory, write=not dry) as database:
         # One transaction: a reply that another process writes meanwhile is not deleted unseen.
         with nullcontext() if dry else database.transaction():
-            good, damaged = split_damaged(inspect(database))
+            good, damaged = split_damaged(inspect_entries(database))
             if damaged:
                 note(NOT_LOOKED_AT.format(count(len(damaged), "damaged entry")))
             selected = _selected(good, options)
             if not dry:
-                Store(database).delete_many([entry.key for entry in selected])
+                ReplyTable(database).delete_many([entry.key for entry in selected])
         _say_deleted(good, selected, options, directory)
         if dry or not selected:
             return
@@ -275,7 +275,7 @@ def _verify_database(file: Path, database: Database, *, mend: bool) -> bool:
             say(f"{file}: damaged: {plain(fault)}")
         good, damaged = 0, []
         # Each damaged entry is named at once: reading may fail at the next.
-        for entry in inspect(database):
+        for entry in inspect_entries(database):
             if isinstance(entry, Damaged):
                 damaged.append(entry)
                 say(f"{file}: damaged: entry {plain(entry.key)}: {'; '.join(entry.why)}")
@@ -284,15 +284,14 @@ def _verify_database(file: Path, database: Database, *, mend: bool) -> bool:
         # Writing to a file that is damaged as a whole may make it worse.
         if mend and not faults:
             repair(database, damaged)
-    pending = leases(database)
+    pending = count_claims(database)
     if pending:
         say(
-            f"{file}: notice: {count(pending, 'lease')} of running or killed runs; a killed run's lease blocks others "
-            f"for {LEASE_S:g} s"
+            f"{file}: notice: {count(pending, 'claim')} of running or killed runs; a killed run's claim blocks others "
+            f"for {CLAIM_TTL_S:g} s"
         )
-    say(
-        f"{file}: {count(good, 'good reply')}, {count(len(damaged), 'damaged entry')}, schema {schema(database)}"
-    )
+    version = schema_version(database)
+    say(f"{file}: {count(good, 'good reply')}, {count(len(damaged), 'damaged entry')}, schema {version}")
     if faults:
         note(BrokenCacheError.advice)
     elif mend:
@@ -353,7 +352,7 @@ def _cassette_entries(path: Path, damage: list[str]) -> Iterator[tuple[int, Entr
             if line.strip():
                 try:
                     line.encode()
-                    entry = read_entry(line)
+                    entry = parse_entry(line)
                 except LaterVersionError as error:
                     damage.append(f"line {number}: {error}")
                 except ValueError as error:

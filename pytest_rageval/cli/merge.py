@@ -143,7 +143,7 @@ def _document(run: MergedRun, ruled: Sequence[MergedTestResult], settings: Setti
         matrix=matrix_entries(tests, seed=settings.seed),
         ratings=ratings_entries(tests, seed=settings.seed),
         settings=documents[0]["settings"],
-        llm=usage_entry(sum((Usage.of(shard.about["usage"]) for shard in run.shards), Usage())),
+        llm=usage_entry(sum((Usage.from_dict(shard.about["usage"]) for shard in run.shards), Usage())),
         package=documents[0]["package"],
         started=min(each["started"] for each in documents),
         duration_s=max(each["duration_s"] for each in documents),

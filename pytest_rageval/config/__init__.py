@@ -27,7 +27,14 @@ from pytest_rageval.config.model_settings import (
     read_tables,
 )
 from pytest_rageval.config.parsers import PARSERS
-from pytest_rageval.config.settings import EMBEDDED, JUDGE_KEY, PACE, TEMPERATURE, Settings, sampling_text
+from pytest_rageval.config.settings import (
+    EMBEDDED,
+    JUDGE_KEY,
+    POLICY_OPTIONS,
+    TEMPERATURE,
+    Settings,
+    sampling_text,
+)
 from pytest_rageval.errors import InputError
 from pytest_rageval.options import OPTIONS, Option
 from pytest_rageval.secret import CACHE_URL, Secret, StoreURL, parse_cache
@@ -211,7 +218,7 @@ def _remove_overridden(tables: Tables, name: str, value: Any) -> None:
     """
     key = name.removeprefix("judge_")
     roles: tuple[Role, ...] = ("judge",) if key != name else ("generator",)
-    for role in ROLES if name in PACE else roles:
+    for role in ROLES if name in POLICY_OPTIONS else roles:
         table = tables.get(role, {})
         if key == "base_url" and table.get(key, value) != value:
             # The API key is for the server in the table, and must not be sent to another one.

@@ -22,7 +22,7 @@ from pytest_rageval.secret import BaseURL, Secret, StoreURL
 if TYPE_CHECKING:
     from pytest_rageval.config.presets import Preset
 
-__all__ = ["EMBEDDED", "JUDGE_KEY", "PACE", "TEMPERATURE", "Settings", "sampling_text"]
+__all__ = ["EMBEDDED", "JUDGE_KEY", "POLICY_OPTIONS", "TEMPERATURE", "Settings", "sampling_text"]
 
 EMBEDDED: Final = "embedded"  # the name of the local model in `--rageval-model`
 CANONICAL: Final = "canonical"  # the name of the comparator that needs no model
@@ -32,7 +32,7 @@ TEMPERATURE: Final = 0.5
 JUDGE_KEY: Final = "RAGEVAL_JUDGE_API_KEY"
 """The environment variable with the judge's API key."""
 
-PACE: Final = ("concurrency", "timeout", "rpm", "tpm")
+POLICY_OPTIONS: Final = ("concurrency", "timeout", "rpm", "tpm")
 """Options that set the requests of both servers. The table of a model may set them for its own server."""
 
 SERVER_FIELDS: Final = frozenset(attribute.name for attribute in fields(ServerSettings))
@@ -142,7 +142,7 @@ class Settings:
     def generator(self) -> ModelSettings:
         """The settings of the model that generates answers, and of its server."""
         table = self.tables.get("generator", {})
-        server = ServerSettings(base_url=self.base_url, api_key=self.api_key, **self._shared_server_settings)
+        server = ServerSettings(base_url=self.base_url, api_key=self.api_key, **self._policy_options)
         return _apply_table(ModelSettings(self.model, self.parameters or {}, server), table)
 
     @cached_property
@@ -160,7 +160,7 @@ class Settings:
             own.pop("base_url", None)
             url = None
         if url is not None:
-            base = ServerSettings("judge", url, key_name=JUDGE_KEY, **self._shared_server_settings)
+            base = ServerSettings("judge", url, key_name=JUDGE_KEY, **self._policy_options)
         elif not own.keys() & SERVER_FIELDS:
             base = shared
         else:
@@ -286,8 +286,8 @@ class Settings:
         return _model_at_server(self.llm_judge, server) if elsewhere else self.llm_judge
 
     @property
-    def _shared_server_settings(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in PACE}
+    def _policy_options(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in POLICY_OPTIONS}
 
 
 def _apply_table(model: ModelSettings, table: Mapping[str, Any]) -> ModelSettings:

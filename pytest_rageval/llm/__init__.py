@@ -1,16 +1,21 @@
-"""Access to language models: every reply is stored and paid for once.
+"""Access to language models: every reply is stored, so that it is paid for once.
 
 The path of a request:
 
-1. `gateway`: `Gateway.ask` asks `cache.Cache`, which looks in the store (`stores`), then in the `cassette`.
-2. For a missing reply, a source: `gateway.LiveSource` in a live run, others for replay, plan and batches.
-3. `servers`: sends the request, with retries, within the rate limits and the `budget`.
+1. `gateway`: `Gateway.get_reply` calls `cache.Cache`, which looks for the reply in the store (`stores`), then in the
+   `cassette`.
+2. If the reply is missing, one of the `sources` obtains it: `LiveSource` in a live run, others for a replay, a plan and
+   batches.
+3. `servers` sends the request, with retries, within the rate limits and the `budget`.
 
 Other modules:
 
+- `gateway_settings`: the settings of a gateway.
 - `messages`: requests, replies and request keys. `usage`: token counts and prices.
+- `reasoning`: separates a model's reasoning from its answer.
 - `proxied_request`: a request of the user's application, whose complete response is stored.
-- `batches`: requests that a server answers within a day.
-- `maintenance`: for `rageval cache`.
-- `api`: the fixture `rageval_llm`. `cached_functions`: its `cached()`.
+- `batches`: requests that a server answers within a day, stored in the cache folder. `batch_api`: the server's API for
+  them.
+- `maintenance`: functions for `rageval cache`.
+- `api`: the fixture `rageval_llm`. `cached_functions`: its method `cached()`.
 """

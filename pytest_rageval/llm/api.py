@@ -1,4 +1,4 @@
-"""The fixture `rageval_llm`: models for the user's own code, with cache, limits, budget and plan."""
+"""The fixture `rageval_llm`: a model for the user's own code, with cache, limits, budget and plan."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,13 +20,17 @@ F = TypeVar("F", bound=Callable[..., Any])
 Conversation = str | Sequence[Message]
 
 REFUSED: Final = {**config.REJECTED_ARGUMENTS, "n": "ask with sample=0, 1, 2 … instead"}
-"""Arguments that other clients accept, and why this one does not."""
+"""Arguments that other clients accept and `LLM.complete` does not, with what to do instead."""
 
 
 class LLM:
-    """Sends prompts to the configured model; every reply is kept and paid for once.
+    """Sends prompts to the configured model. Every reply is stored, so that it is paid for once.
 
-    `default` returns the server and the default model; it may raise InputError. `prompts` are for retrievers.
+    Args:
+        gateway: the gateway of the run.
+        loop: the event loop of the gateway.
+        default: returns the server and the default model; may raise InputError.
+        prompts: the prompts that built-in retrievers use.
     """
 
     def __init__(
@@ -45,16 +49,16 @@ class LLM:
     def complete(
         self, messages: Conversation, *, model: str | None = None, sample: int = 0, **parameters: Any
     ) -> Reply:
-        """Return the model's reply, with its answer in `text`; for sync code.
+        """Return the model's reply; its `text` is the answer. For sync code.
 
         Args:
             messages: a conversation in OpenAI's format, or one user message as text.
-            model: the model's name at the server; by default the one that generates answers.
+            model: the model's name at the server; by default the model that generates answers.
             sample: 0, 1, 2 … for repeated draws of the same prompt.
-            parameters: of the request: `temperature`, `max_tokens`, `stop`, `response_format` …
+            parameters: parameters of the request: `temperature`, `max_tokens`, `stop`, `response_format` …
 
         Raises:
-            Unscored: this request failed; the reason. If the caller lets it pass, the example is unscored.
+            Unscored: this request failed; the reason. If the caller does not catch it, the example is unscored.
             RagevalError: no request can be answered: no server, a wrong key, no budget.
             InputError: a message or a parameter cannot be used.
         """
@@ -63,23 +67,23 @@ class LLM:
                 "rageval_llm.complete() was called in async code.\nWrite: await rageval_llm.acomplete(…)"
             )
         server, request = self._request(messages, model, sample, parameters)
-        return self._loop.wait(self._gateway.ask(server, request))
+        return self._loop.wait(self._gateway.get_reply(server, request))
 
     async def acomplete(
         self, messages: Conversation, *, model: str | None = None, sample: int = 0, **parameters: Any
     ) -> Reply:
         """`complete` for async code, under asyncio or trio."""
         server, request = self._request(messages, model, sample, parameters)
-        return await self._loop.await_result(self._gateway.ask(server, request))
+        return await self._loop.await_result(self._gateway.get_reply(server, request))
 
     def cached(self, function: F, *, version: str | None = None) -> F:
-        """Return a function with its results kept like replies; see `cached_functions.Functions.cached`."""
+        """Return a function whose results are cached like replies; see `Functions.cached`."""
         return self._functions.cached(function, version=version)
 
     def _request(
         self, messages: Conversation, model: str | None, sample: int, parameters: Mapping[str, Any]
     ) -> tuple[Server, Request]:
-        """Return the request, as a copy: the caller may change its messages while it waits."""
+        """Return the server and the request, with copies of the messages: the caller may change them later."""
         for name in REFUSED.keys() & parameters.keys():
             raise InputError(f"rageval_llm.complete() does not take {name!r}: {REFUSED[name]}.")
         if model is not None and (not isinstance(model, str) or not model):

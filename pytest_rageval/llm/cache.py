@@ -1,12 +1,12 @@
 """The reply cache of a run: look-ups, and claims that decide which process requests a missing reply.
 
-Replies are looked up in the store and then in the cassette. A reply that is in neither is requested by the one
-process that has its claim; the others wait until the reply is stored or the claim has expired. A claim lasts for
-seconds and is renewed by a thread, so a process that dies holds up the others only that long.
+Replies are looked up in the store and then in the cassette. If neither has a reply, the process that has the claim
+requests it; the other processes wait until the reply is stored or the claim has expired. A claim expires after seconds
+and is renewed by a thread, so a process that dies blocks the others only that long.
 
-The store runs in its own thread. It may have to wait for another process's transaction or for a server; meanwhile the
-requests in flight continue. A reply that takes no waiting is read at once (`Cache.get_nowait`): thousands of
-coroutines that wait for one each take memory, and turns of the event loop.
+The store runs in its own thread: it may have to wait for another process's transaction or for a server, and meanwhile
+the requests in flight continue. A reply that can be read without waiting is read at once (`Cache.get_nowait`):
+thousands of waiting coroutines would take memory and iterations of the event loop.
 """
 
 import asyncio
@@ -26,12 +26,12 @@ from pytest_rageval.concurrency.event_loop import DaemonThreadPool
 from pytest_rageval.errors import StoreError
 from pytest_rageval.llm.cassette import read_cassette
 from pytest_rageval.llm.messages import Reply, Request, RequestSummary
-from pytest_rageval.llm.stores.interface import Entry, OpenStore, ReplyStore, Spending, good_entries
+from pytest_rageval.llm.stores.interface import Entry, OpenStore, ReplyStore, Spending, skip_damaged
 from pytest_rageval.llm.stores.sqlite import SqliteStore
 
 __all__ = ["Cache"]
 
-POLL_S: Final = 0.05  # how often a waiting process looks for another one's reply
+POLL_S: Final = 0.05  # how often a waiting process checks for the reply that another process requests
 DAMAGED: Final = "damaged entry of the cache passed over (`rageval cache verify` lists such entries)"
 K = TypeVar("K")
 V = TypeVar("V")
@@ -42,10 +42,11 @@ class Cache:
     """The cache of one process; used from one event loop.
 
     Args:
-        place: the cache folder, shared by all processes and made at the first use; or what opens another store.
+        place: the cache folder, which all processes share and which is created at the first use; or a function that
+            opens another store.
         cassette: a file of recorded replies, or None.
         missing_ok: whether the cassette may be missing, because this run writes it.
-        refresh: find only replies that this run requested, and none of the cassette.
+        refresh: whether to find only replies that this run requested, and none of the cassette.
         run: a name that the processes of a run share.
 
     Raises:
@@ -61,7 +62,7 @@ class Cache:
         refresh: bool = False,
         run: str = "",
     ) -> None:
-        self._open: OpenStore = partial(SqliteStore, place) if isinstance(place, Path) else place
+        self._open_store: OpenStore = partial(SqliteStore, place) if isinstance(place, Path) else place
         self._cassette_file = cassette
         self._missing_ok = missing_ok
         self._refresh = refresh
@@ -69,21 +70,21 @@ class Cache:
         self.remarks: Counter[str] = Counter()
         self._new_remarks: list[str] = []
         self._store: ReplyStore | None = None
-        self._has_file = isinstance(place, Path)
-        # Of the thread that uses the store.
-        self._using = threading.Lock()
-        self._thread = _thread()
+        self._can_read_nowait = isinstance(place, Path)
+        # Held by the thread that uses the store.
+        self._store_lock = threading.Lock()
+        self._store_thread = _make_thread()
         self._cassette: Mapping[str, Entry] | None = None
         self._poll: asyncio.Task[None] | None = None
-        self._claims: _Batch[str, Reply | bool] = _Batch(self._claim_all, self._off_loop)
-        self._owned: _Batch[str, bool | None] = _Batch(self._owned_all, self._off_loop)
-        self._entries: _Batch[Entry, Reply] = _Batch(self._keep_all, self._off_loop)
+        self._claiming: _Batcher[str, Reply | bool] = _Batcher(self._claim_all, self._off_loop)
+        self._claim_states: _Batcher[str, bool | None] = _Batcher(self._claim_states_of_all, self._off_loop)
+        self._keeping: _Batcher[Entry, Reply] = _Batcher(self._keep_all, self._off_loop)
 
     @property
     def store(self) -> ReplyStore:
         """The store; opened at the first access."""
         if self._store is None:
-            self._store = self._open(self._new_remarks.append)
+            self._store = self._open_store(self._new_remarks.append)
         return self._store
 
     async def open(self) -> None:
@@ -92,74 +93,74 @@ class Cache:
             await self._off_loop(lambda: self.store)
 
     def get_nowait(self, keys: Sequence[str]) -> dict[str, Reply]:
-        """As `look_up` for a few keys, at once; what takes waiting is left out.
+        """`look_up` for a few keys, without waiting; replies that cannot be read without waiting are left out.
 
         The first call opens the store and reads the cassette.
         """
-        # The store's thread may be using it. Where it begins to just after this look, this waits.
-        if not self._has_file or self._using.locked():
+        # If the store's thread acquires the lock right after this check, the `with` below waits for it.
+        if not self._can_read_nowait or self._store_lock.locked():
             return {}
-        # No acquire() without waiting before a `try`: after a signal between the two the lock would stay held.
-        with self._using:
+        # No acquire(blocking=False) and `try`: a signal between the two would leave the lock held.
+        with self._store_lock:
             try:
-                found = cast("SqliteStore", self.store).get_nowait(
+                replies = cast("SqliteStore", self.store).get_nowait(
                     keys, run=self._run, only_run=self._refresh
                 )
-                if len(found) < len(keys):
+                if len(replies) < len(keys):
                     self._note_remarks()
-                    self._add_recorded(keys, found)
+                    self._add_recorded(keys, replies)
             except StoreError:
-                # `look_up` raises it, if it matters.
-                self._has_file = False
+                # If the error concerns any reply, `look_up` raises it.
+                self._can_read_nowait = False
                 return {}
-            return found
+            return replies
 
     async def look_up(self, keys: Sequence[str]) -> dict[str, Reply]:
-        """Return the stored replies to these keys."""
+        """Return the stored or recorded replies to these keys."""
         return await self._off_loop(lambda: self._find(keys))
 
-    def find(self, keys: Sequence[str]) -> dict[str, Reply]:
-        """As `look_up`, for code outside of the event loop."""
-        try:
-            return self._submit(lambda: self._find(keys)).result()
-        finally:
-            self._note_remarks()
+    def find_at_other_address(self, request: Request, base_urls: Collection[str] = ()) -> Entry | None:
+        """Return the cassette's entry for the same request at another base URL, such as that of another machine.
 
-    def find_at_other_address(self, request: Request, servers: Collection[str] = ()) -> Entry | None:
-        """Return the cassette's entry for this request at another address, such as that of the recording machine.
-
-        Everything else about the request is the same. None where several addresses have different replies. Those of
-        the run's own `servers` are no other names of this one.
+        Everything but the base URL must be the same. None if entries at several base URLs have different replies. The
+        base URLs in `base_urls` are ignored: they are different servers of this run.
         """
         if not _is_url(request.base_url):
             return None
-        others = (
-            self._recorded.get(replace(request, base_url=address).key)
-            for address in self._addresses.get(request.model, ())
-            if address not in servers
+        found = (
+            self._recorded.get(replace(request, base_url=base_url).key)
+            for base_url in self._recorded_base_urls.get(request.model, ())
+            if base_url not in base_urls
         )
-        entries = [entry for entry in others if entry is not None]
+        entries = [entry for entry in found if entry is not None]
         replies = {(entry.reply.text, entry.reply.refusal, entry.reply.tool_calls) for entry in entries}
         return entries[0] if len(replies) == 1 else None
 
     async def claim(self, key: str) -> Reply | bool:
-        """Return the reply if it is stored by now; otherwise whether this process may request it.
+        """Return the reply if it is stored by now; otherwise whether this process has the claim to request it.
 
-        After True the caller must call `keep` or `release`; a caller cancelled in here has no duty.
+        After True, the caller must call `keep` or `release`. If this coroutine is cancelled, it releases the claim
+        itself.
         """
-        claiming = asyncio.ensure_future(self._claims.ask(key))
+        claiming = asyncio.ensure_future(self._claiming.result(key))
         try:
             return await asyncio.shield(claiming)
         except asyncio.CancelledError:
-            claiming.add_done_callback(lambda done: self._release_claimed(key, done))
+            claiming.add_done_callback(lambda done: self._release_if_claimed(key, done))
             raise
 
     async def keep(self, entry: Entry) -> Reply:
-        """Store a reply durably; return it, or that of another process that was faster after a lost lease."""
-        return await self._entries.ask(entry)
+        """Store a reply durably; return the stored reply.
+
+        If this process has lost the claim, that may be the reply of another process.
+        """
+        return await self._keeping.result(entry)
 
     def release(self, key: str) -> None:
-        """Let another process request a claimed reply: none has come. It is done soon, before the next claim."""
+        """End the claim of a request that got no reply, so that another process may send it.
+
+        The store's thread does this soon, and before any later claim.
+        """
 
         def release() -> None:
             # If this fails, the claim expires.
@@ -169,173 +170,177 @@ class Cache:
         self._submit(release)
 
     async def holds_claim(self, key: str) -> bool:
-        """Whether this process still has the claim that it was given; one that was suspended may have lost it."""
-        return await self._owned.ask(key) is True
+        """Whether this process still has a claim; if the process was suspended, the claim may have expired."""
+        return await self._claim_states.result(key) is True
 
     async def others_active(self) -> bool:
-        """Whether another living process requests anything."""
+        """Whether another living process has any claim."""
         return await self._off_loop(lambda: self.store.others_active())  # noqa: PLW0108 - opened in its thread
 
     async def spend(
         self, account: str, change: Spending, *, max_calls: float = inf, max_cost: float = inf
     ) -> Spending | None:
-        """As `ReplyStore.spend`; it is done as well where the caller is cancelled."""
+        """`ReplyStore.spend` in the store's thread; a cancelled caller does not cancel it."""
         return await self._off_loop(
             lambda: self.store.spend(account, change, max_calls=max_calls, max_cost=max_cost)
         )
 
     async def wait_for_other(self, key: str) -> None:
-        """Wait while another process requests this reply."""
+        """Wait while another process has the claim of this request."""
         claimed = True
         while claimed:
-            # One moment for all waiting requests.
+            # All waiting requests share one sleep, and so one query.
             if self._poll is None or self._poll.done():
                 self._poll = asyncio.create_task(asyncio.sleep(POLL_S))
             await asyncio.shield(self._poll)
-            claimed = await self._owned.ask(key) is not None
+            claimed = await self._claim_states.result(key) is not None
 
-    def overrules(self, key: str, reply: Reply) -> bool:
-        """Whether the cassette has another reply, for example after an edit or a colleague's recording."""
+    def differs_from_cassette(self, key: str, reply: Reply) -> bool:
+        """Whether the cassette has another reply for a key, for example after an edit or a colleague's recording."""
         entry = self._recorded.get(key)
         return entry is not None and entry.reply != reply
 
     def summaries(self) -> Iterator[RequestSummary]:
-        """Yield the summary of every request with a stored reply; also for code outside of the event loop."""
+        """Yield the summary of every request with a stored or recorded reply; callable in any thread."""
         yield from (entry.summary for entry in self._recorded.values())
         with contextlib.suppress(StoreError):
             yield from self._submit(self._summaries).result()
 
     async def drain(self) -> None:
-        """Wait until all replies are stored, also those whose callers were cancelled."""
-        await self._entries.drain()
+        """Wait until all replies are stored, including the replies of cancelled callers."""
+        await self._keeping.drain()
 
     def close(self) -> None:
         """End all claims and close the store; the next use opens it again."""
-        thread, self._thread = self._thread, _thread()
+        thread, self._store_thread = self._store_thread, _make_thread()
         try:
             thread.submit(self._close).result()
         finally:
             thread.shutdown()
 
     async def _off_loop(self, work: Callable[[], T]) -> T:
-        """Return the result of work in the store's thread, which is done as well where the caller is cancelled."""
+        """Run a function in the store's thread and return its result; a cancelled caller does not cancel it."""
         try:
             return await asyncio.shield(asyncio.wrap_future(self._submit(work)))
         finally:
             self._note_remarks()
 
     def _submit(self, work: Callable[[], T]) -> Future[T]:
-        """Have the store's thread do some work."""
+        """Run a function in the store's thread."""
 
-        def use() -> T:
-            with self._using:
+        def locked() -> T:
+            with self._store_lock:
                 return work()
 
-        return self._thread.submit(use)
+        return self._store_thread.submit(locked)
 
     def _note_remarks(self) -> None:
-        # Here and not in the store's thread: the loop reads them.
+        # In the event loop's thread, which also reads `remarks`.
         while self._new_remarks:
             self.remarks[self._new_remarks.pop()] += 1
         if self._store is not None and self._store.damaged:
             self.remarks[DAMAGED] = len(self._store.damaged)
 
     def _summaries(self) -> list[RequestSummary]:
-        return [entry.summary for entry in good_entries(self.store.entries())]
+        return [entry.summary for entry in skip_damaged(self.store.entries())]
 
     def _close(self) -> None:
-        with self._using:
+        with self._store_lock:
             store, self._store = self._store, None
             if store is not None:
                 store.close()
 
     @property
     def _recorded(self) -> Mapping[str, Entry]:
-        """The entries of the cassette that count in this run."""
+        """The entries of the cassette that this run uses, by key."""
         if self._cassette is None:
             file, recording = self._cassette_file, self._missing_ok
             unread = file is None or self._refresh or (recording and not file.exists())
             recorded = {} if unread or file is None else read_cassette(file)
-            # While a cassette is recorded, an empty reply is requested again.
-            kept = (entry for entry in recorded.values() if not (recording and entry.reply.silent))
-            self._cassette = {entry.key: entry for entry in kept}
+            # A run that records a cassette requests empty replies again.
+            used = (entry for entry in recorded.values() if not (recording and entry.reply.silent))
+            self._cassette = {entry.key: entry for entry in used}
         return self._cassette
 
     @cached_property
-    def _addresses(self) -> Mapping[str, Sequence[str]]:
-        """The addresses at which the cassette was recorded, by model."""
-        found: dict[str, dict[str, None]] = {}
+    def _recorded_base_urls(self) -> Mapping[str, Sequence[str]]:
+        """The base URLs in the cassette, by model."""
+        by_model: dict[str, dict[str, None]] = {}
         for entry in self._recorded.values():
-            model, address = entry.summary.get("model"), entry.summary.get("base_url")
-            if model is not None and address is not None and _is_url(address):
-                found.setdefault(model, {})[address] = None
-        return {model: list(addresses) for model, addresses in found.items()}
+            model, base_url = entry.summary.get("model"), entry.summary.get("base_url")
+            if model is not None and base_url is not None and _is_url(base_url):
+                by_model.setdefault(model, {})[base_url] = None
+        return {model: list(base_urls) for model, base_urls in by_model.items()}
 
     def _find(self, keys: Sequence[str]) -> dict[str, Reply]:
         recorded = self._recorded
         try:
-            found = self.store.get_many(keys, **self._which)
+            replies = self.store.get_many(keys, **self._reply_filter)
         except StoreError:
-            # An unusable store does no harm where the cassette has everything.
+            # If the cassette has all replies, the run does not need the store.
             if any(key not in recorded for key in keys):
                 raise
-            found = {}
-        self._add_recorded(keys, found)
-        return found
+            replies = {}
+        self._add_recorded(keys, replies)
+        return replies
 
-    def _add_recorded(self, keys: Sequence[str], found: dict[str, Reply]) -> None:
+    def _add_recorded(self, keys: Sequence[str], replies: dict[str, Reply]) -> None:
+        """Add the cassette's replies to the keys that are missing in `replies`."""
         recorded = self._recorded
-        if recorded and len(found) < len(keys):
-            found.update((key, recorded[key].reply) for key in keys if key not in found and key in recorded)
+        if recorded and len(replies) < len(keys):
+            replies.update(
+                (key, recorded[key].reply) for key in keys if key not in replies and key in recorded
+            )
 
     @property
-    def _which(self) -> "_Which":
-        """Which replies count, as arguments of the store."""
+    def _reply_filter(self) -> "_ReplyFilter":
+        """The arguments of the store's methods that say which replies count in this run."""
         return {"run": self._run, "only_run": self._refresh}
 
     def _claim_all(self, keys: Sequence[str]) -> Mapping[str, Reply | bool]:
-        return self.store.claim(keys, **self._which)
+        return self.store.claim(keys, **self._reply_filter)
 
-    def _owned_all(self, keys: Sequence[str]) -> Mapping[str, bool | None]:
-        owned = self.store.claims(keys)
-        return {key: owned.get(key) for key in keys}
+    def _claim_states_of_all(self, keys: Sequence[str]) -> Mapping[str, bool | None]:
+        """Return for each key whether its claim is this process's; None if there is no claim."""
+        claims = self.store.claims(keys)
+        return {key: claims.get(key) for key in keys}
 
     def _keep_all(self, entries: Sequence[Entry]) -> Mapping[Entry, Reply]:
-        kept = self.store.keep(entries, **self._which)
-        return {entry: kept[entry.key] for entry in entries}
+        replies = self.store.keep(entries, **self._reply_filter)
+        return {entry: replies[entry.key] for entry in entries}
 
-    def _release_claimed(self, key: str, claiming: asyncio.Task[Reply | bool]) -> None:
+    def _release_if_claimed(self, key: str, claiming: asyncio.Task[Reply | bool]) -> None:
         if not claiming.cancelled() and claiming.exception() is None and claiming.result() is True:
             self.release(key)
 
 
-def _thread() -> DaemonThreadPool:
+def _make_thread() -> DaemonThreadPool:
     return DaemonThreadPool(1, "rageval-store")
 
 
-class _Which(TypedDict):
+class _ReplyFilter(TypedDict):
     run: str
     only_run: bool
 
 
-class _Batch(Generic[K, V]):
-    """Collects items and maps them to results in one call of `do`, off the event loop.
+class _Batcher(Generic[K, V]):
+    """Computes the results of many items with one call of `compute`, off the event loop.
 
-    The next call begins when the last has ended; what comes meanwhile is collected.
+    While a call is running, new items are collected for the next call.
     """
 
     def __init__(
         self,
-        do: Callable[[Sequence[K]], Mapping[K, V]],
+        compute: Callable[[Sequence[K]], Mapping[K, V]],
         off_loop: Callable[[Callable[[], Mapping[K, V]]], Coroutine[Any, Any, Mapping[K, V]]],
     ) -> None:
-        self._do = do
+        self._compute = compute
         self._off_loop = off_loop
         self._pending: dict[K, asyncio.Future[V]] = {}
         self._working: asyncio.Task[None] | None = None
 
-    async def ask(self, item: K) -> V:
-        """Return the result for one item."""
+    async def result(self, item: K) -> V:
+        """Return the result of an item."""
         if item not in self._pending:
             loop = asyncio.get_running_loop()
             self._pending[item] = loop.create_future()
@@ -353,7 +358,7 @@ class _Batch(Generic[K, V]):
             pending, self._pending = self._pending, {}
             items = list(pending)
             try:
-                results = await self._off_loop(lambda items=items: self._do(items))  # type: ignore[misc]
+                results = await self._off_loop(lambda items=items: self._compute(items))  # type: ignore[misc]
             except asyncio.CancelledError:
                 for future in pending.values():
                     future.cancel()
@@ -361,7 +366,7 @@ class _Batch(Generic[K, V]):
             except Exception as error:  # noqa: BLE001 - raised to the callers
                 for future in pending.values():
                     future.set_exception(error)
-                    # Mark it as retrieved: asyncio would complain if its caller was cancelled.
+                    # Mark the exception as retrieved: if its caller was cancelled, asyncio would log it.
                     future.exception()
             else:
                 for item, future in pending.items():
@@ -369,5 +374,5 @@ class _Batch(Generic[K, V]):
 
 
 def _is_url(base_url: str) -> bool:
-    """Whether it is an address, and not a name such as that of the embedded model."""
+    """Whether a base URL is an address, and not a name such as that of the embedded model."""
     return "://" in base_url

@@ -1,7 +1,7 @@
 """`cached()`: results of the user's expensive functions, cached like replies.
 
-With a version, a result is kept in the cache folder under the function's name, version and arguments; without
-one, in memory for this run. Either way one caller computes a result, and the others wait for it.
+With a version, a result is stored in the cache under the function's name, version and arguments. Without a version, it
+is stored in memory for this run. In both cases one caller computes a result, and concurrent callers wait for it.
 """
 
 import asyncio
@@ -25,36 +25,42 @@ from pytest_rageval.user_code import CACHED, is_async
 
 __all__ = ["Functions"]
 
-SERVER: Final = "function"  # the `base_url` in a function's requests
+SERVER: Final = "function"  # the `base_url` of the requests that stand for calls of functions
 F = TypeVar("F", bound=Callable[..., Any])
 ResultFuture = concurrent.futures.Future[Any]
 
 
 class Functions:
-    """Makes cached functions, which share a gateway's cache folder, cassette and leases, in the run's event loop."""
+    """Wraps the user's functions so that their results are cached.
+
+    Args:
+        gateway: its cache and cassette store the results.
+        loop: the event loop of the gateway.
+    """
 
     def __init__(self, gateway: Gateway, loop: BackgroundEventLoop) -> None:
         self._gateway = gateway
         self._loop = loop
         self._locks: dict[str, asyncio.Lock] = {}
-        self._named: dict[str, Callable[..., Any]] = {}
+        self._by_name: dict[str, Callable[..., Any]] = {}
 
     def cached(self, function: F, *, version: str | None = None) -> F:
-        """Return the function with its results cached.
+        """Return a function that caches the results of this one.
 
-        Without a version results are kept for this run only, and the report says so; like `functools.cache` it
-        then returns the same object to every caller.
+        Without a version, results are cached for this run only, and the report has a remark about it. As with
+        `functools.cache`, all callers then get the same object.
 
         Args:
-            function: sync or async. Arguments and results are JSON values: text, numbers, booleans, None, lists
-                and dicts of these. Arguments may also be documents and dataclasses. A tuple in a result becomes a list.
-            version: change it whenever the function's results change; for a method also when the state of its
+            function: a sync or async function. Arguments and results are JSON values: text, numbers, booleans, None,
+                lists and dicts of these. Arguments may also be documents and dataclasses. A tuple in a result becomes
+                a list.
+            version: a text. Change it whenever the function's results change; for a method also when the state of its
                 object changes, which is not part of the key.
 
         Raises:
-            InputError: it is not callable; the version is not a text, or empty; the function has no name, which the
-                key needs; or another function has the same name and version.
-            CallableError: on a call, when arguments or result are not JSON values.
+            InputError: `function` is not callable, or has no name for the key; `version` is not a text, or is empty; or
+                another function has the same name and version.
+            CallableError: on a call, if the arguments or the result are not JSON values.
         """
         if not callable(function):
             why = "it cannot be called.\nGive a function, without calling it."
@@ -67,8 +73,8 @@ class Functions:
                 'Write version="1", say.'
             )
         name = _qualified_name(function)
-        known = self._named.setdefault(f"{name}@{version}", function)
-        if not _same_function(known, function):
+        known = self._by_name.setdefault(f"{name}@{version}", function)
+        if not _is_same_function(known, function):
             raise InputError(
                 f"Two different functions are cached as {name} in version {version!r}: they differ in what they "
                 "were made with.\nGive each a version of its own."
@@ -76,51 +82,51 @@ class Functions:
         make = self._async_wrapper if is_async(function) else self._sync_wrapper
         wrapper = make(function, name, version)
         setattr(wrapper, CACHED, True)
-        # A baseline compares generators and judges by this attribute.
+        # The fingerprint in a baseline identifies generators and judges by this attribute.
         wrapper.fingerprint = f"{name}@{version}"  # type: ignore[attr-defined]
         return cast("F", wrapper)
 
     def _async_wrapper(self, function: Callable[..., Any], name: str, version: str) -> Callable[..., Any]:
         @functools.wraps(function)
-        async def cached(*args: Any, **named: Any) -> Any:
-            with self._own_turn(name, version, args, named) as turn:
-                reply = await self._loop.await_result(self._begin(turn))
+        async def cached(*args: Any, **kwargs: Any) -> Any:
+            with self._start_call(name, version, args, kwargs) as call:
+                reply = await self._loop.await_result(self._look_up_or_claim(call))
                 if reply is None:
-                    with _computing(turn):
-                        result = await cast("Awaitable[Any]", function(*args, **named))
-                    reply = reply_of(name, result)
-                    await self._loop.await_result(self._end(turn, reply))
+                    with _computing(call):
+                        result = await cast("Awaitable[Any]", function(*args, **kwargs))
+                    reply = build_reply(name, result)
+                    await self._loop.await_result(self._end(call, reply))
                 return json.loads(reply.text)
 
         return cached
 
     def _sync_wrapper(self, function: Callable[..., Any], name: str, version: str) -> Callable[..., Any]:
         @functools.wraps(function)
-        def cached(*args: Any, **named: Any) -> Any:
+        def cached(*args: Any, **kwargs: Any) -> Any:
             if self._loop.in_loop_thread:
                 raise CallableError(
                     f"{name} is cached and sync, and was called in async code.\nMake it an async function."
                 )
-            with self._own_turn(name, version, args, named) as turn:
-                reply = self._loop.wait(self._begin(turn))
+            with self._start_call(name, version, args, kwargs) as call:
+                reply = self._loop.wait(self._look_up_or_claim(call))
                 if reply is None:
-                    with _computing(turn):
-                        result = function(*args, **named)
-                    reply = reply_of(name, result)
-                    self._loop.wait(self._end(turn, reply))
+                    with _computing(call):
+                        result = function(*args, **kwargs)
+                    reply = build_reply(name, result)
+                    self._loop.wait(self._end(call, reply))
                 return json.loads(reply.text)
 
         return cached
 
     @contextmanager
-    def _own_turn(self, name: str, version: str, args: Any, named: Any) -> Iterator["_Turn"]:
-        """Make one caller's turn, which is passed on where it fails, as by Ctrl-C or a timeout plugin."""
-        turn = _Turn(request_of(name, version, args, named))
-        _refuse_recursion(name, turn.request.key)
+    def _start_call(self, name: str, version: str, args: Any, kwargs: Any) -> Iterator["_Call"]:
+        """Yield a new call; if it fails, as with Ctrl-C or a timeout plugin, let the next caller compute the result."""
+        call = _Call(build_request(name, version, args, kwargs))
+        _refuse_recursion(name, call.request.key)
         try:
-            yield turn
+            yield call
         except BaseException:
-            self._loop.submit(self._give_up(turn))
+            self._loop.submit(self._abandon(call))
             raise
 
     def _cached_in_memory(self, function: F) -> F:
@@ -128,24 +134,26 @@ class Functions:
         self._gateway.usage.remarks[remark] += 1
         results = _MemoryCache(function)
 
+        # If `function` is an object without a name, a baseline identifies it by the qualified name of its wrapper:
+        # do not rename the two wrappers, this method or its class.
         @functools.wraps(function)
-        async def awaited(*args: Any, **named: Any) -> Any:
-            return await results.awaited(*args, **named)
+        async def awaited(*args: Any, **kwargs: Any) -> Any:
+            return await results.call_async(*args, **kwargs)
 
         @functools.wraps(function)
-        def called(*args: Any, **named: Any) -> Any:
-            return results.called(*args, **named)
+        def called(*args: Any, **kwargs: Any) -> Any:
+            return results.call(*args, **kwargs)
 
         return cast("F", awaited if is_async(function) else called)
 
-    async def _begin(self, turn: "_Turn") -> Reply | None:
-        """Return the kept result; or None, after which the caller must compute it and call `_end`."""
-        request, cache = turn.request, self._gateway.cache
+    async def _look_up_or_claim(self, call: "_Call") -> Reply | None:
+        """Return the stored result; or None, and then the caller must compute the result and call `_end`."""
+        request, cache = call.request, self._gateway.cache
         lock = self._locks.setdefault(request.key, asyncio.Lock())
         await lock.acquire()
         try:
             reply = (await cache.look_up([request.key])).get(request.key)
-            mode = self._gateway.access.mode
+            mode = self._gateway.settings.mode
             if reply is None and mode == "replay":
                 raise MissingReplyError(
                     f"A result of {request.model} is in neither the cache nor a cassette, and --rageval-replay "
@@ -153,26 +161,26 @@ class Functions:
                 )
             if reply is None and mode == "plan":
                 raise Planned(f"a result of {request.model} is not there yet")
-            while reply is None and not turn.taken:
+            while reply is None and not call.computes:
                 claimed = await cache.claim(request.key)
                 if isinstance(claimed, Reply):
                     reply = claimed
                 elif claimed:
-                    turn.taken = True
+                    call.computes = True
                 else:
                     await cache.wait_for_other(request.key)
         finally:
-            turn.decided.set()
-            if not turn.taken:
+            call.decided.set()
+            if not call.computes:
                 lock.release()
         if reply is not None:
             self._gateway.record(request, reply)
         return reply
 
-    async def _end(self, turn: "_Turn", reply: Reply | None) -> None:
-        """Keep the computed result, or with None let another caller compute it."""
-        turn.taken = False
-        request = turn.request
+    async def _end(self, call: "_Call", reply: Reply | None) -> None:
+        """Store the computed result; without a result, let another caller compute it."""
+        call.computes = False
+        request = call.request
         try:
             if reply is None:
                 self._gateway.cache.release(request.key)
@@ -182,104 +190,104 @@ class Functions:
         finally:
             self._locks[request.key].release()
 
-    async def _give_up(self, turn: "_Turn") -> None:
-        """Pass a turn on to the next caller, once it is decided whose it is."""
-        await turn.decided.wait()
-        if turn.taken:
-            await self._end(turn, None)
+    async def _abandon(self, call: "_Call") -> None:
+        """If this call had to compute the result, let another caller compute it."""
+        await call.decided.wait()
+        if call.computes:
+            await self._end(call, None)
 
 
 @dataclass(eq=False)
-class _Turn:
-    """One caller's turn to compute a result: `taken` until it is over, `decided` when it is known whose it is."""
+class _Call:
+    """One call of a cached function."""
 
     request: Request
-    decided: asyncio.Event = field(default_factory=asyncio.Event)
-    taken: bool = False
+    decided: asyncio.Event = field(default_factory=asyncio.Event)  # set when it is known which call computes
+    computes: bool = False  # whether this call has to compute the result; False again when it has ended
 
 
 class _MemoryCache:
-    """The results of one function, for all threads and event loops of this process."""
+    """The cached results of one function, for all threads and event loops of this process."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
         self._lock = threading.Lock()
-        self._results: dict[str, tuple[_Turn, ResultFuture]] = {}
+        self._results: dict[str, tuple[_Call, ResultFuture]] = {}
 
-    def called(self, *args: Any, **named: Any) -> Any:
-        """Return the result of a call, computed now or before."""
+    def call(self, *args: Any, **kwargs: Any) -> Any:
+        """Return the result of a call with these arguments: computed now, or by an earlier call."""
         while True:
-            turn, result = self._turn(args, named)
-            if turn.taken:
-                found = self._computed(turn, result, args, named)
-                turn.taken = False
-                result.set_result(found)
+            call, future = self._register(args, kwargs)
+            if call.computes:
+                result = self._compute(call, future, args, kwargs)
+                call.computes = False
+                future.set_result(result)
             with suppress(concurrent.futures.CancelledError):
-                found = result.result()
-                # Shielded: a cancelled caller must not cancel it for the others.
-                return asyncio.shield(found) if isinstance(found, asyncio.Future) else found
+                result = future.result()
+                # Shielded: a cancelled caller must not cancel the future for the others.
+                return asyncio.shield(result) if isinstance(result, asyncio.Future) else result
 
-    async def awaited(self, *args: Any, **named: Any) -> Any:
-        """Return the result of awaiting a call, now or before, in any loop."""
+    async def call_async(self, *args: Any, **kwargs: Any) -> Any:
+        """Return the result of an async call with these arguments: computed now, or by an earlier call in any loop."""
         while True:
-            turn, result = self._turn(args, named)
-            if turn.taken:
-                # In a task of its own: a cancelled caller must not cancel it for the others.
-                return await asyncio.shield(self._computed(turn, result, args, named))
+            call, future = self._register(args, kwargs)
+            if call.computes:
+                # In a separate task: a cancelled caller must not cancel the computation for the others.
+                return await asyncio.shield(self._compute(call, future, args, kwargs))
             try:
-                return await asyncio.shield(asyncio.wrap_future(result))
+                return await asyncio.shield(asyncio.wrap_future(future))
             except asyncio.CancelledError:
                 task = asyncio.current_task()
-                if not result.cancelled() or (task is not None and task.cancelling()):
+                if not future.cancelled() or (task is not None and task.cancelling()):
                     raise
 
-    def _turn(self, args: Any, named: Any) -> tuple[_Turn, ResultFuture]:
-        """Return the future of a result, and whose turn it is to compute it."""
-        turn = _Turn(request_of("function", "", args, named))
+    def _register(self, args: Any, kwargs: Any) -> tuple[_Call, ResultFuture]:
+        """Return a new call and the future of its result. The first call with these arguments computes the result."""
+        call = _Call(build_request("function", "", args, kwargs))
         with self._lock:
-            known, result = self._results.get(turn.request.key, (None, concurrent.futures.Future()))
-            if known is None:
-                turn.taken = True
-                self._results[turn.request.key] = turn, result
-                return turn, result
-        if known in _COMPUTING.get():
-            _refuse_recursion(f"{self._function!r:.60}", known.request.key)
-        return turn, result
+            first, future = self._results.get(call.request.key, (None, concurrent.futures.Future()))
+            if first is None:
+                call.computes = True
+                self._results[call.request.key] = call, future
+                return call, future
+        if first in _COMPUTING.get():
+            _refuse_recursion(f"{self._function!r:.60}", first.request.key)
+        return call, future
 
-    def _computed(self, turn: _Turn, result: ResultFuture, args: Any, named: Any) -> Any:
+    def _compute(self, call: _Call, future: ResultFuture, args: Any, kwargs: Any) -> Any:
         try:
-            with _computing(turn):
-                found = _reusable(self._function, self._function(*args, **named))
+            with _computing(call):
+                result = _make_reusable(self._function, self._function(*args, **kwargs))
         except BaseException:
-            self._forget(turn, result)
+            self._discard(call, future)
             raise
-        if isinstance(found, asyncio.Future):
-            found.add_done_callback(functools.partial(self._end, turn, result))
-        return found
+        if isinstance(result, asyncio.Future):
+            result.add_done_callback(functools.partial(self._end, call, future))
+        return result
 
-    def _end(self, turn: _Turn, result: ResultFuture, done: "asyncio.Future[Any]") -> None:
+    def _end(self, call: _Call, future: ResultFuture, done: "asyncio.Future[Any]") -> None:
         if done.cancelled() or done.exception() is not None:
-            self._forget(turn, result)
-        elif not result.done():
-            turn.taken = False
-            result.set_result(done.result())
+            self._discard(call, future)
+        elif not future.done():
+            call.computes = False
+            future.set_result(done.result())
 
-    def _forget(self, turn: _Turn, result: ResultFuture) -> None:
-        """Drop a failed call: each waiting caller makes its own attempt."""
-        turn.taken = False
+    def _discard(self, call: _Call, future: ResultFuture) -> None:
+        """Remove a failed call, so that a waiting caller computes the result."""
+        call.computes = False
         with self._lock:
-            del self._results[turn.request.key]
-        result.cancel()
+            del self._results[call.request.key]
+        future.cancel()
 
 
-_COMPUTING: Final[ContextVar[tuple[_Turn, ...]]] = ContextVar("rageval_computing", default=())
-"""The turns being computed around the current code, innermost last."""
+_COMPUTING: Final[ContextVar[tuple[_Call, ...]]] = ContextVar("rageval_computing", default=())
+"""The calls whose functions are running around the current code, innermost last."""
 
 
 @contextmanager
-def _computing(turn: _Turn) -> Iterator[None]:
+def _computing(call: _Call) -> Iterator[None]:
     before = _COMPUTING.get()
-    _COMPUTING.set((*before, turn))
+    _COMPUTING.set((*before, call))
     try:
         yield
     finally:
@@ -287,21 +295,21 @@ def _computing(turn: _Turn) -> Iterator[None]:
 
 
 def _refuse_recursion(name: str, key: str) -> None:
-    """Raise where a function would wait for the result that it is computing."""
-    if any(turn.taken and turn.request.key == key for turn in _COMPUTING.get()):
+    """Raise CallableError if a function would wait for the result that it is computing itself."""
+    if any(call.computes and call.request.key == key for call in _COMPUTING.get()):
         raise CallableError(
             f"{name} is cached, and calls itself with the same arguments: it would wait for its own result.\n"
             "Call the function that is not cached, or give other arguments."
         )
 
 
-def _same_function(one: Callable[..., Any], other: Callable[..., Any]) -> bool:
-    """Whether two functions of one name do the same, judged by object, code, closure and defaults."""
+def _is_same_function(one: Callable[..., Any], other: Callable[..., Any]) -> bool:
+    """Whether two functions with the same name have the same object, code, closure and defaults."""
     if one is other:
         return True
     if getattr(one, "__self__", None) is not getattr(other, "__self__", None):
         return False
-    # A callable object has no code: two of them may differ in their state.
+    # Callable objects have no code: two of them count as different, since their state may differ.
     return getattr(one, "__code__", None) is not None and _definition(one) == _definition(other)
 
 
@@ -314,7 +322,7 @@ def _definition(function: Callable[..., Any]) -> list[object]:
 
 
 def _qualified_name(function: Callable[..., Any]) -> str:
-    """Return module and name of a function, under which later runs find its results."""
+    """Return module and name of a function, which are part of the key of its results."""
     kind = type(function)
     name = getattr(function, "__qualname__", "" if kind.__module__ == "functools" else kind.__qualname__)
     if not name or name.endswith("<lambda>"):
@@ -325,8 +333,8 @@ def _qualified_name(function: Callable[..., Any]) -> str:
     return f"{function.__module__}.{name}"
 
 
-def _reusable(function: Callable[..., Any], result: Any) -> Any:
-    """Return a result that every caller can use; a coroutine becomes a future, which can be awaited again."""
+def _make_reusable(function: Callable[..., Any], result: Any) -> Any:
+    """Return a result that every caller can use: a coroutine becomes a future, which can be awaited repeatedly."""
     if isinstance(result, Iterator | AsyncIterator):
         raise CallableError(
             f"{function!r:.60} is cached, and returned a {type(result).__name__}, which can be read only once.\n"
@@ -341,13 +349,13 @@ def _reusable(function: Callable[..., Any], result: Any) -> Any:
     return asyncio.ensure_future(result) if inspect.iscoroutine(result) else result
 
 
-def request_of(name: str, version: str, args: Sequence[Any], named: Mapping[str, Any]) -> Request:
-    """Return the request that stands for a call of a function of this name and version."""
-    arguments = {str(place): argument for place, argument in enumerate(args, 1)} | dict(named)
+def build_request(name: str, version: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Request:
+    """Return the request that stands for a call of a function with this name and version."""
+    arguments = {str(position): argument for position, argument in enumerate(args, 1)} | dict(kwargs)
     try:
-        plain = {place: _plain(argument) for place, argument in arguments.items()}
-        parts = {f"argument {place}": json.dumps(value, sort_keys=True) for place, value in plain.items()}
-        request = Request(SERVER, f"{name}@{version}", (plain,), parts=parts)
+        values = {key: _to_json_value(argument) for key, argument in arguments.items()}
+        parts = {f"argument {key}": json.dumps(value, sort_keys=True) for key, value in values.items()}
+        request = Request(SERVER, f"{name}@{version}", (values,), parts=parts)
         _ = request.key
     except (TypeError, ValueError) as error:
         raise CallableError(
@@ -357,27 +365,27 @@ def request_of(name: str, version: str, args: Sequence[Any], named: Mapping[str,
     return request
 
 
-def _plain(value: Any) -> Any:
-    """Return an argument as a JSON value; different arguments give different values."""
+def _to_json_value(value: Any) -> Any:
+    """Return an argument as a JSON value; different arguments result in different values."""
     if is_dataclass(value) and not isinstance(value, type):
         kind = type(value)
-        inner = {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
+        inner = {field.name: _to_json_value(getattr(value, field.name)) for field in fields(value)}
         return {"__class__": f"{kind.__module__}.{kind.__qualname__}", **inner}
     if isinstance(value, Mapping):
-        # A key such as "__class__" must not read like a dataclass.
+        # A dict with a key such as "__class__" must not result in the same value as a dataclass.
         if all(isinstance(key, str) and not key.startswith("__") for key in value):
-            return {key: _plain(item) for key, item in value.items()}
-        return {"__items__": [[_plain(key), _plain(item)] for key, item in value.items()]}
+            return {key: _to_json_value(item) for key, item in value.items()}
+        return {"__items__": [[_to_json_value(key), _to_json_value(item)] for key, item in value.items()]}
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [_to_json_value(item) for item in value]
     return value
 
 
-def reply_of(name: str, result: Any) -> Reply:
+def build_reply(name: str, result: Any) -> Reply:
     """Return a function's result as a reply."""
     try:
         text = json.dumps(result, allow_nan=False)
-        _refuse_other_keys(result)
+        _refuse_non_text_keys(result)
     except (TypeError, ValueError) as error:
         raise CallableError(
             f"{name} is cached, and returned what has no lasting form: {error}.\n"
@@ -386,8 +394,8 @@ def reply_of(name: str, result: Any) -> Reply:
     return Reply(text, name)
 
 
-def _refuse_other_keys(result: Any) -> None:
-    """Raise TypeError where a dict has a key that is not text: JSON would change it."""
+def _refuse_non_text_keys(result: Any) -> None:
+    """Raise TypeError if a dict has a key that is not text: JSON would change the key to text."""
     if isinstance(result, Mapping):
         for key in result:
             if not isinstance(key, str):
@@ -396,4 +404,4 @@ def _refuse_other_keys(result: Any) -> None:
         result = list(result.values())
     if isinstance(result, list | tuple):
         for item in result:
-            _refuse_other_keys(item)
+            _refuse_non_text_keys(item)

@@ -1,7 +1,7 @@
-"""The cassette: replies in a text file for git, one a line, sorted by key, compressed if it ends in .gz.
+"""The cassette: a text file for git with one reply per line, sorted by key; compressed if its name ends in .gz.
 
-Each line has its own version, since git merges line by line (`merge=union`). A line without a version has
-version 1, the current one.
+Each line has its own version, since git merges files line by line (`merge=union`). A line without a version has
+version 1, the current version.
 """
 
 import gzip
@@ -20,18 +20,18 @@ from pytest_rageval.llm.stores.interface import Entry
 __all__ = [
     "LaterVersionError",
     "cassette_lines",
-    "entry_of",
-    "parsed",
+    "entry_from_record",
+    "parse_entry",
+    "parse_json",
     "read_cassette",
-    "read_entry",
     "write_cassette",
 ]
 
 VERSION: Final = 1
 MIB: Final = 2**20
-MOST_OF_A_LINE: Final = 16 * MIB  # bytes, decompressed: the largest reply with its prompt
-MOST_OF_A_FILE: Final = 1024 * MIB  # bytes, decompressed
-LEAST_OF_A_LINE: Final = 512  # bytes that a shorter line counts as: an entry takes that in memory
+MAX_LINE_BYTES: Final = 16 * MIB  # decompressed; the largest reply with its prompt is smaller
+MAX_FILE_BYTES: Final = 1024 * MIB  # decompressed
+MIN_LINE_BYTES: Final = 512  # a shorter line counts with this size, which its entry takes in memory
 
 
 class LaterVersionError(ValueError):
@@ -39,16 +39,17 @@ class LaterVersionError(ValueError):
 
 
 def read_cassette(path: Path) -> dict[str, Entry]:
-    """Return all entries of a cassette by key; of two with one key, as after a merge, the first.
+    """Return all entries of a cassette by key; of two entries with the same key, as after a merge, the first.
 
-    StoreError says where and why the file cannot be read, or a line is no reply.
+    Raises:
+        StoreError: the file cannot be read, or a line is not a reply; names the file and the line.
     """
     entries: dict[str, Entry] = {}
     try:
         for number, line in enumerate(cassette_lines(path), 1):
             if line.strip():
                 try:
-                    entry = read_entry(line)
+                    entry = parse_entry(line)
                 except LaterVersionError as error:
                     raise StoreError(f"{path} line {number}: {error}.\nUpdate pytest-rageval.") from None
                 except ValueError as error:
@@ -67,7 +68,7 @@ def read_cassette(path: Path) -> dict[str, Entry]:
 
 
 def write_cassette(path: Path, entries: Iterable[Entry]) -> None:
-    """Replace a cassette, all or nothing, or raise StoreError. The same entries give the same bytes."""
+    """Replace a cassette atomically, or raise StoreError. The same entries result in the same bytes."""
     ordered = sorted(entries, key=lambda entry: entry.key)
     content = "".join(f"{entry_line(entry)}\n" for entry in ordered).encode()
     if path.suffix == ".gz":
@@ -85,21 +86,26 @@ def entry_line(entry: Entry) -> str:
     return entry.reply.dumps(key=entry.key, **request)
 
 
-def read_entry(line: str) -> Entry:
-    """Parse what `entry_line` returned; ValueError says why it is none, `LaterVersionError` of which version it is."""
-    return entry_of(parsed(line))
+def parse_entry(line: str) -> Entry:
+    """Return the entry in a line of `entry_line`.
+
+    Raises:
+        LaterVersionError: a later version of this package wrote the line.
+        ValueError: the line has no entry.
+    """
+    return entry_from_record(parse_json(line))
 
 
-def parsed(line: str | bytes) -> Any:
-    """Parse JSON of any origin, or raise ValueError."""
+def parse_json(line: str | bytes) -> Any:
+    """Parse untrusted JSON; ValueError for any fault."""
     try:
         return json.loads(line)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
 
 
-def entry_of(record: Any) -> Entry:
-    """Return the entry in a parsed line, or raise as `read_entry`; what it does not know is ignored."""
+def entry_from_record(record: Any) -> Entry:
+    """Return the entry in a parsed line, or raise as `parse_entry`; unknown fields are ignored."""
     version, key = (
         (record.pop("version", 1), record.pop("key", None)) if isinstance(record, dict) else (1, None)
     )
@@ -117,29 +123,29 @@ def entry_of(record: Any) -> Entry:
     summary = read_summary(request)
     if request and not summary:
         raise ValueError(f"'request' is {reprlib.repr(request)}, expected an object that describes a request")
-    return Entry(key, Reply.of(record), summary)
+    return Entry(key, Reply.from_record(record), summary)
 
 
 def cassette_lines(path: Path, errors: str = "strict") -> Iterator[str]:
-    """Yield the lines of a cassette; `errors` is for bytes that are not UTF-8, as in `bytes.decode`.
+    """Yield the lines of a cassette; `errors` is the error handler for bytes that are not UTF-8, as in `bytes.decode`.
 
     Raises:
-        OSError, EOFError, zlib.error: the file cannot be read, or not to its end.
-        StoreError: a line or the file is larger than any recording, or not UTF-8.
+        OSError, EOFError, zlib.error: the file cannot be read to its end.
+        StoreError: a line or the file exceeds the limit of size, or is not UTF-8.
     """
     refuse_special(path)
     with path.open("rb") as file:
         stream = cast("IO[bytes]", gzip.GzipFile(fileobj=file)) if path.suffix == ".gz" else file
         number = total = 0
-        while raw := stream.readline(MOST_OF_A_LINE + 1):
+        while raw := stream.readline(MAX_LINE_BYTES + 1):
             number += 1
-            total += max(len(raw), LEAST_OF_A_LINE)
-            sizes = (f" line {number}", len(raw), MOST_OF_A_LINE), ("", total, MOST_OF_A_FILE)
-            for what, size, most in sizes:
-                if size > most:
+            total += max(len(raw), MIN_LINE_BYTES)
+            sizes = (f" line {number}", len(raw), MAX_LINE_BYTES), ("", total, MAX_FILE_BYTES)
+            for what, size, limit in sizes:
+                if size > limit:
                     decompressed = " when decompressed" if path.suffix == ".gz" else ""
                     raise StoreError(
-                        f"{path}{what} is larger than {most // MIB} MiB{decompressed}, and was not read on: no "
+                        f"{path}{what} is larger than {limit // MIB} MiB{decompressed}, and was not read on: no "
                         "recording is.\nTake the file from git again, or record it anew with --rageval-record."
                     )
             try:

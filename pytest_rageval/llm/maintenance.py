@@ -1,4 +1,4 @@
-"""Maintenance of the reply cache: its contents by model, and damaged entries."""
+"""Functions for `rageval cache`: the contents of the cache by model, and its damaged entries."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -7,70 +7,73 @@ from typing import Any, Final
 
 from pytest_rageval.llm.messages import Reply, read_summary
 from pytest_rageval.llm.stores.interface import Damaged, Entry
-from pytest_rageval.llm.stores.sqlite_file import COLUMNS, Database, Store, stored_summary
+from pytest_rageval.llm.stores.sqlite_file import COLUMNS, Database, ReplyTable, stored_summary
 
 __all__ = [
     "ModelUse",
+    "count_claims",
+    "existing_keys",
     "file_faults",
-    "inspect",
-    "leases",
+    "inspect_entries",
     "model_of",
-    "present",
+    "model_uses",
     "repair",
-    "schema",
-    "uses",
+    "schema_version",
 ]
 SQLITE_TYPES: Final = {str: "text", int: "integer", float: "real"}
 
 METADATA: Final = {"outline", "written"}
-"""Columns about a reply; when they alone are damaged, the reply is still good."""
+"""Columns that only describe a reply; if no other column is damaged, the reply is still good."""
 
-YEAR_10000: Final = 253_402_300_800  # in seconds since 1970; later dates cannot be formatted
-CHUNK: Final = 256  # entries that are checked together
+YEAR_10000: Final = 253_402_300_800  # in seconds since 1970; Python cannot format later dates
+CHUNK: Final = 256  # how many entries are read at once
 
 
 @dataclass(slots=True)
 class ModelUse:
-    """The replies of one model (see `model_of`) in a cache: totals, and how many the token limit cut."""
+    """The number of replies of one model (see `model_of`) in a cache, and their tokens."""
 
     model: str
     base_url: str
     replies: int = 0
     tokens_in: int = 0
     tokens_out: int = 0
-    cut: int = 0
+    cut: int = 0  # replies that the token limit cut
 
 
-def inspect(database: Database, keys: Sequence[str] | None = None) -> Iterator[Entry | Damaged]:
-    """Yield every entry, or those under these keys, good or damaged, sorted by key.
+def inspect_entries(database: Database, keys: Sequence[str] | None = None) -> Iterator[Entry | Damaged]:
+    """Yield all entries, or the entries with these keys, good or damaged, sorted by key.
 
-    StoreError where SQLite itself cannot read on.
+    Raises:
+        StoreError: the file is too damaged for SQLite.
     """
-    # As bytes: Python would refuse the whole row for one text that is not UTF-8.
+    # Text is read as bytes: Python would raise an error for a row with one text that is not UTF-8.
     columns = ", ".join(
         f"typeof({name}), CASE typeof({name}) WHEN 'text' THEN CAST({name} AS BLOB) ELSE {name} END"
         for name in COLUMNS
     )
-    which, values = (
+    condition, parameters = (
         ("", ())
         if keys is None
         else (" WHERE key IN (SELECT value FROM json_each(?))", (json.dumps(list(keys)),))
     )
-    sql = f"SELECT {columns} FROM replies{which} ORDER BY key"  # noqa: S608 - our own names
-    cursor = database.execute(sql, values)
-    store = Store(database)
+    sql = f"SELECT {columns} FROM replies{condition} ORDER BY key"  # noqa: S608 - our own names
+    cursor = database.execute(sql, parameters)
+    table = ReplyTable(database)
     while True:
-        with database.mapped():
+        with database.map_errors():
             rows = cursor.fetchmany(CHUNK)
         if not rows:
             return
-        read = [_read(row) for row in rows]
-        replies = store.get_many([values["key"] for values, faults in read if not faults.keys() - METADATA])
-        yield from (_entry(values, faults, replies) for values, faults in read)
+        checked = [_check_columns(row) for row in rows]
+        replies = table.get_many(
+            [values["key"] for values, faults in checked if not faults.keys() - METADATA]
+        )
+        yield from (_entry(values, faults, replies) for values, faults in checked)
 
 
-def present(database: Database, keys: Sequence[str]) -> set[str]:
-    """Return the keys that have an entry, good or damaged."""
+def existing_keys(database: Database, keys: Sequence[str]) -> set[str]:
+    """Return the keys with an entry, good or damaged."""
     rows = database.rows(
         "SELECT key FROM replies WHERE key IN (SELECT value FROM json_each(?))", (json.dumps(list(keys)),)
     )
@@ -78,56 +81,56 @@ def present(database: Database, keys: Sequence[str]) -> set[str]:
 
 
 def repair(database: Database, damaged: Iterable[Damaged]) -> None:
-    """Delete damaged entries but keep their good replies; call it in a transaction."""
+    """Delete damaged entries, but keep their good replies; call this function in a transaction."""
     for entry in damaged:
         if entry.rest is not None:
-            Store(database).put_many([entry.rest])
+            ReplyTable(database).put_many([entry.rest])
         elif isinstance(entry.key, str):
             database.execute("DELETE FROM replies WHERE key = ?", (entry.key,))
         else:
-            # Bytes in the file, or text that is not UTF-8 and was read as bytes.
+            # The key is a blob in the file, or text that is not UTF-8 and was read as bytes.
             database.execute(
                 "DELETE FROM replies WHERE key = ? OR key = CAST(? AS TEXT)", (entry.key, entry.key)
             )
 
 
 def file_faults(database: Database) -> list[str]:
-    """Return what SQLite's integrity check finds; StoreError for a file that is too damaged for the check."""
-    found = [str(line) for (line,) in database.rows("PRAGMA integrity_check")]
-    return [] if found == ["ok"] else found
+    """Return the faults that SQLite's integrity check finds; StoreError if the file is too damaged for the check."""
+    faults = [str(line) for (line,) in database.rows("PRAGMA integrity_check")]
+    return [] if faults == ["ok"] else faults
 
 
-def schema(database: Database) -> int:
-    """Return the version of the tables."""
+def schema_version(database: Database) -> int:
+    """Return the version of the database schema."""
     return int(database.rows("PRAGMA user_version")[0][0])
 
 
-def leases(database: Database) -> int:
-    """Return the number of leases, of running and of killed runs."""
+def count_claims(database: Database) -> int:
+    """Return the number of claims of running and killed runs."""
     return int(database.rows("SELECT count(*) FROM leases")[0][0])
 
 
 def model_of(entry: Entry) -> tuple[str, str]:
-    """Return model and base_url of a request; where they are not known, the server's name and ""."""
+    """Return model and base URL of a request; if they are not stored, the server's name for the model and ""."""
     model, base_url = entry.summary.get("model"), entry.summary.get("base_url")
     return (entry.reply.model, "") if model is None else (model, base_url or "")
 
 
-def uses(entries: Iterable[Entry]) -> list[ModelUse]:
-    """Return the totals of each model, sorted by name."""
-    found: dict[tuple[str, str], ModelUse] = {}
+def model_uses(entries: Iterable[Entry]) -> list[ModelUse]:
+    """Return the totals of each model, sorted by model and base URL."""
+    by_name: dict[tuple[str, str], ModelUse] = {}
     for entry in entries:
         name = model_of(entry)
-        use = found.setdefault(name, ModelUse(*name))
+        use = by_name.setdefault(name, ModelUse(*name))
         use.replies += 1
         use.tokens_in += entry.reply.tokens_in
         use.tokens_out += entry.reply.tokens_out
         use.cut += entry.reply.cut
-    return [found[name] for name in sorted(found)]
+    return [by_name[name] for name in sorted(by_name)]
 
 
-def _read(row: tuple[Any, ...]) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return the values of a row and their faults, by column."""
+def _check_columns(row: tuple[Any, ...]) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the values in a row of `inspect_entries` and their faults, both by column."""
     values: dict[str, Any] = {}
     faults: dict[str, str] = {}
     for (name, expected), kind, value in zip(COLUMNS.items(), row[::2], row[1::2], strict=True):

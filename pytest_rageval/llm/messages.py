@@ -1,7 +1,7 @@
 """Requests with their cache keys, replies, and request summaries that explain a missing reply.
 
-A cassette goes into git, and prompts may hold private text. So a summary has only a short hash of each part of
-a prompt, unless `--rageval-record-prompts` asks for its text.
+A cassette is committed to git, and prompts may contain private text. So a summary has only a short hash of each part of
+a prompt, unless `--rageval-record-prompts` is set.
 """
 
 import json
@@ -15,122 +15,128 @@ from typing import Any, Final, TypedDict, TypeVar, cast
 from pytest_rageval.config import Api
 from pytest_rageval.digests import canonical_json, digest, text_digest
 from pytest_rageval.errors import Unscored
-from pytest_rageval.llm.servers.reasoning import without_reasoning
+from pytest_rageval.llm.reasoning import without_reasoning
 
 __all__ = [
+    "FIRST_RUN_LOCAL_SAMPLE",
     "KEY_SCHEMA",
-    "MOST_TEXT",
-    "MOST_TOKENS",
-    "OF_ONE_RUN",
-    "RUN",
-    "Billed",
+    "MAX_REPLY_LENGTH",
+    "MAX_TOKEN_COUNT",
+    "RUN_FIELD",
+    "BilledFailure",
+    "LazyParts",
     "Message",
-    "Parts",
     "Reply",
     "Request",
     "RequestSummary",
     "TooLarge",
-    "described",
-    "difference",
+    "describe_differences",
+    "describe_parameters",
     "empty_reason",
-    "nearest",
+    "find_nearest",
     "read_summary",
+    "replace_surrogates",
     "request_summary",
-    "well_formed",
 ]
 
 Message = Mapping[str, Any]
 """A chat message: `{"role": "user", "content": "…"}`."""
 
-KEY_SCHEMA: Final = 1  # part of every key; raise it to make all kept replies unfindable
-MOST_TEXT: Final = 2**20  # the most characters of a reply; no answer and no verdict has so many
-MOST_TOKENS: Final = (1 << 63) - 1  # the largest integer of SQLite
+KEY_SCHEMA: Final = 1  # part of every key; a higher number makes all stored replies unfindable
+MAX_REPLY_LENGTH: Final = 2**20  # characters; far more than any answer or verdict has
+MAX_TOKEN_COUNT: Final = (1 << 63) - 1  # the largest integer of SQLite
 WHITE_SPACE: Final = " \t\n\v\f\r"
 T = TypeVar("T")
 
 
-class Parts(Mapping[str, str]):
-    """The parts of a request, made when something reads them: for a reply that is kept, nothing does."""
+class LazyParts(Mapping[str, str]):
+    """The parts of a request, built at the first access: the parts of a request with a cached reply are never read."""
 
-    def __init__(self, make: Callable[[], Mapping[str, str]]) -> None:
-        self._make = make
+    def __init__(self, build: Callable[[], Mapping[str, str]]) -> None:
+        self._build = build
 
     @cached_property
-    def _made(self) -> Mapping[str, str]:
-        return self._make()
+    def _parts(self) -> Mapping[str, str]:
+        return self._build()
 
     def __getitem__(self, name: str) -> str:
-        return self._made[name]
+        return self._parts[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._made)
+        return iter(self._parts)
 
     def __len__(self) -> int:
-        return len(self._made)
+        return len(self._parts)
 
 
 @dataclass(frozen=True)
 class Request:
-    """One chat completion, with everything that can change its reply and nothing else.
+    """A request for one chat completion: everything that can change its reply, and nothing else.
 
-    Parameters are of sampling and format (`temperature`, `max_tokens`, `stop`, `seed`, `tools`, `response_format`
-    …), sent unchanged; never timeouts, retries or API keys. Parts are what the messages are made of, by name, such
-    as the question and each passage: they explain a missing reply.
+    Parameters of sampling and format (`temperature`, `max_tokens`, `stop`, `seed`, `tools`, `response_format` …) are
+    sent unchanged. Timeouts, retries and API keys are no part of a request. `parts` are the texts that the messages are
+    made of, by name, such as the question and each passage: they explain a missing reply.
     """
 
     base_url: str  # the server's URL, or a name for a server without a fixed address
-    model: str  # its name at the server
+    model: str  # the model's name at the server
     messages: tuple[Message, ...]
     parameters: Mapping[str, Any] = field(default_factory=dict, hash=False)
-    sample: int = 0  # 0, 1, 2 … distinguishes repeated draws of the same prompt; it is not sent
+    sample: int = 0  # 0, 1, 2 … distinguishes repeated draws of the same prompt; not sent
     parts: Mapping[str, str] = field(default_factory=dict, hash=False, compare=False)
-    api: Api = "chat"  # the path that it is sent to
+    api: Api = "chat"  # the API that the request is sent to
 
     @cached_property
     def key(self) -> str:
-        """The `digest` of all attributes but `parts`; raises as that does."""
-        return self.keys_of((self.sample,))[0]
+        """The `digest` of all attributes except `parts`; raises as `digest`."""
+        return self.keys_for_samples((self.sample,))[0]
 
-    def keys_of(self, samples: Iterable[int]) -> list[str]:
-        """Return the keys of this request in other samples."""
+    def keys_for_samples(self, samples: Iterable[int]) -> list[str]:
+        """Return the keys of this request with other sample numbers."""
         keys, messages = [], _canonical_messages(self.messages)
         for sample in samples:
-            around = self.base_url, self.model, self.api, sample, self.parameters
+            fields = self.base_url, self.model, self.api, sample, self.parameters
             try:
-                before, after = _around_messages(marshal.dumps(cast("Any", around), 2))
+                before, after = _cached_key_affixes(marshal.dumps(cast("Any", fields), 2))
             except (TypeError, ValueError):
-                # Values that only JSON's encoder knows, or that it does not know either.
-                before, after = _around(*around)
+                # `marshal` cannot encode a parameter: JSON's encoder may, or raises an error.
+                before, after = _key_affixes(*fields)
             keys.append(text_digest(f"{before}{messages}{after}"))
         return keys
 
+    def well_formed_messages(self) -> list[dict[str, Any]]:
+        """Return copies of the messages whose texts can be encoded as UTF-8; see `replace_surrogates`."""
+        return [
+            {name: replace_surrogates(value) for name, value in message.items()} for message in self.messages
+        ]
+
     @property
-    def options(self) -> Mapping[str, Any]:
-        """The parameters that its summary shows."""
+    def summary_parameters(self) -> Mapping[str, Any]:
+        """The parameters that the request summary shows."""
         return self.parameters
 
     @property
-    def own(self) -> bool:
-        """Whether this package made it: it may be sent without a parameter that the server refuses."""
+    def is_internal(self) -> bool:
+        """Whether this package made the request. If so, it may be sent without a parameter that the server refuses."""
         return True
 
     @property
     def generates(self) -> bool:
-        """Whether its reply has tokens of its own, unlike an embedding."""
+        """Whether the model generates tokens for the reply, which it does not for an embedding."""
         return True
 
 
 @lru_cache(maxsize=1 << 8)
-def _around_messages(marshalled: bytes) -> tuple[str, str]:
-    """`_around` of what was marshalled, which most requests of a run have in common."""
-    return _around(*marshal.loads(marshalled))  # noqa: S302 - marshalled by this process  # nosec B302
+def _cached_key_affixes(marshalled: bytes) -> tuple[str, str]:
+    """`_key_affixes` of marshalled arguments, which most requests of a run have in common."""
+    return _key_affixes(*marshal.loads(marshalled))  # noqa: S302 - marshalled by this process  # nosec B302
 
 
-def _around(
+def _key_affixes(
     base_url: str, model: str, api: Api, sample: int, parameters: Mapping[str, Any]
 ) -> tuple[str, str]:
-    """The canonical form of a request before and after its messages."""
-    # Absent where it is the usual one: keys are as they were when there was no other.
+    """Return the canonical JSON of a request before and after its messages."""
+    # The default API is omitted: requests to it have the same keys as before other APIs were supported.
     other = {} if api == "chat" else {"api": api}
     first = canonical_json({**other, "base_url": base_url})
     last = canonical_json(
@@ -143,57 +149,57 @@ def _canonical_messages(messages: Sequence[Message]) -> str:
     if len(messages) == 1:
         role, content = messages[0].get("role"), messages[0].get("content")
         if type(role) is type(content) is str and len(messages[0]) == 2:  # noqa: PLR2004 - these two
-            # The usual request, in a third of the time: JSON's encoder writes texts without preparation.
+            # A fast path for the most common request: it takes a third of the time.
             return f'[{{"content":{canonical_json(content)},"role":{canonical_json(role)}}}]'
     return canonical_json([dict(message) for message in messages])
 
 
-class Billed(Unscored):
+class BilledFailure(Unscored):
     """The request failed, and the server may charge for it."""
 
 
-class TooLarge(Billed):
-    """The server's answer, or the reply in it, is larger than any that can be used."""
+class TooLarge(BilledFailure):
+    """The server's answer, or the reply in it, exceeds the limit of size."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A complete reply, as the server gave it."""
+    """A complete reply, as the server sent it."""
 
-    text: str  # the message's content; empty where the model refused or wrote nothing
-    model: str = ""  # the server's name for it, often with a version that the request lacks
-    finish_reason: str = "stop"  # "length" where the token limit cut the reply; or the server's own word
-    tokens_in: int = 0  # of the prompt; 0 where the server does not count
-    tokens_out: int = 0  # of the reply, likewise
-    refusal: str = ""  # why the model would not answer, in its words
-    tool_calls: str = ""  # as the server's JSON
-    without: str = ""  # parameters that the server refuses and the request was sent without
-    apart: bool = field(
-        default=False, compare=False
-    )  # whether the server sent reasoning apart; it is not kept
-    tier: str = field(default="", compare=False)  # the server's name for the service tier; it is not kept
+    text: str  # the message's content; empty if the model refused or wrote nothing
+    model: str = ""  # the server's name for the model, often with a version that the request does not have
+    finish_reason: str = "stop"  # "length" if the token limit cut the reply; otherwise the server's word
+    tokens_in: int = 0  # tokens of the prompt; 0 if the server does not report them
+    tokens_out: int = 0  # tokens of the reply; 0 if the server does not report them
+    refusal: str = ""  # the model's text if it refused to answer
+    tool_calls: str = ""  # the server's JSON
+    without: str = ""  # the names of parameters that were left out because the server refuses them
+    # Whether the server sent reasoning in a field of its own, and the server's name for the service tier. Neither is
+    # stored, but all names of fields are part of the key if a reply is an argument of a cached function.
+    apart: bool = field(default=False, compare=False)
+    tier: str = field(default="", compare=False)
 
     @property
     def cut(self) -> bool:
-        """Whether the token limit ended it."""
+        """Whether the token limit cut the reply."""
         return self.finish_reason == "length"
 
     @property
     def silent(self) -> bool:
-        """Whether the model stopped without any content and without a reason."""
+        """Whether the reply is empty without a reason: the model stopped by itself, and refused nothing."""
         content = self.text.strip(WHITE_SPACE) or self.refusal or self.tool_calls
         return not content and self.finish_reason == "stop"
 
     @property
-    def counts_in(self) -> bool:
-        """Whether the server reported the tokens of the prompt, which is never empty."""
+    def reports_tokens_in(self) -> bool:
+        """Whether the server reported the tokens of the prompt; a prompt is never empty, so 0 means no report."""
         return self.tokens_in > 0
 
     @property
-    def counts_out(self) -> bool:
-        """Whether the server reported the tokens of the reply; 0 is possible only for an empty one."""
+    def reports_tokens_out(self) -> bool:
+        """Whether the server reported the tokens of the reply; a reply of 0 tokens is empty."""
         content = self.text or self.refusal or self.tool_calls
-        return self.tokens_out > 0 or (self.counts_in and not content)
+        return self.tokens_out > 0 or (self.reports_tokens_in and not content)
 
     @property
     def answer(self) -> str:
@@ -201,43 +207,45 @@ class Reply:
         return without_reasoning(self.text)
 
     @property
-    def reasoned(self) -> bool:
-        """Whether the model's reasoning came with it, before its answer or apart."""
+    def has_reasoning(self) -> bool:
+        """Whether the server sent the model's reasoning, before the answer in the text or in a field of its own."""
         return self.apart or self.answer != self.text.strip()
 
-    def dumps(self, **before: Any) -> str:
-        """Return one line of JSON: `before`, then the fields sorted by name, without optional empty ones."""
-        values = ((name, getattr(self, name)) for name in sorted(TYPES))
-        record = before | {name: value for name, value in values if value or name in REQUIRED}
+    def dumps(self, **first: Any) -> str:
+        """Return one line of JSON: the entries of `first`, then the fields by name, without optional empty ones."""
+        values = ((name, getattr(self, name)) for name in sorted(FIELD_TYPES))
+        record = first | {name: value for name, value in values if value or name in REQUIRED_FIELDS}
         line = json.dumps(record, ensure_ascii=False)
-        # `before` may hold half of a surrogate pair, which JSON can escape.
-        return line if well_formed(line) == line else json.dumps(record)
+        # `first` may contain half of a surrogate pair, which JSON can escape.
+        return line if replace_surrogates(line) == line else json.dumps(record)
 
     @classmethod
-    def of(cls, record: object) -> "Reply":
-        """Return the reply that `dumps` wrote, parsed; ValueError says why it is none. Unknown names are ignored."""
+    def from_record(cls, record: object) -> "Reply":
+        """Return the reply in a parsed line of `dumps`; ValueError if there is none. Unknown names are ignored."""
         if not isinstance(record, Mapping):
             message = f"a reply is a JSON object, found {type(record).__name__}"
             raise ValueError(message)  # noqa: TRY004 - the text is at fault, not an argument's type
         values: list[Any] = []
-        for name, kind in TYPES.items():
-            value = record.get(name, None if name in REQUIRED else "")
+        for name, kind in FIELD_TYPES.items():
+            value = record.get(name, None if name in REQUIRED_FIELDS else "")
             # The exact type: True is an int to isinstance.
             if type(value) is not kind:
                 raise ValueError(f"{name!r} is {reprlib.repr(value)}, expected {kind.__name__}")
-            if kind is int and not 0 <= value <= MOST_TOKENS:
+            if kind is int and not 0 <= value <= MAX_TOKEN_COUNT:
                 raise ValueError(f"{name!r} is {reprlib.repr(value)}, expected a number of tokens")
-            values.append(well_formed(value))
+            values.append(replace_surrogates(value))
         return cls(*values)
 
 
-REQUIRED: Final = {"text", "model", "finish_reason", "tokens_in", "tokens_out"}
-KEPT: Final = [each.name for each in fields(Reply) if each.compare]
-TYPES: Final[dict[str, type[Any]]] = {name: int if name.startswith("tokens") else str for name in KEPT}
+REQUIRED_FIELDS: Final = {"text", "model", "finish_reason", "tokens_in", "tokens_out"}
+STORED_FIELDS: Final = [each.name for each in fields(Reply) if each.compare]
+FIELD_TYPES: Final[dict[str, type[Any]]] = {
+    name: int if name.startswith("tokens") else str for name in STORED_FIELDS
+}
 
 
 def empty_reason(reply: Reply) -> str:
-    """Return why a reply has no answer, as far as it shows, to follow "is empty".
+    """Return why a reply has no answer, to follow the words "is empty"; "" if the reply does not show why.
 
     >>> empty_reason(Reply("", finish_reason="length"))
     ': the token limit was reached before any text'
@@ -254,33 +262,34 @@ def empty_reason(reply: Reply) -> str:
     return ""
 
 
-def well_formed(value: T) -> T:
-    """Replace half of a surrogate pair, with which a cut reply may end, by U+FFFD; other values are unchanged.
+def replace_surrogates(value: T) -> T:
+    """Return a text with U+FFFD in place of each half of a surrogate pair; return other values unchanged.
 
-    Neither UTF-8 nor SQLite can hold such a half, and a reply must read the same now and from the cache.
+    A cut reply may end with such a half, which neither UTF-8 nor SQLite can store. A reply must be the same before and
+    after it is cached.
     """
     if not isinstance(value, str) or value.isascii():
         return value
     return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # type: ignore[return-value]
 
 
-OF_ONE_RUN: Final = 10**9  # sample numbers from here on are of requests that only one run makes
-RUN: Final = "run"  # in the cache a summary also has the run that sent the request
+FIRST_RUN_LOCAL_SAMPLE: Final = 10**9  # requests with a sample number from here on are sent by one run only
+RUN_FIELD: Final = "run"  # the field of a stored summary with the run that sent the request
 HASH_DIGITS: Final = 12
-LONGEST_SHOWN: Final = 60  # longer parameters are hashed; characters of JSON
+MAX_SHOWN_LENGTH: Final = 60  # characters of JSON; longer parameters are hashed
 
-HIDDEN: Final = {"extra_body", "metadata", "user", "safety_identifier"}
-"""Parameters that may hold anything, such as keys and names; they are always hashed."""
+ALWAYS_HASHED: Final = {"extra_body", "metadata", "user", "safety_identifier"}
+"""Parameters that are always hashed, because they may contain keys or names."""
 
-QUESTION_WEIGHT: Final = 4.0  # of an equal question for nearness; every other equal fact counts 1
+QUESTION_WEIGHT: Final = 4.0  # of an equal question in `find_nearest`; other equal values have weight 1
 
 
 class RequestSummary(TypedDict, total=False):
-    """What the cache and the cassette say about a request; long parameters and all parts are hashes."""
+    """The description of a request in the cache and the cassette; long parameters and all parts are hashed."""
 
     base_url: str
     model: str
-    api: str  # where it is not that of chat completions
+    api: str  # absent for chat completions
     parameters: dict[str, Any]
     sample: int
     parts: dict[str, str]
@@ -288,75 +297,78 @@ class RequestSummary(TypedDict, total=False):
 
 
 def request_summary(request: Request, *, prompts: bool = False) -> RequestSummary:
-    """Return the summary of a request; with `prompts` it has the messages in full."""
+    """Return the summary of a request; with `prompts`, with the full messages."""
     summary: RequestSummary = {
         "base_url": request.base_url,
         "model": request.model,
-        "parameters": {name: _shown(name, value) for name, value in sorted(request.options.items())},
+        "parameters": {
+            name: _hash_if_long(name, value) for name, value in sorted(request.summary_parameters.items())
+        },
         "sample": request.sample,
         "parts": {name: _hash(text) for name, text in _parts(request).items()},
     }
     if request.api != "chat":
         summary["api"] = request.api
     if prompts:
-        summary["messages"] = _plain(request.messages)
+        summary["messages"] = _to_json_types(request.messages)
     return summary
 
 
-def described(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return parameters for a fingerprint: each a text, a number or null, as its JSON or a hash where it is longer.
+def describe_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return parameters for a fingerprint, as texts, numbers or null; long values are hashed.
 
-    >>> described({"temperature": 0.5, "chat_template_kwargs": {"enable_thinking": False}})
+    >>> describe_parameters({"temperature": 0.5, "chat_template_kwargs": {"enable_thinking": False}})
     {'temperature': 0.5, 'chat_template_kwargs': '{"enable_thinking": false}'}
     """
-    shown = {name: _shown(name, value) for name, value in parameters.items()}
+    shown = {name: _hash_if_long(name, value) for name, value in parameters.items()}
     return {
         name: json.dumps(value, sort_keys=True) if isinstance(value, dict | list) else value
         for name, value in shown.items()
     }
 
 
-def read_summary(found: object) -> RequestSummary:
-    """Return a summary that was read from a file; {} where it is none."""
-    if not isinstance(found, dict):
+def read_summary(value: object) -> RequestSummary:
+    """Return a summary that was read from a file; {} if the value is not a summary."""
+    if not isinstance(value, dict):
         return {}
-    texts = all(isinstance(found.get(name, ""), str) for name in ("base_url", "model", "api"))
-    objects = all(isinstance(found.get(name, {}), dict) for name in ("parameters", "parts"))
-    known = {name: value for name, value in found.items() if name != RUN} if texts and objects else {}
-    return cast("RequestSummary", known)
+    texts = all(isinstance(value.get(name, ""), str) for name in ("base_url", "model", "api"))
+    objects = all(isinstance(value.get(name, {}), dict) for name in ("parameters", "parts"))
+    if not (texts and objects):
+        return {}
+    return cast("RequestSummary", {name: field for name, field in value.items() if name != RUN_FIELD})
 
 
-def nearest(request: RequestSummary, recorded: Iterable[RequestSummary]) -> RequestSummary | None:
-    """Return the recorded summary that has most in common with a request's; None where none shares a part."""
-    facts = _facts(request)
+def find_nearest(request: RequestSummary, recorded: Iterable[RequestSummary]) -> RequestSummary | None:
+    """Return the recorded summary with the most values in common; None if no summary shares a part of the prompt."""
+    wanted = _flatten(request)
 
     def nearness(summary: RequestSummary) -> float:
-        theirs = _facts(summary)
-        equal = [name for name, value in facts.items() if theirs.get(name) == value]
-        if not any(name[0] == "parts" for name in equal):
+        values = _flatten(summary)
+        equal = [path for path, value in wanted.items() if values.get(path) == value]
+        if not any(path[0] == "parts" for path in equal):
             return 0.0
-        common = sum(QUESTION_WEIGHT if name[-1] == "question" else 1.0 for name in equal)
-        # Of two with as much in common, the one with less that differs.
-        return common - 0.01 * len(facts.keys() ^ theirs.keys())
+        common = sum(QUESTION_WEIGHT if path[-1] == "question" else 1.0 for path in equal)
+        # The second term breaks ties in favour of the summary with fewer other values.
+        return common - 0.01 * len(wanted.keys() ^ values.keys())
 
     best = max(recorded, key=nearness, default=None)
     return best if best is not None and nearness(best) > 0 else None
 
 
-def difference(request: RequestSummary, recorded: RequestSummary) -> list[str]:
+def describe_differences(request: RequestSummary, recorded: RequestSummary) -> list[str]:
     """Return how a request differs from a recorded one: "model: m1, now m2", "passage 2 (new)"; may be empty."""
-    before, now = _facts(recorded), _facts(request)
+    before, now = _flatten(recorded), _flatten(request)
     changes = []
-    for name in now | before:
-        old, new = before.get(name), now.get(name)
+    for path in now | before:
+        old, new = before.get(path), now.get(path)
         if old == new:
             continue
-        if name[0] == "parts":
+        if path[0] == "parts":
             change = "gone" if new is None else "new" if old is None else "other text"
-            changes.append(f"{name[-1]} ({change})")
+            changes.append(f"{path[-1]} ({change})")
         else:
             old, new = ("not given" if value is None else value for value in (old, new))
-            changes.append(f"{name[-1]}: {old}, now {new}")
+            changes.append(f"{path[-1]}: {old}, now {new}")
     return changes
 
 
@@ -364,35 +376,36 @@ def _parts(request: Request) -> Mapping[str, str]:
     if request.parts:
         return request.parts
     return {
-        f"message {n} ({message.get('role', '?')})": json.dumps(_plain(message), sort_keys=True)
+        f"message {n} ({message.get('role', '?')})": json.dumps(_to_json_types(message), sort_keys=True)
         for n, message in enumerate(request.messages, 1)
     }
 
 
-def _facts(summary: RequestSummary) -> dict[tuple[str, ...], Any]:
-    """Flatten a summary to values by path."""
-    values = cast("Mapping[str, Any]", summary)
-    facts: dict[tuple[str, ...], Any] = {
-        (name,): values[name] for name in ("model", "base_url", "api", "sample") if name in values
+def _flatten(summary: RequestSummary) -> dict[tuple[str, ...], Any]:
+    """Return the values of a summary by path, such as `("parameters", "temperature")`."""
+    fields = cast("Mapping[str, Any]", summary)
+    values: dict[tuple[str, ...], Any] = {
+        (name,): fields[name] for name in ("model", "base_url", "api", "sample") if name in fields
     }
     for name in ("parameters", "parts"):
-        inner = values.get(name)
+        inner = fields.get(name)
         if isinstance(inner, Mapping):
-            facts |= {(name, key): value for key, value in inner.items()}
-    return facts
+            values |= {(name, key): value for key, value in inner.items()}
+    return values
 
 
-def _shown(name: str, value: Any) -> Any:
-    value = _plain(value)
-    shown = len(json.dumps(value)) <= LONGEST_SHOWN and name not in HIDDEN
+def _hash_if_long(name: str, value: Any) -> Any:
+    """Return a parameter, or its hash if it is long or may contain secrets."""
+    value = _to_json_types(value)
+    shown = len(json.dumps(value)) <= MAX_SHOWN_LENGTH and name not in ALWAYS_HASHED
     return value if shown else f"sha256:{digest(value)[:HASH_DIGITS]}"
 
 
-def _plain(value: Any) -> Any:
-    """Replace other mappings and tuples by JSON's own types."""
+def _to_json_types(value: Any) -> Any:
+    """Return a value with dicts in place of other mappings, and lists in place of tuples."""
     if isinstance(value, Mapping):
-        return {str(name): _plain(item) for name, item in value.items()}
-    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
+        return {str(name): _to_json_types(item) for name, item in value.items()}
+    return [_to_json_types(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def _hash(text: str) -> str:

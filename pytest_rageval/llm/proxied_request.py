@@ -1,8 +1,8 @@
 """`ProxiedRequest`: a request of the user's application, sent unchanged, whose complete response is stored.
 
-A chat completion of this package keeps the text of its reply. A client behind the gateway reads more: several
-choices, tool calls, log probabilities, embeddings. So the text of a proxied request's `Reply` is the server's whole
-answer, as JSON.
+For a request of this package, the stored `Reply` has the text of the model's message. A client behind the gateway reads
+more: several choices, tool calls, log probabilities, embeddings. So the `text` of a proxied request's `Reply` is the
+server's complete response, as JSON.
 """
 
 import json
@@ -24,13 +24,13 @@ __all__ = [
     "EMBEDDINGS",
     "RESPONSES",
     "Answer",
-    "EndedEarly",
     "Event",
     "ProxiedRequest",
     "Sink",
-    "is_tokens",
+    "StreamEndedEarly",
+    "is_token_list",
     "make_proxied_request",
-    "record_of",
+    "reply_record",
     "send_proxied_request",
     "send_raw",
 ]
@@ -39,51 +39,58 @@ CHAT: Final = completions.PATH
 RESPONSES: Final = responses.PATH
 EMBEDDINGS: Final = "/embeddings"
 
-PROMPTS: Final = ("messages", "input", "instructions")  # fields of a body that hold what a model reads
-MOST_BODY: Final = (
-    14 * 2**20
-)  # characters, as written in a cassette's line, which has room for the prompt too
-ENDED: Final = ("response.completed", "response.incomplete")  # events with a whole response
+PROMPT_FIELDS: Final = (
+    "messages",
+    "input",
+    "instructions",
+)  # fields of a body with texts that the model reads
+MAX_BODY_LENGTH: Final = 14 * 2**20  # characters in a cassette, whose lines have room for a prompt too
+FINAL_EVENTS: Final = ("response.completed", "response.incomplete")  # events with the complete response
 
 
 class Event(NamedTuple):
-    """One event of a stream: its name, empty for chat completions, and its data."""
+    """One event of a stream."""
 
-    name: str
+    name: str  # empty for chat completions
     data: str
 
 
 class Answer(NamedTuple):
-    """The body and the headers of a server's answer, and its status."""
+    """A server's response of any kind: body, headers and status."""
 
     content: bytes
     headers: Mapping[str, str]
     status: int = 200
 
 
-class EndedEarly(Exception):  # noqa: N818 - another attempt may follow, or not
-    """A stream ended before its end; why."""
+class StreamEndedEarly(Exception):  # noqa: N818 - another attempt may follow, or not
+    """A stream broke off; the reason."""
 
 
 class Sink:
-    """Receives the events of a stream as they come; `begun` is whether there was one."""
+    """Passes the events of a stream on as they arrive.
 
-    def __init__(self, take: Callable[[Event], None]) -> None:
-        self._take = take
+    Attributes:
+        begun: whether an event has arrived.
+    """
+
+    def __init__(self, receive: Callable[[Event], None]) -> None:
+        self._receive = receive
         self.begun = False
 
     def __call__(self, event: Event) -> None:
-        """Take the next event."""
+        """Pass the next event on."""
         self.begun = True
-        self._take(event)
+        self._receive(event)
 
 
 @dataclass(frozen=True)
 class ProxiedRequest(Request):
-    """A request of another client: `parameters` are its body but for the model.
+    """A request of another client.
 
-    `messages` are what of it a model reads; they serve to count tokens. With a `sink` the reply is requested as a
-    stream, and the sink receives each event as it comes.
+    `parameters` are the fields of its body without the model. `messages` are the parts of the body that a model reads;
+    they are used to estimate tokens. With a `sink`, the reply is requested as a stream, and the sink receives each
+    event as it arrives.
     """
 
     path: str = CHAT
@@ -91,91 +98,94 @@ class ProxiedRequest(Request):
 
     @cached_property
     def key(self) -> str:
-        """The `digest` of path, address, body and sample."""
+        """The `digest` of path, base URL, body and sample."""
         names = {"base_url": self.base_url, "path": self.path, "sample": self.sample}
         return digest({"schema": KEY_SCHEMA, **names, "body": self.body})
 
     @property
     def body(self) -> dict[str, Any]:
-        """The JSON body of the request, without the parameters of a stream."""
+        """The JSON body of the request, without the fields about streaming."""
         return {"model": self.model, **self.parameters}
 
     @property
     def begun(self) -> bool:
-        """True if a part of the reply was passed on to the client."""
+        """Whether a part of the reply was passed on to the client."""
         return self.sink is not None and self.sink.begun
 
     @property
-    def options(self) -> Mapping[str, Any]:
-        """The parameters but for what a model reads."""
-        return {name: value for name, value in self.parameters.items() if name not in PROMPTS}
+    def summary_parameters(self) -> Mapping[str, Any]:
+        """The parameters without those that a model reads."""
+        return {name: value for name, value in self.parameters.items() if name not in PROMPT_FIELDS}
 
     @property
-    def own(self) -> bool:
-        """No: another client sees the refusal of a parameter."""
+    def is_internal(self) -> bool:
+        """False: if the server refuses a parameter, the client receives the refusal."""
         return False
 
     @property
     def generates(self) -> bool:
-        """True if the model generates tokens for the reply."""
+        """Whether the model generates tokens for the reply."""
         return self.path != EMBEDDINGS
 
 
 def make_proxied_request(
     base_url: str, path: str, body: Mapping[str, Any], *, sample: int = 0, sink: Sink | None = None
 ) -> ProxiedRequest:
-    """Return the proxied request for a body; ValueError if the body is not usable. Streaming is not part of the key."""
+    """Return the proxied request for a body, or raise ValueError.
+
+    The key does not depend on streaming: a streamed and a complete reply are the same.
+    """
     model = body.get("model")
     if not isinstance(model, str) or not model:
         raise ValueError("'model' is missing, or no text")
     rest = {name: value for name, value in body.items() if name not in ("model", "stream", "stream_options")}
-    made = ProxiedRequest(base_url, model, _messages(rest), rest, sample, path=path, sink=sink)
-    _ = made.key
-    return made
+    proxied = ProxiedRequest(base_url, model, _messages(rest), rest, sample, path=path, sink=sink)
+    _ = proxied.key  # raises ValueError if the body cannot be encoded
+    return proxied
 
 
 def _messages(body: Mapping[str, Any]) -> tuple[Message, ...]:
-    found: list[Any] = []
-    for name in PROMPTS:
+    items: list[Any] = []
+    for name in PROMPT_FIELDS:
         value = body.get(name)
-        found += value if isinstance(value, list) and not is_tokens(value) else [value]
+        items += value if isinstance(value, list) and not is_token_list(value) else [value]
     messages = (
-        {"role": "user", "content": item} if isinstance(item, str) or is_tokens(item) else item
-        for item in found
+        {"role": "user", "content": item} if isinstance(item, str) or is_token_list(item) else item
+        for item in items
     )
     return tuple(message for message in messages if isinstance(message, Mapping))
 
 
-def is_tokens(value: object) -> bool:
-    """True if the text to embed is given as tokens."""
+def is_token_list(value: object) -> bool:
+    """Whether a text to embed is given as a list of token ids."""
     return isinstance(value, list) and bool(value) and isinstance(value[0], int)
 
 
-def record_of(path: str, answer: Any) -> dict[str, Any]:
-    """Return the fields of a `Reply` from a parsed answer; raises as `record` of its API."""
+def reply_record(path: str, answer: Any) -> dict[str, Any]:
+    """Return the fields of a `Reply` from a parsed response; raises as `record` of the API."""
     if path == RESPONSES:
-        found = responses.reply_fields(answer)
+        fields = responses.reply_fields(answer)
     else:
-        found = _completion(answer) if path == CHAT else _embeddings(answer)
+        fields = _completion_record(answer) if path == CHAT else _embeddings_record(answer)
     text = json.dumps(answer, separators=(",", ":"), sort_keys=True)
-    written = len(json.dumps(text))
-    if written > MOST_BODY:
+    length = len(json.dumps(text))
+    if length > MAX_BODY_LENGTH:
         raise TooLarge(
-            f"the answer takes {written:,} characters in a cassette, and at most {MOST_BODY:,} can be kept: ask for "
-            "less at once, such as fewer texts to embed"
+            f"the answer takes {length:,} characters in a cassette, and at most {MAX_BODY_LENGTH:,} can be kept: ask "
+            "for less at once, such as fewer texts to embed"
         )
-    kept = ("model", "finish_reason", "tokens_in", "tokens_out")
-    return {"text": text, **{name: found[name] for name in kept}}
+    names = ("model", "finish_reason", "tokens_in", "tokens_out")
+    return {"text": text, **{name: fields[name] for name in names}}
 
 
-def _completion(answer: Any) -> dict[str, Any]:
-    """The fields of a chat completion, each of whose choices is whole."""
+def _completion_record(answer: Any) -> dict[str, Any]:
+    """Return the record of a choice that the token limit cut, or else of the first choice; check all choices."""
     first = completions.reply_fields(answer)
     others = [completions.reply_fields({**answer, "choices": [choice]}) for choice in answer["choices"][1:]]
-    return next((each for each in (first, *others) if each["finish_reason"] == "length"), first)
+    return next((record for record in (first, *others) if record["finish_reason"] == "length"), first)
 
 
-def _embeddings(answer: Any) -> dict[str, Any]:
+def _embeddings_record(answer: Any) -> dict[str, Any]:
     vectors = answer.get("data") if isinstance(answer, Mapping) else None
     if not isinstance(vectors, list) or not vectors:
         raise ValueError("it has no data")
@@ -183,11 +193,11 @@ def _embeddings(answer: Any) -> dict[str, Any]:
 
 
 async def send_proxied_request(client: "AsyncOpenAI", proxied: ProxiedRequest) -> Answer:
-    """Send a proxied request once, and return the whole answer, also where it comes as a stream.
+    """Send a proxied request once, and return the complete response; a stream is assembled.
 
     Raises:
-        EndedEarly: the stream ended before its end.
-        OpenAIError, HTTPError: as from the client, and from the connection while the answer is read.
+        StreamEndedEarly: the stream broke off.
+        OpenAIError, HTTPError: as from the client, and from the connection while the response is read.
     """
     import httpx2  # noqa: PLC0415 - loaded with the client
 
@@ -196,37 +206,37 @@ async def send_proxied_request(client: "AsyncOpenAI", proxied: ProxiedRequest) -
         return Answer(response.content, response.headers)
     body = {**proxied.body, "stream": True}
     if proxied.path == CHAT:
-        # So that its tokens are counted.
+        # Otherwise the server does not report the tokens of a stream.
         body["stream_options"] = {"include_usage": True}
-    response = await _opened(client, proxied.path, body)
+    response = await _open_stream(client, proxied.path, body)
     try:
         if "text/event-stream" not in response.headers.get("content-type", ""):
             return Answer(await response.aread(), response.headers)
-        stream = _Stream(proxied.path, proxied.sink)
+        assembler = _StreamAssembler(proxied.path, proxied.sink)
         async for event in _events(response):
-            stream.take(event)
-        if not stream.whole:
-            raise EndedEarly("the stream ended early")
-        return Answer(json.dumps(stream.answer).encode(), response.headers)
+            assembler.add(event)
+        if not assembler.is_complete:
+            raise StreamEndedEarly("the stream ended early")
+        return Answer(json.dumps(assembler.answer).encode(), response.headers)
     finally:
         await response.aclose()
 
 
-async def _opened(client: "AsyncOpenAI", path: str, body: dict[str, Any]) -> "httpx2.Response":
-    """Return the unread response to a stream; some servers do not know `stream_options`."""
+async def _open_stream(client: "AsyncOpenAI", path: str, body: dict[str, Any]) -> "httpx2.Response":
+    """Return the unread response to a request for a stream; retry without `stream_options` if the server refuses it."""
     import httpx2  # noqa: PLC0415 - loaded with the client
     import openai  # noqa: PLC0415 - likewise
 
-    async def opened(body: dict[str, Any]) -> httpx2.Response:
-        # `stream` alone leaves the response unread.
+    async def post(body: dict[str, Any]) -> httpx2.Response:
+        # Without `stream=True`, the client would read the whole response.
         return await client.post(path, cast_to=httpx2.Response, body=body, stream=True)
 
     try:
-        return await opened(body)
+        return await post(body)
     except openai.APIStatusError as error:
         if error.status_code not in {400, 422} or "stream_options" not in error.response.text:
             raise
-    return await opened({name: value for name, value in body.items() if name != "stream_options"})
+    return await post({name: value for name, value in body.items() if name != "stream_options"})
 
 
 async def _events(response: "httpx2.Response") -> AsyncIterator[Event]:
@@ -247,16 +257,16 @@ async def _events(response: "httpx2.Response") -> AsyncIterator[Event]:
         yield Event(name, "\n".join(data))
 
 
-class _Stream:
-    """Passes the events of a stream on, and puts the whole answer together."""
+class _StreamAssembler:
+    """Passes the events of a stream on, and assembles the complete response from them."""
 
     def __init__(self, path: str, sink: Sink) -> None:
         self._path = path
         self._sink = sink
         self.answer: dict[str, Any] = {}
 
-    def take(self, event: Event) -> None:
-        """Take the next event; an error of the server ends the stream."""
+    def add(self, event: Event) -> None:
+        """Add the next event; StreamEndedEarly if it is an error of the server or not JSON."""
         if event.data == "[DONE]":
             return
         try:
@@ -264,21 +274,23 @@ class _Stream:
         except ValueError:
             chunk = None
         if not isinstance(chunk, Mapping):
-            raise EndedEarly(f"an event of the stream is not a JSON object: {event.data!r}")
+            raise StreamEndedEarly(f"an event of the stream is not a JSON object: {event.data!r}")
         if chunk.get("error") and not chunk.get("choices"):
             error = chunk["error"]
             words = error.get("message") if isinstance(error, Mapping) else error
-            raise EndedEarly(f"the server reported in the stream: {words}")
+            raise StreamEndedEarly(f"the server reported in the stream: {words}")
         if self._path == RESPONSES:
-            if (event.name or chunk.get("type")) in ENDED and isinstance(chunk.get("response"), Mapping):
+            if (event.name or chunk.get("type")) in FINAL_EVENTS and isinstance(
+                chunk.get("response"), Mapping
+            ):
                 self.answer = dict(chunk["response"])
         else:
             _add_chunk(self.answer, chunk)
         self._sink(event)
 
     @property
-    def whole(self) -> bool:
-        """True if the end of the stream was received."""
+    def is_complete(self) -> bool:
+        """Whether the end of the stream has arrived."""
         if self._path == RESPONSES:
             return bool(self.answer)
         choices = self.answer.get("choices")
@@ -286,18 +298,18 @@ class _Stream:
 
 
 def _add_chunk(answer: dict[str, Any], chunk: Mapping[str, Any]) -> None:
-    """Add a chunk of a stream to the chat completion that it is a part of."""
+    """Add a chunk of a stream to its chat completion."""
     for name, value in chunk.items():
         if name != "choices" and value is not None:
             answer[name] = "chat.completion" if name == "object" else value
     choices = answer.setdefault("choices", [])
     for part in chunk.get("choices") or ():
         index = part.get("index", 0)
-        choice = next((each for each in choices if each["index"] == index), None)
+        choice = next((choice for choice in choices if choice["index"] == index), None)
         if choice is None:
             choice = {"index": index, "message": {"role": "assistant", "content": None}}
             choices.append(choice)
-            choices.sort(key=lambda each: each["index"])
+            choices.sort(key=lambda choice: choice["index"])
         for name, value in part.items():
             if name == "delta":
                 _add_delta(choice["message"], value or {})
@@ -307,17 +319,22 @@ def _add_chunk(answer: dict[str, Any], chunk: Mapping[str, Any]) -> None:
                 choice[name] = value
 
 
-NAMES: Final = ("role", "type", "id", "name")  # texts that come whole
+WHOLE_TEXTS: Final = (
+    "role",
+    "type",
+    "id",
+    "name",
+)  # fields whose text is in one chunk; others are concatenated
 
 
 def _add_delta(message: dict[str, Any], delta: Mapping[str, Any]) -> None:
-    """Add what a chunk says to a message: texts are continued, lists get longer."""
+    """Add the delta in a chunk to a message: concatenate texts, extend lists, merge objects."""
     for name, value in delta.items():
         before = message.get(name)
         if value is None or before is None:
-            message[name] = _started(value) if value is not None or name not in message else before
+            message[name] = _copy(value) if value is not None or name not in message else before
         elif isinstance(value, str) and isinstance(before, str):
-            message[name] = (before or value) if name in NAMES else before + value
+            message[name] = (before or value) if name in WHOLE_TEXTS else before + value
         elif isinstance(value, list) and isinstance(before, list):
             _add_items(before, value)
         elif isinstance(value, Mapping) and isinstance(before, dict):
@@ -326,10 +343,10 @@ def _add_delta(message: dict[str, Any], delta: Mapping[str, Any]) -> None:
             message[name] = value
 
 
-def _started(value: Any) -> Any:
-    """Return a value's own copy; the place of an item in its list does not stay in it."""
+def _copy(value: Any) -> Any:
+    """Return a deep copy of a value, with list items at their "index" and without that field."""
     if isinstance(value, Mapping):
-        return {name: _started(item) for name, item in value.items()}
+        return {name: _copy(item) for name, item in value.items()}
     if isinstance(value, list):
         items: list[Any] = []
         _add_items(items, value)
@@ -338,31 +355,33 @@ def _started(value: Any) -> Any:
 
 
 def _add_items(items: list[Any], new: Sequence[Any]) -> None:
+    """Append new items to a list; merge an item with a field "index" into the item at that position."""
     for item in new:
-        place = item.get("index") if isinstance(item, Mapping) else None
-        if not isinstance(place, int):
+        index = item.get("index") if isinstance(item, Mapping) else None
+        if not isinstance(index, int):
             items.append(item)
             continue
         content = {name: value for name, value in item.items() if name != "index"}
-        while len(items) <= place < len(items) + 64:
+        # A wrong index must not make the list huge.
+        while len(items) <= index < len(items) + 64:
             items.append({})
-        if place < len(items):
-            _add_delta(items[place], content)
+        if index < len(items):
+            _add_delta(items[index], content)
 
 
 async def send_raw(
     client: "AsyncOpenAI", method: str, path: str, content: bytes, headers: Mapping[str, str]
 ) -> Answer:
-    """Send a request of any kind once, and return the answer, whatever its status."""
+    """Send a request of any kind once, and return the response with any status."""
     import httpx2  # noqa: PLC0415 - loaded with the client
     import openai  # noqa: PLC0415 - likewise
 
     options: Any = {"headers": dict(headers)}
-    verbs: dict[str, Any] = {"POST": client.post, "PUT": client.put, "PATCH": client.patch}
-    sent = {"content": content} if method in verbs else {}
-    verbs |= {"GET": client.get, "DELETE": client.delete}
+    methods: dict[str, Any] = {"POST": client.post, "PUT": client.put, "PATCH": client.patch}
+    body = {"content": content} if method in methods else {}
+    methods |= {"GET": client.get, "DELETE": client.delete}
     try:
-        response = await verbs[method](path, cast_to=httpx2.Response, options=options, **sent)
+        response = await methods[method](path, cast_to=httpx2.Response, options=options, **body)
     except openai.APIStatusError as error:
         response = error.response
     return Answer(response.content, response.headers, response.status_code)

@@ -216,7 +216,7 @@ class EvaluationProgress:
         with suppress(OSError):
             fields = [(wait.url, wait.reason, wait.requests, wait.seconds, wait.patience_s) for wait in waits]
             running = self._running()
-            asked = running and (running[0], running[1].plain())
+            asked = running and (running[0], running[1].to_dict())
             self._channel.send((tuple(work), fields, asked))
 
 
@@ -252,7 +252,7 @@ class WorkersProgress:
 
         work, waits, asked = message
         with self._lock:
-            self._running[worker] = asked and (asked[0], Usage.of(asked[1]))
+            self._running[worker] = asked and (asked[0], Usage.from_dict(asked[1]))
             self._works[worker] = Work(*work)
             self._waits[worker] = [Stall(*fields) for fields in waits]
             if self._shown is None:

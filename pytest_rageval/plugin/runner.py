@@ -396,7 +396,7 @@ class GatePlugin:
             return None
         found = {} if test is None else {**parametrization(item), **self._results_of(test)}
         nodeid = plain_nodeid(item.nodeid)
-        return {"nodeid": nodeid, "evalset": None, "scores": [], **found, "llm": asked.plain()}
+        return {"nodeid": nodeid, "evalset": None, "scores": [], **found, "llm": asked.to_dict()}
 
     def _is_ours(self, error: BaseException) -> bool:
         """Whether the text of a failure is this package's: then its summary is one line."""

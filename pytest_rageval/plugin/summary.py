@@ -106,7 +106,7 @@ class SummaryPlugin:
         from pytest_rageval.reports.results import REPORTED  # noqa: PLC0415 - see above
 
         nodeid = results["nodeid"]
-        self._usage_of[nodeid] = self._usage_of.get(nodeid, Usage()) + Usage.of(results["llm"])
+        self._usage_of[nodeid] = self._usage_of.get(nodeid, Usage()) + Usage.from_dict(results["llm"])
         outcome = self._outcomes.pop(report.nodeid, PASSED)
         if _is_reported(results) or outcome is not PASSED:
             reported = {name: results[name] for name in REPORTED if name in results}
@@ -197,7 +197,7 @@ class SummaryPlugin:
             baseline=baseline.relative_to(root).as_posix()
             if baseline.is_relative_to(root)
             else str(baseline),
-            usage=self._usage.plain(),
+            usage=self._usage.to_dict(),
             recorded=recorded,
         )
 

@@ -354,7 +354,7 @@ def models_text(document: Mapping[str, Any]) -> str:
 
 def usage_entry(usage: Usage) -> dict[str, Any]:
     """The model usage, that of each server that was asked, and of batches; a cost is null where a price is unknown."""
-    numbers = {**usage.plain(), "cost_usd": _cost(usage)}
+    numbers = {**usage.to_dict(), "cost_usd": _cost(usage)}
     order = ("requests", "cached", "live", "failed", "tokens_in", "tokens_out", "cost_usd")
     entry = {name: numbers[name] for name in (*order, "unpriced", "cut", "remarks")}
     servers = {

@@ -1,8 +1,8 @@
-"""The gateway as a server, for the model calls of the user's application.
+"""The gateway as a local HTTP server, for the model calls of the user's application.
 
-Its calls are cached, limited, counted and replayed like those of the package.
+The application's calls are cached, limited, counted and replayed like the calls of the package.
 
-- `server`: the HTTP server on 127.0.0.1, in a thread of its own.
+- `server`: the HTTP server on 127.0.0.1, in a separate thread.
 - `application`: answers the requests.
-- `streams`: writes a stored reply as the events of a stream.
+- `streams`: converts a stored reply to the events of a stream.
 """

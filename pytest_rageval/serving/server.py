@@ -1,4 +1,4 @@
-"""The gateway's HTTP server: on 127.0.0.1, in a thread of its own, with a token."""
+"""The gateway's HTTP server: on 127.0.0.1, in a separate thread; clients need its token."""
 
 import os
 import secrets
@@ -11,13 +11,13 @@ from urllib.parse import urlsplit
 
 from pytest_rageval.errors import InputError, RagevalError, ServerError, require
 from pytest_rageval.llm.servers.server import Server
-from pytest_rageval.serving.application import HOSTS, Application, Backend
+from pytest_rageval.serving.application import LOCAL_HOSTS, Application, Backend
 
 __all__ = ["GatewayServer"]
 
 LOOPBACK: Final = "127.0.0.1"
 BACKLOG: Final = 1024
-STOP_S: Final = 5.0
+STOP_S: Final = 5.0  # how long `close` waits for the thread
 KEEP_ALIVE_S: Final = 300
 PURPOSE: Final = "The gateway"
 TOKEN_BYTES: Final = 24
@@ -32,8 +32,8 @@ ENDED: Final = "The session of this gateway has ended."
 class GatewayServer:
     """An OpenAI-compatible server for the application under test.
 
-    It listens from its creation, and answers with an error until `connect`. `url` ends in /v1 and contains the token;
-    with `token` as the API key, the same URL without it works too.
+    It listens from its creation, and responds with an error until `connect` is called. `url` ends in /v1 and contains
+    the token. The same URL without the token works if the client's API key is `token`.
 
     Raises:
         InputError: the packages of the extra `gateway` are not installed.
@@ -43,13 +43,13 @@ class GatewayServer:
         uvicorn = require("uvicorn", extra="gateway", purpose=PURPOSE)
         require("starlette", extra="gateway", purpose=PURPOSE)
         self.token = secrets.token_urlsafe(TOKEN_BYTES)
-        self._backend: Callable[[], Backend] = _raising(InputError(NOT_YET))
-        # With the protocol named, asyncio switches Nagle's algorithm off, which delays each reply by 40 ms.
+        self._get_backend: Callable[[], Backend] = _raise(InputError(NOT_YET))
+        # With an explicit protocol, asyncio disables Nagle's algorithm, which would delay each response by 40 ms.
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         self._socket.bind((LOOPBACK, 0))
         self._socket.listen(BACKLOG)
         self.port: int = self._socket.getsockname()[1]
-        application = Application(self.token, self._current)
+        application = Application(self.token, lambda: self._get_backend())  # noqa: PLW0108 - it is replaced later
         config = uvicorn.Config(
             application,
             log_config=None,
@@ -59,11 +59,12 @@ class GatewayServer:
             ws="none",
             interface="asgi3",
             server_header=False,
-            # Longer than clients keep an idle connection, which would be closed while they send.
+            # Longer than clients keep idle connections: otherwise the server could close one while a client sends.
             timeout_keep_alive=KEEP_ALIVE_S,
             timeout_graceful_shutdown=1,
         )
-        # Imported in this thread: the run imports and forgets modules while the other one starts.
+        # Import uvicorn's modules in this thread: the server's thread would import them while the run imports and
+        # removes modules.
         config.load()
         self._server: Any = uvicorn.Server(config)
         self._thread = threading.Thread(
@@ -79,25 +80,22 @@ class GatewayServer:
         """The base URL for clients."""
         return f"http://{LOOPBACK}:{self.port}/{self.token}/v1"
 
-    def _current(self) -> Backend:
-        return self._backend()
-
-    def connect(self, make: Callable[[], Backend]) -> None:
-        """Answer from a backend from now on; if it cannot be made, with the error."""
+    def connect(self, make_backend: Callable[[], Backend]) -> None:
+        """From now on, answer requests from a backend; if it cannot be made, respond with the error."""
         try:
-            backend = make()
+            backend = make_backend()
             self.refuse_itself(backend.server)
         except RagevalError as error:
-            self._backend = _raising(error)
+            self._get_backend = _raise(error)
         else:
-            self._backend = lambda: backend
+            self._get_backend = lambda: backend
 
     def refuse(self, why: str) -> None:
-        """Answer with an error from now on."""
-        self._backend = _raising(InputError(why))
+        """From now on, respond with an error."""
+        self._get_backend = _raise(InputError(why))
 
     def disconnect(self) -> None:
-        """Answer from now on that the session has ended."""
+        """From now on, respond that the session has ended."""
         self.refuse(ENDED)
 
     def close(self) -> None:
@@ -115,7 +113,7 @@ class GatewayServer:
 
     @contextmanager
     def in_environment(self, environ: MutableMapping[str, str] = os.environ) -> Iterator[None]:
-        """Set the variables that lead clients to this server, until the block ends."""
+        """Within the block, set the environment variables that make clients use this server."""
         before = {name: environ.get(name) for name in self.variables(environ)}
         environ.update(self.variables(environ))
         try:
@@ -128,18 +126,18 @@ class GatewayServer:
                     environ[name] = value
 
     def variables(self, environ: MutableMapping[str, str] = os.environ) -> dict[str, str]:
-        """Return the environment variables that lead clients to this server."""
-        found = {"OPENAI_BASE_URL": self.url, "OPENAI_API_BASE": self.url, "OPENAI_API_KEY": self.token}
+        """Return the environment variables that make clients use this server."""
+        variables = {"OPENAI_BASE_URL": self.url, "OPENAI_API_BASE": self.url, "OPENAI_API_KEY": self.token}
         for name in ("NO_PROXY", "no_proxy"):
-            # A proxy cannot reach this machine. Both spellings are read.
+            # Clients must not use a proxy for this machine. They read either spelling.
             value = environ.get(name) or environ.get(name.swapcase(), "")
-            found[name] = ",".join(dict.fromkeys(filter(None, [*value.split(","), LOOPBACK])))
-        return found
+            variables[name] = ",".join(dict.fromkeys(filter(None, [*value.split(","), LOOPBACK])))
+        return variables
 
     def refuse_itself(self, *servers: Server) -> None:
-        """Raise ServerError where one of these servers is this one."""
-        places = [urlsplit(server.base_url) for server in servers]
-        if any(place.hostname in HOSTS and place.port == self.port for place in places):
+        """Raise ServerError if one of these servers is this server itself."""
+        urls = [urlsplit(server.base_url) for server in servers]
+        if any(url.hostname in LOCAL_HOSTS and url.port == self.port for url in urls):
             raise ServerError(
                 "The gateway would ask itself: the base URL of the model is its own.\n"
                 "Name the real server with --rageval-base-url; or, where the fixture rageval_client asks models, as "
@@ -147,9 +145,11 @@ class GatewayServer:
             )
 
 
-def _raising(error: RagevalError) -> Callable[[], Backend]:
-    def backend() -> Backend:
-        # Without the frames of an earlier request.
+def _raise(error: RagevalError) -> Callable[[], Backend]:
+    """Return a function that raises an error."""
+
+    def get_backend() -> Backend:
+        # Without the traceback of an earlier request.
         raise error.with_traceback(None)
 
-    return backend
+    return get_backend

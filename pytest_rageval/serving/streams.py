@@ -6,23 +6,23 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from pytest_rageval.llm.proxied_request import CHAT, EMBEDDINGS, Event, ProxiedRequest, is_tokens
+from pytest_rageval.llm.proxied_request import CHAT, EMBEDDINGS, Event, ProxiedRequest, is_token_list
 
-__all__ = ["encoded", "events_of", "placeholder"]
+__all__ = ["build_placeholder", "encode_event", "split_into_events"]
 
-PIECE: Final = re.compile(r"\s*\S+\s*$|\s*\S+|\s+$")  # a word with the white space before it
-DIMENSIONS: Final = 1536  # of a planned embedding where the request names none
+WORD: Final = re.compile(r"\s*\S+\s*$|\s*\S+|\s+$")  # a word with the white space before it
+DIMENSIONS: Final = 1536  # of an embedding in a plan, if the request does not set them
 
 
-def encoded(event: Event) -> str:
-    """Return an event as the text that is sent."""
+def encode_event(event: Event) -> str:
+    """Return an event in the text format of server-sent events."""
     name = f"event: {event.name}\n" if event.name else ""
     data = "".join(f"data: {line}\n" for line in event.data.split("\n"))
     return f"{name}{data}\n"
 
 
-def events_of(path: str, answer: Mapping[str, Any], *, usage: bool) -> Iterator[Event]:
-    """Yield a whole answer as the events of a stream; `usage` is whether a chat completion's tokens are sent."""
+def split_into_events(path: str, answer: Mapping[str, Any], *, usage: bool) -> Iterator[Event]:
+    """Yield a complete response as the events of a stream; with `usage`, include the tokens of a chat completion."""
     if path == CHAT:
         for chunk in _chunks(answer, usage=usage):
             yield Event("", json.dumps(chunk))
@@ -33,84 +33,87 @@ def events_of(path: str, answer: Mapping[str, Any], *, usage: bool) -> Iterator[
 
 
 def _pieces(text: str) -> list[str]:
-    return PIECE.findall(text)
+    return WORD.findall(text)
 
 
 def _chunks(answer: Mapping[str, Any], *, usage: bool) -> Iterator[dict[str, Any]]:
+    """Yield the chunks of a chat completion."""
     common = {name: value for name, value in answer.items() if name not in ("choices", "usage", "object")} | {
         "object": "chat.completion.chunk"
     }
     for choice in answer["choices"]:
         index, message = choice.get("index", 0), dict(choice.get("message") or {})
-        own = {
+        other_fields = {
             name: value
             for name, value in choice.items()
             if name not in ("index", "message", "finish_reason", "logprobs")
         }
 
-        def chunk(delta: dict[str, Any], index: int = index, **more: Any) -> dict[str, Any]:
+        def chunk(delta: dict[str, Any], index: int = index, **kwargs: Any) -> dict[str, Any]:
             return {
                 **common,
-                "choices": [{"index": index, "delta": delta, "finish_reason": None, **more}],
+                "choices": [{"index": index, "delta": delta, "finish_reason": None, **kwargs}],
             }
 
         content, calls = message.pop("content", None), message.pop("tool_calls", None) or []
         texts = {name: value for name, value in message.items() if isinstance(value, str) and name != "role"}
         first = {name: value for name, value in message.items() if name not in texts}
         yield chunk({"role": "assistant", **first, "content": "" if isinstance(content, str) else content})
-        # Reasoning and refusals, which servers send as texts of their own.
+        # Reasoning and refusals, which servers send in separate text fields.
         for name, text in texts.items():
             for piece in _pieces(text):
                 yield chunk({name: piece})
         for piece in _pieces(content) if isinstance(content, str) else ():
             yield chunk({"content": piece})
-        for place, call in enumerate(calls):
-            yield chunk({"tool_calls": [{"index": place, **call}]})
+        for position, call in enumerate(calls):
+            yield chunk({"tool_calls": [{"index": position, **call}]})
         logprobs = {"logprobs": choice["logprobs"]} if "logprobs" in choice else {}
-        yield chunk({}, finish_reason=choice.get("finish_reason") or "stop", **logprobs, **own)
+        yield chunk({}, finish_reason=choice.get("finish_reason") or "stop", **logprobs, **other_fields)
     if usage:
         yield {**common, "choices": [], "usage": answer.get("usage")}
 
 
 def _response_events(answer: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the names and contents of the events of a response of the Responses API."""
     status = str(answer.get("status", "completed"))
     begun = {**answer, "status": "in_progress", "output": [], "usage": None}
     yield "response.created", {"response": begun}
     yield "response.in_progress", {"response": begun}
-    for place, item in enumerate(answer.get("output") or ()):
-        where = {"output_index": place}
-        inner = {"item_id": item.get("id", ""), **where}
+    for position, item in enumerate(answer.get("output") or ()):
+        output = {"output_index": position}
+        item_fields = {"item_id": item.get("id", ""), **output}
         parts = item.get("content") if item.get("type") == "message" else None
-        hollow: dict[str, Any] = {} if parts is None else {"content": []}
+        empty: dict[str, Any] = {} if parts is None else {"content": []}
         if item.get("type") == "function_call":
-            hollow = {"arguments": ""}
-        yield "response.output_item.added", {**where, "item": {**item, **hollow, "status": "in_progress"}}
+            empty = {"arguments": ""}
+        yield "response.output_item.added", {**output, "item": {**item, **empty, "status": "in_progress"}}
         if item.get("type") == "function_call":
             arguments = item.get("arguments", "")
-            yield "response.function_call_arguments.delta", {**inner, "delta": arguments}
-            yield "response.function_call_arguments.done", {**inner, "arguments": arguments}
+            yield "response.function_call_arguments.delta", {**item_fields, "delta": arguments}
+            yield "response.function_call_arguments.done", {**item_fields, "arguments": arguments}
         for number, part in enumerate(parts or ()):
-            yield from _part_events({**inner, "content_index": number}, part)
-        yield "response.output_item.done", {**where, "item": item}
+            yield from _part_events({**item_fields, "content_index": number}, part)
+        yield "response.output_item.done", {**output, "item": item}
     end = status if status in {"completed", "incomplete"} else "completed"
     yield f"response.{end}", {"response": answer}
 
 
-def _part_events(where: Mapping[str, Any], part: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _part_events(common: Mapping[str, Any], part: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the events of a part of a message; each has the common fields."""
     field, name = ("refusal", "refusal") if part.get("type") == "refusal" else ("text", "output_text")
     text = part.get(field)
-    hollow = {field: ""} if isinstance(text, str) else {}
-    yield "response.content_part.added", {**where, "part": {**part, **hollow}}
+    empty = {field: ""} if isinstance(text, str) else {}
+    yield "response.content_part.added", {**common, "part": {**part, **empty}}
     if isinstance(text, str):
         logprobs: dict[str, Any] = {"logprobs": []} if name == "output_text" else {}
         for piece in _pieces(text):
-            yield f"response.{name}.delta", {**where, "delta": piece, **logprobs}
-        yield f"response.{name}.done", {**where, field: text, **logprobs}
-    yield "response.content_part.done", {**where, "part": part}
+            yield f"response.{name}.delta", {**common, "delta": piece, **logprobs}
+        yield f"response.{name}.done", {**common, field: text, **logprobs}
+    yield "response.content_part.done", {**common, "part": part}
 
 
-def placeholder(proxied: ProxiedRequest, mark: str) -> dict[str, Any]:
-    """Return the placeholder of an answer in a plan; its text is the mark of the planned reply."""
+def build_placeholder(proxied: ProxiedRequest, mark: str) -> dict[str, Any]:
+    """Return the placeholder for a response in a plan; its text is the mark of the planned reply."""
     body, usage = proxied.parameters, {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
     common = {"id": "planned", "model": proxied.model}
     if proxied.path == CHAT:
@@ -148,8 +151,8 @@ def placeholder(proxied: ProxiedRequest, mark: str) -> dict[str, Any]:
 
 
 def _embeddings(body: Mapping[str, Any]) -> list[dict[str, Any]]:
-    given, size = body.get("input"), body.get("dimensions")
-    number = len(given) if isinstance(given, list) and not is_tokens(given) else 1
+    texts, size = body.get("input"), body.get("dimensions")
+    number = len(texts) if isinstance(texts, list) and not is_token_list(texts) else 1
     vector: Any = [0.0] * (size if isinstance(size, int) and size > 0 else DIMENSIONS)
     if body.get("encoding_format") == "base64":
         vector = base64.b64encode(bytes(4 * len(vector))).decode()

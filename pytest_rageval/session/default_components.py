@@ -136,7 +136,7 @@ class Models:
             key_name=server.key_name,
             needs_key=server.needs_key,
             key_command=server.key_command,
-            pace=self.pace(server),
+            policy=self.request_policy(server),
             limits=self._limits(server),
             flex=self.settings.flex,
         )
@@ -148,7 +148,9 @@ class Models:
         for role, own in client_functions(client).items():
             server = self.settings.model_settings(role).server
             limits = self._limits(server)
-            servers[role] = UserServer(own, role=server.role, pace=self.pace(server), limits=limits)
+            servers[role] = UserServer(
+                own, role=server.role, policy=self.request_policy(server), limits=limits
+            )
         return servers
 
     def _limits(self, server: ServerSettings) -> "Limits":
@@ -156,7 +158,7 @@ class Models:
 
         return Limits(server.max_calls, server.max_cost, f"tool.rageval.models.{server.role}")
 
-    def pace(self, limits: Settings | ServerSettings) -> "RequestPolicy":
+    def request_policy(self, limits: Settings | ServerSettings) -> "RequestPolicy":
         """The rate limits of this process for a server: its share of the run's rates."""
         from pytest_rageval.llm.servers.server import RequestPolicy  # noqa: PLC0415 - see the class
 

@@ -227,9 +227,9 @@ class Pipelines:
 
     def anew(self, pipeline: Pipeline, run: str) -> Pipeline:
         """A pipeline over the same rankings whose requests no other run makes."""
-        from pytest_rageval.llm.messages import OF_ONE_RUN  # noqa: PLC0415 - see session
+        from pytest_rageval.llm.messages import FIRST_RUN_LOCAL_SAMPLE  # noqa: PLC0415 - see session
 
-        return pipeline.repetition(OF_ONE_RUN + crc32(run.encode()))
+        return pipeline.repetition(FIRST_RUN_LOCAL_SAMPLE + crc32(run.encode()))
 
     @property
     def rankings(self) -> tuple[int, int]:

@@ -386,15 +386,15 @@ class Session(BaseSession):
             cache_dir=settings.cache_dir,
             cassette=settings.cassette,
             mode="plan" if settings.plan else "replay" if settings.replay else "live",
-            store=store_opener(settings.cache_location, settings.cache_dir, self.registry.stores),
+            open_store=store_opener(settings.cache_location, settings.cache_dir, self.registry.stores),
             run=settings.run or self._context.run,
             refresh=settings.refresh,
             record=settings.record,
-            prompts=settings.record_prompts,
-            pace=self.models.pace(settings),
+            record_prompts=settings.record_prompts,
+            policy=self.models.request_policy(settings),
             limits=Limits(settings.max_calls, settings.max_cost),
-            servers=addresses if len(addresses) > 1 else frozenset(),
-            longest_call_s=max(server.timeout for server in servers),
+            base_urls=addresses if len(addresses) > 1 else frozenset(),
+            max_timeout_s=max(server.timeout for server in servers),
             prices=settings.prices,
             tiers=settings.tiers,
             batch="collect" if settings.collects else "use" if settings.batch else "",
@@ -407,7 +407,7 @@ class Session(BaseSession):
         return 0 if self._gateway is None else self._gateway.usage.cached
 
     def _waits(self) -> "Sequence[Stall]":
-        return () if self._gateway is None else self._gateway.waits()
+        return () if self._gateway is None else self._gateway.stalls()
 
     def _each(
         self, requests: Sequence[ScoreRequest], work: Callable[[ScoreRequest], Awaitable[T]]

@@ -135,7 +135,7 @@ def update_cassette(
     """
     from pytest_rageval.llm import cassette  # noqa: PLC0415 - rare
 
-    used = {key: cassette.read_entry(line) for key, line in lines.items()}
+    used = {key: cassette.parse_entry(line) for key, line in lines.items()}
     drop = drop_unused and not partial
     kept = cassette.read_cassette(path) if path.exists() else {}
     unused = {key: entry for key, entry in kept.items() if key not in used}

@@ -208,7 +208,7 @@ def test_killed(chaos, whom):
 
 
 def test_stopped(chaos):
-    """One of two runs, for longer than a lease lasts; then it goes on."""
+    """One of two runs, for longer than a claim lasts; then it goes on."""
     for number in range(ROUNDS):
         cache = f"stopped{number}"
         first = len(chaos.llm.requests)

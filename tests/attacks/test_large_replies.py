@@ -10,7 +10,7 @@ import zlib
 import pytest
 
 from pytest_rageval.errors import Unscored
-from pytest_rageval.llm.messages import MOST_TEXT, Request, TooLarge
+from pytest_rageval.llm.messages import MAX_REPLY_LENGTH, Request, TooLarge
 from pytest_rageval.llm.servers.client import Client, RetryableError
 from pytest_rageval.llm.servers.connection import MAX_BODY_BYTES
 from pytest_rageval.llm.servers.server import RemoteServer
@@ -115,13 +115,13 @@ def test_an_answer_that_cannot_be_unpacked_is_no_reply():
     assert caught.value.kind in {"garbled", "unreached"}
 
 
-@pytest.mark.parametrize("changes", [{}, {"message": {"refusal": "x" * MOST_TEXT}}])
+@pytest.mark.parametrize("changes", [{}, {"message": {"refusal": "x" * MAX_REPLY_LENGTH}}])
 def test_a_reply_has_a_size(changes):
     """Within the body's bound, there may be more text than anybody reads."""
-    for text in ("y" * MOST_TEXT, "y" * (MOST_TEXT + 1)):
+    for text in ("y" * MAX_REPLY_LENGTH, "y" * (MAX_REPLY_LENGTH + 1)):
         with ScriptedServer(Answer(body=completion(text, **changes))) as server:
-            if len(text) == MOST_TEXT and not changes:
-                assert len(_ask(server.url).text) == MOST_TEXT
+            if len(text) == MAX_REPLY_LENGTH and not changes:
+                assert len(_ask(server.url).text) == MAX_REPLY_LENGTH
             else:
                 with pytest.raises(Unscored, match="characters, and at most 1,048,576 are read"):
                     _ask(server.url)
@@ -130,7 +130,7 @@ def test_a_reply_has_a_size(changes):
 def test_one_reply_that_is_too_large_is_one_unscored_question(project, llm):
     """With the reason; it is not asked for again and again, and it may have been paid."""
     project.use(llm)
-    llm.model = lambda prompt: Cut("x" * (MOST_TEXT + 1), "stop") if "item-3?" in prompt else "c1x"
+    llm.model = lambda prompt: Cut("x" * (MAX_REPLY_LENGTH + 1), "stop") if "item-3?" in prompt else "c1x"
     project.test(
         "def test_own(rageval):\n"
         "    score = rageval.score('answer.em@1')\n"

@@ -39,8 +39,8 @@ from pytest_rageval.evalsets.formats import table as cells
 from pytest_rageval.evalsets.formats import trec as topics
 from pytest_rageval.llm import budget
 from pytest_rageval.llm import messages as reply
+from pytest_rageval.llm.reasoning import without_reasoning
 from pytest_rageval.llm.servers import rate_limits
-from pytest_rageval.llm.servers.reasoning import without_reasoning
 from pytest_rageval.llm.servers.sender import UnsupportedParams
 from pytest_rageval.measures import gold_matching as gold_overlap
 from pytest_rageval.measures import (
@@ -237,7 +237,7 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "bm25.BM25Retriever": lambda said: bm25.BM25Retriever([f"{said} x", ANSWER])(said, 2),
     "fusion, the queries that a model wrote": _quietly(lambda said: fusion._read_queries(said, 4)),
     "budget.count_tokens": budget.count_tokens,
-    "reply.well_formed": reply.well_formed,
+    "reply.replace_surrogates": reply.replace_surrogates,
     "reasoning.without_reasoning": lambda said: [
         without_reasoning(f"{start}{said}")
         for start in ("", "<think>", "</think>", "<|channel|>a<|message|>")

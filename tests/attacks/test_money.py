@@ -21,8 +21,9 @@ from pathlib import Path
 import pytest
 
 from pytest_rageval.llm.stores.interface import Entry
-from pytest_rageval.llm.stores.sqlite_file import FILE, Database, Store
+from pytest_rageval.llm.stores.sqlite_file import FILE, Database
 from tests.llm_server import Fault, clerk
+from tests.store_kinds import stored_entries
 from tests.unit.llm.scripted import completion
 
 pytestmark = pytest.mark.slow
@@ -60,7 +61,7 @@ def _ended(run):
 
 def _entries(folder: Path) -> list[Entry]:
     with contextlib.closing(Database(folder)) as database:
-        return list(Store(database).entries())
+        return stored_entries(database)
 
 
 def _kept(folder: Path) -> set[str]:

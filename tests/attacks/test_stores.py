@@ -25,7 +25,8 @@ from pytest_rageval.errors import RagevalError, StoreError
 from pytest_rageval.llm.cassette import entry_line, read_cassette
 from pytest_rageval.llm.messages import Reply
 from pytest_rageval.llm.stores.interface import Entry
-from pytest_rageval.llm.stores.sqlite_file import FILE, Database, Store
+from pytest_rageval.llm.stores.sqlite_file import FILE, Database, ReplyTable
+from tests.store_kinds import stored_entries
 
 pytestmark = pytest.mark.slow
 
@@ -44,7 +45,7 @@ PLANTED = {
 
 def _replies(folder: Path) -> dict[str, Reply]:
     with contextlib.closing(Database(folder)) as database:
-        return {entry.key: entry.reply for entry in Store(database).entries()}
+        return {entry.key: entry.reply for entry in stored_entries(database)}
 
 
 def _change(file: Path, script: str) -> None:
@@ -138,7 +139,7 @@ def test_a_compressed_bomb_is_read_up_to_a_limit(tmp_path, kind):
 
 def test_many_entries_are_read_up_to_a_limit(tmp_path, monkeypatch):
     """Each line counts at least as what its entry takes in memory."""
-    monkeypatch.setattr("pytest_rageval.llm.cassette.MOST_OF_A_FILE", 1000 * 512)
+    monkeypatch.setattr("pytest_rageval.llm.cassette.MAX_FILE_BYTES", 1000 * 512)
     bomb = tmp_path / "tape.jsonl.gz"
     _bomb(bomb, LINES, 1000)
     assert len(read_cassette(bomb)) == 1
@@ -262,7 +263,7 @@ def test_random_bytes_in_the_cache_never_give_a_wrong_reply(tmp_path):
     chance = random.Random(5)
     kept = {f"{n:064x}": Reply(f"reply {n}" * 9, "m", tokens_in=n) for n in range(60)}
     with contextlib.closing(Database(tmp_path)) as database, database.transaction():
-        Store(database).put_many(Entry(key, reply, {"model": "m"}) for key, reply in kept.items())
+        ReplyTable(database).put_many(Entry(key, reply, {"model": "m"}) for key, reply in kept.items())
     whole = (tmp_path / FILE).read_bytes()
     ends = Counter()
     for _ in range(1000):
@@ -272,9 +273,8 @@ def test_random_bytes_in_the_cache_never_give_a_wrong_reply(tmp_path):
         (tmp_path / FILE).write_bytes(content)
         try:
             with contextlib.closing(Database(tmp_path)) as database:
-                store = Store(database)
-                found = store.get_many(list(kept))
-                list(store.entries())
+                found = ReplyTable(database).get_many(list(kept))
+                stored_entries(database)
         except RagevalError:
             ends["refused"] += 1
             continue

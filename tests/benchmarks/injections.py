@@ -32,12 +32,14 @@ class Constrained:
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
 
-    async def ask_for_score(self, server: EmbeddedServer, request: Request) -> Reply:
+    async def get_reply_for_score(self, server: EmbeddedServer, request: Request) -> Reply:
         """The reply to the request, so changed."""
         # A base model continues a page: the verdict comes on the line behind the question.
         messages = ({"role": "user", "content": f"{request.messages[0]['content']}\n"},)
         parameters = {**request.parameters, "max_tokens": 4, "extra_body": {"grammar": YES_OR_NO}}
-        return await self._gateway.ask(server, replace(request, messages=messages, parameters=parameters))
+        return await self._gateway.get_reply(
+            server, replace(request, messages=messages, parameters=parameters)
+        )
 
 
 def show(name: str, trials: list[Trial]) -> None:
@@ -57,7 +59,7 @@ async def main() -> None:
     """Print the table."""
     server = EmbeddedServer(resolve_weights(None))
     with tempfile.TemporaryDirectory() as folder:
-        gateway = Gateway(GatewaySettings(Path(folder), pace=RequestPolicy(timeout_s=600.0)))
+        gateway = Gateway(GatewaySettings(Path(folder), policy=RequestPolicy(timeout_s=600.0)))
         constrained: Any = Constrained(gateway)
         judge = LLMJudge(constrained, server, server.weights.name)
         for name, trials in zip(("with fences", "without"), await compare_fences(judge), strict=True):

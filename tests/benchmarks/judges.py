@@ -65,7 +65,7 @@ async def verdict(session: Session, item: Judged) -> bool:
             "extra_body": {"grammar": 'root ::= " "? ("yes" | "no")'},
         },
     )
-    return bool(parse_yes_no((await session.gateway.ask(server, request)).text))
+    return bool(parse_yes_no((await session.gateway.get_reply(server, request)).text))
 
 
 def main(cache: Path, items: int) -> None:

@@ -24,7 +24,7 @@ from pytest_rageval.llm.gateway import Gateway, GatewaySettings
 from pytest_rageval.llm.messages import Reply, Request
 from pytest_rageval.llm.servers.server import RemoteServer, RequestPolicy
 from pytest_rageval.llm.stores.interface import Entry
-from pytest_rageval.llm.stores.sqlite_file import FILE, Database, Store
+from pytest_rageval.llm.stores.sqlite_file import FILE, Database, ReplyTable
 
 SERVER = Path(__file__).parents[1] / "llm_server.py"
 PASSAGES = "The quick brown fox jumps over the lazy dog, and item-{i} has the code c{i}x. " * 20
@@ -48,7 +48,7 @@ def fill(folder: Path, count: int) -> list[Request]:
     """Keep replies to so many requests."""
     requests = numbered(count)
     database = Database(folder)
-    store = Store(database)
+    store = ReplyTable(database)
     with database.transaction():
         store.put_many(
             Entry(r.key, Reply(f"the code is c{i}x", "m-2026", "stop", 400, 6))
@@ -69,7 +69,7 @@ def look_up(folder: Path, rounds: int) -> None:
         sql = "SELECT * FROM replies WHERE key IN (SELECT value FROM json_each(?))"
         timings["bare"].append(timed(lambda: bare.execute(sql, (json.dumps(keys),)).fetchall()))  # noqa: B023
         bare.close()
-        store = Store(Database(folder))
+        store = ReplyTable(Database(folder))
         timings["store"].append(timed(lambda: store.get_many(keys)))  # noqa: B023
         timings["gateway"].append(timed(lambda: asyncio.run(asked(folder, requests, 10_000))))  # noqa: B023
     bare_s = statistics.median(timings["bare"])
@@ -87,7 +87,7 @@ async def asked(folder: Path, requests: list[Request], at_once: int) -> Gateway:
     """Ask for all of them through a gateway."""
     gateway, server = Gateway(GatewaySettings(folder, mode="replay")), RemoteServer(NOWHERE)
     for start in range(0, len(requests), at_once):
-        await asyncio.gather(*(gateway.ask(server, r) for r in requests[start : start + at_once]))
+        await asyncio.gather(*(gateway.get_reply(server, r) for r in requests[start : start + at_once]))
     await gateway.close()
     return gateway
 
@@ -131,8 +131,11 @@ async def bare(url: str, count: int) -> None:
 
 async def through_door(url: str, folder: Path, count: int) -> None:
     """The same with everything that a gateway does."""
-    gateway, server = Gateway(GatewaySettings(folder, pace=RequestPolicy(concurrency=64))), RemoteServer(url)
-    await asyncio.gather(*(gateway.ask(server, request(url, i)) for i in range(count)))
+    gateway, server = (
+        Gateway(GatewaySettings(folder, policy=RequestPolicy(concurrency=64))),
+        RemoteServer(url),
+    )
+    await asyncio.gather(*(gateway.get_reply(server, request(url, i)) for i in range(count)))
     await gateway.close()
 
 
@@ -141,7 +144,7 @@ def memory(folder: Path) -> None:
     count = 100_000
     database = Database(folder)
     with database.transaction():
-        Store(database).put_many(
+        ReplyTable(database).put_many(
             Entry(request(NOWHERE, i).key, Reply(f"the code is c{i}x", "m-2026", "stop", 400, 6))
             for i in range(count)
         )
@@ -155,7 +158,9 @@ async def ask_many(folder: Path) -> None:
     gateway, server = Gateway(GatewaySettings(folder, mode="replay")), RemoteServer(NOWHERE)
     at_start = peak_mb()
     for start in range(0, 100_000, 1000):
-        await asyncio.gather(*(gateway.ask(server, request(NOWHERE, i)) for i in range(start, start + 1000)))
+        await asyncio.gather(
+            *(gateway.get_reply(server, request(NOWHERE, i)) for i in range(start, start + 1000))
+        )
         if start == 9_000:
             at_tenth = peak_mb()
     assert gateway.usage.cached == 100_000

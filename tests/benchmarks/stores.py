@@ -127,9 +127,11 @@ def cold(folder: Path, rounds: int) -> None:
 
 async def through_gateway(url: str, opened: OpenStore, folder: Path) -> None:
     """Ask for a thousand replies."""
-    gateway = Gateway(GatewaySettings(folder / "local", pace=RequestPolicy(concurrency=64), store=opened))
+    gateway = Gateway(
+        GatewaySettings(folder / "local", policy=RequestPolicy(concurrency=64), open_store=opened)
+    )
     server = RemoteServer(url)
-    await asyncio.gather(*(gateway.ask(server, request(url, number)) for number in range(1000)))
+    await asyncio.gather(*(gateway.get_reply(server, request(url, number)) for number in range(1000)))
     await gateway.close()
 
 

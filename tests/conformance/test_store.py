@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-from pytest_rageval.llm.messages import Reply, well_formed
-from pytest_rageval.llm.stores.interface import LEASE_S, Damaged, Entry, ReplyStore, Spending
+from pytest_rageval.llm.messages import Reply, replace_surrogates
+from pytest_rageval.llm.stores.interface import CLAIM_TTL_S, Damaged, Entry, ReplyStore, Spending
 from tests.store_kinds import Kind, opened
 
 Open = Callable[..., ReplyStore]
@@ -22,7 +22,7 @@ Start = Callable[..., "subprocess.Popen[str]"]
 
 SILENT = Reply(" \n", "m")
 KEYS = [f"{number:02x}" for number in range(6)]
-TEXTS = st.text().map(well_formed)
+TEXTS = st.text().map(replace_surrogates)
 COUNTS = st.integers(0, 2**63 - 1)
 REPLIES = st.builds(Reply, TEXTS, TEXTS, TEXTS, COUNTS, COUNTS, TEXTS, TEXTS, TEXTS)
 SUMMARY = {"base_url": "http://u/v1", "model": "m", "parts": {"question": "ab"}}
@@ -217,7 +217,9 @@ class Machine(RuleBasedStateMachine):
         assert self.stores[who].claim(keys) == expected
 
     @rule(
-        who=st.integers(0, 1), keys=st.lists(st.sampled_from(KEYS)), text=st.text(max_size=3).map(well_formed)
+        who=st.integers(0, 1),
+        keys=st.lists(st.sampled_from(KEYS)),
+        text=st.text(max_size=3).map(replace_surrogates),
     )
     def keep(self, who: int, keys: list[str], text: str) -> None:
         """With a claim or without."""
@@ -418,10 +420,10 @@ def test_the_claims_of_a_killed_process_end(start: Start, stores: Open, shift: f
                 assert store.others_active()
             time.sleep(0.1)
 
-    look(LEASE_S + 2)
+    look(CLAIM_TTL_S + 2)
     process.kill()
     process.wait()
-    look(LEASE_S - 2)
+    look(CLAIM_TTL_S - 2)
     ended = time.monotonic() + 60
     while one.claims(["a"]) or other.claims(["a"]):
         assert time.monotonic() < ended

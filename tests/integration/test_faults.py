@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from pytest_rageval.llm.messages import Request
-from pytest_rageval.llm.stores.sqlite_file import FILE, Database, Store
+from pytest_rageval.llm.stores.sqlite_file import FILE, Database
 from tests.llm_server import Fault, Hang, clerk
+from tests.store_kinds import stored_entries
 
 pytestmark = pytest.mark.slow
 
@@ -129,7 +130,7 @@ def test_two_shells_share_what_they_ask(project, llm):
 
 
 def test_a_worker_that_dies_delays_the_others_for_seconds_only(project, llm):
-    """Its leases run out; what it was asking for is asked again, and nothing else."""
+    """Its claims run out; what it was asking for is asked again, and nothing else."""
     project.use(llm)
     llm.model = lambda _: Hang()
     project.evalset(4)
@@ -189,7 +190,7 @@ def _kept(folder: Path) -> set[str]:
     if not (folder / FILE).exists():
         return set()
     database = Database(folder)
-    keys = {entry.key for entry in Store(database).entries()}
+    keys = {entry.key for entry in stored_entries(database)}
     database.close()
     return keys
 

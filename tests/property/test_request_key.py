@@ -16,9 +16,9 @@ from pytest_rageval.concurrency.event_loop import BackgroundEventLoop
 from pytest_rageval.digests import digest
 from pytest_rageval.errors import InputError
 from pytest_rageval.llm.api import LLM, REFUSED
-from pytest_rageval.llm.cassette import entry_line, read_cassette, read_entry, write_cassette
+from pytest_rageval.llm.cassette import entry_line, parse_entry, read_cassette, write_cassette
 from pytest_rageval.llm.gateway import Gateway, GatewaySettings
-from pytest_rageval.llm.messages import KEY_SCHEMA, Reply, Request, request_summary, well_formed
+from pytest_rageval.llm.messages import KEY_SCHEMA, Reply, Request, replace_surrogates, request_summary
 from pytest_rageval.llm.servers.server import RemoteServer
 from pytest_rageval.llm.stores.interface import Entry
 
@@ -128,7 +128,7 @@ def test_another_sample_is_another_key(request: Request, other: int) -> None:
     """Repeated draws are kept apart."""
     drawn = replace(request, sample=other)
     assert (drawn.key == request.key) == (other == request.sample)
-    assert request.keys_of((other, request.sample)) == [drawn.key, request.key]
+    assert request.keys_for_samples((other, request.sample)) == [drawn.key, request.key]
 
 
 @QUICK
@@ -231,9 +231,9 @@ def test_what_does_not_change_a_reply_cannot_be_part_of_a_request(name: str) -> 
 @example(text="a\ud83d\ude00b")
 def test_a_well_formed_text_can_be_written(text: str) -> None:
     """It is the text itself where that can be; twice is as once, and only halves of pairs change."""
-    formed = well_formed(text)
+    formed = replace_surrogates(text)
     assert formed.encode("utf-8").decode("utf-8") == formed
-    assert well_formed(formed) == formed
+    assert replace_surrogates(formed) == formed
     if not any("\ud800" <= character <= "\udfff" for character in text):
         assert formed == text
 
@@ -242,9 +242,11 @@ def test_a_well_formed_text_can_be_written(text: str) -> None:
 @given(reply=REPLIES)
 def test_a_reply_and_its_line_are_inverse(reply: Reply) -> None:
     """Once it is well-formed, as every reply is that was read; and it is one line."""
-    whole = Reply.of(json.loads(reply.dumps()))
-    assert whole == Reply(**{name: well_formed(getattr(reply, name)) for name in Reply.__dataclass_fields__})
-    assert Reply.of(json.loads(whole.dumps())) == whole
+    whole = Reply.from_record(json.loads(reply.dumps()))
+    assert whole == Reply(
+        **{name: replace_surrogates(getattr(reply, name)) for name in Reply.__dataclass_fields__}
+    )
+    assert Reply.from_record(json.loads(whole.dumps())) == whole
     assert "\n" not in whole.dumps()
 
 
@@ -255,9 +257,11 @@ def test_a_reply_and_its_line_are_inverse(reply: Reply) -> None:
 def test_a_cassette_gives_back_every_reply(replies: dict[str, Reply], request: Request) -> None:
     """Plain and compressed, with the outline of any request; sorted, one a line."""
     outline = json.loads(json.dumps(request_summary(request)))
-    entries = [Entry(key, Reply.of(json.loads(reply.dumps())), outline) for key, reply in replies.items()]
+    entries = [
+        Entry(key, Reply.from_record(json.loads(reply.dumps())), outline) for key, reply in replies.items()
+    ]
     for entry in entries:
-        again = read_entry(entry_line(entry))
+        again = parse_entry(entry_line(entry))
         assert (again.key, again.reply, again.summary) == (entry.key, entry.reply, entry.summary)
     with tempfile.TemporaryDirectory() as folder:
         for name in ("c.jsonl", "c.jsonl.gz"):

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from pytest_rageval.datatypes import RETRIEVER_CONTEXT, EvalSet, Example, Gold
 from pytest_rageval.evalsets import load
 from pytest_rageval.llm.cassette import read_cassette, write_cassette
-from pytest_rageval.llm.messages import Reply, Request, well_formed
+from pytest_rageval.llm.messages import Reply, Request, replace_surrogates
 from pytest_rageval.llm.stores.interface import Entry
-from pytest_rageval.llm.stores.sqlite_file import Database, Store
+from pytest_rageval.llm.stores.sqlite_file import Database, ReplyTable
 from pytest_rageval.scores import Spec
 
 UNICODE = st.text()
@@ -139,7 +139,7 @@ def database(tmp_path_factory: pytest.TempPathFactory):
 @given(key=st.text("0123456789abcdef", min_size=1), reply=REPLIES)
 def test_the_store_gives_back_every_reply(database: Database, key: str, reply: Reply) -> None:
     """Control characters, every script, empty texts."""
-    store = Store(database)
+    store = ReplyTable(database)
     with database.transaction():
         store.put_many([Entry(key, reply)])
     assert store.get_many([key]) == {key: reply}
@@ -162,7 +162,7 @@ def test_a_cassette_gives_back_every_text_or_its_well_formed_form(text: str) -> 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "c.jsonl"
         write_cassette(path, [Entry("k", Reply(text))])
-        assert read_cassette(path)["k"].reply == Reply(well_formed(text))
+        assert read_cassette(path)["k"].reply == Reply(replace_surrogates(text))
 
 
 @given(

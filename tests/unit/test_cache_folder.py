@@ -12,7 +12,7 @@ import pytest
 from pytest_rageval.embeddings.store import EmbeddingStore
 from pytest_rageval.llm.messages import Reply
 from pytest_rageval.llm.stores.interface import Entry
-from pytest_rageval.llm.stores.sqlite_file import Database, Store
+from pytest_rageval.llm.stores.sqlite_file import Database, ReplyTable
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="modes are POSIX's")
 
@@ -40,7 +40,7 @@ def _in_use(folder: Path) -> Iterator[None]:
         contextlib.closing(EmbeddingStore(folder)) as store,
     ):
         with database.transaction():
-            Store(database).put_many([Entry("k", Reply("text"))])
+            ReplyTable(database).put_many([Entry("k", Reply("text"))])
         store.put_many({"a": VECTOR})
         yield
 

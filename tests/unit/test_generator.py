@@ -32,7 +32,7 @@ class _Gateway:
         self.text = text
         self.requests: list[Request] = []
 
-    async def ask_for_score(self, server: object, request: Request) -> Reply:
+    async def get_reply_for_score(self, server: object, request: Request) -> Reply:
         assert server is SERVER
         self.requests.append(request)
         return Reply(self.text)
@@ -45,7 +45,7 @@ class _Kept:
         self.texts = texts
         self.requests: list[tuple[Request, Sequence[int]]] = []
 
-    def replies_nowait(self, request: Request, samples: Sequence[int]) -> list[Reply] | None:
+    def get_replies_nowait(self, request: Request, samples: Sequence[int]) -> list[Reply] | None:
         self.requests.append((request, samples))
         found = [self.texts.get(f"_{sample}") for sample in samples]
         return None if None in found else [Reply(text or "") for text in found]

@@ -15,12 +15,18 @@ from pytest_rageval.config import Api, Role
 from pytest_rageval.errors import ContextOverflow, ServerError, Unscored
 from pytest_rageval.lazy import lazy_pattern
 from pytest_rageval.llm.budget import Limits
-from pytest_rageval.llm.messages import MOST_TEXT, Billed, Reply, Request, TooLarge, well_formed
+from pytest_rageval.llm.messages import (
+    MAX_REPLY_LENGTH,
+    BilledFailure,
+    Reply,
+    Request,
+    TooLarge,
+)
 from pytest_rageval.llm.proxied_request import (
     Answer,
-    EndedEarly,
     ProxiedRequest,
-    record_of,
+    StreamEndedEarly,
+    reply_record,
     send_proxied_request,
     send_raw,
 )
@@ -50,6 +56,7 @@ __all__ = [
     "RetryableError",
     "Server",
     "error_body",
+    "request_body",
 ]
 
 T = TypeVar("T")
@@ -162,7 +169,7 @@ class Server(ABC):
         key_name: the environment variable of its key, for messages.
         key_command: the command that prints its key; empty for none.
         in_flight: the most requests in flight; None for those of its policy.
-        pace: how fast requests are sent to it; None for the policy of the run.
+        policy: how fast requests are sent to it; None for the policy of the run.
         limits: limits of its requests, in addition to those of the run.
         flex: whether requests use the flex tier: a lower price, and slower replies.
     """
@@ -174,7 +181,7 @@ class Server(ABC):
     key_name: str = ""
     key_command: tuple[str, ...] = ()
     in_flight: int | None = None
-    pace: RequestPolicy | None = None
+    policy: RequestPolicy | None = None
     limits: Limits = NO_LIMITS
     flex: bool = False
     _settings: tuple[object, ...]
@@ -267,7 +274,7 @@ class Client:
         except RetryableError as failure:
             if isinstance(request, ProxiedRequest) and request.begun:
                 # A part of the reply was passed on to the client, and another attempt would repeat it.
-                raise Billed(failure.reason) from None
+                raise BilledFailure(failure.reason) from None
             raise
         return reply, until_reset(response.headers)
 
@@ -280,7 +287,7 @@ class Client:
                 proxied, {}, lambda client: send_raw(client, method, proxied.path, content, headers)
             )
         except RetryableError as error:
-            raise (Unscored if error.kind == "unreached" else Billed)(error.reason) from None
+            raise (Unscored if error.kind == "unreached" else BilledFailure)(error.reason) from None
         return answer._replace(content=self._redact(answer.content.decode("latin-1")).encode("latin-1"))
 
     async def call(self, request: Request, function: Callable[["AsyncOpenAI"], Awaitable[T]]) -> T:
@@ -336,18 +343,14 @@ class Client:
                     answer = await send(self._connection.client)
                     refused = isinstance(answer, Answer) and answer.status in AUTH_STATUSES
                     return _AuthFailure(answer, credentials) if refused else answer
-                messages = [
-                    {name: well_formed(value) for name, value in message.items()}
-                    for message in request.messages
-                ]
-                body = self._api.request_body(messages, parameters)
-                response = await self._connection.post(self._api.PATH, {"model": request.model, **body})
+                body = request_body(self._server.api, request, parameters)
+                response = await self._connection.post(self._api.PATH, body)
             if response.is_success:
                 return response
             return self._map_response(request, response, credentials)
         except (TimeoutError, httpx2.TimeoutException):
             return RetryableError(f"no reply in {self._timeout_s:g} s", "slow")
-        except EndedEarly as error:
+        except StreamEndedEarly as error:
             return RetryableError(self._shorten(str(error)), "garbled")
         except httpx2.HTTPError as error:
             return self._connection_error(error)
@@ -366,10 +369,10 @@ class Client:
         """Parse the reply in a body; the path of a proxied request makes the whole body the reply."""
         try:
             if path is not None:
-                fields = record_of(path, _parse_json(body))
-                return Reply.of({name: self._redact(value) for name, value in fields.items()})
+                fields = reply_record(path, _parse_json(body))
+                return Reply.from_record({name: self._redact(value) for name, value in fields.items()})
             fields = self._api.reply_fields(_parse_json(body))
-            stored = Reply.of({name: self._redact(value) for name, value in fields.items()})
+            stored = Reply.from_record({name: self._redact(value) for name, value in fields.items()})
             reply = replace(stored, apart=fields["apart"], tier=fields["tier"])
         except responses.ReportedError as error:
             raise RetryableError(
@@ -380,8 +383,8 @@ class Client:
             reason = f"the server's reply was not understood ({why}): {self._shorten(self._decode_beginning(body))!r}"
             raise RetryableError(reason, "garbled") from error
         size = len(reply.text) + len(reply.refusal) + len(reply.tool_calls)
-        if size > MOST_TEXT:
-            raise TooLarge(f"the reply has {size:,} characters, and at most {MOST_TEXT:,} are read")
+        if size > MAX_REPLY_LENGTH:
+            raise TooLarge(f"the reply has {size:,} characters, and at most {MAX_REPLY_LENGTH:,} are read")
         return reply
 
     def _map_library_error(self, request: Request, error: Exception, credentials: Credentials) -> Any:
@@ -426,7 +429,7 @@ class Client:
     ) -> Exception:
         """Return the package's error for an HTTP error status and the error that the server sent with it."""
         detail = self._shorten(str(answer.get("message") or answer))
-        if not request.own and status in REFUSAL_STATUSES:
+        if not request.is_internal and status in REFUSAL_STATUSES:
             plain = json.loads(self._redact(json.dumps(answer)))
             return RequestRefused(f"the server answered {status}: {detail}", plain, status)
         if status in AUTH_STATUSES:
@@ -530,6 +533,15 @@ class Client:
     def _redact(self, value: Any) -> Any:
         """Redact the secrets in a text, which a server may quote; return any other value unchanged."""
         return self._server.credentials.redact(value) if isinstance(value, str) else value
+
+
+def request_body(api: Api, request: Request, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the JSON body of a request for an API, with the entries of the parameter `extra_body` as fields."""
+    messages = request.well_formed_messages()
+    arguments = (responses if api == "responses" else completions).request_body(messages, parameters)
+    body = {"model": request.model, **arguments, **(arguments.get("extra_body") or {})}
+    body.pop("extra_body", None)
+    return body
 
 
 def _parse_json(body: bytes) -> Any:

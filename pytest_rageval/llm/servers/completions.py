@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeVar
 
-from pytest_rageval.llm.messages import MOST_TOKENS, Message
+from pytest_rageval.llm.messages import MAX_TOKEN_COUNT, Message
 
 __all__ = ["PATH", "reply_fields", "request_body", "typed_field", "usage_fields"]
 
@@ -81,7 +81,7 @@ def usage_fields(answer: Mapping[str, Any], tokens_in: str, tokens_out: str) -> 
 
 
 def _count(value: Any) -> int:
-    return int(value) if type(value) in {int, float} and 0 <= value < MOST_TOKENS else 0
+    return int(value) if type(value) in {int, float} and 0 <= value < MAX_TOKEN_COUNT else 0
 
 
 def _text(content: object) -> str:

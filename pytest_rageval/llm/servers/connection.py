@@ -102,10 +102,8 @@ class Connection:
         self._filter_logs()
         return client
 
-    async def post(self, path: str, arguments: Mapping[str, Any]) -> httpx2.Response:
-        """Post arguments as JSON once, merged with their `extra_body`; return the response with any status."""
-        body = {**arguments, **(arguments.get("extra_body") or {})}
-        body.pop("extra_body", None)
+    async def post(self, path: str, body: Mapping[str, Any]) -> httpx2.Response:
+        """Post a body as JSON once; return the response with any status."""
         url = self._address.copy_with(raw_path=self._address.raw_path.rstrip(b"/") + path.encode())
         return await self._http.post(
             url, json=body, headers=self._headers, params=self._query or None, timeout=self._timeout_s

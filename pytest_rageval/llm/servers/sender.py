@@ -13,7 +13,7 @@ from typing import Any, Final
 from pytest_rageval.errors import RagevalError, ServerError, Unscored
 from pytest_rageval.lazy import lazy_pattern
 from pytest_rageval.llm.budget import Charge, count_tokens, prompt_tokens
-from pytest_rageval.llm.messages import Billed, Reply, Request
+from pytest_rageval.llm.messages import BilledFailure, Reply, Request
 from pytest_rageval.llm.servers.client import Client, RequestRefused, RetryableError
 from pytest_rageval.llm.servers.rate_limits import Limiter, OutageTimer, Slot, Stall
 from pytest_rageval.options import DEFAULT_PATIENCE_S
@@ -32,9 +32,9 @@ SLOW_SHARE: Final = 0.5  # a reply that takes this share of the timeout counts a
 BILLED_KINDS: Final = {"slow", "garbled", "dropped"}
 """Kinds of failures after which the server may charge for the attempt."""
 
-MakeCharge = Callable[[], AbstractAsyncContextManager[Charge]]
+Reserve = Callable[[], AbstractAsyncContextManager[Charge]]
 Keep = Callable[[Reply], Awaitable[Reply]] | None
-FREE: Final[MakeCharge] = lambda: contextlib.nullcontext(Charge())  # noqa: E731 - a charge without a budget
+FREE: Final[Reserve] = lambda: contextlib.nullcontext(Charge())  # noqa: E731 - a charge without a budget
 
 
 @dataclass
@@ -64,7 +64,7 @@ class Sender:
     def __post_init__(self) -> None:
         self._outage = OutageTimer(self.patience_s, self._give_up)
 
-    async def send(self, request: Request, *, purchase: MakeCharge = FREE, keep: Keep = None) -> Reply:
+    async def send(self, request: Request, *, reserve: Reserve = FREE, keep: Keep = None) -> Reply:
         """Return the server's reply to a request.
 
         After an error that concerns all requests to a model, such as a wrong key, no further request for that model is
@@ -72,7 +72,7 @@ class Sender:
 
         Args:
             request: the request.
-            purchase: returns a context manager that is entered around each attempt. Its errors are raised.
+            reserve: returns a context manager that is entered around each attempt. Its errors are raised.
             keep: stores the reply and returns it, before the attempt is settled and its slot is released.
 
         Raises:
@@ -80,7 +80,7 @@ class Sender:
             Unscored: this request failed. The message is the reason.
         """
         with self._outage.waiting():
-            return await self._send(request, purchase, keep)
+            return await self._send(request, reserve, keep)
 
     @property
     def stall(self) -> Stall | None:
@@ -97,7 +97,7 @@ class Sender:
         reason = "its rate limit is used up"
         return Stall(url, reason, requests, paused_s) if paused_s else None
 
-    async def _send(self, request: Request, purchase: MakeCharge, keep: Keep) -> Reply:
+    async def _send(self, request: Request, reserve: Reserve, keep: Keep) -> Reply:
         unsupported = self._unsupported.setdefault(request.model, UnsupportedParams())
         tokens = prompt_tokens(request.messages, request.parameters) if self.limiter.counts_tokens else 0
         failures: list[RetryableError] = []
@@ -108,11 +108,11 @@ class Sender:
                 # Checked again, since another request may have failed while this one waited.
                 self.raise_if_failed(request.model)
                 parameters, omitted = request.parameters, ""
-                if request.own:
+                if request.is_internal:
                     parameters, omitted = unsupported.adapt(parameters)
-                flex = self.flex and request.own and request.model not in self._without_flex
+                flex = self.flex and request.is_internal and request.model not in self._without_flex
                 try:
-                    async with purchase() as charge:
+                    async with reserve() as charge:
                         # Not a part of the request and its key: the tier changes the price, and not the reply.
                         sent = {**FLEX, **parameters} if flex else parameters
                         reply = await self._attempt(request, sent, slot, charge)
@@ -122,7 +122,7 @@ class Sender:
                     if flex and TIER_REFUSAL.search(str(_remove_echo(refused.answer))):
                         self._without_flex.add(request.model)
                         continue
-                    if not (request.own and unsupported.learn(parameters, refused.answer)):
+                    if not (request.is_internal and unsupported.learn(parameters, refused.answer)):
                         raise
                     continue
                 except RetryableError as failure:
@@ -157,7 +157,7 @@ class Sender:
                 self.limiter.decrease_limit(slot)
             raise
         except (RagevalError, Unscored) as error:
-            charge.billed = isinstance(error, Billed)
+            charge.billed = isinstance(error, BilledFailure)
             if isinstance(error, RagevalError):
                 self._model_errors[request.model] = error
             raise
@@ -170,8 +170,8 @@ class Sender:
         charge.reply = reply
         if self.limiter.counts_tokens:
             # A count that the server does not report is estimated.
-            tokens_in = reply.tokens_in if reply.counts_in else slot.tokens
-            has_count = reply.counts_out or not request.generates
+            tokens_in = reply.tokens_in if reply.reports_tokens_in else slot.tokens
+            has_count = reply.reports_tokens_out or not request.generates
             tokens_out = reply.tokens_out if has_count else count_tokens(reply.text)
             self.limiter.correct_tokens(slot, tokens_in + tokens_out)
         if time.monotonic() - slot.began > SLOW_SHARE * self.timeout_s:

@@ -64,7 +64,7 @@ class RemoteServer(Server):
         key_name: the environment variable of the key, for messages.
         needs_key: whether the server refuses requests without a key.
         key_command: the command that prints the key. It runs at the first request, and again after a key was refused.
-        pace: how fast requests are sent to it; None for the policy of the run.
+        policy: how fast requests are sent to it; None for the policy of the run.
         limits: limits of its requests, in addition to those of the run.
         flex: whether requests use the flex tier.
     """
@@ -80,7 +80,7 @@ class RemoteServer(Server):
         key_name: str = "OPENAI_API_KEY",
         needs_key: bool = False,
         key_command: tuple[str, ...] = (),
-        pace: RequestPolicy | None = None,
+        policy: RequestPolicy | None = None,
         limits: Limits = NO_LIMITS,
         flex: bool = False,
     ) -> None:
@@ -94,11 +94,11 @@ class RemoteServer(Server):
         self.role = role
         self.key_name = key_name
         self.key_command = key_command
-        self.pace = pace
+        self.policy = policy
         self.limits = limits
         self.flex = flex
         self._needs_key = needs_key or self.base_url == DEFAULT_BASE_URL
-        request_settings = (key_name, needs_key, key_command, pace, limits, flex)
+        request_settings = (key_name, needs_key, key_command, policy, limits, flex)
         self._settings = (location, key, in_flight, api, role, *request_settings)
         self._renewal = asyncio.Lock()
         self._key_error: RagevalError | None = None

@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 from pytest_rageval.config import ROLES, Role
 from pytest_rageval.errors import CallableError, RagevalError, ServerError, Unscored, summary_line
 from pytest_rageval.llm.budget import Limits
-from pytest_rageval.llm.messages import Reply, Request, well_formed
+from pytest_rageval.llm.messages import Reply, Request
 from pytest_rageval.llm.proxied_request import CHAT, Answer, ProxiedRequest
 from pytest_rageval.llm.servers.client import (
     NO_LIMITS,
@@ -99,7 +99,7 @@ class UserServer(Server):
         own: UserFunction,
         *,
         role: Role = "generator",
-        pace: RequestPolicy | None = None,
+        policy: RequestPolicy | None = None,
         limits: Limits = NO_LIMITS,
     ) -> None:
         function, name = own
@@ -120,11 +120,11 @@ class UserServer(Server):
         self.function = function
         self.name = name
         self.role = role
-        self.pace = pace
+        self.policy = policy
         self.limits = limits
         self.base_url = _client_name(function)
         self.credentials = Credentials(Secret("", _client_secrets(function)))
-        self._settings = (id(function), name, role, pace, limits)
+        self._settings = (id(function), name, role, policy, limits)
 
     def client(self, *, timeout_s: float) -> "UserClient":
         """Return a client that calls the function."""
@@ -180,9 +180,7 @@ class UserClient(Client):
 
     async def _call(self, request: Request, parameters: Mapping[str, Any]) -> bytes | Exception:
         """Call the function; return the completion as JSON, or the error as a value."""
-        messages = [
-            {name: well_formed(value) for name, value in message.items()} for message in request.messages
-        ]
+        messages = request.well_formed_messages()
         # The parameters are copied, since some libraries modify their arguments.
         arguments = {"model": request.model, "messages": messages, **copy.deepcopy(dict(parameters))}
         if self._parameter_names is not None:

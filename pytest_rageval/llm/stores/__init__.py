@@ -1,8 +1,9 @@
-"""Where replies are kept: a cache folder, Redis or Valkey, or a folder of diskcache.
+"""Stores of replies: a SQLite file in the cache folder, Redis or Valkey, or a folder of diskcache.
 
-- `interface`: `ReplyStore`, the interface. `factory`: opens the store of a folder or URL.
-- `sqlite`: the default. `sqlite_file`: its file. `sqlite_claims`: its claims.
-- `redis`, `diskcache`: stores that machines or teams share. `fallback`: bridges an outage of a shared store.
+- `interface`: `ReplyStore`, the interface of a store. `factory`: opens the store at a URL.
+- `sqlite`: the default store. `sqlite_file`: its file. `sqlite_claims`: its claims.
+- `redis`, `diskcache`: stores that machines or teams share. `fallback`: uses the cache folder while a shared store does
+  not answer.
 - `entry_codec`: the text form of an entry, for key-value stores.
 """
 
@@ -20,7 +21,7 @@ __all__ = ["STORES", "Namespace", "StoreFactory"]
 Namespace = Literal["replies", "embeddings"]
 
 StoreFactory = Callable[[StoreURL, Namespace], "ReplyStore"]
-"""Opens the store at a URL. Entries of different namespaces with one key are different entries."""
+"""Opens the store at a URL. Entries with the same key in different namespaces are different entries."""
 
 STORES: Final[Mapping[str, StoreFactory]] = {
     "diskcache": Lazy("llm.stores.diskcache", "DiskcacheStore"),

@@ -1,8 +1,8 @@
 """A store in a folder of diskcache, for teams that share a `Cache` or a `FanoutCache`.
 
-diskcache unpickles what it finds (CVE-2025-69872). `_text_disk` does not: it stores text in SQLite and refuses
-everything else. Claims are entries that end by themselves; an owner is alive if it changes its time stamp every
-second; the stamp is not compared with a clock.
+diskcache unpickles values that it reads (CVE-2025-69872). `_text_disk` does not: it stores text in SQLite and refuses
+everything else. Claims are entries that expire. The expiry time of an owner's heartbeat entry, which the owner renews
+every second, is its heartbeat; see `OwnerMonitor`.
 """
 
 import contextlib
@@ -20,9 +20,16 @@ from typing import Any, Final
 from pytest_rageval.errors import StoreError, require
 from pytest_rageval.files import make_cache_folder
 from pytest_rageval.llm.messages import Reply
-from pytest_rageval.llm.stores.entry_codec import entry_text, inspected, usable_replies
-from pytest_rageval.llm.stores.interface import LEASE_S, Damaged, Entry, Spending, claimed, start_renewing
-from pytest_rageval.llm.stores.sqlite_claims import Owners
+from pytest_rageval.llm.stores.entry_codec import decode_or_damaged, encode_entry, usable_replies
+from pytest_rageval.llm.stores.interface import (
+    CLAIM_TTL_S,
+    Damaged,
+    Entry,
+    Spending,
+    build_claim_results,
+    start_renewing,
+)
+from pytest_rageval.llm.stores.sqlite_claims import OwnerMonitor
 from pytest_rageval.secret import StoreURL
 
 __all__ = ["DiskcacheStore"]
@@ -31,16 +38,16 @@ DATABASE: Final = "cache.db"
 SHARD: Final = re.compile(r"[0-9]{3}")
 VALUE_FILE: Final = re.compile(r"[0-9a-f]{2}[/\\][0-9a-f]{2}[/\\][0-9a-f]{28}\.val")
 WAIT_S: Final = 60.0  # how long a statement waits for other processes' transactions
-CLAIM_KEPT_S: Final = 3 * 86400.0  # longer than clocks are apart; until then the owner's renewals decide
-SPENDING_KEPT_S: Final = 7 * 86400.0
+CLAIM_KEPT_S: Final = 3 * 86400.0  # much longer than machines' clocks differ: until then, heartbeats decide
+SPENDING_KEPT_S: Final = 7 * 86400.0  # how long the spending of a run is stored
 
 
-class _RefusedError(ValueError):
-    """A value is not a text."""
+class _NotTextError(ValueError):
+    """A value in the cache is not text."""
 
 
 def _text_disk(base: Any) -> Any:
-    """Return a `Disk` of diskcache for text alone; nothing is pickled or unpickled, and no other file is touched."""
+    """Return a subclass of diskcache's `Disk` for text only, which pickles and unpickles nothing."""
 
     class TextDisk(base):  # type: ignore[misc]
         def put(self, key: Any) -> tuple[str, bool]:
@@ -54,11 +61,11 @@ def _text_disk(base: Any) -> Any:
 
         def fetch(self, mode: Any, filename: Any, value: Any, read: Any) -> Any:  # noqa: ARG002
             if mode != 1 or filename is not None:
-                raise _RefusedError("it is a pickle or a file, expected text")
+                raise _NotTextError("it is a pickle or a file, expected text")
             return value
 
         def remove(self, file_path: Any) -> None:
-            # A planted name might lead out of the folder.
+            # A manipulated name could be a path outside of the folder.
             if isinstance(file_path, str) and VALUE_FILE.fullmatch(file_path):
                 super().remove(file_path)
 
@@ -73,100 +80,100 @@ def _text(value: Any) -> str:
 
 
 class DiskcacheStore:
-    """A store as in `ReplyStore`, in a folder; a new one gets a `Cache` that evicts nothing."""
+    """A `ReplyStore` in a folder of diskcache; a new folder gets a `Cache` that evicts nothing."""
 
     def __init__(self, url: StoreURL, namespace: str = "replies") -> None:
         self._diskcache = require("diskcache", extra="diskcache", purpose=f"The cache {url.public}")
         self._folder = url.folder or Path()
         self._prefix = f"rageval:{namespace}:"
         self._owner = uuid.uuid4().hex
-        self._own: set[str] = set()
+        self._own_keys: set[str] = set()
         self._lock = threading.Lock()
-        self._others = Owners()
+        self._others = OwnerMonitor()
         self._closed = threading.Event()
-        self._renewing: threading.Thread | None = None
+        self._renewal_thread: threading.Thread | None = None
         self.damaged: set[str] = set()
-        with self._mapped():
-            self._cache = self._opened()
+        with self._map_errors():
+            self._cache = self._open()
 
     def get_many(self, keys: Sequence[str], *, run: str = "", only_run: bool = False) -> dict[str, Reply]:
-        """Return the replies kept under these keys."""
-        texts = {key: self._text_of(key) for key in dict.fromkeys(keys)}
-        there = {key: text for key, text in texts.items() if text is not None}
-        return usable_replies(there, self.damaged, run, only_run=only_run)
+        """Return the stored replies by key."""
+        texts = {key: self._read_reply(key) for key in dict.fromkeys(keys)}
+        stored = {key: text for key, text in texts.items() if text is not None}
+        return usable_replies(stored, self.damaged, run, only_run=only_run)
 
     def claim(self, keys: Sequence[str], *, run: str = "", only_run: bool = False) -> dict[str, Reply | bool]:
         """Return for each key its reply, or whether this process has the claim."""
         # In one transaction: no process can store a reply between look-up and claim.
         with self._transaction():
-            found = self.get_many(keys, run=run, only_run=only_run)
+            replies = self.get_many(keys, run=run, only_run=only_run)
             dead = self._dead_owners()
             living = self._living_owners(dead)
-            own = [key for key in dict.fromkeys(keys) if key not in found and self._take(key, living)]
+            own = [key for key in dict.fromkeys(keys) if key not in replies and self._try_claim(key, living)]
             for owner in dead:
-                self._end_owner(owner)
+                self._remove_owner(owner)
             if own:
                 with self._lock:
-                    self._own.update(own)
-                self._begin_owner()
-        if own and self._renewing is None:
-            self._renewing = start_renewing(self.renew, self._closed)
-        return claimed(keys, found, own)
+                    self._own_keys.update(own)
+                self._add_this_owner()
+        if own and self._renewal_thread is None:
+            self._renewal_thread = start_renewing(self.renew, self._closed)
+        return build_claim_results(keys, replies, own)
 
     def claims(self, keys: Sequence[str]) -> dict[str, bool]:
-        """Return the keys with a claim, and whether it is this process's."""
-        held = {key: self._get(self._claim(key)) for key in keys}
+        """For each key with a claim, return whether it is a claim of this process."""
+        owners = {key: self._get(self._claim_name(key)) for key in keys}
         dead = self._dead_owners()
         return {
             key: owner == self._owner
-            for key, owner in held.items()
+            for key, owner in owners.items()
             if owner is not None and owner not in dead
         }
 
     def others_active(self) -> bool:
         """Whether another living process has any claim."""
         dead = self._dead_owners()
-        return bool(set(self._others.known) - dead)
+        return bool(set(self._others.owners) - dead)
 
     def ping(self) -> None:
-        """Do nothing: there is no server."""
+        """Do nothing: the store has no server."""
 
     def renew(self) -> None:
         """Renew all claims of this process."""
         with self._lock:
-            idle = not self._own
-        if not idle:
-            with self._mapped():
-                self._cache.touch(self._sign(self._owner), expire=CLAIM_KEPT_S, retry=True)
-                # It is this thread's own connection.
+            has_claims = bool(self._own_keys)
+        if has_claims:
+            with self._map_errors():
+                self._cache.touch(self._heartbeat_name(self._owner), expire=CLAIM_KEPT_S, retry=True)
+                # diskcache has a connection for each thread: this closes the connection of the renewing thread.
                 self._cache.close()
 
     def keep(self, entries: Iterable[Entry], *, run: str = "", only_run: bool = False) -> dict[str, Reply]:
-        """Store replies, in one transaction; return those that count."""
+        """Store replies in one transaction; return the stored replies by key."""
         new = {entry.key: entry for entry in reversed(list(entries))}
         with self._transaction():
-            found = self.get_many(list(new), run=run, only_run=only_run)
+            stored = self.get_many(list(new), run=run, only_run=only_run)
             for key, entry in new.items():
-                if key not in found:
-                    self._cache.set(self._reply(key), entry_text(entry, run).decode(), retry=True)
+                if key not in stored:
+                    self._cache.set(self._reply_name(key), encode_entry(entry, run).decode(), retry=True)
             self._release(list(new))
-        return {key: found.get(key, entry.reply) for key, entry in new.items()}
+        return {key: stored.get(key, entry.reply) for key, entry in new.items()}
 
     def release(self, keys: Sequence[str]) -> None:
-        """End claims of this process, without a reply."""
+        """End claims of this process without a reply."""
         with self._transaction():
             self._release(keys)
 
     def spend(
         self, account: str, change: Spending, *, max_calls: float = inf, max_cost: float = inf
     ) -> Spending | None:
-        """Add a change to an account, or return what prevents it."""
+        """Add a change to an account; if that would exceed a limit, return the unchanged account."""
         name = f"{self._prefix}spending:{account}"
         with self._transaction():
             try:
                 calls, cost, open_calls, open_cost = map(float, json.loads(self._get(name) or "[0, 0, 0, 0]"))
             except (ValueError, TypeError) as error:
-                raise self._unusable(f"the spending of run {account} is damaged: {error}") from None
+                raise self._unusable_error(f"the spending of run {account} is damaged: {error}") from None
             before = Spending(int(calls), cost, int(open_calls), open_cost)
             if not before.fits(change, max_calls, max_cost):
                 return before
@@ -176,115 +183,118 @@ class DiskcacheStore:
     def entries(self, keys: Sequence[str] | None = None) -> Iterator[Entry | Damaged]:
         """Yield the entries, sorted by key."""
         for key in sorted(set(self._all_keys() if keys is None else keys)):
-            text = self._text_of(key)
+            text = self._read_reply(key)
             if text is not None:
-                yield inspected(key, text)
+                yield decode_or_damaged(key, text)
 
     def delete_many(self, keys: Sequence[str]) -> None:
         """Delete entries."""
         with self._transaction():
             for key in keys:
-                self._cache.delete(self._reply(key), retry=True)
+                self._cache.delete(self._reply_name(key), retry=True)
 
     def close(self) -> None:
         """End all claims of this process, and close the files."""
         self._closed.set()
-        if self._renewing is not None:
-            self._renewing.join(timeout=LEASE_S)
+        if self._renewal_thread is not None:
+            self._renewal_thread.join(timeout=CLAIM_TTL_S)
         # If this fails, the claims expire.
         with contextlib.suppress(StoreError):
-            if self._own:
-                self.release(list(self._own))
-        with self._mapped():
+            if self._own_keys:
+                self.release(list(self._own_keys))
+        with self._map_errors():
             self._cache.close()
 
-    def _opened(self) -> Any:
+    def _open(self) -> Any:
+        """Return the `Cache` or `FanoutCache` in the folder; create a `Cache` if there is none."""
         disk = _text_disk(self._diskcache.Disk)
         shards = [
-            each.parent for each in self._folder.glob(f"*/{DATABASE}") if SHARD.fullmatch(each.parent.name)
+            file.parent for file in self._folder.glob(f"*/{DATABASE}") if SHARD.fullmatch(file.parent.name)
         ]
         if shards and not (self._folder / DATABASE).is_file():
-            # Its constructor sets the limit of size again.
+            # The constructor overwrites the size limit, so the stored limit is passed to it.
             limit = {"size_limit": _setting(shards[0] / DATABASE, "size_limit") * len(shards)}
             cache = self._diskcache.FanoutCache(
                 str(self._folder), shards=len(shards), timeout=WAIT_S, disk=disk, **limit
             )
         else:
-            self._make(disk)
+            self._create(disk)
             cache = self._diskcache.Cache(str(self._folder), timeout=WAIT_S, disk=disk)
         if cache.eviction_policy != "none":
             policy = cache.eviction_policy
             cache.close()
-            raise self._unusable(
+            raise self._unusable_error(
                 f"its eviction_policy is {policy!r}, which deletes replies that were paid for",
                 'make it with eviction_policy="none"',
             )
         return cache
 
-    def _make(self, disk: Any) -> None:
-        """Make a cache that evicts nothing, if there is none: elsewhere, as others may be making one, too."""
+    def _create(self, disk: Any) -> None:
+        """Create a cache that evicts nothing, if there is none.
+
+        It is created in a temporary folder and linked into place: other processes may create one at the same time.
+        """
         make_cache_folder(self._folder)
         if (self._folder / DATABASE).is_file():
             return
-        with tempfile.TemporaryDirectory(prefix=".rageval-", dir=self._folder) as made:
-            self._diskcache.Cache(made, disk=disk, eviction_policy="none").close()
+        with tempfile.TemporaryDirectory(prefix=".rageval-", dir=self._folder) as folder:
+            self._diskcache.Cache(folder, disk=disk, eviction_policy="none").close()
             with contextlib.suppress(FileExistsError):
-                (self._folder / DATABASE).hardlink_to(Path(made) / DATABASE)
+                (self._folder / DATABASE).hardlink_to(Path(folder) / DATABASE)
 
-    def _reply(self, key: str) -> str:
+    def _reply_name(self, key: str) -> str:
         return f"{self._prefix}reply:{key}"
 
-    def _claim(self, key: str) -> str:
+    def _claim_name(self, key: str) -> str:
         return f"{self._prefix}claim:{key}"
 
-    def _sign(self, owner: str) -> str:
-        """The name of an owner's sign of life."""
+    def _heartbeat_name(self, owner: str) -> str:
         return f"{self._prefix}owner:{owner}"
 
     @property
-    def _owners(self) -> str:
-        """The name of the list of owners with claims."""
+    def _owners_name(self) -> str:
+        """The name of the entry with the list of owners with claims."""
         return f"{self._prefix}owners"
 
     def _get(self, name: str) -> str | None:
-        """Return a text; None where there is none, or something else."""
-        with self._mapped():
+        """Return the text of an entry; None if the entry is missing or is not text."""
+        with self._map_errors():
             try:
-                found = self._cache[name]
-            except (_RefusedError, KeyError):
+                value = self._cache[name]
+            except (_NotTextError, KeyError):
                 return None
-        return found if isinstance(found, str) else None
+        return value if isinstance(value, str) else None
 
-    def _text_of(self, key: str) -> object:
-        """Return what is kept under a key: bytes where it is text, as `read_kept` takes it; None for nothing."""
-        with self._mapped():
+    def _read_reply(self, key: str) -> object:
+        """Return the stored value of a reply for `decode_entry`, bytes if it is good; None if there is none."""
+        with self._map_errors():
             try:
-                # `FanoutCache.get` returns nothing after an error.
-                found = self._cache[self._reply(key)]
+                # Not `get`: `FanoutCache.get` returns the default after an error.
+                value = self._cache[self._reply_name(key)]
             except KeyError:
                 return None
-            except _RefusedError as error:
+            except _NotTextError as error:
                 return str(error)
             except sqlite3.OperationalError as error:
-                # Python's own error, not SQLite's, is about text that is not UTF-8.
+                # An error of Python, not of SQLite: a text is not UTF-8.
                 if hasattr(error, "sqlite_errorcode"):
                     raise
                 return "text that is not UTF-8"
-        return found.encode("utf-8", "surrogatepass") if isinstance(found, str) else found
+        return value.encode("utf-8", "surrogatepass") if isinstance(value, str) else value
 
     def _all_keys(self) -> list[str]:
-        prefix = self._reply("")
-        with self._mapped():
+        prefix = self._reply_name("")
+        with self._map_errors():
             names = [name for name in self._cache if isinstance(name, str)]
         return [name.removeprefix(prefix) for name in names if name.startswith(prefix)]
 
     def _living_owners(self, dead: set[str]) -> set[str]:
-        """Return the listed owners without the dead ones: a claim of any other has ended."""
-        return set((self._get(self._owners) or "").split()) - dead
+        """Return the listed owners without the dead ones; the claims of all other owners have ended."""
+        return set((self._get(self._owners_name) or "").split()) - dead
 
-    def _take(self, key: str, living: set[str]) -> bool:
-        """Whether this process has the claim of a key now."""
-        name = self._claim(key)
+    def _try_claim(self, key: str, living: set[str]) -> bool:
+        """Claim a key unless a living owner has claimed it; return whether this process has the claim."""
+        name = self._claim_name(key)
         if self._cache.add(name, self._owner, expire=CLAIM_KEPT_S, retry=True):
             return True
         owner = self._get(name)
@@ -295,61 +305,63 @@ class DiskcacheStore:
 
     def _release(self, keys: Sequence[str]) -> None:
         for key in keys:
-            if self._get(self._claim(key)) == self._owner:
-                self._cache.delete(self._claim(key), retry=True)
+            if self._get(self._claim_name(key)) == self._owner:
+                self._cache.delete(self._claim_name(key), retry=True)
         with self._lock:
-            before = bool(self._own)
-            self._own.difference_update(keys)
-            idle = before and not self._own
-        if idle:
-            self._end_owner(self._owner)
+            had_claims = bool(self._own_keys)
+            self._own_keys.difference_update(keys)
+            has_no_more = had_claims and not self._own_keys
+        if has_no_more:
+            self._remove_owner(self._owner)
 
-    def _begin_owner(self) -> None:
-        owners = (self._get(self._owners) or "").split()
+    def _add_this_owner(self) -> None:
+        owners = (self._get(self._owners_name) or "").split()
         if self._owner not in owners:
-            self._cache.set(self._owners, " ".join([*owners, self._owner]), retry=True)
-        self._cache.set(self._sign(self._owner), "", expire=CLAIM_KEPT_S, retry=True)
+            self._cache.set(self._owners_name, " ".join([*owners, self._owner]), retry=True)
+        self._cache.set(self._heartbeat_name(self._owner), "", expire=CLAIM_KEPT_S, retry=True)
 
-    def _end_owner(self, owner: str) -> None:
-        owners = (self._get(self._owners) or "").split()
-        self._cache.set(self._owners, " ".join(each for each in owners if each != owner), retry=True)
-        self._cache.delete(self._sign(owner), retry=True)
+    def _remove_owner(self, owner: str) -> None:
+        owners = (self._get(self._owners_name) or "").split()
+        self._cache.set(self._owners_name, " ".join(other for other in owners if other != owner), retry=True)
+        self._cache.delete(self._heartbeat_name(owner), retry=True)
 
     def _dead_owners(self) -> set[str]:
-        """Look at the other owners; return those that have not renewed their claims for `LEASE_S`."""
-        owners = (self._get(self._owners) or "").split()
-        marks = []
-        with self._mapped():
+        """Read the heartbeats of the other owners; return the owners that are dead."""
+        owners = (self._get(self._owners_name) or "").split()
+        heartbeats = []
+        with self._map_errors():
             for owner in owners:
                 if owner != self._owner:
-                    found = self._cache.get(self._sign(owner), expire_time=True, retry=True)
-                    marks.append((owner, found and found[1]))
-        return self._others.dead(marks)
+                    found = self._cache.get(self._heartbeat_name(owner), expire_time=True, retry=True)
+                    heartbeats.append((owner, found and found[1]))
+        return self._others.dead_owners(heartbeats)
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[None]:
-        # A `FanoutCache` waits without an end.
+        # A `FanoutCache` supports only `retry=True`, which waits without limit.
         fanout = isinstance(self._cache, self._diskcache.FanoutCache)
-        with self._mapped(), self._cache.transact(retry=fanout):
+        with self._map_errors(), self._cache.transact(retry=fanout):
             yield
 
     @contextlib.contextmanager
-    def _mapped(self) -> Iterator[None]:
-        """Turn the errors of diskcache, of SQLite and of the file system into `StoreError`."""
+    def _map_errors(self) -> Iterator[None]:
+        """Raise `StoreError` for errors of diskcache, of SQLite and of the file system."""
         try:
             yield
         except (OSError, sqlite3.Error, self._diskcache.Timeout) as error:
-            raise self._unusable(f"{type(error).__name__}: {error}") from error
+            raise self._unusable_error(f"{type(error).__name__}: {error}") from error
 
-    def _unusable(self, why: str, remedy: str = "name another place with --rageval-cache") -> StoreError:
+    def _unusable_error(
+        self, why: str, remedy: str = "name another place with --rageval-cache"
+    ) -> StoreError:
         return StoreError(
             f"The cache diskcache:{self._folder} cannot be used: {why}.\n{remedy.capitalize()}."
         )
 
 
 def _setting(database: Path, name: str) -> int:
-    """Return a number in the settings of a cache, without opening it as one."""
+    """Return a number in the settings of a cache, without opening it with diskcache."""
     uri = f"{database.resolve().as_uri()}?mode=ro"
     with contextlib.closing(sqlite3.connect(uri, uri=True)) as connection:
-        found = connection.execute("SELECT value FROM Settings WHERE key = ?", (name,)).fetchone()
-    return int(found[0]) if found else 2**30
+        row = connection.execute("SELECT value FROM Settings WHERE key = ?", (name,)).fetchone()
+    return int(row[0]) if row else 2**30

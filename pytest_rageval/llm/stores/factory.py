@@ -1,4 +1,4 @@
-"""Opens stores by folder or URL."""
+"""Opens stores by URL."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -7,50 +7,46 @@ from pytest_rageval.errors import InputError, did_you_mean
 from pytest_rageval.llm.stores import STORES, Namespace, StoreFactory
 from pytest_rageval.llm.stores.fallback import FallbackStore
 from pytest_rageval.llm.stores.interface import OpenStore, ReplyStore, StoreAwayError
-from pytest_rageval.llm.stores.sqlite import SqliteStore
 from pytest_rageval.secret import StoreURL
 
 __all__ = ["open_store", "store_opener"]
 
 
 def open_store(
-    place: Path | StoreURL,
-    remark: Callable[[str], None] = lambda _: None,
-    *,
-    namespace: Namespace = "replies",
-    stores: Mapping[str, StoreFactory] = STORES,
+    url: StoreURL, *, namespace: Namespace = "replies", stores: Mapping[str, StoreFactory] = STORES
 ) -> ReplyStore:
-    """Open the store at a place.
+    """Open the store at a URL.
 
     Raises:
         InputError: there is no store of this scheme, or its package is not installed.
         StoreError: the store cannot be used.
     """
-    if isinstance(place, Path):
-        return SqliteStore(place, remark)
-    if place.scheme not in stores:
-        hint = did_you_mean(place.scheme, stores)
+    if url.scheme not in stores:
+        hint = did_you_mean(url.scheme, stores)
         raise InputError(
-            f"There is no store {place.scheme!r} for {place.public}.{hint}\n"
+            f"There is no store {url.scheme!r} for {url.public}.{hint}\n"
             f"Name a folder, or a URL that begins with one of: {', '.join(sorted(stores))}."
         )
-    return stores[place.scheme](place, namespace)
+    return stores[url.scheme](url, namespace)
 
 
 def store_opener(
     place: Path | StoreURL, folder: Path, stores: Mapping[str, StoreFactory] = STORES
 ) -> OpenStore | None:
-    """Return what opens the store of a run; None for a folder, which `Cache` opens itself.
+    """Return a function that opens the store of a run; None for a cache folder, which `Cache` opens itself.
 
-    `folder` is where replies are kept while a shared store is away.
+    Args:
+        place: the cache folder, or the URL of a shared store.
+        folder: where replies are stored while the shared store does not answer.
+        stores: a function for each scheme that opens a store.
     """
     if isinstance(place, Path):
         return None
     away: list[StoreAwayError] = []
 
-    def opened(remark: Callable[[str], None]) -> ReplyStore:
+    def open_shared(remark: Callable[[str], None]) -> ReplyStore:
         if away:
-            # A server that did not answer at the beginning was waited for once.
+            # The server did not answer at the first attempt, which waited for it: do not wait again.
             raise away[0]
         try:
             return FallbackStore(place.public, open_store(place, stores=stores), folder, remark)
@@ -58,4 +54,4 @@ def store_opener(
             away.append(error)
             raise
 
-    return opened
+    return open_shared

@@ -1,7 +1,8 @@
-"""A shared store with a local cache folder, which keeps replies while the shared store is unavailable.
+"""A shared store with a local cache folder, which stores replies while the shared store does not answer.
 
-A reply that only the folder has, from a run during an outage, is copied to the store when it is looked up. Limits of
-calls and cost apply to all machines, so with a limit nothing is paid while the shared count is unavailable.
+Replies of a run that ended during an outage are only in the folder; they are copied to the shared store when they are
+looked up. Limits of calls and cost apply to all machines together, so with a limit nothing is paid while the shared
+count is unavailable.
 """
 
 import time
@@ -20,19 +21,26 @@ from pytest_rageval.llm.stores.interface import (
     ReplyStore,
     Spending,
     StoreAwayError,
-    good_entries,
+    skip_damaged,
 )
 from pytest_rageval.llm.stores.sqlite import SqliteStore
 from pytest_rageval.llm.stores.sqlite_file import FILE
 
 __all__ = ["FallbackStore"]
 
-RETURN_S: Final = 2.0  # how often a store that is away is tried again
+RETRY_INTERVAL_S: Final = 2.0  # between attempts to reach the shared store during an outage
 T = TypeVar("T")
 
 
 class FallbackStore:
-    """A store as in `ReplyStore`: `shared`, called `name` in messages, or the folder while that is away."""
+    """A `ReplyStore`: the shared store, or the cache folder while the shared store does not answer.
+
+    Args:
+        name: the name of the shared store in messages.
+        shared: the shared store.
+        folder: the cache folder.
+        remark: called with remarks for the report.
+    """
 
     def __init__(self, name: str, shared: ReplyStore, folder: Path, remark: Callable[[str], None]) -> None:
         self._name = name
@@ -40,74 +48,75 @@ class FallbackStore:
         self._folder = folder
         self._remark = remark
         self._remarked = False
-        self._opened: SqliteStore | None = None
+        self._folder_store: SqliteStore | None = None
         self._away: StoreAwayError | None = None
-        self._tried = 0.0
-        # What the store gets when it is back: keys of claims that ended, replies with their run, spending.
+        self._tried_at = 0.0
+        # What the shared store gets when it answers again: keys of ended claims, replies with their run, spending.
         self._released: list[str] = []
         self._unsent: list[tuple[Entry, str]] = []
         self._unspent: list[tuple[str, Spending]] = []
 
     @property
     def damaged(self) -> AbstractSet[str]:
-        """The keys of the damaged entries that were passed over."""
-        return self._shared.damaged | (set() if self._opened is None else self._opened.damaged)
+        """The keys of damaged entries that this object has skipped."""
+        return self._shared.damaged | (set() if self._folder_store is None else self._folder_store.damaged)
 
     def get_many(self, keys: Sequence[str], *, run: str = "", only_run: bool = False) -> dict[str, Reply]:
-        """Return the replies kept under these keys, in the store or in the folder."""
-        found = self._do(lambda store: store.get_many(keys, run=run, only_run=only_run))
-        missing = [key for key in keys if key not in found]
+        """Return the stored replies by key, from the shared store or from the folder."""
+        replies = self._run(lambda store: store.get_many(keys, run=run, only_run=only_run))
+        missing = [key for key in keys if key not in replies]
         if missing and self._away is None:
-            found |= self._brought(missing, run, only_run=only_run)
-        return found
+            replies |= self._copy_from_folder(missing, run, only_run=only_run)
+        return replies
 
     def claim(self, keys: Sequence[str], *, run: str = "", only_run: bool = False) -> dict[str, Reply | bool]:
         """Return for each key its reply, or whether this process has the claim."""
-        return self._do(lambda store: store.claim(keys, run=run, only_run=only_run))
+        return self._run(lambda store: store.claim(keys, run=run, only_run=only_run))
 
     def claims(self, keys: Sequence[str]) -> dict[str, bool]:
-        """Return the keys with a claim, and whether it is this process's."""
-        return self._do(lambda store: store.claims(keys))
+        """For each key with a claim, return whether it is a claim of this process."""
+        return self._run(lambda store: store.claims(keys))
 
     def others_active(self) -> bool:
         """Whether another living process has any claim."""
-        return self._do(lambda store: store.others_active())
+        return self._run(lambda store: store.others_active())
 
     def ping(self) -> None:
-        """Do nothing: the folder is always there."""
+        """Do nothing: the folder is always available."""
 
     def renew(self) -> None:
         """Do nothing: both stores renew their own claims."""
 
     def keep(self, entries: Iterable[Entry], *, run: str = "", only_run: bool = False) -> dict[str, Reply]:
-        """Store replies; return those that count."""
+        """Store replies; return the stored replies by key."""
         entries = list(entries)
         try:
-            kept = self._do(lambda store: store.keep(entries, run=run, only_run=only_run))
+            stored = self._run(lambda store: store.keep(entries, run=run, only_run=only_run))
         except StoreError:
-            # The store refuses them, as with a full memory. They were paid for: a later run finds them here.
-            self._local.keep(entries, run=run, only_run=only_run)
+            # The shared store refuses the replies, as with a full memory. They were paid for, so they are stored in the
+            # folder for a later run.
+            self._open_folder().keep(entries, run=run, only_run=only_run)
             raise
         if self._away is not None:
             self._unsent += ((entry, run) for entry in entries)
-        return kept
+        return stored
 
     def release(self, keys: Sequence[str]) -> None:
-        """End claims of this process, without a reply."""
-        self._do(lambda store: store.release(keys))
+        """End claims of this process without a reply."""
+        self._run(lambda store: store.release(keys))
         if self._away is not None:
             self._released += keys
 
     def spend(
         self, account: str, change: Spending, *, max_calls: float = inf, max_cost: float = inf
     ) -> Spending | None:
-        """Add a change to an account; StoreError where there is a limit, and what others spend is not known."""
-        self._try_again()
+        """Add a change to an account; during an outage, raise StoreError if there is a limit."""
+        self._try_return()
         if self._away is None:
             try:
                 return self._shared.spend(account, change, max_calls=max_calls, max_cost=max_cost)
             except StoreAwayError as error:
-                self._leave(error)
+                self._switch_to_folder(error)
         if max_calls < inf or max_cost < inf:
             raise StoreError(
                 f"The limit of calls or cost is for all machines of the run, and their count is at {self._name}, which "
@@ -119,51 +128,50 @@ class FallbackStore:
 
     def entries(self, keys: Sequence[str] | None = None) -> Iterator[Entry | Damaged]:
         """Yield the entries, sorted by key."""
-        return self._do(lambda store: iter(list(store.entries(keys))))
+        return self._run(lambda store: iter(list(store.entries(keys))))
 
     def delete_many(self, keys: Sequence[str]) -> None:
         """Delete entries."""
-        self._do(lambda store: store.delete_many(keys))
+        self._run(lambda store: store.delete_many(keys))
 
     def close(self) -> None:
-        """Bring to the store what it lacks, if it is back, and close both."""
-        self._tried = 0.0
+        """Send what is missing to the shared store, if it answers again, and close both stores."""
+        self._tried_at = 0.0
         with suppress(StoreError):
-            self._try_again()
+            self._try_return()
         self._shared.close()
         self._close_folder()
 
-    @property
-    def _local(self) -> SqliteStore:
-        if self._opened is None:
-            self._opened = SqliteStore(self._folder, self._remark)
-        return self._opened
+    def _open_folder(self) -> SqliteStore:
+        if self._folder_store is None:
+            self._folder_store = SqliteStore(self._folder, self._remark)
+        return self._folder_store
 
-    def _do(self, work: Callable[[ReplyStore], T]) -> T:
-        """Return the result of work on the store; on the folder while the store is away."""
-        self._try_again()
+    def _run(self, work: Callable[[ReplyStore], T]) -> T:
+        """Return the result of work on the shared store; during an outage, on the folder's store."""
+        self._try_return()
         if self._away is None:
             try:
                 return work(self._shared)
             except StoreAwayError as error:
-                self._leave(error)
-        return work(self._local)
+                self._switch_to_folder(error)
+        return work(self._open_folder())
 
-    def _leave(self, error: StoreAwayError) -> None:
-        self._away, self._tried = error, time.monotonic()
+    def _switch_to_folder(self, error: StoreAwayError) -> None:
+        self._away, self._tried_at = error, time.monotonic()
         if not self._remarked:
             self._remarked = True
             self._remark(f"{self._name} did not answer: meanwhile replies were kept in {self._folder}")
 
-    def _try_again(self) -> None:
-        """Go back to the store if it answers, and bring it what it lacks."""
-        if self._away is None or time.monotonic() - self._tried < RETURN_S:
+    def _try_return(self) -> None:
+        """During an outage, return to the shared store if it answers again, and send it what is missing."""
+        if self._away is None or time.monotonic() - self._tried_at < RETRY_INTERVAL_S:
             return
-        self._tried = time.monotonic()
+        self._tried_at = time.monotonic()
         try:
             self._shared.ping()
             for run in dict.fromkeys(run for _, run in self._unsent):
-                self._shared.keep((entry for entry, of_run in self._unsent if of_run == run), run=run)
+                self._shared.keep((entry for entry, entry_run in self._unsent if entry_run == run), run=run)
             self._unsent.clear()
             self._shared.release(self._released)
             self._released.clear()
@@ -173,27 +181,27 @@ class FallbackStore:
         except StoreAwayError:
             return
         self._away = None
-        # Its claims end.
+        # This also ends the claims in the folder's store.
         self._close_folder()
 
-    def _brought(self, keys: Sequence[str], run: str, *, only_run: bool) -> dict[str, Reply]:
-        """Return what the folder has of these keys, after bringing it to the store."""
-        if self._opened is None and not (self._folder / FILE).is_file():
+    def _copy_from_folder(self, keys: Sequence[str], run: str, *, only_run: bool) -> dict[str, Reply]:
+        """Copy the folder's replies to these keys to the shared store, and return them."""
+        if self._folder_store is None and not (self._folder / FILE).is_file():
             return {}
         try:
-            found = self._local.get_many(keys, run=run, only_run=only_run)
-            entries = list(good_entries(self._local.entries(list(found)))) if found else []
+            replies = self._open_folder().get_many(keys, run=run, only_run=only_run)
+            entries = list(skip_damaged(self._open_folder().entries(list(replies)))) if replies else []
         except StoreError:
-            # It is only a help here.
+            # The folder is optional here: its replies can be requested again.
             return {}
-        # An empty reply is of one run alone.
+        # Not empty replies: they count in one run only.
         entries = [entry for entry in entries if only_run or not entry.reply.silent]
         with suppress(StoreAwayError):
-            found |= self._shared.keep(entries, run=run if only_run else "")
-        return found
+            replies |= self._shared.keep(entries, run=run if only_run else "")
+        return replies
 
     def _close_folder(self) -> None:
-        local, self._opened = self._opened, None
-        if local is not None:
+        store, self._folder_store = self._folder_store, None
+        if store is not None:
             with suppress(StoreError):
-                local.close()
+                store.close()

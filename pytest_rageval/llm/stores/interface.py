@@ -1,7 +1,7 @@
-"""`ReplyStore`, the interface of a store: it keeps the replies, claims and spending of all processes of a run.
+"""`ReplyStore`, the interface of a store of replies, and of the claims and the spending of a run's processes.
 
-`sqlite_store` (the default), `redis_store` and `diskcache_store` implement it; other plugins add theirs with
-`registry.add_store`. Each of them must pass the tests in `tests/conformance`.
+`SqliteStore` (the default), `RedisStore` and `DiskcacheStore` implement the interface; other plugins add stores with
+`registry.add_store`. Every store must pass the tests in `tests/conformance`.
 """
 
 import threading
@@ -16,7 +16,7 @@ from pytest_rageval.errors import StoreError
 from pytest_rageval.llm.messages import Reply, RequestSummary
 
 __all__ = [
-    "LEASE_S",
+    "CLAIM_TTL_S",
     "RENEWAL_S",
     "Damaged",
     "Entry",
@@ -24,93 +24,90 @@ __all__ = [
     "ReplyStore",
     "Spending",
     "StoreAwayError",
-    "claimed",
-    "good_entries",
+    "build_claim_results",
+    "skip_damaged",
     "start_renewing",
 ]
 
-LEASE_S: Final = 5.0  # how long the claims of a process that died block the others
-RENEWAL_S: Final = 1.0
+CLAIM_TTL_S: Final = 5.0  # how long after its last renewal a claim expires, and blocks others no longer
+RENEWAL_S: Final = 1.0  # the interval between renewals of a process's claims
 
 
 class StoreAwayError(StoreError):
-    """The store's server does not answer, and may answer later."""
+    """The store's server does not answer now, but may answer later."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Entry:
-    """A stored reply, the key and the summary of its request, and when it was stored, in seconds since 1970."""
+    """A stored reply."""
 
-    key: str
+    key: str  # the key of the request
     reply: Reply
-    summary: RequestSummary = field(default_factory=RequestSummary)
-    written: float = 0.0
+    summary: RequestSummary = field(default_factory=RequestSummary)  # the summary of the request
+    written: float = 0.0  # when the reply was stored, in seconds since 1970; 0 before it is stored
 
 
 @dataclass(frozen=True, slots=True)
 class Damaged:
-    """A damaged entry: its key, in bytes where that is not text, and its faults.
+    """A damaged entry."""
 
-    `rest` is the entry without damaged metadata, where the reply itself is good; None where it is not.
-    """
-
-    key: str | bytes
-    why: tuple[str, ...]
-    rest: Entry | None = None
+    key: str | bytes  # bytes if the key in the store is not text
+    why: tuple[str, ...]  # the faults
+    rest: Entry | None = None  # the entry without damaged metadata; None if the reply itself is damaged
 
 
 class Spending(NamedTuple):
-    """Calls and their cost in USD, and the amounts reserved for calls in flight."""
+    """The calls of an account and their cost, or a change of these numbers."""
 
-    calls: int = 0
-    cost: float = 0.0
-    open_calls: int = 0
-    open_cost: float = 0.0
+    calls: int = 0  # calls that have ended
+    cost: float = 0.0  # the cost of these calls in USD
+    open_calls: int = 0  # calls in flight
+    open_cost: float = 0.0  # the cost in USD that is reserved for calls in flight
 
     def fits(self, change: "Spending", max_calls: float, max_cost: float) -> bool:
-        """Whether a change keeps the limits."""
+        """Whether the numbers with this change, including open calls, are within the limits."""
         calls = self.calls + self.open_calls + change.calls + change.open_calls
         return calls <= max_calls and (
             self.cost + self.open_cost + (change.cost + change.open_cost) <= max_cost
         )
 
     def changed(self, change: "Spending") -> "Spending":
-        """Return the sum of both; without open calls their cost is exactly 0, despite rounding."""
+        """Return the sum of both. Without open calls, `open_cost` is exactly 0, despite rounding errors."""
         calls, cost, open_calls, open_cost = (a + b for a, b in zip(self, change, strict=True))
         return Spending(int(calls), cost, int(open_calls), open_cost if open_calls else 0.0)
 
 
 class ReplyStore(Protocol):
-    """A store, as one process has it open; used by one thread at a time, but for `renew`.
+    """A store, opened by one process. One thread at a time uses it, except for `renew`.
 
-    Every method is atomic: it is done as a whole or not at all, also when the process is killed. Every method raises
-    StoreError where the store cannot be used; the message names it, without secrets.
+    Every method is atomic: it has its whole effect or none, even if the process is killed. Every method raises
+    StoreError if the store cannot be used; the message names the store, without secrets.
 
-    With a `run`, empty replies that other runs requested count as missing; with `only_run`, all of theirs. A damaged
-    entry counts as missing.
+    With a `run`, empty replies that other runs requested count as missing; with `only_run`, all replies that other runs
+    requested. A damaged entry counts as missing.
     """
 
     @property
     def damaged(self) -> AbstractSet[str]:
-        """The keys of the damaged entries that were passed over."""
+        """The keys of damaged entries that this object has skipped."""
         ...
 
     def get_many(self, keys: Sequence[str], *, run: str = "", only_run: bool = False) -> dict[str, Reply]:
-        """Return the replies kept under these keys; missing ones are left out."""
+        """Return the stored replies by key, without the missing ones."""
         ...
 
     def claim(
         self, keys: Sequence[str], *, run: str = "", only_run: bool = False
     ) -> "dict[str, Reply | bool]":
-        """Return for each key its reply if it is stored; otherwise whether this process gets the claim to request it.
+        """Return for each key its reply if it is stored; otherwise whether this process has the claim to request it.
 
-        One process at a time has a claim. It ends with `keep`, `release` or `close`, or `LEASE_S` after the last
-        renewal.
+        Only one process can have the claim of a key. A claim ends with `keep`, `release` or `close`, or `CLAIM_TTL_S`
+        after its last renewal.
         """
         ...
 
     def claims(self, keys: Sequence[str]) -> dict[str, bool]:
-        """Return for each key with a claim of a living process whether it is this one's."""
+        """For each key with a claim of a living process, return whether it is a claim of this process."""
         ...
 
     def others_active(self) -> bool:
@@ -118,35 +115,36 @@ class ReplyStore(Protocol):
         ...
 
     def ping(self) -> None:
-        """Raise StoreAwayError where the store is at a server that does not answer now."""
+        """Raise StoreAwayError if the store is at a server that does not answer now."""
         ...
 
     def renew(self) -> None:
-        """Renew all claims of this process; called from a thread of its own, every `RENEWAL_S`."""
+        """Renew all claims of this process; a separate thread calls this method every `RENEWAL_S`."""
         ...
 
     def keep(self, entries: Iterable[Entry], *, run: str = "", only_run: bool = False) -> dict[str, Reply]:
-        """Store replies durably and end their claims; return the replies that count.
+        """Store replies durably and end their claims; return the stored replies by key.
 
-        A reply that is kept already stays. All entries are stored, or none. An entry without a time is of now.
+        If a reply with the same key is stored already, and counts in this run, it stays and is returned. Either all
+        entries are stored, or none. An entry with `written` 0 gets the current time.
         """
         ...
 
     def release(self, keys: Sequence[str]) -> None:
-        """End claims of this process, without a reply."""
+        """End claims of this process without a reply."""
         ...
 
     def spend(
         self, account: str, change: Spending, *, max_calls: float = inf, max_cost: float = inf
     ) -> Spending | None:
-        """Add a change to an account and return None; if that would exceed a limit, return the account unchanged.
+        """Add a change to an account and return None; if that would exceed a limit, return the unchanged account.
 
-        The limits are of calls and cost, open ones included. An account is kept for a week.
+        The limits apply to calls and cost including open calls. An account is stored for a week.
         """
         ...
 
     def entries(self, keys: Sequence[str] | None = None) -> Iterator[Entry | Damaged]:
-        """Yield every entry, or those under these keys, sorted by key."""
+        """Yield all entries, or the entries with these keys, sorted by key."""
         ...
 
     def delete_many(self, keys: Sequence[str]) -> None:
@@ -159,30 +157,32 @@ class ReplyStore(Protocol):
 
 
 OpenStore = Callable[[Callable[[str], None]], ReplyStore]
-"""Opens a store; what is passed is called with a remark for the report, such as that a folder was restored."""
+"""Opens a store. The argument is called with remarks for the report, such as that the cache folder was restored."""
 
 
-def good_entries(entries: Iterable[Entry | Damaged]) -> Iterator[Entry]:
-    """Yield the entries that are not damaged."""
+def skip_damaged(entries: Iterable[Entry | Damaged]) -> Iterator[Entry]:
+    """Yield the entries without the damaged ones."""
     return (entry for entry in entries if isinstance(entry, Entry))
 
 
 def start_renewing(renew: Callable[[], None], closed: threading.Event) -> threading.Thread:
-    """Start the thread that renews the claims of a process until `closed`."""
+    """Start a thread that calls `renew` every `RENEWAL_S` until `closed` is set."""
 
-    def work() -> None:
+    def renew_until_closed() -> None:
         while not closed.wait(RENEWAL_S):
-            # No file handle is left, the disk is full, the server is away: try again in a second. Meanwhile each
-            # request checks that its claim still holds before it is sent.
+            # If the renewal fails (no file handle is left, the disk is full, the server is away), the next one may
+            # succeed. Before a request is sent, it is checked that its claim still exists.
             with suppress(StoreError):
                 renew()
 
-    thread = threading.Thread(target=work, name="rageval-claims", daemon=True)
+    thread = threading.Thread(target=renew_until_closed, name="rageval-claims", daemon=True)
     thread.start()
     return thread
 
 
-def claimed(keys: Sequence[str], found: Mapping[str, Reply], own: Iterable[str]) -> "dict[str, Reply | bool]":
-    """Return what `claim` returns, from the replies and the claims."""
-    mine = set(own)
-    return {key: found.get(key, key in mine) for key in keys}
+def build_claim_results(
+    keys: Sequence[str], replies: Mapping[str, Reply], own: Iterable[str]
+) -> "dict[str, Reply | bool]":
+    """Return the result of `ReplyStore.claim`, from the stored replies and the keys that this process has claimed."""
+    claimed = set(own)
+    return {key: replies.get(key, key in claimed) for key in keys}

@@ -1,6 +1,6 @@
-"""A store in Redis or Valkey, for machines that work on one suite.
+"""A store in Redis or Valkey, which several machines share.
 
-Replies do not expire. Claims are keys with an expiry, so only the server's clock counts. Atomic operations are
+Replies do not expire. Claims are keys that expire, so only the server's clock matters. Atomic operations are Lua
 scripts on the server.
 """
 
@@ -14,32 +14,30 @@ from typing import Any, Final, TypeVar
 
 from pytest_rageval.errors import StoreError, require
 from pytest_rageval.llm.messages import Reply
-from pytest_rageval.llm.stores.entry_codec import entry_text, inspected, usable_replies
+from pytest_rageval.llm.stores.entry_codec import decode_or_damaged, encode_entry, usable_replies
 from pytest_rageval.llm.stores.interface import (
-    LEASE_S,
+    CLAIM_TTL_S,
     Damaged,
     Entry,
     Spending,
     StoreAwayError,
-    claimed,
+    build_claim_results,
     start_renewing,
 )
 from pytest_rageval.secret import CACHE_URL, StoreURL
 
 __all__ = ["RedisStore"]
 
-VERSION: Final = 1  # of the keys and of what they hold
-PATIENCE_S: Final = 10.0  # how long a server that restarts is waited for
-PAUSE_S: Final = 0.1
-TIMEOUT_S: Final = 3.0  # of one answer
-CHUNK: Final = 500  # keys that are read together
-SPENDING_KEPT_S: Final = 7 * 86400
-DONE_KEPT_S: Final = (
-    600  # how long a change of spending is known, which may be sent again when its answer was lost
-)
-LEASE_MS: Final = int(LEASE_S * 1000)
-RIGHTS: Final = "~rageval:* +@read +@write +@connection +@scripting +time +info"
-"""What a user of the server needs, in the words of its ACL."""
+VERSION: Final = 1  # of the keys and values in Redis
+PATIENCE_S: Final = 10.0  # how long to retry while the server does not answer, as during a restart
+PAUSE_S: Final = 0.1  # between attempts
+TIMEOUT_S: Final = 3.0  # of one attempt
+CHUNK: Final = 500  # how many keys are read at once
+SPENDING_KEPT_S: Final = 7 * 86400  # how long the spending of a run is stored
+CHANGE_KEPT_S: Final = 600  # how long a change of spending is remembered, in case it is sent twice
+CLAIM_TTL_MS: Final = int(CLAIM_TTL_S * 1000)
+ACL_RIGHTS: Final = "~rageval:* +@read +@write +@connection +@scripting +time +info"
+"""The rights that a user of the server needs, in the syntax of its ACL."""
 
 T = TypeVar("T")
 
@@ -60,7 +58,10 @@ for i = 1, #KEYS - 1 do
 end
 return got
 """
-"""KEYS: claims, owners. ARGV: this owner, milliseconds."""
+"""Claims keys. KEYS: the claims, the set of owners. ARGV: this owner, milliseconds until the claims expire.
+
+Returns for each claim whether this owner has it.
+"""
 
 RENEW: Final = f"""{NOW}
 for i = 1, #KEYS - 1 do
@@ -71,9 +72,9 @@ for i = 1, #KEYS - 1 do
 end
 return 1
 """
-"""As CLAIM."""
+"""Renews the claims of this owner. KEYS, ARGV: as for CLAIM."""
 
-OTHERS: Final = f"""{NOW}
+OTHER_OWNERS: Final = f"""{NOW}
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
 local owners = redis.call('ZRANGE', KEYS[1], 0, -1)
 for _, owner in ipairs(owners) do
@@ -81,9 +82,9 @@ for _, owner in ipairs(owners) do
 end
 return 0
 """
-"""KEYS: owners. ARGV: this owner."""
+"""Returns whether there is another owner. KEYS: the set of owners. ARGV: this owner."""
 
-END: Final = """
+FINISH: Final = """
 local function finish(first, last, owner, idle, owners)
   for i = first, last do
     if redis.call('GET', KEYS[i]) == owner then redis.call('DEL', KEYS[i]) end
@@ -92,13 +93,13 @@ local function finish(first, last, owner, idle, owners)
 end
 """
 
-RELEASE: Final = f"""{END}
+RELEASE: Final = f"""{FINISH}
 finish(1, #KEYS - 1, ARGV[1], ARGV[2], KEYS[#KEYS])
 return 1
 """
-"""KEYS: claims, owners. ARGV: this owner, "1" where no claim is left to it."""
+"""Ends claims. KEYS: the claims, the set of owners. ARGV: this owner, "1" if it has no other claims."""
 
-KEEP: Final = f"""{END}
+KEEP: Final = f"""{FINISH}
 local count = (#KEYS - 1) / 2
 for i = 1, count do
   local found = redis.call('GET', KEYS[i])
@@ -110,7 +111,11 @@ end
 finish(count + 1, 2 * count, ARGV[1], ARGV[2], KEYS[#KEYS])
 return 1
 """
-"""KEYS: replies, their claims, owners. ARGV: as RELEASE; for each reply what stood there before, and what comes."""
+"""Stores replies and ends their claims, unless one of the replies has changed since it was read.
+
+KEYS: the replies, their claims, the set of owners. ARGV: as for RELEASE; then for each reply the value that was read
+(empty for none) and the new value.
+"""
 
 SPEND: Final = f"""
 if redis.call('EXISTS', KEYS[2]) == 1 then return {{'1'}} end
@@ -130,18 +135,21 @@ end
 if sum[3] == 0 then sum[4] = 0 end
 for i, name in ipairs(names) do redis.call('HSET', KEYS[1], name, string.format('%.17g', sum[i])) end
 redis.call('EXPIRE', KEYS[1], {SPENDING_KEPT_S})
-redis.call('SET', KEYS[2], '1', 'EX', {DONE_KEPT_S})
+redis.call('SET', KEYS[2], '1', 'EX', {CHANGE_KEPT_S})
 return {{'1'}}
 """
-"""KEYS: the account, the mark of this change. ARGV: the change, and the limits of calls and cost or ""."""
+"""Adds a change to an account once, within limits.
+
+KEYS: the account, a key that is unique to this change. ARGV: the change; the limits of calls and cost, "" for no limit.
+"""
 
 
 class RedisStore:
-    """A store as in `ReplyStore`, at a server.
+    """A `ReplyStore` at a Redis server.
 
     Raises:
-        StoreAwayError: from every method, when the server does not answer for `PATIENCE_S`.
-        StoreError: likewise, when it refuses.
+        StoreAwayError: from every method, if the server does not answer for `PATIENCE_S`.
+        StoreError: from every method, if the server refuses the operation.
     """
 
     def __init__(self, url: StoreURL, namespace: str = "replies") -> None:
@@ -149,113 +157,123 @@ class RedisStore:
         self._url = url
         self._prefix = f"rageval:{VERSION}:{namespace}"
         self._owner = uuid.uuid4().hex
-        self._owners = f"{self._prefix}:owners"
-        self._own: set[str] = set()
+        self._owners_name = f"{self._prefix}:owners"
+        self._own_keys: set[str] = set()
         self._lock = threading.Lock()
         self._closed = threading.Event()
-        self._renewing: threading.Thread | None = None
-        self._silent = False
+        self._renewal_thread: threading.Thread | None = None
+        self._unreachable = False
         self.damaged: set[str] = set()
         errors, retry = self._redis.exceptions, self._redis.retry
-        # An answer to wrong credentials is a ConnectionError, too.
-        self._refused = (errors.AuthenticationError, errors.AuthorizationError, errors.MaxConnectionsError)
-        self._away = (errors.ConnectionError, errors.TimeoutError, OSError)
+        # Checked before the connection errors: wrong credentials raise a subclass of ConnectionError.
+        self._refusal_errors = (
+            errors.AuthenticationError,
+            errors.AuthorizationError,
+            errors.MaxConnectionsError,
+        )
+        self._connection_errors = (errors.ConnectionError, errors.TimeoutError, OSError)
         try:
             self._client = self._redis.Redis.from_url(
                 url.secret.reveal(),
                 socket_timeout=TIMEOUT_S,
                 socket_connect_timeout=TIMEOUT_S,
-                # Repeated here, where what must not be done twice is known.
+                # `_call` retries instead.
                 retry=retry.Retry(self._redis.backoff.NoBackoff(), 0),
             )
         except (ValueError, TypeError, OSError) as error:
-            raise self._unusable(error) from None
+            raise self._unusable_error(error) from None
         self._scripts: dict[str, Any] = {}
         self._refuse_eviction()
 
     def get_many(self, keys: Sequence[str], *, run: str = "", only_run: bool = False) -> dict[str, Reply]:
-        """Return the replies kept under these keys."""
-        return usable_replies(self._raw(keys), self.damaged, run, only_run=only_run)
+        """Return the stored replies by key."""
+        return usable_replies(self._read_replies(keys), self.damaged, run, only_run=only_run)
 
     def claim(self, keys: Sequence[str], *, run: str = "", only_run: bool = False) -> dict[str, Reply | bool]:
         """Return for each key its reply, or whether this process has the claim."""
-        found = self.get_many(keys, run=run, only_run=only_run)
-        missing = [key for key in dict.fromkeys(keys) if key not in found]
+        replies = self.get_many(keys, run=run, only_run=only_run)
+        missing = [key for key in dict.fromkeys(keys) if key not in replies]
         if not missing:
-            return claimed(keys, found, ())
-        # Before they are claimed: the thread renews nothing too early, and forgets nothing.
+            return build_claim_results(keys, replies, ())
+        # Before the keys are claimed, so that the renewing thread misses no claim; it renews only existing claims.
         with self._lock:
-            self._own.update(missing)
+            self._own_keys.update(missing)
         try:
-            got = self._script(CLAIM, [*map(self._claim, missing), self._owners], [self._owner, LEASE_MS])
+            got = self._run_script(
+                CLAIM, [*map(self._claim_name, missing), self._owners_name], [self._owner, CLAIM_TTL_MS]
+            )
         except StoreError:
             self._forget(missing)
             raise
         own = [key for key, mine in zip(missing, got, strict=True) if mine]
         self._forget(key for key, mine in zip(missing, got, strict=True) if not mine)
-        if own and self._renewing is None:
-            self._renewing = start_renewing(self.renew, self._closed)
-        # A reply may have been kept between the look-up and the claim: it is kept before its claim ends.
+        if own and self._renewal_thread is None:
+            self._renewal_thread = start_renewing(self.renew, self._closed)
+        # A reply may have been stored between the look-up and the claim, which ends only after the reply is stored.
         try:
             late = self.get_many(own, run=run, only_run=only_run)
             self.release(list(late))
         except StoreError:
-            # No caller receives them, so they must end.
+            # No caller receives these claims: let them expire.
             self._forget(own)
             raise
-        return claimed(keys, found | late, own)
+        return build_claim_results(keys, replies | late, own)
 
     def claims(self, keys: Sequence[str]) -> dict[str, bool]:
-        """Return the keys with a claim, and whether it is this process's."""
-        held = self._mget([self._claim(key) for key in keys])
-        mine = self._owner.encode()
-        return {key: owner == mine for key, owner in zip(keys, held, strict=True) if owner is not None}
+        """For each key with a claim, return whether it is a claim of this process."""
+        owners = self._mget([self._claim_name(key) for key in keys])
+        this_owner = self._owner.encode()
+        return {
+            key: owner == this_owner for key, owner in zip(keys, owners, strict=True) if owner is not None
+        }
 
     def others_active(self) -> bool:
         """Whether another living process has any claim."""
-        return bool(self._script(OTHERS, [self._owners], [self._owner]))
+        return bool(self._run_script(OTHER_OWNERS, [self._owners_name], [self._owner]))
 
     def renew(self) -> None:
         """Renew all claims of this process."""
         with self._lock:
-            own = list(self._own)
+            own = list(self._own_keys)
         if own:
-            # Not for long: the next attempt is soon.
-            keys = [*map(self._claim, own), self._owners]
-            self._script(RENEW, keys, [self._owner, LEASE_MS], patience_s=0.0)
+            # Without retries: the thread calls this method again soon.
+            keys = [*map(self._claim_name, own), self._owners_name]
+            self._run_script(RENEW, keys, [self._owner, CLAIM_TTL_MS], patience_s=0.0)
 
     def keep(self, entries: Iterable[Entry], *, run: str = "", only_run: bool = False) -> dict[str, Reply]:
-        """Store replies, in one step; return those that count."""
+        """Store replies atomically; return the stored replies by key."""
         new = {entry.key: entry for entry in reversed(list(entries))}
         if not new:
             return {}
         self._forget(new)
-        lines = {key: entry_text(entry, run) for key, entry in new.items()}
+        lines = {key: encode_entry(entry, run) for key, entry in new.items()}
         while True:
-            before = self._raw(list(new))
-            found = usable_replies(before, self.damaged, run, only_run=only_run)
-            arguments: list[Any] = [self._owner, self._idle]
+            before = self._read_replies(list(new))
+            stored = usable_replies(before, self.damaged, run, only_run=only_run)
+            arguments: list[Any] = [self._owner, self._has_no_claims]
             for key, line in lines.items():
                 old = before.get(key, b"")
-                arguments += [old, old if key in found else line]
-            keys = [*map(self._reply, new), *map(self._claim, new), self._owners]
-            # Otherwise another process has kept one meanwhile.
-            if self._script(KEEP, keys, arguments):
-                return {key: found.get(key, entry.reply) for key, entry in new.items()}
+                arguments += [old, old if key in stored else line]
+            keys = [*map(self._reply_name, new), *map(self._claim_name, new), self._owners_name]
+            # If another process has stored one of the replies meanwhile, read them again.
+            if self._run_script(KEEP, keys, arguments):
+                return {key: stored.get(key, entry.reply) for key, entry in new.items()}
 
     def release(self, keys: Sequence[str]) -> None:
-        """End claims of this process, without a reply."""
+        """End claims of this process without a reply."""
         if keys:
             self._forget(keys)
-            self._script(RELEASE, [*map(self._claim, keys), self._owners], [self._owner, self._idle])
+            self._run_script(
+                RELEASE, [*map(self._claim_name, keys), self._owners_name], [self._owner, self._has_no_claims]
+            )
 
     def spend(
         self, account: str, change: Spending, *, max_calls: float = inf, max_cost: float = inf
     ) -> Spending | None:
-        """Add a change to an account, or return what prevents it."""
+        """Add a change to an account; if that would exceed a limit, return the unchanged account."""
         limits = ["" if limit == inf else repr(limit) for limit in (max_calls, max_cost)]
         keys = [f"{self._prefix}:spending:{account}", f"{self._prefix}:spent:{uuid.uuid4().hex}"]
-        done, *state = self._script(SPEND, keys, [*map(repr, change), *limits])
+        done, *state = self._run_script(SPEND, keys, [*map(repr, change), *limits])
         if done == b"1":
             return None
         calls, cost, open_calls, open_cost = map(float, state)
@@ -263,95 +281,95 @@ class RedisStore:
 
     def entries(self, keys: Sequence[str] | None = None) -> Iterator[Entry | Damaged]:
         """Yield the entries, sorted by key."""
-        wanted = sorted(set(self._all_keys() if keys is None else keys))
-        for start in range(0, len(wanted), CHUNK):
-            for key, text in self._raw(wanted[start : start + CHUNK]).items():
-                yield inspected(key, text)
+        ordered = sorted(set(self._all_keys() if keys is None else keys))
+        for start in range(0, len(ordered), CHUNK):
+            for key, text in self._read_replies(ordered[start : start + CHUNK]).items():
+                yield decode_or_damaged(key, text)
 
     def delete_many(self, keys: Sequence[str]) -> None:
         """Delete entries."""
         if keys:
-            self._call(lambda: self._client.delete(*map(self._reply, keys)))
+            self._call(lambda: self._client.delete(*map(self._reply_name, keys)))
 
     def close(self) -> None:
         """End all claims of this process, and close the connection."""
         self._closed.set()
-        if self._renewing is not None:
-            self._renewing.join(timeout=LEASE_S)
+        if self._renewal_thread is not None:
+            self._renewal_thread.join(timeout=CLAIM_TTL_S)
         # If this fails, the claims expire.
         with suppress(StoreError):
-            if not self._silent and (own := list(self._own)):
+            if not self._unreachable and (own := list(self._own_keys)):
                 self._forget(own)
-                keys = [*map(self._claim, own), self._owners]
-                self._script(RELEASE, keys, [self._owner, self._idle], patience_s=0.0)
-        with suppress(*self._away):
+                keys = [*map(self._claim_name, own), self._owners_name]
+                self._run_script(RELEASE, keys, [self._owner, self._has_no_claims], patience_s=0.0)
+        with suppress(*self._connection_errors):
             self._client.close()
 
     def ping(self) -> None:
-        """Ask for a sign of life, without patience."""
+        """Raise StoreAwayError if the server does not answer now."""
         self._call(self._client.ping, patience_s=0.0)
 
     @property
-    def _idle(self) -> str:
-        """Whether this process has no claim left, as an argument of a script."""
+    def _has_no_claims(self) -> str:
+        """An argument of scripts: "1" if this process has no claims, else "0"."""
         with self._lock:
-            return "0" if self._own else "1"
+            return "0" if self._own_keys else "1"
 
     def _forget(self, keys: Iterable[str]) -> None:
         with self._lock:
-            self._own.difference_update(keys)
+            self._own_keys.difference_update(keys)
 
-    def _reply(self, key: str) -> str:
+    def _reply_name(self, key: str) -> str:
         return f"{self._prefix}:reply:{key}"
 
-    def _claim(self, key: str) -> str:
+    def _claim_name(self, key: str) -> str:
         return f"{self._prefix}:claim:{key}"
 
-    def _raw(self, keys: Sequence[str]) -> dict[str, bytes]:
-        """Return the texts under these keys, as they are."""
-        texts = self._mget([self._reply(key) for key in keys])
+    def _read_replies(self, keys: Sequence[str]) -> dict[str, bytes]:
+        """Return the stored values of these replies by key, without the missing ones."""
+        texts = self._mget([self._reply_name(key) for key in keys])
         return {key: text for key, text in zip(keys, texts, strict=True) if text is not None}
 
     def _mget(self, keys: Sequence[str]) -> list[bytes | None]:
-        found: list[bytes | None] = []
+        values: list[bytes | None] = []
         for start in range(0, len(keys), CHUNK):
             chunk = keys[start : start + CHUNK]
-            found += self._call(lambda chunk=chunk: self._client.mget(chunk))  # type: ignore[misc]
-        return found
+            values += self._call(lambda chunk=chunk: self._client.mget(chunk))  # type: ignore[misc]
+        return values
 
     def _all_keys(self) -> list[str]:
-        prefix = self._reply("").encode()
-        # From the start if the connection was lost: a cursor is valid in one server process.
-        found = self._call(lambda: list(self._client.scan_iter(match=prefix + b"*", count=CHUNK)))
-        return [key[len(prefix) :].decode(errors="backslashreplace") for key in found]
+        prefix = self._reply_name("").encode()
+        # After a lost connection the scan starts again: a cursor is valid in one server process only.
+        names = self._call(lambda: list(self._client.scan_iter(match=prefix + b"*", count=CHUNK)))
+        return [name[len(prefix) :].decode(errors="backslashreplace") for name in names]
 
-    def _script(
+    def _run_script(
         self, source: str, keys: Sequence[str], arguments: Sequence[Any], *, patience_s: float = PATIENCE_S
     ) -> Any:
         script = self._scripts.setdefault(source, self._client.register_script(source))
         return self._call(lambda: script(keys=keys, args=arguments), patience_s=patience_s)
 
     def _call(self, work: Callable[[], T], *, patience_s: float = PATIENCE_S) -> T:
-        """Return the server's answer; one that is away is asked again, so the work must allow for being done twice."""
+        """Return the server's answer; retry while it does not answer, so `work` must be idempotent."""
         until = time.monotonic() + patience_s
         while True:
             try:
                 answer = work()
-            except self._refused as error:
-                raise self._unusable(error) from None
-            except self._away as error:
-                self._silent = True
+            except self._refusal_errors as error:
+                raise self._unusable_error(error) from None
+            except self._connection_errors as error:
+                self._unreachable = True
                 if time.monotonic() >= until or self._closed.is_set():
-                    raise self._unusable(error, StoreAwayError) from None
+                    raise self._unusable_error(error, StoreAwayError) from None
                 time.sleep(PAUSE_S)
             except self._redis.exceptions.RedisError as error:
-                raise self._unusable(error) from None
+                raise self._unusable_error(error) from None
             else:
-                self._silent = False
+                self._unreachable = False
                 return answer
 
     def _refuse_eviction(self) -> None:
-        """Raise StoreError where the server deletes replies when its memory is full."""
+        """Raise StoreError if the server deletes replies when its memory is full."""
         memory = self._call(lambda: self._client.info("memory"))
         policy = str(memory.get("maxmemory_policy", ""))
         if policy.startswith("allkeys"):
@@ -360,8 +378,8 @@ class RedisStore:
                 "that were paid for.\nSet it to noeviction, or to one of volatile-*: replies have no time to live."
             )
 
-    def _unusable(self, error: BaseException, kind: type[StoreError] = StoreError) -> StoreError:
-        # From None: the library's error, with the URL in it, must not be shown in a traceback.
+    def _unusable_error(self, error: BaseException, kind: type[StoreError] = StoreError) -> StoreError:
+        # Callers raise it `from None`: the traceback of the library's error would show the URL with its secrets.
         said = self._url.redact(str(error)).rstrip(".")
         errors = self._redis.exceptions
         if isinstance(error, errors.AuthenticationError):
@@ -376,7 +394,7 @@ class RedisStore:
             )
         elif isinstance(error, errors.NoPermissionError):
             why = f"does not let this user do what a store has to: {said}"
-            remedy = f"Let an administrator say: ACL SETUSER USER {RIGHTS}"
+            remedy = f"Let an administrator say: ACL SETUSER USER {ACL_RIGHTS}"
         else:
             why = f"cannot be used: {type(error).__name__}: {said}"
             remedy = f"Check the server, and its URL in --rageval-cache or {CACHE_URL}"

@@ -1,4 +1,4 @@
-"""The default store, one SQLite file in the cache folder: `sqlite_file` is the file, `sqlite_leases` its claims."""
+"""The default store, a SQLite file in the cache folder. `sqlite_file` has the file, `sqlite_claims` its claims."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -6,101 +6,107 @@ from math import inf
 from pathlib import Path
 from typing import Final
 
-from pytest_rageval.llm.maintenance import inspect
+from pytest_rageval.llm.maintenance import inspect_entries
 from pytest_rageval.llm.messages import Reply
-from pytest_rageval.llm.stores.interface import Damaged, Entry, Spending, claimed
+from pytest_rageval.llm.stores.interface import Damaged, Entry, Spending, build_claim_results
 from pytest_rageval.llm.stores.sqlite_claims import Claims
-from pytest_rageval.llm.stores.sqlite_file import Database, Store
+from pytest_rageval.llm.stores.sqlite_file import Database, ReplyTable
 
 __all__ = ["RESTORED", "SqliteStore", "spend"]
 
 RESTORED: Final = "the cache folder was removed during the run; it was created again with all entries"
-KEPT_S: Final = 7 * 86400.0  # how long the spending of a run is kept
+SPENDING_KEPT_S: Final = 7 * 86400.0  # how long the spending of a run is stored
 
 
 class SqliteStore:
-    """A store as in `ReplyStore`, in a folder, which is made if it is missing."""
+    """A `ReplyStore` in a folder, which is created if it is missing.
+
+    Args:
+        directory: the folder.
+        remark: called with remarks for the report.
+    """
 
     def __init__(self, directory: Path, remark: Callable[[str], None] = lambda _: None) -> None:
         self.database = Database(directory, restored=lambda: remark(RESTORED))
-        self._table = Store(self.database)
-        self.get_nowait = self._table.get_nowait
-        self.leases = Claims(self.database)
+        self._replies = ReplyTable(self.database)
+        self._claims = Claims(self.database)
+        self.get_nowait = self._replies.get_nowait
 
     @property
     def damaged(self) -> set[str]:
-        """The keys of the damaged entries that were passed over."""
-        return self._table.damaged
+        """The keys of damaged entries that this object has skipped."""
+        return self._replies.damaged
 
     def get_many(self, keys: Sequence[str], *, run: str = "", only_run: bool = False) -> dict[str, Reply]:
-        """Return the replies kept under these keys."""
-        return self._table.get_many(keys, run=run, only_run=only_run)
+        """Return the stored replies by key."""
+        return self._replies.get_many(keys, run=run, only_run=only_run)
 
     def claim(self, keys: Sequence[str], *, run: str = "", only_run: bool = False) -> dict[str, Reply | bool]:
         """Return for each key its reply, or whether this process has the claim."""
         # In one transaction: no process can store a reply between look-up and claim.
         with self.database.transaction():
-            found = self.get_many(keys, run=run, only_run=only_run)
-            own = self.leases.claim([key for key in keys if key not in found])
-        return claimed(keys, found, own)
+            replies = self.get_many(keys, run=run, only_run=only_run)
+            own = self._claims.claim([key for key in keys if key not in replies])
+        return build_claim_results(keys, replies, own)
 
     def claims(self, keys: Sequence[str]) -> dict[str, bool]:
-        """Return the keys with a claim, and whether it is this process's."""
-        held, own = self.leases.held(keys), self.leases.own(keys)
-        return {key: key in own for key in held}
+        """For each key with a claim, return whether it is a claim of this process."""
+        claimed, own = self._claims.held(keys), self._claims.own(keys)
+        return {key: key in own for key in claimed}
 
     def others_active(self) -> bool:
         """Whether another living process has any claim."""
-        return self.leases.others_active()
+        return self._claims.others_active()
 
     def ping(self) -> None:
-        """Do nothing: there is no server."""
+        """Do nothing: the store has no server."""
 
     def renew(self) -> None:
         """Renew all claims of this process."""
-        self.leases.renew()
+        self._claims.renew()
 
     def keep(self, entries: Iterable[Entry], *, run: str = "", only_run: bool = False) -> dict[str, Reply]:
-        """Store replies, in one transaction; return those that count."""
+        """Store replies in one transaction; return the stored replies by key."""
         new = {entry.key: entry for entry in reversed(list(entries))}
         with self.database.transaction():
-            found = self.get_many(list(new), run=run, only_run=only_run)
-            self._table.put_many((entry for key, entry in new.items() if key not in found), run=run)
-            self.leases.release(list(new))
-        return {key: found.get(key, entry.reply) for key, entry in new.items()}
+            stored = self.get_many(list(new), run=run, only_run=only_run)
+            self._replies.put_many((entry for key, entry in new.items() if key not in stored), run=run)
+            self._claims.release(list(new))
+        return {key: stored.get(key, entry.reply) for key, entry in new.items()}
 
     def release(self, keys: Sequence[str]) -> None:
-        """End claims of this process, without a reply."""
+        """End claims of this process without a reply."""
         with self.database.transaction():
-            self.leases.release(keys)
+            self._claims.release(keys)
 
     def spend(
         self, account: str, change: Spending, *, max_calls: float = inf, max_cost: float = inf
     ) -> Spending | None:
-        """Add a change to an account, or return what prevents it."""
+        """Add a change to an account; if that would exceed a limit, return the unchanged account."""
         return spend(self.database, account, change, max_calls=max_calls, max_cost=max_cost)
 
     def entries(self, keys: Sequence[str] | None = None) -> Iterator[Entry | Damaged]:
         """Yield the entries, sorted by key."""
-        return inspect(self.database, keys)
+        return inspect_entries(self.database, keys)
 
     def delete_many(self, keys: Sequence[str]) -> None:
         """Delete entries."""
         with self.database.transaction():
-            self._table.delete_many(keys)
+            self._replies.delete_many(keys)
 
     def close(self) -> None:
         """End all claims of this process, and close the file."""
-        self.leases.close()
+        self._claims.close()
         self.database.close()
 
 
 def spend(
     database: Database, account: str, change: Spending, *, max_calls: float = inf, max_cost: float = inf
 ) -> Spending | None:
-    """As `ReplyStore.spend`."""
+    """Add a change to an account in a SQLite file; see `ReplyStore.spend`."""
     with database.transaction():
-        database.execute("DELETE FROM spending WHERE began < ? AND run != ?", (time.time() - KEPT_S, account))
+        oldest = time.time() - SPENDING_KEPT_S
+        database.execute("DELETE FROM spending WHERE began < ? AND run != ?", (oldest, account))
         database.execute(
             "INSERT OR IGNORE INTO spending (run, calls, cost, began, open_calls, open_cost) "
             "VALUES (?, 0, 0, ?, 0, 0)",

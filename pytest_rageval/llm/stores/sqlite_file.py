@@ -1,8 +1,7 @@
-"""The reply cache on disk: one SQLite file for many processes.
+"""The SQLite file of the reply cache, which many processes use.
 
-Plain columns: nothing is unpickled (CI restores cache folders from elsewhere, and unpickling runs code), and
-nothing is evicted (every reply was paid for). A transaction is in the file as a whole or not at all, even when
-the process is killed.
+Values are stored in plain columns. Nothing is unpickled: CI restores cache folders from elsewhere, and unpickling runs
+code. Nothing is evicted: every reply was paid for. A transaction is atomic, even if the process is killed.
 """
 
 import contextlib
@@ -16,13 +15,13 @@ from typing import Any, Final
 
 from pytest_rageval.errors import StoreError
 from pytest_rageval.files import foreign_objects, make_cache_folder, make_private_file, refuse_special
-from pytest_rageval.llm.messages import RUN, TYPES, Reply, read_summary
+from pytest_rageval.llm.messages import FIELD_TYPES, RUN_FIELD, Reply
 from pytest_rageval.llm.stores.interface import Entry
 
-__all__ = ["COLUMNS", "FILE", "Database", "ForeignSchemaError", "Store", "stored_summary"]
+__all__ = ["COLUMNS", "FILE", "Database", "ForeignSchemaError", "ReplyTable", "stored_summary"]
 
 FILE: Final = "replies.sqlite"
-APPLICATION_ID: Final = 0x52414756  # marks our files among SQLite files
+APPLICATION_ID: Final = 0x52414756  # identifies the files of this package among SQLite files
 SCHEMA: Final = 1  # the version of the tables below
 TABLES: Final = """
 CREATE TABLE IF NOT EXISTS replies (
@@ -39,85 +38,83 @@ CREATE TABLE IF NOT EXISTS spending (
 ) WITHOUT ROWID;
 """
 
-COLUMNS: Final = {"key": str, **TYPES, "checksum": int, "outline": str, "written": float}
+COLUMNS: Final = {"key": str, **FIELD_TYPES, "checksum": int, "outline": str, "written": float}
 """The columns of the table of replies, with the Python types of their values."""
 
-KEPT_TYPES: Final = list(COLUMNS.values())[:10]
-# The key, the fields of `Reply` in its order, and their checksum. The summary is read only where it matters.
+REPLY_COLUMN_TYPES: Final = list(COLUMNS.values())[:10]
+# The key, the fields of `Reply` in their order, and the checksum. The summary (`outline`) has the run; it is read only
+# if the run matters: with `only_run`, or for a reply that may be empty.
 SELECT: Final = (
     f"SELECT {', '.join(list(COLUMNS)[:10])}, CASE WHEN ? OR text < '!' THEN outline END "  # noqa: S608 - our own names
     "FROM replies WHERE key IN "
 )
 WAIT_S: Final = 60.0  # how long a statement waits for other processes' transactions, which take milliseconds
-PAUSES_S: Final = (0.01, 0.05)  # pauses between attempts to restore a file that was removed
+RESTORE_PAUSES_S: Final = (0.01, 0.05)  # pauses between attempts to restore a file that was removed
 
 UNWRITABLE: Final = {"SQLITE_READONLY", "SQLITE_READONLY_DIRECTORY", "SQLITE_CANTOPEN"}
-"""SQLite's errors for a folder or file that may only be read."""
+"""SQLite's errors for a folder or file without write permission."""
 
 
-class Store:
-    """The table of replies. A damaged entry counts as missing; its key is in `damaged`. Errors are as in `Database`."""
+class ReplyTable:
+    """The table of replies; raises as `Database`.
+
+    Attributes:
+        damaged: the keys of damaged entries that were read. They count as missing.
+    """
 
     def __init__(self, database: "Database") -> None:
         self._database = database
         self.damaged: set[str] = set()
 
     def get_many(self, keys: Sequence[str], *, run: str = "", only_run: bool = False) -> dict[str, Reply]:
-        """Return the replies kept under these keys; missing ones are left out.
+        """Return the stored replies by key, without the missing ones.
 
-        With a `run`, the empty replies that other runs requested are left out; with `only_run`, all of theirs.
+        With a `run`, empty replies that other runs requested are left out; with `only_run`, all replies that other runs
+        requested.
         """
-        # Sorted keys share pages of the file.
+        # Sorted keys: neighbours are on the same page of the file.
         many = f"{SELECT} (SELECT value FROM json_each(?))"  # noqa: S608 - our own names
         rows = self._database.rows(many, (only_run, json.dumps(sorted(keys))))
-        return self._that_count(rows, run, only_run=only_run)
+        return self._select_usable(rows, run, only_run=only_run)
 
     def get_nowait(self, keys: Sequence[str], *, run: str = "", only_run: bool = False) -> dict[str, Reply]:
-        """As `get_many` for a few keys, without waiting; what takes waiting is left out."""
+        """`get_many` for a few keys, without waiting; replies that cannot be read without waiting are left out."""
         few = f"{SELECT} ({', '.join('?' * len(keys))})"
         rows = self._database.rows_nowait(few, (only_run, *keys))
-        return self._that_count(rows, run, only_run=only_run)
+        return self._select_usable(rows, run, only_run=only_run)
 
     def put_many(self, entries: Iterable[Entry], *, run: str = "") -> None:
-        """Store replies, and the run that requested them where it is known; call it in a transaction."""
-        now, by_run = time.time(), {RUN: run} if run else {}
+        """Store replies, with the run that requested them if it is known; call this method in a transaction."""
+        now, run_field = time.time(), {RUN_FIELD: run} if run else {}
         rows = []
         for entry in entries:
-            values = (entry.key, *(getattr(entry.reply, name) for name in TYPES))
-            summary = json.dumps({**entry.summary, **by_run})
+            values = (entry.key, *(getattr(entry.reply, name) for name in FIELD_TYPES))
+            summary = json.dumps({**entry.summary, **run_field})
             rows.append((*values, _checksum(values), summary, entry.written or now))
         marks = ", ".join("?" * len(COLUMNS))
         self._database.execute_many(f"INSERT OR REPLACE INTO replies VALUES ({marks})", rows)  # noqa: S608 - only marks
 
-    def entries(self) -> Iterator[Entry]:
-        """Yield every undamaged entry, sorted by key."""
-        self._database.read_any_text()
-        rows = self._database.execute("SELECT * FROM replies ORDER BY key")
-        with self._database.mapped():
-            for row in rows:
-                reply = self._reply(row)
-                if reply is not None:
-                    yield Entry(row[0], reply, read_summary(stored_summary(row[10])), row[11])
-
     def delete_many(self, keys: Iterable[str]) -> None:
-        """Delete replies; call it in a transaction."""
+        """Delete replies; call this method in a transaction."""
         self._database.execute_many("DELETE FROM replies WHERE key = ?", [(key,) for key in keys])
 
-    def _that_count(self, rows: Iterable[tuple[Any, ...]], run: str, *, only_run: bool) -> dict[str, Reply]:
-        """Return the undamaged replies in rows of `SELECT` that count in this run."""
-        found = {}
+    def _select_usable(
+        self, rows: Iterable[tuple[Any, ...]], run: str, *, only_run: bool
+    ) -> dict[str, Reply]:
+        """Return the undamaged replies in rows of `SELECT` that count in this run, by key."""
+        replies = {}
         for row in rows:
             reply = self._reply(row)
             if reply is None:
                 continue
             any_run = not only_run and not (run and reply.silent)
-            if any_run or (stored_summary(row[10]) or {}).get(RUN) == run:
-                found[row[0]] = reply
-        return found
+            if any_run or (stored_summary(row[10]) or {}).get(RUN_FIELD) == run:
+                replies[row[0]] = reply
+        return replies
 
     def _reply(self, row: tuple[Any, ...]) -> Reply | None:
-        """Return the reply in a row; None where the row is damaged."""
-        valid = list(map(type, row[:10])) == KEPT_TYPES
+        """Return the reply in a row; None if the row is damaged."""
+        valid = list(map(type, row[:10])) == REPLY_COLUMN_TYPES
         if valid and row[9] == _checksum(row) and row[4] >= 0 <= row[5]:
             return Reply(*row[1:9])
         self.damaged.add(str(row[0]))
@@ -125,12 +122,12 @@ class Store:
 
 
 def _checksum(row: tuple[Any, ...]) -> int:
-    """Return the checksum of types and values; against accidents, not against forgery."""
+    """Return the checksum of types and values. It detects accidental damage, not forgery."""
     return zlib.crc32(repr(row[:9]).encode("utf-8", "surrogatepass"))
 
 
 def stored_summary(text: object) -> dict[str, Any] | None:
-    """Return a stored summary, with the run; None where it is damaged."""
+    """Return a stored summary, including the run; None if it is damaged."""
     try:
         parsed = json.loads(text) if isinstance(text, str) else None
     except (ValueError, RecursionError):
@@ -139,19 +136,22 @@ def stored_summary(text: object) -> dict[str, Any] | None:
 
 
 class ForeignSchemaError(StoreError):
-    """The file holds tables, views or triggers that this package did not make."""
+    """The file has tables, views or triggers that this package did not create."""
 
 
 class Database:
-    """A connection to the file, for one thread at a time; read-only where the folder cannot be written.
+    """A connection to the file, used by one thread at a time; read-only if the folder is not writable.
+
+    If the file is removed or replaced while it is open, it is restored.
 
     Args:
-        directory: the cache folder; made if missing, with a `.gitignore` in it.
-        restored: called when the file had been removed or replaced, and was made again.
-        replies_only: only to read the table of replies. Other objects may then be foreign: none of them runs.
+        directory: the cache folder; created with a `.gitignore` if it is missing.
+        restored: called when the file was restored.
+        replies_only: whether only the table of replies will be read. Then other tables, views and triggers may be
+            foreign: SQLite executes none of them.
 
     Raises:
-        StoreError: from every method, when the file cannot be used; names the folder.
+        StoreError: from every method, if the file cannot be used; names the folder.
     """
 
     def __init__(
@@ -161,83 +161,81 @@ class Database:
         self.read_only = False
         self._replies_only = replies_only
         self._file = directory / FILE
-        self._paths = [
-            self._file,
-            directory / f"{FILE}-wal",
-            directory / f"{FILE}-shm",
-        ]  # with SQLite's companions
+        # With the companion files of SQLite.
+        self._paths = [self._file, directory / f"{FILE}-wal", directory / f"{FILE}-shm"]
         self._restored = restored
-        with self.mapped():
+        with self.map_errors():
             make_cache_folder(directory)
             make_private_file(self._file)
             try:
-                self._connection = self._opened("mode=rwc", write=not replies_only)
+                self._connection = self._open("mode=rwc", write=not replies_only)
             except sqlite3.OperationalError as error:
                 if error.sqlite_errorname not in UNWRITABLE or not self._file.is_file():
                     raise
-                # SQLite writes companion files even to read, unless the file is immutable. But then it does not
-                # see the log that a killed process has left.
+                # Even to read, SQLite writes companion files, unless the file is opened as immutable. But then it
+                # ignores the log, which has data after a process was killed.
                 log = self._paths[1]
-                unseen = log.exists() and log.stat().st_size
-                self._connection = self._opened(f"mode=ro{'' if unseen else '&immutable=1'}", write=False)
+                log_has_data = log.exists() and log.stat().st_size
+                query = f"mode=ro{'' if log_has_data else '&immutable=1'}"
+                self._connection = self._open(query, write=False)
                 self.read_only = True
             self._identities = self._current_identities()
 
     def execute(self, sql: str, parameters: Sequence[Any] = ()) -> sqlite3.Cursor:
-        """Run one statement; outside `transaction` it is committed at once."""
-        with self.mapped():
+        """Execute one statement; outside of `transaction`, it is committed at once."""
+        with self.map_errors():
             return self._current_connection().execute(sql, parameters)
 
     def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """Return all rows of a statement; text that is not UTF-8 comes as bytes."""
-        with self.mapped():
+        """Return all rows of a statement; text that is not UTF-8 is returned as bytes."""
+        with self.map_errors():
             connection = self._current_connection()
             try:
                 return connection.execute(sql, parameters).fetchall()
             except (sqlite3.OperationalError, UnicodeDecodeError) as error:
-                # Python's own error, not SQLite's, is about text that is not UTF-8.
+                # An error of Python, not of SQLite: a text is not UTF-8.
                 if hasattr(error, "sqlite_errorcode") or connection.text_factory is _text_or_bytes:
                     raise
                 self.read_any_text()
                 return connection.execute(sql, parameters).fetchall()
 
     def rows_nowait(self, sql: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
-        """Return all rows of a statement that only reads, without waiting for other processes; none where that fails.
+        """Return all rows of a statement that only reads, without waiting for other processes; none if it fails.
 
-        They are of the file that is open, even where that was removed: what was kept still counts.
+        The rows are those of the open file, even if it was removed: its replies still count.
         """
         try:
-            return self._connection.execute(sql, parameters).fetchall() if self._never_waits else []
+            return self._connection.execute(sql, parameters).fetchall() if self._can_read_nowait else []
         except (sqlite3.Error, UnicodeDecodeError):
-            # `rows` says what is wrong, or reads it in another way.
+            # `rows` raises the error, or can read the rows in another way.
             return []
 
     def read_any_text(self) -> None:
-        """From now on, return text that is not UTF-8 as bytes; slower."""
+        """From now on, return text that is not UTF-8 as bytes, which is slower."""
         self._connection.text_factory = _text_or_bytes
 
     def execute_many(self, sql: str, parameters: Sequence[Sequence[Any]]) -> None:
-        """Run a statement for each of several rows."""
-        with self.mapped():
+        """Execute a statement once for each row of parameters."""
+        with self.map_errors():
             self._current_connection().executemany(sql, parameters)
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
-        """Run all statements inside or none of them; no other process writes meanwhile."""
+        """Execute the statements in the block atomically; no other process writes meanwhile."""
         if self.read_only:
-            raise self.unusable(
+            raise self.unusable_error(
                 "it cannot be written, and a new reply could not be kept",
                 "let the folder and the files in it be written",
             )
         self.execute("BEGIN IMMEDIATE")
         while self._replaced():
-            # Another process has restored the file while this one waited for its turn.
+            # Another process restored the file while this one waited for its lock.
             self.execute("ROLLBACK")
             self.execute("BEGIN IMMEDIATE")
         try:
             yield
         except BaseException:
-            # On a full disk SQLite has rolled back already.
+            # On a full disk, SQLite has already rolled back.
             with contextlib.suppress(sqlite3.Error):
                 self._connection.execute("ROLLBACK")
             raise
@@ -245,23 +243,23 @@ class Database:
 
     def close(self) -> None:
         """Close the file."""
-        # A last chance to restore a file that was removed.
+        # If the file was removed, restore it before it is closed.
         with contextlib.suppress(OSError, sqlite3.Error, StoreError):
             self._current_connection()
-        with self.mapped():
+        with self.map_errors():
             self._connection.close()
 
     @contextlib.contextmanager
-    def mapped(self) -> Iterator[None]:
-        """Turn the errors of SQLite and of the file system into `StoreError`."""
+    def map_errors(self) -> Iterator[None]:
+        """Raise `StoreError` for errors of SQLite and of the file system."""
         try:
             yield
         except (OSError, sqlite3.Error, UnicodeError, OverflowError) as error:
-            # UnicodeError: in a damaged file even SQLite's message may not be text.
-            raise self.unusable(f"{type(error).__name__}: {error}") from error
+            # UnicodeError: in a damaged file, even SQLite's message may not be UTF-8.
+            raise self.unusable_error(f"{type(error).__name__}: {error}") from error
 
-    def unusable(self, why: str, remedy: str = "", kind: type[StoreError] = StoreError) -> StoreError:
-        """Return the error for an unusable cache; `remedy` is added to the advice to name another folder."""
+    def unusable_error(self, why: str, remedy: str = "", kind: type[StoreError] = StoreError) -> StoreError:
+        """Return the error for an unusable cache. The advice is to name another folder, or else `remedy`."""
         saving = (
             f"save what can be read with `rageval cache export FILE --cache-dir '{self.directory}'`, and delete the "
             f"files {FILE}* (what is in no cassette is then asked for again)"
@@ -272,19 +270,19 @@ class Database:
         )
 
     def _replaced(self) -> bool:
-        """Whether the open file, or SQLite's log of it, was removed or replaced."""
+        """Whether the open file, or SQLite's log for it, was removed or replaced."""
         if self.read_only:
             return False
-        # On some network drives there is no log: then only the file counts.
+        # On some network drives there is no log, and only the file is checked.
         pairs = zip(self._identities, self._current_identities(), strict=True)
         return self._identities[0] is None or any(before not in {None, now} for before, now in pairs)
 
     def _current_connection(self) -> sqlite3.Connection:
-        """Return the connection; a file that was removed or replaced is restored first."""
+        """Return the connection; if the file was removed or replaced, restore it first."""
         if self._connection.in_transaction or not self._replaced():
             return self._connection
-        for pause in PAUSES_S:
-            # Another process may still be removing the folder.
+        for pause in RESTORE_PAUSES_S:
+            # An error is possible while another process removes the folder: try again.
             with contextlib.suppress(OSError, sqlite3.OperationalError):
                 self._restore()
                 break
@@ -295,22 +293,22 @@ class Database:
         return self._connection
 
     def _restore(self) -> None:
-        """Copy everything from the open file into the file at its path, which is made if it is missing."""
+        """Copy everything from the open file into the file at its path, which is created if it is missing."""
         old = self._connection
-        # One at a time, of all processes that have the removed file open.
+        # Lock: only one of the processes that have the removed file open may copy at a time.
         old.execute("BEGIN IMMEDIATE")
         try:
             if self._current_identities()[0] in {None, self._identities[0]}:
-                # SQLite would take the old log for a part of the new file.
+                # Remove the old log, which SQLite would apply to the new file.
                 for path, identity in zip(self._paths, self._identities, strict=True):
                     if identity is not None and _identity(path) == identity:
                         path.unlink(missing_ok=True)
             make_cache_folder(self.directory)
             make_private_file(self._file)
-            new = self._opened("mode=rwc")
+            new = self._open("mode=rwc")
             try:
                 _copy(old, new)
-                # Only once: the next process must not restore a lease that was released meanwhile.
+                # Claims are copied only once: another process must not restore a claim that was released meanwhile.
                 old.execute("DELETE FROM leases")
             except BaseException:
                 new.close()
@@ -324,7 +322,7 @@ class Database:
     def _current_identities(self) -> list[tuple[int, int] | None]:
         return [_identity(path) for path in self._paths]
 
-    def _opened(self, query: str, *, write: bool = True) -> sqlite3.Connection:
+    def _open(self, query: str, *, write: bool = True) -> sqlite3.Connection:
         if self._file.exists():
             refuse_special(self._file)
         uri = f"{self._file.resolve().as_uri()}?{query}"
@@ -335,17 +333,17 @@ class Database:
             self._check(connection)
             if write:
                 _prepare(connection)
-            # Some network drives have no such log; then readers wait for writers.
-            self._never_waits = connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+            # Without a write-ahead log, as on some network drives, readers wait for writers.
+            self._can_read_nowait = connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
         except BaseException:
             connection.close()
             raise
         return connection
 
     def _check(self, connection: sqlite3.Connection) -> None:
-        """Refuse a file that is not ours, is of a later version, or holds foreign objects."""
+        """Raise StoreError for a file of another program or of a later version, or with foreign objects."""
         connection.execute("PRAGMA trusted_schema = OFF")
-        # In one transaction: another process may be making the tables right now.
+        # In one transaction: another process may be creating the tables at the same time.
         connection.execute("BEGIN")
         tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
         foreign = foreign_objects(connection, TABLES.split(";"))
@@ -353,19 +351,19 @@ class Database:
         version = connection.execute("PRAGMA user_version").fetchone()[0]
         connection.execute("COMMIT")
         if application != APPLICATION_ID and (application or version or tables):
-            raise self.unusable(f"its file {FILE} was not written by pytest-rageval")
+            raise self.unusable_error(f"its file {FILE} was not written by pytest-rageval")
         if version > SCHEMA:
             later = f"its file {FILE} has schema {version}, written by a later version of pytest-rageval"
-            raise self.unusable(f"{later}; this one knows schema {SCHEMA}", "update pytest-rageval")
+            raise self.unusable_error(f"{later}; this one knows schema {SCHEMA}", "update pytest-rageval")
         if self._replies_only:
-            foreign = [each for each in foreign if each.endswith(" 'replies'")]
+            foreign = [description for description in foreign if description.endswith(" 'replies'")]
         if foreign:
             why = f"its file {FILE} contains tables that pytest-rageval did not create: {', '.join(foreign)}"
-            raise self.unusable(why, kind=ForeignSchemaError)
+            raise self.unusable_error(why, kind=ForeignSchemaError)
 
 
 def _copy(old: sqlite3.Connection, new: sqlite3.Connection) -> None:
-    """Copy the rows of one file that another one lacks."""
+    """Copy the rows of one file that are missing in another file."""
     old.text_factory = _text_or_bytes
     new.execute("BEGIN IMMEDIATE")
     for table in ("replies", "leases", "spending"):
@@ -376,12 +374,12 @@ def _copy(old: sqlite3.Connection, new: sqlite3.Connection) -> None:
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
-    """Return device and inode of a file; None where there is none."""
+    """Return device and inode of a file; None if the file does not exist."""
     try:
-        found = path.stat()
+        status = path.stat()
     except (FileNotFoundError, NotADirectoryError):
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 def _text_or_bytes(raw: bytes) -> str | bytes:
@@ -392,14 +390,14 @@ def _text_or_bytes(raw: bytes) -> str | bytes:
 
 
 def _prepare(connection: sqlite3.Connection) -> None:
-    """Switch to the write-ahead log, which lets others read during a write, and make the tables if missing."""
+    """Switch to a write-ahead log, with which others can read during a write, and create missing tables."""
     _switch_to_wal(connection)
     connection.execute("PRAGMA synchronous = NORMAL")
     if connection.execute("PRAGMA user_version").fetchone()[0] == SCHEMA:
-        # A statement that fails where the file may only be read.
+        # A statement without effect, which fails if the file is read-only.
         connection.execute("DELETE FROM leases WHERE expires < 0")
         return
-    # One process makes the tables, and the others wait for it.
+    # One process creates the tables, and the others wait for it.
     connection.execute("BEGIN IMMEDIATE")
     for statement in TABLES.split(";"):
         connection.execute(statement)

@@ -405,7 +405,7 @@ class _Gateway:
         self.requests: list[Request] = []
         self.said = said
 
-    async def ask_for_score(self, _server: object, request: Request) -> Reply:
+    async def get_reply_for_score(self, _server: object, request: Request) -> Reply:
         self.requests.append(request)
         return Reply(self.said)
 
@@ -517,7 +517,7 @@ def test_the_reasons_of_a_preference_are_those_of_a_vote_for_it(
     """The first one; where the votes only cancel out there are none."""
 
     class Several:
-        async def ask_for_score(self, _server: object, request: Request) -> Reply:
+        async def get_reply_for_score(self, _server: object, request: Request) -> Reply:
             return Reply(replies[request.sample])
 
     judge = LLMJudge(Several(), RemoteServer("http://here/v1"), "j", poll=Poll(3))

@@ -28,7 +28,7 @@ class _Gateway:
         self.requests: list[Request] = []
         self._replies = list(replies)
 
-    async def ask_for_score(self, _server: object, request: Request) -> Reply:
+    async def get_reply_for_score(self, _server: object, request: Request) -> Reply:
         self.requests.append(request)
         return Reply(self._replies.pop(0))
 

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 from pytest_rageval.llm.messages import Reply
 from pytest_rageval.llm.stores.interface import Entry
-from pytest_rageval.llm.stores.sqlite_file import Database, Store
+from pytest_rageval.llm.stores.sqlite_file import Database, ReplyTable
+from tests.store_kinds import stored_entries
 
 DAY_2024 = 1_704_110_400.0
 """2024-01-01T12:00:00+00:00."""
@@ -33,12 +34,12 @@ class CacheFolder:
     def put(self, entries: Iterable[Entry]) -> None:
         """Keep entries."""
         with contextlib.closing(Database(self.directory)) as database, database.transaction():
-            Store(database).put_many(entries)
+            ReplyTable(database).put_many(entries)
 
     def entries(self) -> list[Entry]:
         """All that is kept, as runs would read it."""
         with contextlib.closing(Database(self.directory)) as database:
-            return list(Store(database).entries())
+            return stored_entries(database)
 
     def sql(self, statement: str, *values: object) -> list[Any]:
         """Do what the plugin never would."""

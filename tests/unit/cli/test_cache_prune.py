@@ -87,7 +87,7 @@ def test_a_disk_too_full_to_make_it_smaller_is_no_failure(
 
     def full(self: Database, sql: str, *parameters: object) -> object:
         if sql == "VACUUM":
-            raise self.unusable("full") from StoreError("database or disk is full")
+            raise self.unusable_error("full") from StoreError("database or disk is full")
         return execute(self, sql, *parameters)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Database, "execute", full)

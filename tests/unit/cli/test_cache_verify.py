@@ -130,13 +130,13 @@ def test_many_damaged_entries_among_many_are_all_found(rageval: Run, cache: Cach
     assert {kept.key for kept in cache.entries()} == {key(n) for n in range(2000)} - bad
 
 
-def test_leases_are_reported(rageval: Run, cache: CacheFolder) -> None:
+def test_claims_are_reported(rageval: Run, cache: CacheFolder) -> None:
     """They are no damage; whose they are, only time shows."""
     cache.sql("INSERT INTO leases VALUES ('a', 'x', 1), ('b', 'x', 1), ('c', 'y', 1e300)")
     done = rageval("verify")
     assert (done.status, done.err) == (0, "")
     assert (
-        "notice: 3 leases of running or killed runs; a killed run's lease blocks others for 5 s\n" in done.out
+        "notice: 3 claims of running or killed runs; a killed run's claim blocks others for 5 s\n" in done.out
     )
 
 

@@ -39,7 +39,7 @@ def make(server: ScriptedServer, tmp_path: Path) -> Iterator[Callable[..., LLM]]
         return RemoteServer(server.url, "sk-secret-key-of-mine"), "default-model"
 
     def made(chosen: Callable[[], tuple[Server, str]] = default) -> LLM:
-        gateway = Gateway(GatewaySettings(tmp_path / "cache", pace=RequestPolicy(timeout_s=30, retries=0)))
+        gateway = Gateway(GatewaySettings(tmp_path / "cache", policy=RequestPolicy(timeout_s=30, retries=0)))
         opened.append(LLM(gateway, BackgroundEventLoop(), chosen))
         return opened[-1]
 

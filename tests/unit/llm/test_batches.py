@@ -10,12 +10,14 @@ from typing import Any
 import pytest
 
 from pytest_rageval.errors import BudgetError, ReplyPending, ServerError, StoreError, Unscored
+from pytest_rageval.llm import batch_api
 from pytest_rageval.llm import batches as module
 from pytest_rageval.llm.batches import Batch
 from pytest_rageval.llm.budget import Limits
-from pytest_rageval.llm.gateway import Gateway, GatewaySettings, Submission
+from pytest_rageval.llm.gateway import Gateway, GatewaySettings
 from pytest_rageval.llm.messages import Reply, Request
 from pytest_rageval.llm.servers.server import RemoteServer
+from pytest_rageval.llm.sources import Submission
 from tests.batch_server import BatchServer
 from tests.unit.llm.scripted import ScriptedServer
 
@@ -25,7 +27,7 @@ KEY = "sk-a-key-that-nobody-may-see"
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Repeat at once."""
-    monkeypatch.setattr(module, "FIRST_DELAY_S", 0.001)
+    monkeypatch.setattr(batch_api, "FIRST_DELAY_S", 0.001)
 
 
 @pytest.fixture
@@ -82,7 +84,7 @@ class Runs:
         return self.of(lambda gateway: gateway.batches.refresh([self.remote]), **access)
 
     async def _asked(self, gateway: Gateway, requests: Sequence[Request]) -> list[Any]:
-        asking = (gateway.ask(self.remote, request) for request in requests)
+        asking = (gateway.get_reply(self.remote, request) for request in requests)
         return await asyncio.gather(*asking, return_exceptions=True)
 
 
@@ -158,7 +160,7 @@ def test_a_process_that_dies_makes_no_second_batch(
     runs: Runs, server: BatchServer, calls: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After the search, the upload or the making of the batch: the next run finds what there is."""
-    once, done = module.Batches._once, []
+    once, done = batch_api.BatchAPI._call_once, []
 
     async def dies(*args: Any) -> Any:
         result = await once(*args)
@@ -168,7 +170,7 @@ def test_a_process_that_dies_makes_no_second_batch(
         return result
 
     with monkeypatch.context() as patched:
-        patched.setattr(module.Batches, "_once", dies)
+        patched.setattr(batch_api.BatchAPI, "_call_once", dies)
         with pytest.raises(KeyboardInterrupt):
             runs.submit(_request("one"))
     assert [each for each in server.events if each != "list"] == ["upload", "create"][: calls - 1]
@@ -205,9 +207,9 @@ def test_each_server_and_model_has_a_batch_of_its_own(runs: Runs, server: BatchS
 
         async def work(gateway: Gateway) -> Submission:
             asking = [
-                gateway.ask(runs.remote, _request("one")),
-                gateway.ask(runs.remote, _request("two", model="n")),
-                gateway.ask(judge, judged),
+                gateway.get_reply(runs.remote, _request("one")),
+                gateway.get_reply(runs.remote, _request("two", model="n")),
+                gateway.get_reply(judge, judged),
             ]
             await asyncio.gather(*asking, return_exceptions=True)
             return await gateway.batches.submit()
@@ -224,10 +226,10 @@ def test_a_batch_has_no_more_than_the_server_takes(
     runs: Runs, server: BatchServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In number and in size."""
-    monkeypatch.setattr(module, "MOST_REQUESTS", 3)
+    monkeypatch.setattr(batch_api, "MAX_REQUESTS", 3)
     runs.submit(*map(_request, range(7)))
     assert [len(lines) for lines in server.uploads] == [3, 3, 1]
-    monkeypatch.setattr(module, "MOST_BYTES", 2 * len(json.dumps(server.uploads[0][0])) + 20)
+    monkeypatch.setattr(batch_api, "MAX_BYTES", 2 * len(json.dumps(server.uploads[0][0])) + 20)
     runs.submit(*map(_request, range(10, 13)))
     assert [len(lines) for lines in server.uploads] == [3, 3, 1, 2, 1]
 
@@ -263,7 +265,7 @@ def test_what_no_stage_asked_for_is_asked_live_or_left_unscored(
     """As the option says of those that failed; the run says so."""
 
     async def work(gateway: Gateway) -> Any:
-        asking = asyncio.gather(gateway.ask(runs.remote, _request("new")), return_exceptions=True)
+        asking = asyncio.gather(gateway.get_reply(runs.remote, _request("new")), return_exceptions=True)
         return (await asking)[0], dict(gateway.usage.remarks)
 
     outcome, remarks = runs.of(work, batch="use", batch_errors=errors)
@@ -513,7 +515,7 @@ def test_two_processes_submit_one_batch(runs: Runs, server: BatchServer) -> None
 
         async def one(gateway: Gateway) -> Submission:
             with pytest.raises(ReplyPending):
-                await gateway.ask(runs.remote, _request("one"))
+                await gateway.get_reply(runs.remote, _request("one"))
             return await gateway.batches.submit()
 
         try:

@@ -12,10 +12,10 @@ import pytest
 
 from pytest_rageval.errors import BudgetError, ServerError, StoreError
 from pytest_rageval.llm import budget as module
-from pytest_rageval.llm.budget import SETTLING_S, Budget, Limits, most_tokens_out, prompt_tokens
+from pytest_rageval.llm.budget import SETTLING_S, Budget, Limits, max_output_tokens, prompt_tokens
 from pytest_rageval.llm.messages import Reply, Request
 from pytest_rageval.llm.stores.interface import Spending
-from pytest_rageval.llm.stores.sqlite import KEPT_S, spend
+from pytest_rageval.llm.stores.sqlite import SPENDING_KEPT_S, spend
 from pytest_rageval.llm.stores.sqlite_file import Database
 from pytest_rageval.llm.usage import Price, Prices
 
@@ -28,8 +28,8 @@ PRICES = Prices(
 )
 PATIENCE = 60.0
 REPLY = Reply("x", tokens_in=10, tokens_out=10)
-MOST = PRICES.of("", "m").cost(prompt_tokens(ASKED.messages), 100)  # type: ignore[union-attr]
-COST = PRICES.of("", "m").cost(10, 10)  # type: ignore[union-attr]
+MOST = PRICES.get("", "m").cost(prompt_tokens(ASKED.messages), 100)  # type: ignore[union-attr]
+COST = PRICES.get("", "m").cost(10, 10)  # type: ignore[union-attr]
 
 DIES_IN_A_CALL = """
 import asyncio, os, sys
@@ -41,7 +41,7 @@ from pytest_rageval.llm.messages import Request
 
 async def die():
     cache = Cache(Path(sys.argv[1]), None)
-    async with Budget(Limits(max_calls=2), Prices(), "r").purchase(cache, Request("http://u/v1", "m", ())):
+    async with Budget(Limits(max_calls=2), Prices(), "r").reserve(cache, Request("http://u/v1", "m", ())):
         os._exit(3)
 
 asyncio.run(die())
@@ -124,7 +124,7 @@ async def _buy(
 ) -> Spent:
     """Make one call; returns what was spent and set aside in the midst of it."""
     ledger = database if isinstance(database, Ledger) else Ledger(database)
-    async with budget.purchase(ledger, request) as purchase:
+    async with budget.reserve(ledger, request) as purchase:
         during = _spent(ledger.database)
         await asyncio.sleep(0)
         purchase.reply, purchase.billed = reply, billed
@@ -227,7 +227,7 @@ def test_an_error_is_raised_and_the_call_given_back(database: Database) -> None:
     """Whatever ended it."""
 
     async def fails() -> None:
-        async with _budget(max_cost=MOST).purchase(Ledger(database), ASKED):
+        async with _budget(max_cost=MOST).reserve(Ledger(database), ASKED):
             raise ServerError("gone")
 
     with pytest.raises(ServerError, match="gone"):
@@ -246,7 +246,7 @@ def test_a_billed_attempt_that_raises_counts(database: Database) -> None:
     budget = _budget(max_calls=3)
 
     async def slow() -> None:
-        async with budget.purchase(Ledger(database), ASKED) as purchase:
+        async with budget.reserve(Ledger(database), ASKED) as purchase:
             purchase.billed = True
             raise TimeoutError
 
@@ -305,7 +305,7 @@ def test_a_call_that_cannot_be_counted_stays_set_aside_until_it_can(
         raise StoreError("database is locked")
 
     async def calls() -> None:
-        async with budget.purchase(Ledger(database), ASKED) as purchase:
+        async with budget.reserve(Ledger(database), ASKED) as purchase:
             purchase.reply = REPLY
             monkeypatch.setattr(Database, "transaction", locked)
         with pytest.raises(StoreError):
@@ -328,7 +328,7 @@ def test_no_process_waits_for_one_that_is_known_to_be_dead(databases: Open, cloc
 
     async def calls() -> None:
         budget = _budget(max_calls=1)
-        async with _budget(max_calls=1).purchase(Ledger(one), ASKED):
+        async with _budget(max_calls=1).reserve(Ledger(one), ASKED):
             waiting = asyncio.create_task(_buy(budget, Ledger(other, lambda: asking[0])))
             await _wait_a_little()
             clock.now += SETTLING_S + 1
@@ -356,7 +356,7 @@ def test_a_waiter_gets_the_budget_of_a_failed_call(database: Database) -> None:
     budget = _budget(max_calls=1)
 
     async def calls() -> None:
-        async with budget.purchase(Ledger(database), ASKED):
+        async with budget.reserve(Ledger(database), ASKED):
             waiting = asyncio.create_task(_buy(budget, database))
             await _wait_a_little()
             assert not waiting.done()
@@ -372,7 +372,7 @@ def test_waiters_get_an_error_when_the_last_call_has_ended(database: Database, r
     budget = _budget(max_calls=1)
 
     async def calls() -> None:
-        async with budget.purchase(Ledger(database), ASKED) as purchase:
+        async with budget.reserve(Ledger(database), ASKED) as purchase:
             waiting = [asyncio.create_task(_buy(budget, database)) for _ in range(3)]
             await _wait_a_little()
             assert not any(task.done() for task in waiting)
@@ -388,7 +388,7 @@ def test_a_cancelled_waiter_takes_nothing(database: Database) -> None:
     budget = _budget(max_calls=1)
 
     async def calls() -> None:
-        async with budget.purchase(Ledger(database), ASKED):
+        async with budget.reserve(Ledger(database), ASKED):
             waiting = asyncio.create_task(_buy(budget, database))
             await _wait_a_little()
             waiting.cancel()
@@ -406,7 +406,7 @@ def test_a_cancelled_call_is_given_back(database: Database) -> None:
     budget = _budget(max_cost=MOST)
 
     async def never() -> None:
-        async with budget.purchase(Ledger(database), ASKED):
+        async with budget.reserve(Ledger(database), ASKED):
             await asyncio.Event().wait()
 
     async def calls() -> None:
@@ -448,7 +448,7 @@ def test_what_another_process_set_aside_is_waited_for(databases: Open) -> None:
     one, other = databases(), databases()
 
     async def calls() -> None:
-        async with _budget(max_cost=1.5 * MOST).purchase(Ledger(one), ASKED) as purchase:
+        async with _budget(max_cost=1.5 * MOST).reserve(Ledger(one), ASKED) as purchase:
             waiting = asyncio.create_task(_buy(_budget(max_cost=1.5 * MOST), other))
             await _wait_a_little()
             assert not waiting.done()
@@ -466,7 +466,7 @@ def test_what_another_process_set_aside_is_not_spent(databases: Open, clock: Clo
     async def calls() -> None:
         budget = _budget(max_cost=1.5 * MOST)
         await _buy(budget, one)
-        async with budget.purchase(Ledger(one), ASKED):
+        async with budget.reserve(Ledger(one), ASKED):
             waiting = asyncio.create_task(_buy(_budget(max_cost=1.5 * MOST), other))
             await _wait_a_little()
             clock.now += PATIENCE + 1
@@ -484,8 +484,8 @@ def test_a_process_that_settles_a_call_counts_as_alive(databases: Open, clock: C
     budget = _budget(max_calls=2)
 
     async def calls() -> None:
-        async with budget.purchase(Ledger(one), ASKED):
-            async with budget.purchase(Ledger(one), ASKED) as purchase:
+        async with budget.reserve(Ledger(one), ASKED):
+            async with budget.reserve(Ledger(one), ASKED) as purchase:
                 waiting = asyncio.create_task(_buy(_budget(max_calls=2), other))
                 await _wait_a_little()
                 clock.now += PATIENCE - 1
@@ -561,7 +561,7 @@ def test_the_models_own_bound_is_one(database: Database) -> None:
 )
 def test_what_bounds_a_reply(parameters: dict[str, Any], price: Price | None, most: int | None) -> None:
     """The request under either name, else the model."""
-    assert most_tokens_out(parameters, price) == most
+    assert max_output_tokens(parameters, price) == most
 
 
 def test_without_limits_nothing_is_written(database: Database) -> None:
@@ -575,7 +575,7 @@ def test_runs_of_long_ago_are_forgotten(database: Database) -> None:
     """The table does not grow for ever; recent runs stay."""
     database.execute_many(
         "INSERT INTO spending (run, calls, cost, began, open_calls, open_cost) VALUES (?, 1, 1, ?, 0, 0)",
-        [("old", time.time() - KEPT_S - 60), ("recent", time.time() - KEPT_S + 3600)],
+        [("old", time.time() - SPENDING_KEPT_S - 60), ("recent", time.time() - SPENDING_KEPT_S + 3600)],
     )
     _run(_buy(_budget(max_calls=1), database))
     assert {run for (run,) in database.rows("SELECT run FROM spending")} == {"recent", "r"}

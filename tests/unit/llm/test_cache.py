@@ -7,7 +7,7 @@ import sqlite3
 import sys
 import threading
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -55,6 +55,10 @@ def _keep(cache: Cache, *entries: Entry) -> None:
     asyncio.run(keep())
 
 
+def _look_up(cache: Cache, keys: Sequence[str]) -> dict[str, Reply]:
+    return asyncio.run(cache.look_up(keys))
+
+
 def _statements(cache: Cache, run: Callable[[], object]) -> list[str]:
     """What the cache asks SQLite meanwhile."""
     said: list[str] = []
@@ -75,7 +79,7 @@ def test_a_thousand_keys_are_one_select(caches: Caches) -> None:
     _keep(cache, *(Entry(str(number), Reply(str(number))) for number in range(500)))
     keys = [str(number) for number in range(1000)]
     found: list[dict[str, Reply]] = []
-    assert _statements(cache, lambda: found.append(cache.find(keys))) == ["SELECT"]
+    assert _statements(cache, lambda: found.append(_look_up(cache, keys))) == ["SELECT"]
     assert found[0] == {str(number): Reply(str(number)) for number in range(500)}
 
 
@@ -114,7 +118,7 @@ def test_one_of_two_processes_asks(caches: Caches) -> None:
         return [await other.claim("k"), await one.claim("k")]
 
     assert _run(ask()) == [Reply("x"), Reply("x")]
-    assert other.find(["k"]) == {"k": Reply("x")}
+    assert _look_up(other, ["k"]) == {"k": Reply("x")}
 
 
 def test_after_a_release_another_process_sends_the_request(caches: Caches) -> None:
@@ -129,14 +133,14 @@ def test_after_a_release_another_process_sends_the_request(caches: Caches) -> No
         return await other.claim("k")
 
     assert _run(ask()) is True
-    assert other.find(["k"]) == {}
+    assert _look_up(other, ["k"]) == {}
 
 
 def test_after_closing_another_process_sends_the_request(
     caches: Caches, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The end of a process gives its leases back; they need not run out."""
-    monkeypatch.setattr(sqlite_claims, "LEASE_S", 3600.0)
+    """The end of a process gives its claims back; they need not run out."""
+    monkeypatch.setattr(sqlite_claims, "CLAIM_TTL_S", 3600.0)
     one, other = caches(), caches()
 
     async def ask() -> object:
@@ -150,9 +154,9 @@ def test_after_closing_another_process_sends_the_request(
 
 
 @pytest.mark.slow
-def test_the_lease_of_a_dead_process_is_taken_over(caches: Caches, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_claim_of_a_dead_process_is_taken_over(caches: Caches, monkeypatch: pytest.MonkeyPatch) -> None:
     """As soon as it has run out, and by one alone; the other gets the reply."""
-    monkeypatch.setattr(sqlite_claims, "LEASE_S", 1.0)
+    monkeypatch.setattr(sqlite_claims, "CLAIM_TTL_S", 1.0)
     # As if its process had been killed: nobody renews.
     monkeypatch.setattr(sqlite_claims.Claims, "_start_renewing", lambda _: None)
     dead, one, other = caches(), caches(), caches()
@@ -161,8 +165,8 @@ def test_the_lease_of_a_dead_process_is_taken_over(caches: Caches, monkeypatch: 
         while not (claimed := await cache.claim("k")):
             await cache.wait_for_other("k")
         if claimed is True:
-            # Its own lease must not run out, too, while the machine is busy.
-            monkeypatch.setattr(sqlite_claims, "LEASE_S", 3600.0)
+            # Its own claim must not run out, too, while the machine is busy.
+            monkeypatch.setattr(sqlite_claims, "CLAIM_TTL_S", 3600.0)
             await cache.keep(Entry("k", Reply("x")))
         return claimed
 
@@ -180,7 +184,7 @@ def test_a_process_knows_when_its_claim_was_taken_over(
     caches: Caches, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As after it was stopped for a while: then it must not ask."""
-    monkeypatch.setattr(sqlite_claims, "LEASE_S", 0.1)
+    monkeypatch.setattr(sqlite_claims, "CLAIM_TTL_S", 0.1)
     monkeypatch.setattr(sqlite_claims.Claims, "_start_renewing", lambda _: None)
     stopped, other = caches(), caches()
 
@@ -259,7 +263,7 @@ def test_recorded_replies_are_looked_up_after_cached_ones(caches: Caches, casset
     """What the folder has, counts more."""
     cache = caches(cassette)
     _keep(cache, Entry("a", Reply("kept a")))
-    assert cache.find(["a", "b", "c"]) == {"a": Reply("kept a"), "b": Reply("recorded b")}
+    assert _look_up(cache, ["a", "b", "c"]) == {"a": Reply("kept a"), "b": Reply("recorded b")}
 
 
 def test_an_unusable_folder_does_no_harm_where_all_is_recorded(
@@ -268,9 +272,9 @@ def test_an_unusable_folder_does_no_harm_where_all_is_recorded(
     """A missing reply could not be kept, and says so."""
     (tmp_path / "file").touch()
     cache = caches(cassette, folder=tmp_path / "file" / "cache")
-    assert cache.find(["b", "a"]) == {"a": Reply("recorded a"), "b": Reply("recorded b")}
+    assert _look_up(cache, ["b", "a"]) == {"a": Reply("recorded a"), "b": Reply("recorded b")}
     with pytest.raises(StoreError, match="NotADirectoryError"):
-        cache.find(["a", "c"])
+        _look_up(cache, ["a", "c"])
 
 
 def test_a_damaged_entry_is_a_miss_and_is_reported(caches: Caches, tmp_path: Path, cassette: Path) -> None:
@@ -281,11 +285,11 @@ def test_a_damaged_entry_is_a_miss_and_is_reported(caches: Caches, tmp_path: Pat
     connection.execute("UPDATE replies SET text = 'x'")
     connection.close()
     for _ in range(2):
-        assert cache.find(["a", "b", "c"]) == {"a": Reply("recorded a"), "b": Reply("recorded b")}
+        assert _look_up(cache, ["a", "b", "c"]) == {"a": Reply("recorded a"), "b": Reply("recorded b")}
     assert cache.remarks == {DAMAGED: 2}
     assert _run(cache.claim("c")) is True
     _keep(cache, Entry("c", Reply("asked again")))
-    assert cache.find(["c"]) == {"c": Reply("asked again")}
+    assert _look_up(cache, ["c"]) == {"c": Reply("asked again")}
     assert cache.remarks == {DAMAGED: 2}
 
 
@@ -300,22 +304,22 @@ def test_an_empty_reply_counts_only_in_its_own_run(caches: Caches) -> None:
         Entry("cut", Reply("", "m", "length")),
     )
     assert (
-        set(one.find(["k", "refused", "cut"]))
-        == set(other.find(["k", "refused", "cut"]))
+        set(_look_up(one, ["k", "refused", "cut"]))
+        == set(_look_up(other, ["k", "refused", "cut"]))
         == {"k", "refused", "cut"}
     )
-    assert set(next_run.find(["k", "refused", "cut"])) == {"refused", "cut"}
+    assert set(_look_up(next_run, ["k", "refused", "cut"])) == {"refused", "cut"}
     assert _run(next_run.claim("k")) is True
     _keep(next_run, Entry("k", Reply("at last")))
-    assert one.find(["k"]) == next_run.find(["k"]) == {"k": Reply("at last")}
+    assert _look_up(one, ["k"]) == _look_up(next_run, ["k"]) == {"k": Reply("at last")}
 
 
 def test_an_empty_reply_on_a_cassette_counts_unless_recording(caches: Caches, tmp_path: Path) -> None:
     """Whoever committed it has seen it; whoever records wants to know better."""
     file = tmp_path / "replies.jsonl"
     write_cassette(file, [Entry("k", Reply(""))])
-    assert caches(file).find(["k"]) == {"k": Reply("")}
-    assert caches(file, missing_ok=True).find(["k"]) == {}
+    assert _look_up(caches(file), ["k"]) == {"k": Reply("")}
+    assert _look_up(caches(file, missing_ok=True), ["k"]) == {}
 
 
 def test_a_refresh_finds_only_what_its_run_has_asked(caches: Caches, cassette: Path) -> None:
@@ -323,27 +327,32 @@ def test_a_refresh_finds_only_what_its_run_has_asked(caches: Caches, cassette: P
     _keep(caches(), Entry("a", Reply("old")))
     cache, other = caches(cassette, refresh=True, run="1"), caches(cassette, refresh=True, run="1")
     _keep(other, Entry("c", Reply("new")))
-    assert cache.find(["a", "b", "c"]) == {"c": Reply("new")}
+    assert _look_up(cache, ["a", "b", "c"]) == {"c": Reply("new")}
 
     async def claim() -> list[object]:
         return await asyncio.gather(*map(cache.claim, "abc"))
 
     assert _run(claim()) == [True, True, Reply("new")]
     _keep(cache, Entry("a", Reply("asked again")))
-    assert cache.find(["a"]) == other.find(["a"]) == caches().find(["a"]) == {"a": Reply("asked again")}
+    assert (
+        _look_up(cache, ["a"])
+        == _look_up(other, ["a"])
+        == _look_up(caches(), ["a"])
+        == {"a": Reply("asked again")}
+    )
 
 
 def test_a_refresh_needs_no_cassette(caches: Caches, tmp_path: Path) -> None:
     """It is not read."""
-    assert caches(tmp_path / "missing.jsonl", refresh=True).find(["a"]) == {}
+    assert _look_up(caches(tmp_path / "missing.jsonl", refresh=True), ["a"]) == {}
 
 
 def test_a_missing_cassette_is_an_error_unless_it_is_to_be_written(caches: Caches, tmp_path: Path) -> None:
     """A name with a slip in it does not pass for an empty cassette."""
     missing = tmp_path / "missing.jsonl"
     with pytest.raises(StoreError, match="cannot be read"):
-        caches(missing).find(["a"])
-    assert caches(missing, missing_ok=True).find(["a"]) == {}
+        _look_up(caches(missing), ["a"])
+    assert _look_up(caches(missing, missing_ok=True), ["a"]) == {}
 
 
 def test_outlines_are_those_of_all_that_is_kept(caches: Caches, cassette: Path) -> None:
@@ -370,8 +379,8 @@ def test_an_unused_cache_makes_no_folder(caches: Caches, tmp_path: Path, cassett
 def test_a_late_reply_does_not_replace_one_that_may_be_in_use(
     caches: Caches, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A process was held up for longer than its lease lasts; it takes over what the other has kept."""
-    monkeypatch.setattr(sqlite_claims, "LEASE_S", 0.0)
+    """A process was held up for longer than its claim lasts; it takes over what the other has kept."""
+    monkeypatch.setattr(sqlite_claims, "CLAIM_TTL_S", 0.0)
     slow, quick = caches(), caches()
 
     async def race() -> list[Reply]:
@@ -381,14 +390,14 @@ def test_a_late_reply_does_not_replace_one_that_may_be_in_use(
         return [first, await slow.keep(Entry("k", Reply("late")))]
 
     assert _run(race()) == [Reply("first"), Reply("first")]
-    assert quick.find(["k"]) == {"k": Reply("first")}
+    assert _look_up(quick, ["k"]) == {"k": Reply("first")}
 
 
 def test_a_claim_that_nobody_waits_for_blocks_no_other(
     caches: Caches, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who is cancelled while claiming will not ask; its living process must not keep the others waiting."""
-    monkeypatch.setattr(sqlite_claims, "LEASE_S", 3600.0)
+    monkeypatch.setattr(sqlite_claims, "CLAIM_TTL_S", 3600.0)
     one, other = caches(), caches()
 
     async def claim() -> object:
@@ -405,7 +414,7 @@ def test_a_claim_that_nobody_waits_for_blocks_no_other(
 def test_another_process_that_writes_stalls_no_request_in_flight(caches: Caches, tmp_path: Path) -> None:
     """What needs the file waits for its transaction, and the event loop goes on."""
     cache = caches()
-    cache.find(["k"])
+    _look_up(cache, ["k"])
     other = sqlite3.connect(tmp_path / "cache" / FILE, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
 
@@ -443,7 +452,7 @@ def test_replies_at_hand_are_those_that_a_look_up_finds(
     found: dict[str, Reply] = {}
     for key in keys:
         found |= at_once.get_nowait([key])
-    assert found == at_once.get_nowait(keys) == looked_up.find(keys) != {}
+    assert found == at_once.get_nowait(keys) == _look_up(looked_up, keys) != {}
     assert at_once.remarks == looked_up.remarks == {DAMAGED: 1}
 
 
@@ -457,7 +466,7 @@ def test_another_process_that_writes_does_not_block_a_look_up(caches: Caches, tm
 
     async def work() -> dict[str, Reply]:
         waiting = asyncio.ensure_future(cache.keep(Entry("l", Reply("y"))))
-        await until(cache._using.locked)
+        await until(cache._store_lock.locked)
         assert cache.get_nowait(["k"]) == {}
         other.execute("ROLLBACK")
         await waiting
@@ -499,7 +508,7 @@ def test_at_hand_an_interrupt_at_any_moment_leaves_the_store_free(caches: Caches
 
     while interrupted(calls):
         calls += 1
-        assert not cache._using.locked()
+        assert not cache._store_lock.locked()
     assert calls > 3
 
 
@@ -509,7 +518,7 @@ def test_closing_waits_for_what_is_read(caches: Caches) -> None:
     _keep(cache, Entry("k", Reply("x")))
     store, closed = cache.store, threading.Event()
     closing = threading.Thread(target=lambda: (cache.close(), closed.set()))
-    with cache._using:
+    with cache._store_lock:
         closing.start()
         assert not closed.wait(0.2)
         assert cache.store is store
@@ -523,7 +532,7 @@ def test_no_reply_is_at_hand_while_readers_wait(caches: Caches, monkeypatch: pyt
     cache = caches()
     _keep(cache, Entry("k", Reply("x")))
     assert cache.get_nowait(["k"]) == {}
-    assert cache.find(["k"]) == {"k": Reply("x")}
+    assert _look_up(cache, ["k"]) == {"k": Reply("x")}
 
 
 def test_replies_at_hand_in_an_unusable_folder_are_no_error(
@@ -533,9 +542,9 @@ def test_replies_at_hand_in_an_unusable_folder_are_no_error(
     (tmp_path / "file").touch()
     cache = caches(cassette, folder=tmp_path / "file" / "cache")
     assert cache.get_nowait(["a"]) == {}
-    assert cache.find(["a"]) == {"a": Reply("recorded a")}
+    assert _look_up(cache, ["a"]) == {"a": Reply("recorded a")}
     with pytest.raises(StoreError):
-        cache.find(["c"])
+        _look_up(cache, ["c"])
 
 
 def test_cached_replies_outlive_their_folder_in_a_run(caches: Caches, tmp_path: Path) -> None:
@@ -551,7 +560,7 @@ def test_cached_replies_outlive_their_folder_in_a_run(caches: Caches, tmp_path: 
 def test_a_reply_that_nobody_waits_for_is_cached(caches: Caches, tmp_path: Path) -> None:
     """Its run was interrupted while the store was busy with others: it was paid for."""
     cache = caches()
-    cache.find(["k"])
+    _look_up(cache, ["k"])
     other = sqlite3.connect(tmp_path / "cache" / FILE, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
 
@@ -569,4 +578,4 @@ def test_a_reply_that_nobody_waits_for_is_cached(caches: Caches, tmp_path: Path)
 
     _run(interrupted())
     other.close()
-    assert set(caches().find(["a", "b", "c"])) == {"a", "b", "c"}
+    assert set(_look_up(caches(), ["a", "b", "c"])) == {"a", "b", "c"}

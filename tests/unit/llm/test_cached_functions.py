@@ -680,7 +680,7 @@ def test_a_call_cancelled_at_any_moment_blocks_no_other(
     world: World, turns: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither the next call of this session nor that of another."""
-    monkeypatch.setattr(sqlite_claims, "LEASE_S", 0.3)
+    monkeypatch.setattr(sqlite_claims, "CLAIM_TTL_S", 0.3)
     monkeypatch.setattr(interface, "RENEWAL_S", 0.05)
     one, other = (world.session().cached(world.slow_too, version="1") for _ in range(2))
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pytest_rageval.errors import StoreError
-from pytest_rageval.llm.cassette import entry_line, read_cassette, read_entry, write_cassette
+from pytest_rageval.llm.cassette import entry_line, parse_entry, read_cassette, write_cassette
 from pytest_rageval.llm.messages import Reply, Request, request_summary
 from pytest_rageval.llm.stores.interface import Entry
 
@@ -65,7 +65,7 @@ def test_a_line_is_an_entry_and_back() -> None:
     for entry in ENTRIES:
         line = entry_line(entry)
         assert "\n" not in line
-        assert _plain([read_entry(line)]) == _plain([entry])
+        assert _plain([parse_entry(line)]) == _plain([entry])
     assert "request" not in entry_line(ENTRIES[1])
 
 

@@ -32,12 +32,12 @@ from pytest_rageval.llm.stores.sqlite_file import FILE
 from pytest_rageval.llm.usage import Usage
 from tests.unit.llm.scripted import Answer, ScriptedServer, completion, error, until
 
-PACE = RequestPolicy(concurrency=8, timeout_s=30, retries=1)
+POLICY = RequestPolicy(concurrency=8, timeout_s=30, retries=1)
 
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Repeat at once, and renew leases often, so that nobody waits for these tests."""
+    """Repeat at once, and renew claims often, so that nobody waits for these tests."""
     monkeypatch.setattr(sender_module, "FIRST_DELAY_S", 0.005)
     monkeypatch.setattr(sqlite_claims, "RENEWAL_S", 0.05)
 
@@ -51,7 +51,7 @@ def gateway(tmp_path: Path) -> Callable[..., Gateway]:
 
     def make(**options: Any) -> Gateway:
         return Gateway(
-            GatewaySettings(options.pop("cache_dir", tmp_path / "cache"), **{"pace": PACE, **options})
+            GatewaySettings(options.pop("cache_dir", tmp_path / "cache"), **{"policy": POLICY, **options})
         )
 
     return make
@@ -81,7 +81,9 @@ def _asked(gateway: Gateway, server: Server, *requests: Request) -> list[Any]:
     """What became of requests that were asked at once."""
 
     async def main() -> list[Any]:
-        return await asyncio.gather(*(gateway.ask(server, each) for each in requests), return_exceptions=True)
+        return await asyncio.gather(
+            *(gateway.get_reply(server, each) for each in requests), return_exceptions=True
+        )
 
     return _run(gateway, main())
 
@@ -102,7 +104,9 @@ class _TracedRun:
             connection = self.gateway.cache.store.database._connection
             connection.set_trace_callback(lambda sql: self.statements.append(sql.split()[0]))
             nowhere = RemoteServer("http://127.0.0.1:9/v1")
-            replies = await asyncio.gather(*(self.gateway.ask(nowhere, request) for request in requests))
+            replies = await asyncio.gather(
+                *(self.gateway.get_reply(nowhere, request) for request in requests)
+            )
             connection.set_trace_callback(None)
             return replies
 
@@ -127,7 +131,7 @@ def test_reasoning_is_counted_for_each_model(gateway: Through) -> None:
     apart = Answer(body=completion(message={"reasoning_content": "Why?"}))
     requests = [_request(text) for text in "abc"]
     with ScriptedServer(inside, apart, "fine") as server:
-        made, again = gateway(pace=replace(PACE, concurrency=1)), gateway()
+        made, again = gateway(policy=replace(POLICY, concurrency=1)), gateway()
         assert [reply.answer for reply in _asked(made, _at(server), *requests)] == ["fine"] * 3
     assert made.usage.remarks[remark] == 2
     _asked(again, _at(server), *requests)
@@ -139,9 +143,9 @@ def test_the_same_request_at_the_same_time_is_one(gateway: Through) -> None:
     made = gateway()
 
     async def main() -> list[Reply]:
-        tasks = [asyncio.create_task(made.ask(_at(server), _request("a"))) for _ in range(10)]
+        tasks = [asyncio.create_task(made.get_reply(_at(server), _request("a"))) for _ in range(10)]
         await until(lambda: server.requests)
-        tasks += [asyncio.create_task(made.ask(_at(server), _request("a"))) for _ in range(10)]
+        tasks += [asyncio.create_task(made.get_reply(_at(server), _request("a"))) for _ in range(10)]
         await asyncio.sleep(0)
         server.together = 1
         return await asyncio.gather(*tasks)
@@ -185,7 +189,7 @@ def test_the_samples_of_a_request_are_one_look_up(gateway: Through) -> None:
     at_once, asked = gateway(), gateway()
     statements: list[str] = []
     at_once.cache.store.database._connection.set_trace_callback(statements.append)
-    assert at_once.replies_nowait(_request("a"), (2, 0, 1, 0)) == [samples[n][1] for n in (2, 0, 1, 0)]
+    assert at_once.get_replies_nowait(_request("a"), (2, 0, 1, 0)) == [samples[n][1] for n in (2, 0, 1, 0)]
     assert len(statements) == 1
     at_once.cache.close()
     assert _asked(asked, RemoteServer("http://u"), *(request for request, _ in samples)) == [
@@ -199,12 +203,12 @@ def test_a_cached_reply_counts_once_in_a_run(gateway: Through, tmp_path: Path) -
     """As it does for those who ask at the same time; the next run counts it again."""
     _filled(gateway(), (_request("a"), Reply("x")))
     run = 1
-    made = Gateway(GatewaySettings(tmp_path / "cache", pace=PACE), lambda: run)
+    made = Gateway(GatewaySettings(tmp_path / "cache", policy=POLICY), lambda: run)
     for _ in range(2):
-        made.replies_nowait(_request("a"), (0, 0))
+        made.get_replies_nowait(_request("a"), (0, 0))
     assert made.usage == Usage(requests=1, cached=1)
     run = 2
-    made.replies_nowait(_request("a"), (0,))
+    made.get_replies_nowait(_request("a"), (0,))
     assert made.usage == Usage(requests=2, cached=2)
     made.cache.close()
 
@@ -215,12 +219,12 @@ def test_at_hand_what_was_counted_takes_little_memory(
     """A run of 100,000 examples counts 500,000 replies: 16 bytes each, where numbers in a set took 80."""
     made, requests = gateway(), [_request(number) for number in range(5000)]
     monkeypatch.setattr(made.cache, "get_nowait", lambda keys: dict.fromkeys(keys, Reply("x")))
-    made.replies_nowait(_request("a"), (0,))
+    made.get_replies_nowait(_request("a"), (0,))
     tracemalloc.start()
     try:
         for _ in range(2):
             for request in requests:
-                made.replies_nowait(request, (0, 1, 2, 3))
+                made.get_replies_nowait(request, (0, 1, 2, 3))
         assert tracemalloc.get_traced_memory()[0] < 24 * 20_000
     finally:
         tracemalloc.stop()
@@ -231,11 +235,11 @@ def test_with_one_missing_sample_no_reply_is_at_hand(gateway: Through) -> None:
     """It is asked for with the others, which then count."""
     _filled(gateway(), (_request("a"), Reply("x")))
     made = gateway()
-    assert made.replies_nowait(_request("a"), (0, 1)) is None
+    assert made.get_replies_nowait(_request("a"), (0, 1)) is None
     assert made.usage == Usage()
 
     async def main() -> list[Reply]:
-        both = (made.ask_for_score(_at(server), _request("a", sample=n)) for n in (0, 1))
+        both = (made.get_reply_for_score(_at(server), _request("a", sample=n)) for n in (0, 1))
         return await asyncio.gather(*both)
 
     with ScriptedServer(_echo) as server:
@@ -248,10 +252,10 @@ def test_a_reply_in_flight_is_not_at_hand(gateway: Through) -> None:
     made = gateway()
 
     async def main() -> None:
-        first = asyncio.create_task(made.ask_for_score(_at(server), _request("a")))
+        first = asyncio.create_task(made.get_reply_for_score(_at(server), _request("a")))
         await until(lambda: server.requests)
         await made.cache.keep(Entry(_request("a").key, Reply("of another process")))
-        assert made.replies_nowait(_request("a"), (0,)) is None
+        assert made.get_replies_nowait(_request("a"), (0,)) is None
         server.together = 1
         await first
 
@@ -266,7 +270,7 @@ def test_replies_at_hand_are_recorded(gateway: Through) -> None:
     samples = [(_request("a", sample=n), Reply(f"a{n}")) for n in range(2)]
     _filled(gateway(), *samples)
     made = gateway(record=True)
-    made.replies_nowait(_request("a"), (0, 1))
+    made.get_replies_nowait(_request("a"), (0, 1))
     made.cache.close()
     recorded = [(entry.key, entry.reply, entry.summary) for entry in made.used.values()]
     assert recorded == [(request.key, reply, request_summary(request)) for request, reply in samples]
@@ -275,9 +279,9 @@ def test_replies_at_hand_are_recorded(gateway: Through) -> None:
 def test_no_more_are_in_flight_than_allowed(gateway: Through) -> None:
     """By the option, and by the server's own."""
     with ScriptedServer(Answer(body=completion(), delay_s=0.01)) as server:
-        server.together = PACE.concurrency
+        server.together = POLICY.concurrency
         _asked(gateway(), _at(server), *map(_request, range(40)))
-        assert server.most_in_flight == PACE.concurrency
+        assert server.most_in_flight == POLICY.concurrency
     with ScriptedServer(Answer(body=completion(), delay_s=0.005)) as server:
         _asked(gateway(), _at(server, in_flight=1), *map(_request, range(100, 110)))
         assert server.most_in_flight == 1
@@ -307,8 +311,8 @@ def test_a_failed_request_can_be_asked_again(gateway: Through) -> None:
 
     async def main() -> Reply:
         with pytest.raises(Unscored):
-            await made.ask(_at(server), _request("a"))
-        return await made.ask(_at(server), _request("a"))
+            await made.get_reply(_at(server), _request("a"))
+        return await made.get_reply(_at(server), _request("a"))
 
     with ScriptedServer(Answer(400, error("flagged")), "fine") as server:
         assert _run(made, main()).text == "fine"
@@ -332,18 +336,18 @@ def test_a_model_that_cannot_answer_is_asked_no_more(gateway: Through) -> None:
     async def main() -> list[Any]:
         at = _at(server)
         outcomes = await asyncio.gather(
-            *(made.ask(at, _request(number)) for number in range(100)), return_exceptions=True
+            *(made.get_reply(at, _request(number)) for number in range(100)), return_exceptions=True
         )
-        outcomes += await asyncio.gather(made.ask(at, _request("later")), return_exceptions=True)
-        return [*outcomes, await made.ask(at, _request("a", model="n"))]
+        outcomes += await asyncio.gather(made.get_reply(at, _request("later")), return_exceptions=True)
+        return [*outcomes, await made.get_reply(at, _request("a", model="n"))]
 
     with ScriptedServer(answer) as server:
         *errors, other = _run(made, main())
     assert {type(each) for each in errors} == {ServerError}
     assert other.text == "fine"
-    assert len(server.requests) <= PACE.concurrency + 1
+    assert len(server.requests) <= POLICY.concurrency + 1
     # A claim is written to the cache: none for a request that cannot be sent.
-    assert len(claimed) <= 2 * PACE.concurrency + 1
+    assert len(claimed) <= 2 * POLICY.concurrency + 1
     assert made.usage.failed == 101
 
 
@@ -352,9 +356,9 @@ def test_cached_replies_are_found_with_a_broken_model(gateway: Through) -> None:
     made = gateway()
 
     async def main() -> list[Any]:
-        await made.ask(_at(server), _request("kept"))
+        await made.get_reply(_at(server), _request("kept"))
         return await asyncio.gather(
-            *(made.ask(_at(server), _request(text)) for text in ("new", "kept")), return_exceptions=True
+            *(made.get_reply(_at(server), _request(text)) for text in ("new", "kept")), return_exceptions=True
         )
 
     with ScriptedServer("fine", Answer(404, error("no"))) as server:
@@ -368,8 +372,8 @@ def test_a_cancelled_waiter_does_not_lose_the_reply(gateway: Through) -> None:
     made = gateway()
 
     async def main() -> Reply:
-        tasks = [asyncio.create_task(made.ask(_at(server), _request("a"))) for _ in range(2)]
-        tasks.append(asyncio.create_task(made.ask(_at(server), _request("b"))))
+        tasks = [asyncio.create_task(made.get_reply(_at(server), _request("a"))) for _ in range(2)]
+        tasks.append(asyncio.create_task(made.get_reply(_at(server), _request("b"))))
         await until(lambda: len(server.requests) == 2)
         tasks[0].cancel()
         tasks[2].cancel()
@@ -389,10 +393,10 @@ def test_a_waiter_cancelled_before_the_look_up_affects_no_other(gateway: Through
     made = gateway()
 
     async def main() -> Reply:
-        gone = asyncio.create_task(made.ask(_at(server), _request("a")))
+        gone = asyncio.create_task(made.get_reply(_at(server), _request("a")))
         await asyncio.sleep(0)
         gone.cancel()
-        return await made.ask(_at(server), _request("a"))
+        return await made.get_reply(_at(server), _request("a"))
 
     with ScriptedServer() as server:
         assert _run(made, main()).text == "fine"
@@ -401,15 +405,15 @@ def test_a_waiter_cancelled_before_the_look_up_affects_no_other(gateway: Through
 
 def test_after_a_failed_write_no_request_is_sent(gateway: Through, tmp_path: Path) -> None:
     """The reply that could not be kept was the last; in flight were some more at most."""
-    made = gateway(pace=replace(PACE, concurrency=2))
+    made = gateway(policy=replace(POLICY, concurrency=2))
 
     async def main() -> list[Any]:
-        await made.ask(_at(server), _request("first"))
+        await made.get_reply(_at(server), _request("first"))
         made.cache.store.database.execute(
             "CREATE TRIGGER full BEFORE INSERT ON replies BEGIN SELECT RAISE(ABORT, 'disk is full'); END"
         )
         return await asyncio.gather(
-            *(made.ask(_at(server), _request(number)) for number in range(50)), return_exceptions=True
+            *(made.get_reply(_at(server), _request(number)) for number in range(50)), return_exceptions=True
         )
 
     with ScriptedServer(Answer(body=completion(), delay_s=0.005)) as server:
@@ -430,17 +434,19 @@ def test_a_request_taken_over_by_another_is_not_sent(
     """This process was stopped between its claim and its turn: it waits for the other's reply."""
     # As if it had been stopped: it renews nothing, and counts as dead at once.
     monkeypatch.setattr(sqlite_claims.Claims, "_start_renewing", lambda _: None)
-    monkeypatch.setattr(sqlite_claims, "LEASE_S", 0.05)
-    stopped, other = gateway(pace=replace(PACE, concurrency=1)), gateway()
+    monkeypatch.setattr(sqlite_claims, "CLAIM_TTL_S", 0.05)
+    stopped, other = gateway(policy=replace(POLICY, concurrency=1)), gateway()
 
     async def main() -> list[Reply]:
         # The first is in flight, and the second claimed, when the other looks.
-        asking = [asyncio.create_task(stopped.ask(_at(server), _request(n))) for n in ("first", "second")]
+        asking = [
+            asyncio.create_task(stopped.get_reply(_at(server), _request(n))) for n in ("first", "second")
+        ]
         await until(lambda: server.requests)
         while not await stopped.cache.holds_claim(_request("second").key):  # noqa: ASYNC110 - the store has no event
             await asyncio.sleep(0.005)
         await asyncio.sleep(0.1)
-        second = await other.ask(_at(server), _request("second"))
+        second = await other.get_reply(_at(server), _request("second"))
         replies = [second, *await asyncio.gather(*asking)]
         await other.close()
         return replies
@@ -470,7 +476,9 @@ def test_two_processes_pay_for_each_reply_once(gateway: Through) -> None:
     async def main() -> list[Any]:
         try:
             return await asyncio.wait_for(
-                asyncio.gather(*(made.ask(_at(server), each) for each in requests for made in (one, other))),
+                asyncio.gather(
+                    *(made.get_reply(_at(server), each) for each in requests for made in (one, other))
+                ),
                 60,
             )
         finally:
@@ -603,7 +611,7 @@ def test_what_is_used_is_recorded(gateway: Through, tmp_path: Path) -> None:
 
 def test_prompts_are_kept_where_they_are_asked_for(gateway: Through) -> None:
     """In the cache and in what is recorded."""
-    made = gateway(record=True, prompts=True)
+    made = gateway(record=True, record_prompts=True)
     with ScriptedServer() as server:
         _asked(made, _at(server), _request("a"))
     (entry,) = made.used.values()
@@ -655,7 +663,7 @@ def test_messages_may_be_any_mappings(gateway: Through, *, kept: bool) -> None:
     made = gateway(record=True)
 
     async def main() -> Reply:
-        return await asyncio.wait_for(made.ask(_at(server), request), 30)
+        return await asyncio.wait_for(made.get_reply(_at(server), request), 30)
 
     with ScriptedServer() as server:
         if kept:
@@ -671,7 +679,9 @@ def test_a_look_up_that_breaks_is_an_error_and_no_standstill(gateway: Through, t
     made = gateway(cassette=cassette)
 
     async def main() -> Reply:
-        return await asyncio.wait_for(made.ask(RemoteServer("http://127.0.0.1:9/v1"), _request("a")), 30)
+        return await asyncio.wait_for(
+            made.get_reply(RemoteServer("http://127.0.0.1:9/v1"), _request("a")), 30
+        )
 
     with pytest.raises(Exception, match=r"(?i)recursion|not a recorded reply") as caught:
         _run(made, main())
@@ -681,11 +691,11 @@ def test_a_look_up_that_breaks_is_an_error_and_no_standstill(gateway: Through, t
 def test_a_gateway_closed_with_requests_in_flight_leaves_nothing_open(
     gateway: Through, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """As after Ctrl-C: no lease that others wait for, no open file, no complaint of asyncio's."""
+    """As after Ctrl-C: no claim that others wait for, no open file, no complaint of asyncio's."""
     made = gateway(limits=Limits(max_calls=5))
 
     async def main() -> None:
-        task = asyncio.create_task(made.ask(_at(server), _request("a")))
+        task = asyncio.create_task(made.get_reply(_at(server), _request("a")))
         await until(lambda: server.requests)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
@@ -738,10 +748,10 @@ def test_the_reply_of_just_this_address_counts(gateway: Through, tmp_path: Path)
 def test_the_other_server_of_the_run_is_no_other_address(gateway: Through, tmp_path: Path) -> None:
     """The user named both: a reply of one is not used for the other."""
     tape, asked = _tape(tmp_path, here="recorded"), _request("x", base_url=THERE)
-    through = gateway(cassette=tape, mode="replay", servers=frozenset({HERE, THERE}))
+    through = gateway(cassette=tape, mode="replay", base_urls=frozenset({HERE, THERE}))
     (reply,) = _asked(through, RemoteServer(THERE), asked)
     assert isinstance(reply, MissingReplyError)
-    through = gateway(cassette=tape, mode="replay", servers=frozenset({THERE, "http://third.test/v1"}))
+    through = gateway(cassette=tape, mode="replay", base_urls=frozenset({THERE, "http://third.test/v1"}))
     (reply,) = _asked(through, RemoteServer(THERE), asked)
     assert reply.text == "recorded"
 
@@ -835,7 +845,7 @@ def test_a_transaction_of_another_process_stalls_no_request(
         server.together = 99
 
         async def main() -> list[Reply]:
-            asking = [asyncio.create_task(gateway.ask(_at(server), _request(n))) for n in range(4)]
+            asking = [asyncio.create_task(gateway.get_reply(_at(server), _request(n))) for n in range(4)]
             await until(lambda: server.in_flight == len(asking))
             (tmp_path / "go").touch()
             assert holder.stdout is not None

@@ -7,9 +7,9 @@ import pytest
 
 from pytest_rageval.errors import REPLY_PLACEHOLDER
 from pytest_rageval.llm.budget import prompt_tokens
-from pytest_rageval.llm.gateway import PlanSource
 from pytest_rageval.llm.messages import Reply, Request
 from pytest_rageval.llm.servers.server import RemoteServer
+from pytest_rageval.llm.sources import PlanSource
 from pytest_rageval.llm.usage import Price, Prices, Usage
 
 SERVER = RemoteServer("http://127.0.0.1:9/v1")

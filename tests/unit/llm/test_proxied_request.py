@@ -5,22 +5,22 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.llm.budget import most_reply_tokens, prompt_tokens
+from pytest_rageval.llm.budget import max_reply_tokens, prompt_tokens
 from pytest_rageval.llm.messages import Request, TooLarge, request_summary
 from pytest_rageval.llm.proxied_request import (
     CHAT,
     EMBEDDINGS,
     RESPONSES,
-    EndedEarly,
     Event,
     Sink,
-    _Stream,
+    StreamEndedEarly,
+    _StreamAssembler,
     make_proxied_request,
-    record_of,
+    reply_record,
 )
 from pytest_rageval.llm.servers.responses import ReportedError
 from pytest_rageval.llm.usage import Price
-from pytest_rageval.serving.streams import events_of
+from pytest_rageval.serving.streams import split_into_events
 
 BODY = {"model": "m", "messages": [{"role": "user", "content": "hello"}], "temperature": 0.5}
 CALL = {"id": "call_1", "type": "function", "function": {"name": "f", "arguments": '{"a": 1}'}}
@@ -99,7 +99,7 @@ def test_a_summary_shows_options_and_hashes_of_what_is_read() -> None:
 )
 def test_the_tokens_of_a_reply_are_bounded(path: str, options: dict[str, Any], most: int | None) -> None:
     """Every choice counts; an embedding has none."""
-    assert most_reply_tokens(make_proxied_request("u", path, {"model": "m", **options}), Price(1, 1)) == most
+    assert max_reply_tokens(make_proxied_request("u", path, {"model": "m", **options}), Price(1, 1)) == most
 
 
 ANSWERS = {
@@ -120,12 +120,12 @@ ANSWERS = {
 @pytest.mark.parametrize("answer", ANSWERS.values(), ids=ANSWERS)
 def test_the_stream_of_an_answer_adds_up_to_the_answer(answer: dict[str, Any]) -> None:
     """Whatever is in it: so live and kept streams, and whole replies, say the same."""
-    stream = _Stream(CHAT, Sink(lambda _: None))
-    for event in events_of(CHAT, answer, usage=True):
-        stream.take(event)
-    assert stream.whole
+    stream = _StreamAssembler(CHAT, Sink(lambda _: None))
+    for event in split_into_events(CHAT, answer, usage=True):
+        stream.add(event)
+    assert stream.is_complete
     assert stream.answer == answer
-    assert record_of(CHAT, stream.answer) == record_of(CHAT, answer)
+    assert reply_record(CHAT, stream.answer) == reply_record(CHAT, answer)
 
 
 def test_a_stream_of_responses_adds_up_to_the_response() -> None:
@@ -149,25 +149,25 @@ def test_a_stream_of_responses_adds_up_to_the_response() -> None:
         "output": [reasoning, call, message],
         "usage": usage,
     }
-    stream, names = _Stream(RESPONSES, Sink(lambda _: None)), []
-    for event in events_of(RESPONSES, answer, usage=False):
-        stream.take(event)
+    stream, names = _StreamAssembler(RESPONSES, Sink(lambda _: None)), []
+    for event in split_into_events(RESPONSES, answer, usage=False):
+        stream.add(event)
         names.append(event.name)
-    assert stream.whole
+    assert stream.is_complete
     assert stream.answer == answer
     assert names[0] == "response.created"
     assert names[-1] == "response.completed"
     assert names.count("response.output_item.done") == 3
-    record = record_of(RESPONSES, answer)
+    record = reply_record(RESPONSES, answer)
     assert (record["tokens_in"], record["tokens_out"], record["finish_reason"]) == (7, 3, "stop")
 
 
 def test_servers_that_repeat_what_comes_once_are_understood() -> None:
     """Id, type and name in each chunk; no index of the choice; an empty list of choices first."""
-    stream = _Stream(CHAT, Sink(lambda _: None))
+    stream = _StreamAssembler(CHAT, Sink(lambda _: None))
 
     def take(**chunk: Any) -> None:
-        stream.take(
+        stream.add(
             Event("", json.dumps({"id": "c", "model": "m", "object": "chat.completion.chunk", **chunk}))
         )
 
@@ -176,7 +176,7 @@ def test_servers_that_repeat_what_comes_once_are_understood() -> None:
         call = {"index": 0, **CALL, "function": {"name": "f", "arguments": arguments}}
         take(choices=[{"delta": {"role": "assistant", "tool_calls": [call]}, "finish_reason": None}])
     take(choices=[{"delta": {}, "finish_reason": "tool_calls"}])
-    assert stream.whole
+    assert stream.is_complete
     assert stream.answer["choices"][0]["message"]["tool_calls"] == [CALL]
     assert stream.answer["choices"][0]["message"]["role"] == "assistant"
 
@@ -186,11 +186,11 @@ def test_servers_that_repeat_what_comes_once_are_understood() -> None:
 )
 def test_an_event_that_is_none_ends_a_stream(data: str) -> None:
     """Also where all before it was passed on."""
-    stream = _Stream(CHAT, Sink(lambda _: None))
-    stream.take(Event("", json.dumps({"choices": [{"index": 0, "delta": {"content": "a"}}]})))
-    with pytest.raises(EndedEarly):
-        stream.take(Event("", data))
-    assert not stream.whole
+    stream = _StreamAssembler(CHAT, Sink(lambda _: None))
+    stream.add(Event("", json.dumps({"choices": [{"index": 0, "delta": {"content": "a"}}]})))
+    with pytest.raises(StreamEndedEarly):
+        stream.add(Event("", data))
+    assert not stream.is_complete
 
 
 @pytest.mark.parametrize(
@@ -209,15 +209,15 @@ def test_an_event_that_is_none_ends_a_stream(data: str) -> None:
 def test_an_incomplete_answer_is_not_cached(path: str, answer: Any) -> None:
     """It is asked for again."""
     with pytest.raises((ValueError, ReportedError), match=r".+"):
-        record_of(path, answer)
+        reply_record(path, answer)
 
 
 def test_an_answer_too_long_for_a_cassette_is_an_error() -> None:
     """Rather than one that a replay cannot read; in base64, a thousand embeddings are 8 MB."""
-    assert record_of(EMBEDDINGS, {"data": ["x" * (9 * 2**20)]})
+    assert reply_record(EMBEDDINGS, {"data": ["x" * (9 * 2**20)]})
     for text in ("x" * (15 * 2**20), '"' * (5 * 2**20)):
         with pytest.raises(TooLarge, match="fewer texts to embed"):
-            record_of(EMBEDDINGS, {"data": [text]})
+            reply_record(EMBEDDINGS, {"data": [text]})
 
 
 @pytest.mark.parametrize(("given", "tokens"), [([7] * 30, 30), ([[7] * 30, [8] * 20], 50)])

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from pytest_rageval.llm.messages import Reply, empty_reason
-from pytest_rageval.llm.servers.reasoning import without_reasoning
+from pytest_rageval.llm.reasoning import without_reasoning
 
 REPLY = Reply("c7 – „ja“\n", "m-2024", "length", 12, 3)
 
 
 def test_a_reply_and_its_line_are_inverse() -> None:
     """What is written is read again, on one line."""
-    assert Reply.of(json.loads(REPLY.dumps())) == REPLY
+    assert Reply.from_record(json.loads(REPLY.dumps())) == REPLY
     assert "\n" not in REPLY.dumps()
 
 
@@ -31,7 +31,7 @@ def test_a_field_of_another_kind_is_named(name: str, value: Any) -> None:
     """The error says which field, what it is and what was expected."""
     record = json.loads(REPLY.dumps()) | {name: value}
     with pytest.raises(ValueError, match=f"'{name}' is .*, expected (str|int)"):
-        Reply.of(record)
+        Reply.from_record(record)
 
 
 @pytest.mark.parametrize("name", ["text", "model", "finish_reason", "tokens_in", "tokens_out"])
@@ -40,19 +40,19 @@ def test_a_missing_field_is_named(name: str) -> None:
     record = json.loads(REPLY.dumps())
     del record[name]
     with pytest.raises(ValueError, match=f"'{name}' is None"):
-        Reply.of(record)
+        Reply.from_record(record)
 
 
 @pytest.mark.parametrize(("line", "found"), [("[]", "found list"), ('"x"', "found str"), ("{", "Expecting")])
 def test_anything_but_an_object_is_refused(line: str, found: str) -> None:
     """The error says what was found."""
     with pytest.raises(ValueError, match=found):
-        Reply.of(json.loads(line))
+        Reply.from_record(json.loads(line))
 
 
 def test_further_fields_do_not_matter() -> None:
     """A line of a later version is still read."""
-    assert Reply.of({**json.loads(REPLY.dumps()), "cost": 1}) == REPLY
+    assert Reply.from_record({**json.loads(REPLY.dumps()), "cost": 1}) == REPLY
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_further_fields_do_not_matter() -> None:
 def test_the_answer_is_the_text_after_the_reasoning(text: str, answer: str) -> None:
     """At the beginning, in tags; what is quoted, or stands within an answer, is part of it."""
     assert without_reasoning(text) == Reply(text).answer == answer
-    assert Reply.of(json.loads(Reply(text).dumps())).text == text
+    assert Reply.from_record(json.loads(Reply(text).dumps())).text == text
 
 
 @pytest.mark.parametrize(
@@ -156,6 +156,6 @@ def test_a_line_that_is_nested_without_end_is_no_reply() -> None:
     for _ in range(100_000):
         deep = [deep]
     with pytest.raises(ValueError, match=r"'text' is .*, expected str"):
-        Reply.of({"text": deep})
+        Reply.from_record({"text": deep})
     while deep:
         deep = deep.pop()

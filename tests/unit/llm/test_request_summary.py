@@ -6,7 +6,13 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.llm.messages import Parts, Request, difference, nearest, request_summary
+from pytest_rageval.llm.messages import (
+    LazyParts,
+    Request,
+    describe_differences,
+    find_nearest,
+    request_summary,
+)
 
 SECRET = "The launch code is 0000."
 ASKED = Request(
@@ -42,7 +48,7 @@ def test_parts_are_made_once_and_only_for_a_summary() -> None:
         made.append(dict(ASKED.parts))
         return made[-1]
 
-    request = replace(ASKED, parts=Parts(make))
+    request = replace(ASKED, parts=LazyParts(make))
     assert request.key == ASKED.key
     assert not made
     assert request_summary(request) == request_summary(request) == request_summary(ASKED)
@@ -83,7 +89,7 @@ def test_without_parts_the_messages_are_the_parts() -> None:
 def test_the_same_request_has_no_difference() -> None:
     """Written in another order."""
     same = replace(ASKED, parameters=dict(reversed(ASKED.parameters.items())))
-    assert difference(request_summary(same), request_summary(ASKED)) == []
+    assert describe_differences(request_summary(same), request_summary(ASKED)) == []
 
 
 @pytest.mark.parametrize(
@@ -106,7 +112,7 @@ def test_the_same_request_has_no_difference() -> None:
 )
 def test_a_difference_says_what_changed(now: Request, said: list[str]) -> None:
     """Values as they were and are, parts by name."""
-    assert sorted(difference(request_summary(now), request_summary(ASKED))) == sorted(said)
+    assert sorted(describe_differences(request_summary(now), request_summary(ASKED))) == sorted(said)
 
 
 def test_the_nearest_is_that_with_the_same_question() -> None:
@@ -116,22 +122,22 @@ def test_the_nearest_is_that_with_the_same_question() -> None:
         replace(ASKED, parts={**ASKED.parts, "passage 1": "A.", "passage 2": "B."}, model="m2")
     )
     recorded = [other_question, other_passages]
-    assert nearest(request_summary(ASKED), recorded) is other_passages
-    assert nearest(request_summary(ASKED), recorded[::-1]) is other_passages
+    assert find_nearest(request_summary(ASKED), recorded) is other_passages
+    assert find_nearest(request_summary(ASKED), recorded[::-1]) is other_passages
 
 
 def test_of_two_near_ones_the_one_with_less_that_is_different() -> None:
     """What both share is equal: one has a passage more."""
     more = request_summary(_with("passage 3", "More."))
     same = request_summary(replace(ASKED, parts={**ASKED.parts}))
-    assert nearest(request_summary(ASKED), [more, same]) is same
+    assert find_nearest(request_summary(ASKED), [more, same]) is same
 
 
 def test_nothing_is_near_without_a_common_part() -> None:
     """The same model and parameters are no likeness."""
     stranger = request_summary(replace(ASKED, parts={"question": "Who?", "passage 1": "Nobody."}))
-    assert nearest(request_summary(ASKED), [stranger]) is None
-    assert nearest(request_summary(ASKED), []) is None
+    assert find_nearest(request_summary(ASKED), [stranger]) is None
+    assert find_nearest(request_summary(ASKED), []) is None
 
 
 @pytest.mark.parametrize(
@@ -139,5 +145,8 @@ def test_nothing_is_near_without_a_common_part() -> None:
 )
 def test_an_outline_of_another_version_does_no_harm(odd: dict[str, Any]) -> None:
     """It is read as far as it is understood."""
-    assert nearest(request_summary(ASKED), [odd]) is None
-    assert "model: not given, now m1" in difference(request_summary(ASKED), odd) or odd.get("model") == []
+    assert find_nearest(request_summary(ASKED), [odd]) is None
+    assert (
+        "model: not given, now m1" in describe_differences(request_summary(ASKED), odd)
+        or odd.get("model") == []
+    )

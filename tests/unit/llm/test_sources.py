@@ -10,9 +10,9 @@ import pytest
 from pytest_rageval.errors import MissingReplyError
 from pytest_rageval.llm.cache import Cache
 from pytest_rageval.llm.cassette import write_cassette
-from pytest_rageval.llm.gateway import ReplaySource
 from pytest_rageval.llm.messages import Reply, Request, request_summary
 from pytest_rageval.llm.servers.server import RemoteServer
+from pytest_rageval.llm.sources import ReplaySource
 from pytest_rageval.llm.stores.interface import Entry
 
 SERVER = RemoteServer("http://127.0.0.1:9/v1")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pytest_rageval.errors import InputError
-from pytest_rageval.llm.usage import SHIPPED, Price, Prices, Tier
+from pytest_rageval.llm.usage import SHIPPED_FILE, Price, Prices, Tier
 from pytest_rageval.secret import public_url
 
 OPENAI = "https://api.openai.com/v1"
@@ -37,17 +37,17 @@ def test_a_vendors_model_has_its_price() -> None:
     """By the vendor's base URL and the model's name, dated or not."""
     prices = Prices.load()
     halves: dict[Tier, Price] = {"batch": Price(1.25, 5, 16384)}
-    assert prices.of(OPENAI, "gpt-4o") == Price(2.5, 10, 16384, halves)
-    assert prices.of(OPENAI, "gpt-3.5-turbo") == Price(0.5, 1.5, 4096)
-    assert prices.of("https://api.anthropic.com/v1", "claude-haiku-4-5") == Price(1, 5, 64000)
+    assert prices.get(OPENAI, "gpt-4o") == Price(2.5, 10, 16384, halves)
+    assert prices.get(OPENAI, "gpt-3.5-turbo") == Price(0.5, 1.5, 4096)
+    assert prices.get("https://api.anthropic.com/v1", "claude-haiku-4-5") == Price(1, 5, 64000)
 
 
 @pytest.mark.parametrize("slashes", ["", "/", "//"])
 def test_a_slash_at_the_end_does_not_matter(slashes: str, write: Callable[[str], Path]) -> None:
     """Neither in what is asked nor in the file."""
-    assert Prices.load().of(OPENAI + slashes, "gpt-4o") is not None
+    assert Prices.load().get(OPENAI + slashes, "gpt-4o") is not None
     prices = Prices.load(write(f'["{PROXY}{slashes}".m]\ninput = 1\noutput = 2'))
-    assert prices.of(PROXY, "m") == prices.of(f"{PROXY}/", "m") == Price(1, 2)
+    assert prices.get(PROXY, "m") == prices.get(f"{PROXY}/", "m") == Price(1, 2)
 
 
 @pytest.mark.parametrize(
@@ -64,44 +64,44 @@ def test_a_slash_at_the_end_does_not_matter(slashes: str, write: Callable[[str],
 )
 def test_what_is_not_known_is_not_guessed(base_url: str, model: str) -> None:
     """A known name at another server, or a part of a known name, has no price."""
-    assert Prices.load().of(base_url, model) is None
+    assert Prices.load().get(base_url, model) is None
 
 
 @pytest.mark.parametrize("base_url", ["embedded", "embedded:gemma-3-270m"])
 def test_the_embedded_model_costs_nothing(base_url: str, write: Callable[[str], Path]) -> None:
     """Whatever its name, and whatever a file says of a model of that name."""
     prices = Prices.load(write("[m]\ninput = 1\noutput = 2"))
-    assert prices.of(base_url, "m") == Price(0, 0)
+    assert prices.get(base_url, "m") == Price(0, 0)
     assert Price(0, 0).cost(10**6, 10**6) == 0
 
 
 def test_a_model_of_the_users_has_its_price_anywhere(write: Callable[[str], Path]) -> None:
     """Over the shipped table too; the other shipped prices stay."""
     prices = Prices.load(write('["gpt-4o"]\ninput = 1\noutput = 2.5\nmax_output = 100'))
-    assert prices.of(OPENAI, "gpt-4o") == prices.of(PROXY, "gpt-4o") == Price(1, 2.5, 100)
-    assert prices.of(OPENAI, "gpt-4o-mini") == Prices.load().of(OPENAI, "gpt-4o-mini")
+    assert prices.get(OPENAI, "gpt-4o") == prices.get(PROXY, "gpt-4o") == Price(1, 2.5, 100)
+    assert prices.get(OPENAI, "gpt-4o-mini") == Prices.load().get(OPENAI, "gpt-4o-mini")
 
 
 def test_a_base_url_of_the_users_is_more_exact_than_a_name(write: Callable[[str], Path]) -> None:
     """A price at one server holds there alone, and before one that holds anywhere."""
     text = f'[m]\ninput = 1\noutput = 1\n["{PROXY}".m]\ninput = 2\noutput = 2\n["{PROXY}".n]\ninput = 3\noutput = 3'
     prices = Prices.load(write(text))
-    assert prices.of(PROXY, "m") == Price(2, 2)
-    assert prices.of(OPENAI, "m") == Price(1, 1)
-    assert prices.of(OPENAI, "n") is None
+    assert prices.get(PROXY, "m") == Price(2, 2)
+    assert prices.get(OPENAI, "m") == Price(1, 1)
+    assert prices.get(OPENAI, "n") is None
 
 
 def test_a_query_does_not_change_the_price(write: Callable[[str], Path]) -> None:
     """In the file it may stand or not; a request knows its hash alone."""
     for query in ("", "?api-version=2024-10-21"):
         prices = Prices.load(write(f'["{PROXY}{query}".m]\ninput = 1\noutput = 2'))
-        assert prices.of(public_url(f"{PROXY}?api-version=2024-10-21"), "m") == Price(1, 2)
+        assert prices.get(public_url(f"{PROXY}?api-version=2024-10-21"), "m") == Price(1, 2)
 
 
 def test_a_model_may_be_free(write: Callable[[str], Path]) -> None:
     """Zero is a price; an empty file says nothing."""
-    assert Prices.load(write("[m]\ninput = 0\noutput = 0")).of(PROXY, "m") == Price(0, 0)
-    assert Prices.load(write("")).of(PROXY, "m") is None
+    assert Prices.load(write("[m]\ninput = 0\noutput = 0")).get(PROXY, "m") == Price(0, 0)
+    assert Prices.load(write("")).get(PROXY, "m") is None
 
 
 @pytest.mark.parametrize(
@@ -183,13 +183,13 @@ def test_a_file_that_is_no_toml_is_named(tmp_path: Path, content: bytes) -> None
 
 def test_the_shipped_table_is_sound() -> None:
     """It reads as a file of the user's does, has no price out of all proportion and no local model."""
-    prices = Prices.load(SHIPPED)
-    shipped = tomllib.loads(SHIPPED.read_text(encoding="utf-8"))
+    prices = Prices.load(SHIPPED_FILE)
+    shipped = tomllib.loads(SHIPPED_FILE.read_text(encoding="utf-8"))
     assert all(base_url.startswith("https://") for base_url in shipped)
     assert sum(len(models) for models in shipped.values()) >= 60
     for base_url, models in shipped.items():
         for model in models:
-            price = prices.of(base_url, model)
+            price = prices.get(base_url, model)
             assert price is not None
             assert 0 < price.input <= price.output <= 100
             assert price.max_output is None or 4096 <= price.max_output <= 1_000_000
@@ -206,5 +206,5 @@ def test_the_shipped_table_is_sound() -> None:
 )
 def test_two_addresses_of_a_vendor_have_the_same_prices(twins: tuple[str, str]) -> None:
     """They are written twice in the table."""
-    shipped = tomllib.loads(SHIPPED.read_text(encoding="utf-8"))
+    shipped = tomllib.loads(SHIPPED_FILE.read_text(encoding="utf-8"))
     assert shipped[twins[0]] == shipped[twins[1]]

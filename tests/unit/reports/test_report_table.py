@@ -189,7 +189,7 @@ def test_each_note_has_a_line() -> None:
         "1 × m refuses seed: asked without",
         "1 × n refuses seed: asked without",
     ]
-    assert list(usage.plain()["remarks"]) == ["other", *sorted(remarks)[:2]]
+    assert list(usage.to_dict()["remarks"]) == ["other", *sorted(remarks)[:2]]
 
 
 @pytest.mark.parametrize(

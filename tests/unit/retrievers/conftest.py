@@ -18,7 +18,7 @@ def ask(llm: LLMServer, tmp_path) -> Iterator[Callable[..., LLM]]:
 
     def made(mode: str = "live") -> LLM:
         gateway = Gateway(
-            GatewaySettings(tmp_path / "cache", mode=mode, pace=RequestPolicy(timeout_s=30, retries=0))
+            GatewaySettings(tmp_path / "cache", mode=mode, policy=RequestPolicy(timeout_s=30, retries=0))
         )
         opened.append(LLM(gateway, BackgroundEventLoop(), lambda: (RemoteServer(llm.url, "sk-none"), "m1")))
         return opened[-1]

@@ -8,10 +8,11 @@ import pytest
 
 from pytest_rageval.config import resolve
 from pytest_rageval.llm.budget import Budget, Limits
-from pytest_rageval.llm.gateway import Gateway, GatewaySettings, PlanSource
+from pytest_rageval.llm.gateway import Gateway, GatewaySettings
 from pytest_rageval.llm.messages import Reply, Request
 from pytest_rageval.llm.servers import sender as sender_module
 from pytest_rageval.llm.servers.server import RemoteServer
+from pytest_rageval.llm.sources import PlanSource
 from pytest_rageval.llm.usage import Price, Prices, Usage
 from tests.unit.llm.scripted import Answer, ScriptedServer, completion, error
 
@@ -36,7 +37,7 @@ def _ask(
         gateway = Gateway(GatewaySettings(folder, **options))
         remote = RemoteServer(server.url, flex=True)
         try:
-            return [await gateway.ask(remote, request) for request in requests], gateway.usage
+            return [await gateway.get_reply(remote, request) for request in requests], gateway.usage
         finally:
             await gateway.close()
 
@@ -132,10 +133,10 @@ def test_a_plan_has_the_cost_in_the_tier() -> None:
     assert usage.cost_at["flex"] == pytest.approx(half.usage.cost_usd / 2)
     assert usage.unpriced_at["flex"] == 2
     assert usage.unpriced == 1
-    plain = usage.plain()
+    plain = usage.to_dict()
     # As xdist sends it.
     assert all(type(value) in {int, float, dict} for value in plain.values())
-    assert Usage.of(plain) == usage
+    assert Usage.from_dict(plain) == usage
 
 
 @pytest.mark.parametrize(

@@ -138,7 +138,7 @@ def test_reasoning_apart_is_not_in_the_text(message: dict[str, Any]) -> None:
     """A field or a part of its own; the reply says that there was some."""
     with ScriptedServer(Answer(body=completion("fine", message=message))) as server:
         reply = _send(server)
-    assert (reply.text, reply.apart, reply.reasoned) == ("fine", True, True)
+    assert (reply.text, reply.apart, reply.has_reasoning) == ("fine", True, True)
 
 
 def test_tool_calls_are_stored_as_json() -> None:
@@ -638,7 +638,7 @@ def test_what_may_have_been_answered_is_billed(answer: Answer, billed: bool) -> 
     async def main() -> None:
         sender = _sender(server.url, retries=0, timeout_s=0.5)
         sender.patience_s = 0.0
-        sent = _closing(sender, sender.send(ASKED, purchase=bought.purchase))
+        sent = _closing(sender, sender.send(ASKED, reserve=bought.purchase))
         await asyncio.gather(sent, return_exceptions=True)
 
     def hanging_up(_: dict[str, Any]) -> Answer:
@@ -658,7 +658,7 @@ def test_a_server_that_is_not_there_bills_nothing() -> None:
     async def main() -> None:
         sender = _sender("http://127.0.0.1:9/v1", retries=0)
         with pytest.raises(ServerError):
-            await _closing(sender, sender.send(ASKED, purchase=bought.purchase))
+            await _closing(sender, sender.send(ASKED, reserve=bought.purchase))
 
     asyncio.run(main())
     assert [purchase.billed for purchase in bought.purchases] == [False]
@@ -670,7 +670,7 @@ def test_a_cancelled_call_is_billed() -> None:
 
     async def main() -> None:
         sender = _sender(server.url, most=1)
-        tasks = [asyncio.create_task(sender.send(ASKED, purchase=bought.purchase)) for _ in range(2)]
+        tasks = [asyncio.create_task(sender.send(ASKED, reserve=bought.purchase)) for _ in range(2)]
         await until(lambda: server.requests)
         for task in tasks:
             task.cancel()
@@ -693,7 +693,7 @@ def test_a_reply_is_cached_before_it_is_counted() -> None:
             slots.append(sender.limiter.in_flight)
             return await bought.keep(reply)
 
-        return await _closing(sender, sender.send(ASKED, purchase=bought.purchase, keep=keep))
+        return await _closing(sender, sender.send(ASKED, reserve=bought.purchase, keep=keep))
 
     with ScriptedServer("fine") as server:
         assert asyncio.run(main()).text == "as it is kept"

@@ -26,7 +26,7 @@ def _ask(gateway: Gateway, *asked: tuple[RemoteServer, Request]) -> list[Any]:
 
     async def main() -> list[Any]:
         try:
-            asking = (gateway.ask(server, request) for server, request in asked)
+            asking = (gateway.get_reply(server, request) for server, request in asked)
             return await asyncio.wait_for(asyncio.gather(*asking, return_exceptions=True), 120)
         finally:
             await gateway.close()
@@ -45,14 +45,14 @@ def gateway(tmp_path: Path):
             GatewaySettings(
                 tmp_path / "cache",
                 prices=prices,
-                **{"pace": RequestPolicy(timeout_s=30, retries=0), **options},
+                **{"policy": RequestPolicy(timeout_s=30, retries=0), **options},
             )
         )
 
     return make
 
 
-def test_each_server_has_its_own_pace(gateway) -> None:
+def test_each_server_has_its_own_policy(gateway) -> None:
     """One that takes two at once does not slow the other down."""
     with (
         ScriptedServer(Answer(body=completion(), delay_s=0.02)) as wide,
@@ -60,8 +60,8 @@ def test_each_server_has_its_own_pace(gateway) -> None:
     ):
         wide.together = 12
         servers = [
-            RemoteServer(wide.url, pace=RequestPolicy(concurrency=12, timeout_s=30)),
-            RemoteServer(narrow.url, pace=RequestPolicy(concurrency=2, timeout_s=30), role="judge"),
+            RemoteServer(wide.url, policy=RequestPolicy(concurrency=12, timeout_s=30)),
+            RemoteServer(narrow.url, policy=RequestPolicy(concurrency=2, timeout_s=30), role="judge"),
         ]
         _ask(gateway(), *((server, _request(server, n)) for n in range(24) for server in servers))
     assert (wide.most_in_flight, narrow.most_in_flight) == (12, 2)
@@ -84,7 +84,7 @@ def test_two_keys_at_one_address_are_two_servers(gateway) -> None:
 
 def test_servers_with_the_same_settings_are_one() -> None:
     """However often they are made."""
-    same = [RemoteServer("http://a/v1", "k", pace=RequestPolicy(concurrency=2)) for _ in range(2)]
+    same = [RemoteServer("http://a/v1", "k", policy=RequestPolicy(concurrency=2)) for _ in range(2)]
     assert len({*same}) == 1
     others = [
         RemoteServer("http://a/v1", "k"),
@@ -140,7 +140,7 @@ def test_a_limit_of_one_server_stops_that_server(gateway, limits: Limits, told: 
     with ScriptedServer() as one, ScriptedServer() as other:
         free, limited = RemoteServer(one.url), RemoteServer(other.url, role="judge", limits=limits)
         made = gateway(
-            limits=Limits(max_calls=7), run="r", pace=RequestPolicy(concurrency=1, timeout_s=30, retries=0)
+            limits=Limits(max_calls=7), run="r", policy=RequestPolicy(concurrency=1, timeout_s=30, retries=0)
         )
         outcomes = _ask(made, *((limited, _request(limited, n)) for n in range(4)))
         assert [type(each) for each in outcomes] == [Reply, Reply, BudgetError, BudgetError]
@@ -148,7 +148,7 @@ def test_a_limit_of_one_server_stops_that_server(gateway, limits: Limits, told: 
             raise outcomes[2]
         # A new gateway of the same run, as another process has it.
         made = gateway(
-            limits=Limits(max_calls=7), run="r", pace=RequestPolicy(concurrency=1, timeout_s=30, retries=0)
+            limits=Limits(max_calls=7), run="r", policy=RequestPolicy(concurrency=1, timeout_s=30, retries=0)
         )
         outcomes = _ask(
             made,
@@ -189,7 +189,7 @@ def test_one_model_at_two_servers_keeps_its_names_apart(gateway) -> None:
 )
 def test_a_missing_key_is_an_error_before_any_request(gateway, server: RemoteServer, told: str) -> None:
     """One without attempts; a plan and what is kept need no key."""
-    (error,) = _ask(gateway(pace=RequestPolicy(retries=4)), (server, _request(server, 1)))
+    (error,) = _ask(gateway(policy=RequestPolicy(retries=4)), (server, _request(server, 1)))
     assert isinstance(error, ServerError)
     with pytest.raises(ServerError, match=told):
         raise error
@@ -201,10 +201,10 @@ def test_usage_by_server_adds_up_over_tests_and_processes() -> None:
     """As the sums do; a server that a test did not ask is left out."""
     before, after = Usage(), Usage()
     for usage, calls in ((before, 1), (after, 3)):
-        for each in usage.at("http://a/v1"):
+        for each in usage.with_server("http://a/v1"):
             for _ in range(calls):
                 each.count_live(10, 2, 0.5)
-    for each in after.at("http://b/v1"):
+    for each in after.with_server("http://b/v1"):
         each.count_live(1, 1, None)
     asked = after - before
     assert {name: (each.live, each.cost_usd) for name, each in asked.servers.items()} == {
@@ -212,13 +212,13 @@ def test_usage_by_server_adds_up_over_tests_and_processes() -> None:
         "http://b/v1": (1, 0.0),
     }
     assert (before - before).servers == {}
-    again = Usage.of(asked.plain())
+    again = Usage.from_dict(asked.to_dict())
     assert (again, again.servers) == (asked, asked.servers)
     assert (again + before).servers["http://a/v1"].live == 3
 
 
 def test_prices_are_not_found_by_the_role_of_a_server() -> None:
     """The name in reports is not the address."""
-    assert Prices({("http://a/v1", "m"): Price(1, 1)}).of(
+    assert Prices({("http://a/v1", "m"): Price(1, 1)}).get(
         RemoteServer("http://a/v1", role="judge").base_url, "m"
     )

@@ -20,7 +20,7 @@ from pytest_rageval.llm.servers.server import RequestPolicy
 from pytest_rageval.llm.servers.user_client import UserFunction, UserServer, client_functions
 from tests.unit.llm.scripted import Answer, ScriptedServer, completion, error
 
-PACE = RequestPolicy(concurrency=4, timeout_s=30, retries=1)
+POLICY = RequestPolicy(concurrency=4, timeout_s=30, retries=1)
 PARAMETERS = {"temperature": 0.5, "max_tokens": 16}
 
 
@@ -40,14 +40,14 @@ def ask(tmp_path: Path) -> Callable[..., Any]:
     """Asks a client once for each text, through a gateway, and returns the replies or errors, and the gateway."""
 
     def asked(
-        function: Any, *texts: str, pace: RequestPolicy = PACE, **access: Any
+        function: Any, *texts: str, policy: RequestPolicy = POLICY, **access: Any
     ) -> tuple[list[Any], Gateway]:
         server = UserServer(UserFunction(function))
-        gateway = Gateway(GatewaySettings(tmp_path / "cache", pace=pace, **access))
+        gateway = Gateway(GatewaySettings(tmp_path / "cache", policy=policy, **access))
 
         async def main() -> list[Any]:
             try:
-                asking = (gateway.ask(server, request(server, text)) for text in texts or ("Why?",))
+                asking = (gateway.get_reply(server, request(server, text)) for text in texts or ("Why?",))
                 return await asyncio.wait_for(asyncio.gather(*asking, return_exceptions=True), 60)
             finally:
                 await gateway.close()
@@ -120,9 +120,9 @@ def test_a_reply_is_read_whatever_its_shape(ask: Any, shape: Any) -> None:
 def test_fields_of_a_message_are_read_as_from_a_server(ask: Any, message: Any) -> None:
     """Calls of functions, and reasoning in the text or apart."""
     (reply,), _ = ask(Stub(plain(completion(message=message))).ask)
-    assert reply.reasoned == ("tool_calls" not in message)
-    assert (reply.answer == "fine") == reply.reasoned
-    assert bool(reply.tool_calls) != reply.reasoned
+    assert reply.has_reasoning == ("tool_calls" not in message)
+    assert (reply.answer == "fine") == reply.has_reasoning
+    assert bool(reply.tool_calls) != reply.has_reasoning
 
 
 def test_a_sync_function_runs_in_threads(ask: Any) -> None:
@@ -296,7 +296,7 @@ def test_a_client_that_takes_too_long_is_cancelled(ask: Any) -> None:
             cancelled.append(model)
             raise
 
-    (outcome,), _ = ask(client, pace=RequestPolicy(timeout_s=0.02, retries=0))
+    (outcome,), _ = ask(client, policy=RequestPolicy(timeout_s=0.02, retries=0))
     assert (str(outcome), cancelled) == ("no reply in 0.02 s, 1 time", ["m"])
 
 
@@ -313,7 +313,7 @@ def test_closing_cancels_what_is_in_flight(tmp_path: Path) -> None:
 
     async def main() -> None:
         server, gateway = UserServer(UserFunction(client)), Gateway(GatewaySettings(tmp_path / "cache"))
-        asking = asyncio.create_task(gateway.ask(server, request(server)))
+        asking = asyncio.create_task(gateway.get_reply(server, request(server)))
         await asyncio.wait_for(started.wait(), 30)
         await gateway.close()
         with pytest.raises(asyncio.CancelledError):
@@ -349,14 +349,14 @@ def test_no_key_is_shown(ask: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_method_of_a_library_has_the_address_of_its_client(tmp_path: Path) -> None:
     """Its replies are those of a run that names the address; parameters that it lacks reach the server."""
     with ScriptedServer(Answer(400, error("Unknown parameter: 'top_k'.")), "fine") as scripted:
-        gateway = Gateway(GatewaySettings(tmp_path / "cache", pace=PACE))
+        gateway = Gateway(GatewaySettings(tmp_path / "cache", policy=POLICY))
 
         async def main() -> Reply:
             client = openai.AsyncOpenAI(api_key="sk-nobody", base_url=f"{scripted.url}/", max_retries=0)
             server = UserServer(UserFunction(client.chat.completions.create))
             assert server.base_url == scripted.url
             try:
-                return await gateway.ask(server, request(server, top_k=3))
+                return await gateway.get_reply(server, request(server, top_k=3))
             finally:
                 await gateway.close()
                 await client.close()

@@ -45,7 +45,7 @@ Make = Callable[..., tuple[FallbackStore, Server]]
 @pytest.fixture
 def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
     """Makes machines, each with a folder of its own, and closes them; `remarks` are those of all."""
-    monkeypatch.setattr(fallback, "RETURN_S", 0.0)
+    monkeypatch.setattr(fallback, "RETRY_INTERVAL_S", 0.0)
     made: list[FallbackStore] = []
 
     def machine(name: str = "one") -> tuple[FallbackStore, Server]:

@@ -15,7 +15,7 @@ import pytest
 from pytest_rageval.errors import StoreError
 from pytest_rageval.llm.messages import Reply
 from pytest_rageval.llm.stores.interface import Entry, Spending
-from pytest_rageval.llm.stores.redis import RIGHTS, RedisStore
+from pytest_rageval.llm.stores.redis import ACL_RIGHTS, RedisStore
 from pytest_rageval.secret import CACHE_URL, StoreURL
 from tests.redis_server import RedisServer
 
@@ -28,7 +28,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
     folder: Path = tmp_path_factory.mktemp("redis")
     with RedisServer(folder, password=PASSWORD) as running:
         running.client().execute_command("ACL", "SETUSER", "few", "on", f">{PASSWORD}", "+info", "~*")
-        running.client().execute_command("ACL", "SETUSER", "enough", "on", f">{PASSWORD}", *RIGHTS.split())
+        running.client().execute_command(
+            "ACL", "SETUSER", "enough", "on", f">{PASSWORD}", *ACL_RIGHTS.split()
+        )
         yield running
 
 

@@ -48,14 +48,14 @@ def _soon(condition: Callable[[], bool]) -> bool:
 
 
 def _mark(owner: Claims, key: str) -> float:
-    """What the owner of a lease has written last."""
+    """What the owner of a claim has written last."""
     ((mark,),) = owner._database.rows("SELECT expires FROM leases WHERE key = ?", (key,))
     return mark
 
 
 @pytest.fixture
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leases that are renewed every 0.02 s."""
+    """Claims that are renewed every 0.02 s."""
     monkeypatch.setattr(interface, "RENEWAL_S", 0.02)
 
 
@@ -115,8 +115,8 @@ def test_what_is_released_can_be_claimed(owner: Owner) -> None:
     assert _claim(other, "a", "b") == {"a"}
 
 
-def test_only_its_owner_releases_a_lease(owner: Owner) -> None:
-    """The lease stays with its owner."""
+def test_only_its_owner_releases_a_claim(owner: Owner) -> None:
+    """The claim stays with its owner."""
     one, other = owner(), owner()
     _claim(one, "a")
     other.release(["a"])
@@ -147,7 +147,7 @@ def test_an_undone_claim_is_none(owner: Owner) -> None:
 
 
 @pytest.mark.usefixtures("often")
-def test_a_lease_is_renewed_while_its_owner_is_busy(owner: Owner) -> None:
+def test_a_claim_is_renewed_while_its_owner_is_busy(owner: Owner) -> None:
     """This thread does nothing for it."""
     one = owner()
     _claim(one, "a")
@@ -177,12 +177,12 @@ def test_renewing_continues_after_an_error(owner: Owner, monkeypatch: pytest.Mon
 
 
 @pytest.mark.usefixtures("dead")
-def test_a_lease_of_a_dead_owner_runs_out(owner: Owner, clock: Clock) -> None:
+def test_a_claim_of_a_dead_owner_runs_out(owner: Owner, clock: Clock) -> None:
     """Not before its time, and then it is anybody's, but only one's; so are all that the dead one has."""
     killed, one, other = owner(), owner(), owner()
     assert _claim(killed, "a", "b") == {"a", "b"}
     one.held(["a"])
-    _look(one, clock, module.LEASE_S - 0.1)
+    _look(one, clock, module.CLAIM_TTL_S - 0.1)
     assert _claim(one, "a") == set()
     assert one.held(["a"]) == {"a"}
     assert one.others_active()
@@ -195,12 +195,12 @@ def test_a_lease_of_a_dead_owner_runs_out(owner: Owner, clock: Clock) -> None:
 
 @pytest.mark.usefixtures("dead")
 @pytest.mark.parametrize("left", [-1e300, -1.0, 0.0, 1.0, 1e18, 1e300, 1763790000.0 + 86_400])
-def test_a_lease_lasts_equally_long_whatever_was_written(owner: Owner, clock: Clock, left: float) -> None:
+def test_a_claim_lasts_equally_long_whatever_was_written(owner: Owner, clock: Clock, left: float) -> None:
     """By a clock a day ahead, before the machine was started again, by an earlier version: it is compared with none."""
     one = owner()
     one._database.execute("INSERT INTO leases VALUES ('a', 'killed', ?)", (left,))
     one.held(["a"])
-    _look(one, clock, module.LEASE_S - 0.1)
+    _look(one, clock, module.CLAIM_TTL_S - 0.1)
     assert _claim(one, "a") == set()
     _look(one, clock, 0.2)
     assert _claim(one, "a") == {"a"}
@@ -208,28 +208,28 @@ def test_a_lease_lasts_equally_long_whatever_was_written(owner: Owner, clock: Cl
 
 @pytest.mark.usefixtures("dead")
 @pytest.mark.parametrize("kind", ["NULL", "x'ff'", "CAST(x'ff' AS TEXT)", "'[]'", "7"])
-def test_invalid_values_in_the_lease_table_expire(owner: Owner, clock: Clock, kind: str) -> None:
+def test_invalid_values_in_the_claim_table_expire(owner: Owner, clock: Clock, kind: str) -> None:
     """Somebody has written there what is no owner and no mark."""
     one = owner()
     value = "''" if kind == "NULL" else kind
     one._database.execute(f"INSERT INTO leases VALUES ('a', {value}, {value})")  # noqa: S608 - from the list above
     one.held(["a"])
-    _look(one, clock, module.LEASE_S + 0.1)
+    _look(one, clock, module.CLAIM_TTL_S + 0.1)
     assert one.held(["a"]) == set()
     assert _claim(one, "a") == {"a"}
 
 
 @pytest.mark.usefixtures("dead")
 @pytest.mark.parametrize("shift", [86_400.0, 20.0, -20.0, -86_400.0])
-def test_a_lease_owner_with_a_different_clock_counts_as_alive(
+def test_a_claim_owner_with_a_different_clock_counts_as_alive(
     owner: Owner, clock: Clock, monkeypatch: pytest.MonkeyPatch, shift: float
 ) -> None:
-    """It goes on marking its leases, and that is all that is looked at."""
+    """It goes on marking its claims, and that is all that is looked at."""
     elsewhere, one = owner(), owner()
     _claim(elsewhere, "a")
     for second in range(30):
-        monkeypatch.setattr(module, "_new_mark", lambda: clock.now + shift)
-        elsewhere._database.execute("UPDATE leases SET expires = ?", (module._new_mark(),))
+        monkeypatch.setattr(module, "_new_heartbeat", lambda: clock.now + shift)
+        elsewhere._database.execute("UPDATE leases SET expires = ?", (module._new_heartbeat(),))
         _look(one, clock, 1.0)
         assert one.held(["a"]) == {"a"}, second
 
@@ -244,7 +244,7 @@ def test_a_process_that_was_paused_does_not_count_others_as_dead(owner: Owner, c
     assert one.held(["a"]) == {"a"}
     _look(one, clock, 2.0)
     assert one.held(["a"]) == {"a"}
-    _look(one, clock, module.LEASE_S)
+    _look(one, clock, module.CLAIM_TTL_S)
     assert one.held(["a"]) == set()
 
 
@@ -254,7 +254,7 @@ def test_an_owner_knows_what_was_taken_over(owner: Owner, clock: Clock) -> None:
     stopped, one = owner(), owner()
     _claim(stopped, "a", "b")
     one.held(["a"])
-    _look(one, clock, module.LEASE_S + 0.1)
+    _look(one, clock, module.CLAIM_TTL_S + 0.1)
     _claim(one, "a")
     assert stopped.own(["a", "b"]) == set()
     assert _claim(stopped, "a", "b", "c") == {"b", "c"}
@@ -263,7 +263,7 @@ def test_an_owner_knows_what_was_taken_over(owner: Owner, clock: Clock) -> None:
 
 @pytest.mark.usefixtures("often")
 def test_what_was_taken_over_is_not_renewed_by_its_former_owner(owner: Owner) -> None:
-    """It was only slow: the lease is the other's now."""
+    """It was only slow: the claim is the other's now."""
     one, other = owner(), owner()
     _claim(one, "a", "b")
     _claim(other, "c")
@@ -272,10 +272,10 @@ def test_what_was_taken_over_is_not_renewed_by_its_former_owner(owner: Owner) ->
         other._database.execute("DELETE FROM leases WHERE key = 'a'")
         assert other.claim(["a"]) == {"a"}
     other._closed.set()
-    assert other._renewing is not None
-    other._renewing.join(60)
+    assert other._renewal_thread is not None
+    other._renewal_thread.join(60)
     left = _mark(one, "a")
-    # All leases of an owner are renewed in one statement: after two, it has had its chance.
+    # All claims of an owner are renewed in one statement: after two, it has had its chance.
     for _ in range(2):
         before = _mark(one, "b")
         assert _soon(lambda before=before: _mark(one, "b") > before)
@@ -286,15 +286,15 @@ def test_without_claims_no_thread_is_started(owner: Owner) -> None:
     """A run from the cache alone renews nothing."""
     one = owner()
     _claim(one)
-    assert one._renewing is None
+    assert one._renewal_thread is None
     _claim(one, "a")
-    assert one._renewing is not None
+    assert one._renewal_thread is not None
     one.close()
-    assert not one._renewing.is_alive()
+    assert not one._renewal_thread.is_alive()
 
 
 def test_closing_on_an_unusable_file_is_no_error(owner: Owner) -> None:
-    """The run has reported it, and its report must still be written; leases run out by themselves."""
+    """The run has reported it, and its report must still be written; claims run out by themselves."""
     one = owner()
     _claim(one, "a")
     one._database.execute("ALTER TABLE leases RENAME TO gone")

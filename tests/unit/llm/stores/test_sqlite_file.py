@@ -12,7 +12,7 @@ import pytest
 from pytest_rageval.errors import StoreError
 from pytest_rageval.llm.messages import Reply
 from pytest_rageval.llm.stores.interface import Entry
-from pytest_rageval.llm.stores.sqlite_file import FILE, Database, Store
+from pytest_rageval.llm.stores.sqlite_file import FILE, Database, ReplyTable
 
 Open = Callable[..., Database]
 Start = Callable[..., subprocess.Popen[str]]
@@ -23,7 +23,7 @@ from pathlib import Path
 from pytest_rageval.llm.stores.sqlite_file import Database
 from pytest_rageval.llm.messages import Reply
 from pytest_rageval.llm.stores.interface import Entry
-from pytest_rageval.llm.stores.sqlite_file import Store
+from pytest_rageval.llm.stores.sqlite_file import ReplyTable
 """
 
 
@@ -33,11 +33,11 @@ def _tables(database: Database) -> set[str]:
 
 def _kept(database: Database, *keys: str) -> None:
     with database.transaction():
-        Store(database).put_many(Entry(key, Reply(key)) for key in keys)
+        ReplyTable(database).put_many(Entry(key, Reply(key)) for key in keys)
 
 
 def _found(database: Database, *keys: str) -> set[str]:
-    return set(Store(database).get_many(keys))
+    return set(ReplyTable(database).get_many(keys))
 
 
 def _changed(folder: Path, sql: str) -> None:
@@ -98,7 +98,7 @@ def test_a_transaction_is_whole_or_not_at_all(database: Database) -> None:
 
     def fail() -> None:
         with database.transaction():
-            Store(database).put_many([Entry("gone", Reply("x"))])
+            ReplyTable(database).put_many([Entry("gone", Reply("x"))])
             raise LookupError
 
     with pytest.raises(LookupError):
@@ -111,7 +111,7 @@ def test_others_see_a_transaction_when_it_has_ended(databases: Open) -> None:
     """Not before."""
     one, other = databases(), databases()
     with one.transaction():
-        Store(one).put_many([Entry("k", Reply("x"))])
+        ReplyTable(one).put_many([Entry("k", Reply("x"))])
         assert _found(other, "k") == set()
     assert _found(other, "k") == {"k"}
 
@@ -267,7 +267,7 @@ def test_a_late_renewal_does_not_restore_a_released_lease(
     harm(tmp_path / "cache")
     with first.transaction():
         first.execute("DELETE FROM leases")
-        Store(first).put_many([Entry("l", Reply("x"))])
+        ReplyTable(first).put_many([Entry("l", Reply("x"))])
     for database in (second, third):
         assert database.rows("SELECT * FROM leases") == []
         assert _found(database, "l") == {"l"}
@@ -286,7 +286,7 @@ import time
 database = Database(Path(sys.argv[1]))
 for number in range(300):
     with database.transaction():
-        Store(database).put_many([Entry(f"{{sys.argv[2]}}.{{number}}", Reply("x"))])
+        ReplyTable(database).put_many([Entry(f"{{sys.argv[2]}}.{{number}}", Reply("x"))])
     if number % 50 == 0:
         print(number, flush=True)
     time.sleep(0.002)
@@ -317,7 +317,7 @@ while not folder.with_name("go").exists():
     time.sleep(0.001)
 database = Database(folder)
 with database.transaction():
-    Store(database).put_many([Entry(name, Reply(name))])
+    ReplyTable(database).put_many([Entry(name, Reply(name))])
 database.close()
 """
     folder = tmp_path / "cache"
@@ -343,7 +343,7 @@ def test_a_killed_process_loses_nothing_that_it_had_committed(
 database = Database(Path(sys.argv[1]))
 for number in range(1_000_000):
     with database.transaction():
-        Store(database).put_many([Entry(f"{{number}}.{{part}}", Reply("x" * 5000)) for part in range(5)])
+        ReplyTable(database).put_many([Entry(f"{{number}}.{{part}}", Reply("x" * 5000)) for part in range(5)])
     print(number, flush=True)
 """
     process = start(code, tmp_path / "cache")
@@ -365,7 +365,7 @@ def test_a_full_disk_is_an_error_and_harms_nothing(start: Start, databases: Open
 import resource
 from pytest_rageval.errors import StoreError
 database = Database(Path(sys.argv[1]))
-store = Store(database)
+store = ReplyTable(database)
 resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, resource.RLIM_INFINITY))
 try:
     with database.transaction():
@@ -407,7 +407,7 @@ folder = sys.argv[1]
 subprocess.run(["mount", "--bind", folder, folder], check=True)
 subprocess.run(["mount", "-o", "remount,bind,ro", folder], check=True)
 database = Database(Path(folder))
-store = Store(database)
+store = ReplyTable(database)
 print(database.read_only, sorted(store.get_many(["a", "b"])))
 try:
     with database.transaction():
@@ -440,7 +440,7 @@ def test_a_read_only_cache_is_complete_after_a_killed_run(start: Start, tmp_path
 database = Database(Path(sys.argv[1]))
 for key in "ab":
     with database.transaction():
-        Store(database).put_many([Entry(key, Reply(key))])
+        ReplyTable(database).put_many([Entry(key, Reply(key))])
 print("done", flush=True)
 __import__("time").sleep(60)
 """

@@ -13,7 +13,8 @@ import pytest
 from pytest_rageval.errors import StoreError
 from pytest_rageval.llm.messages import Reply
 from pytest_rageval.llm.stores.interface import Entry
-from pytest_rageval.llm.stores.sqlite_file import FILE, Database, Store
+from pytest_rageval.llm.stores.sqlite_file import FILE, Database, ReplyTable
+from tests.store_kinds import stored_entries
 
 REPLY = Reply("c7 – „ja“\n\x00 \U0001f600", "m", "stop", 12, 3, "no", '[{"id": 1}]', "seed stop")
 OUTLINE = {"model": "m", "parts": {"question": "ab"}}
@@ -22,12 +23,12 @@ Open = Callable[..., Database]
 
 
 @pytest.fixture
-def store(database: Database) -> Store:
+def store(database: Database) -> ReplyTable:
     """A store in a new folder."""
-    return Store(database)
+    return ReplyTable(database)
 
 
-def _put(store: Store, *entries: Entry, run: str = "") -> None:
+def _put(store: ReplyTable, *entries: Entry, run: str = "") -> None:
     with store._database.transaction():
         store.put_many(entries, run=run)
 
@@ -64,15 +65,15 @@ class _Bomb:
 )
 def test_a_reply_is_found_again(databases: Open, reply: Reply) -> None:
     """In this process and, on the same folder, in the next."""
-    store = Store(databases())
+    store = ReplyTable(databases())
     assert store.get_many(["k"]) == {}
     _put(store, Entry("k", reply, OUTLINE))
     assert store.get_many(["k"]) == {"k": reply}
     store._database.close()
-    assert Store(databases()).get_many(["k"]) == {"k": reply}
+    assert ReplyTable(databases()).get_many(["k"]) == {"k": reply}
 
 
-def test_many_keys_are_one_question(store: Store) -> None:
+def test_many_keys_are_one_question(store: ReplyTable) -> None:
     """More than SQLite takes as variables; the missing and the repeated do not matter."""
     keys = [f"{number:064x}" for number in range(40_000)]
     _put(store, *(Entry(key, Reply(key)) for key in keys[::10]))
@@ -81,15 +82,17 @@ def test_many_keys_are_one_question(store: Store) -> None:
     assert store.get_many([]) == {}
 
 
-def test_a_later_reply_replaces_the_former(store: Store) -> None:
+def test_a_later_reply_replaces_the_former(store: ReplyTable) -> None:
     """One reply a key, with the later one's outline."""
     _put(store, Entry("k", REPLY, OUTLINE))
     _put(store, Entry("k", Reply("other"), {"model": "n"}))
     assert store.get_many(["k"]) == {"k": Reply("other")}
-    assert [(entry.key, entry.summary) for entry in store.entries()] == [("k", {"model": "n"})]
+    assert [(entry.key, entry.summary) for entry in stored_entries(store._database)] == [
+        ("k", {"model": "n"})
+    ]
 
 
-def test_replies_of_other_runs_do_not_count_where_all_is_asked_again(store: Store) -> None:
+def test_replies_of_other_runs_do_not_count_where_all_is_asked_again(store: ReplyTable) -> None:
     """Nor do those of which it is not known who asked, whatever the clock said when they were kept."""
     _put(store, Entry("old", REPLY, written=1e12), run="1")
     _put(store, Entry("older", REPLY, written=1e12))
@@ -99,11 +102,11 @@ def test_replies_of_other_runs_do_not_count_where_all_is_asked_again(store: Stor
     assert set(store.get_many(keys, run="2", only_run=True)) == {"new"}
     assert store.get_many(keys, run="3", only_run=True) == {}
     # The name of the run is the cache's own matter.
-    assert [entry.summary for entry in store.entries()] == [{"model": "m"}, {}, {}]
+    assert [entry.summary for entry in stored_entries(store._database)] == [{"model": "m"}, {}, {}]
 
 
 @pytest.mark.parametrize("text", ["", " ", "\n", " \r\n\t "])
-def test_an_empty_reply_counts_in_its_run(store: Store, text: str) -> None:
+def test_an_empty_reply_counts_in_its_run(store: ReplyTable, text: str) -> None:
     """Not one that refuses, calls a tool, or was cut."""
     _put(store, Entry("k", Reply(text)), run="1")
     _put(
@@ -117,26 +120,26 @@ def test_an_empty_reply_counts_in_its_run(store: Store, text: str) -> None:
     assert set(store.get_many(["k", "no", "cut", "calls"], run="2")) == {"no", "cut", "calls"}
 
 
-def test_all_cached_entries_are_listed_by_key(store: Store) -> None:
+def test_all_cached_entries_are_listed_by_key(store: ReplyTable) -> None:
     """With its outline and when it was kept."""
     before = time.time()
     _put(store, Entry("b", REPLY, OUTLINE, 5.0), Entry("a", Reply("")), Entry("c", REPLY))
-    first, second, third = store.entries()
+    first, second, third = stored_entries(store._database)
     assert (first.key, first.reply, first.summary) == ("a", Reply(""), {})
     assert before <= first.written <= time.time()
     assert (second.key, second.reply, second.summary, second.written) == ("b", REPLY, OUTLINE, 5.0)
     assert third.key == "c"
 
 
-def test_deleted_entries_are_not_found_again(store: Store) -> None:
+def test_deleted_entries_are_not_found_again(store: ReplyTable) -> None:
     """A key that is not there does not matter."""
     _put(store, *(Entry(key, REPLY) for key in "abc"))
     with store._database.transaction():
         store.delete_many(["a", "c", "d"])
-    assert [entry.key for entry in store.entries()] == ["b"]
+    assert [entry.key for entry in stored_entries(store._database)] == ["b"]
 
 
-def test_a_large_reply_stays_in_the_database(store: Store, tmp_path: Path) -> None:
+def test_a_large_reply_stays_in_the_database(store: ReplyTable, tmp_path: Path) -> None:
     """No files of their own, whatever the size."""
     _put(store, Entry("k", Reply("x" * 1_000_000)))
     names = {path.name for path in (tmp_path / "cache").rglob("*")}
@@ -144,21 +147,21 @@ def test_a_large_reply_stays_in_the_database(store: Store, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("column", ["text", "model", "tool_calls", "tokens_in"])
-def test_a_planted_pickle_is_refused_and_not_run(store: Store, tmp_path: Path, column: str) -> None:
+def test_a_planted_pickle_is_refused_and_not_run(store: ReplyTable, tmp_path: Path, column: str) -> None:
     """Cache folders are restored from elsewhere; reading one must run no code of theirs."""
     _put(store, Entry("k", REPLY))
     mark = tmp_path / "it ran"
     bomb = pickle.dumps(_Bomb(mark))
     _planted(tmp_path / "cache", f"UPDATE replies SET {column} = ?", bomb)  # noqa: S608 - from the list above
     assert store.get_many(["k"]) == {}
-    assert list(store.entries()) == []
+    assert stored_entries(store._database) == []
     assert store.damaged == {"k"}
     assert not mark.exists()
     pickle.loads(bomb)  # noqa: S301 - the bomb is a real one
     assert mark.exists()
 
 
-def test_a_planted_row_is_passed_over(store: Store, tmp_path: Path) -> None:
+def test_a_planted_row_is_passed_over(store: ReplyTable, tmp_path: Path) -> None:
     """A pickle where a text would be, with a checksum that somebody made up."""
     mark = tmp_path / "it ran"
     _planted(
@@ -188,7 +191,7 @@ def test_a_planted_row_is_passed_over(store: Store, tmp_path: Path) -> None:
         "key = 'j'",
     ],
 )
-def test_a_changed_entry_is_refused(store: Store, tmp_path: Path, change: str) -> None:
+def test_a_changed_entry_is_refused(store: ReplyTable, tmp_path: Path, change: str) -> None:
     """Whatever part of the reply changed; it can be kept again."""
     _put(store, Entry("k", replace(REPLY, text="c7")))
     _planted(tmp_path / "cache", f"UPDATE replies SET {change}")  # noqa: S608 - from the list above
@@ -212,7 +215,7 @@ def test_a_changed_entry_is_refused(store: Store, tmp_path: Path, change: str) -
     ids=str,
 )
 def test_an_entry_of_wrong_kinds_is_passed_over_whatever_its_checksum(
-    store: Store, tmp_path: Path, row: tuple[object, ...]
+    store: ReplyTable, tmp_path: Path, row: tuple[object, ...]
 ) -> None:
     """The checksum is against accidents; who forges one gets no further than to a reply that is asked again."""
     _planted(
@@ -228,20 +231,20 @@ def test_an_entry_of_wrong_kinds_is_passed_over_whatever_its_checksum(
 def test_a_byte_that_turned_on_the_disk_is_noticed(databases: Open, tmp_path: Path) -> None:
     """SQLite itself would read the text as if nothing had happened."""
     database = databases()
-    _put(Store(database), Entry("k", Reply("the answer is forty-two")))
+    _put(ReplyTable(database), Entry("k", Reply("the answer is forty-two")))
     database.close()
     file = tmp_path / "cache" / FILE
     content = file.read_bytes()
     assert content.count(b"forty-two") == 1
     file.write_bytes(content.replace(b"forty-two", b"forty-tvo"))
-    store = Store(databases())
+    store = ReplyTable(databases())
     assert store.get_many(["k"]) == {}
     assert store.damaged == {"k"}
 
 
 @pytest.mark.parametrize("text", ["'x'", "CAST(x'ff' AS TEXT)"], ids=["changed", "not UTF-8"])
 def test_damaged_entries_do_not_keep_the_others_from_being_read(
-    store: Store, tmp_path: Path, text: str
+    store: ReplyTable, tmp_path: Path, text: str
 ) -> None:
     """They are counted, each once."""
     _put(store, Entry("good", REPLY), Entry("bad", REPLY), Entry("worse", REPLY))
@@ -249,7 +252,7 @@ def test_damaged_entries_do_not_keep_the_others_from_being_read(
     _planted(tmp_path / "cache", f"UPDATE replies SET model = {text} WHERE key = 'worse'")  # noqa: S608 - as above
     for _ in range(2):
         assert store.get_many(["good", "bad", "worse"]) == {"good": REPLY}
-        assert [entry.key for entry in store.entries()] == ["good"]
+        assert [entry.key for entry in stored_entries(store._database)] == ["good"]
     assert store.damaged == {"bad", "worse"}
 
 
@@ -258,24 +261,24 @@ def test_damaged_entries_do_not_keep_the_others_from_being_read(
     ["", "{", "[]", "7", b"\x80\x04N.", '{"model": ["m"]}', '{"parts": "all"}', "[" * 100_000],
     ids=lambda outline: str(outline)[:20],
 )
-def test_an_unreadable_outline_is_none(store: Store, tmp_path: Path, outline: object) -> None:
+def test_an_unreadable_outline_is_none(store: ReplyTable, tmp_path: Path, outline: object) -> None:
     """It only explains: the reply is as good without it."""
     _put(store, Entry("k", REPLY, OUTLINE))
     _planted(tmp_path / "cache", "UPDATE replies SET outline = ?", outline)
     assert store.get_many(["k"]) == {"k": REPLY}
-    assert [entry.summary for entry in store.entries()] == [{}]
+    assert [entry.summary for entry in stored_entries(store._database)] == [{}]
 
 
-def test_nothing_is_ever_evicted(store: Store) -> None:
+def test_nothing_is_ever_evicted(store: ReplyTable) -> None:
     """A reply was paid for: ten thousand later ones do not push it out."""
     _put(store, Entry("first", REPLY, written=1.0))
     _put(store, *(Entry(str(number), REPLY) for number in range(10_000)))
     assert store.get_many(["first"]) == {"first": REPLY}
-    assert sum(1 for _ in store.entries()) == 10_001
+    assert len(stored_entries(store._database)) == 10_001
 
 
 @pytest.mark.parametrize("entry", [Entry("k", Reply("\ud83d")), Entry("k", Reply("x", tokens_in=2**63))])
-def test_what_sqlite_cannot_hold_is_a_store_error(store: Store, entry: Entry) -> None:
+def test_what_sqlite_cannot_hold_is_a_store_error(store: ReplyTable, entry: Entry) -> None:
     """Half a surrogate pair, a count beyond all sense; nothing of the transaction is kept."""
     with pytest.raises(StoreError):
         _put(store, Entry("j", REPLY), entry)

@@ -69,7 +69,7 @@ def shard_of(  # noqa: PLR0913 - what a shard is made of
         left_out=[],
         calibration=None,
         baseline=settings.baseline.name,
-        usage=Usage().plain(),
+        usage=Usage().to_dict(),
         recorded={},
     )
     document = {
