@@ -1,7 +1,7 @@
 """A threshold as the marker declares it."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import MISSING, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from math import inf
 from typing import Any, Final
 
@@ -82,12 +82,6 @@ class Threshold:
     def keywords(cls) -> tuple[str, ...]:
         """The keywords of the marker."""
         return tuple(f.name for f in fields(cls) if f.name not in {"spec", "ignored"})
-
-    @classmethod
-    def signature(cls) -> str:
-        """The marker's signature, for its help."""
-        defaults = {f.name: None if f.default is MISSING else f.default for f in fields(cls)}
-        return f"spec, *, {', '.join(f'{keyword}={defaults[keyword]!r}' for keyword in cls.keywords())}"
 
     @property
     def name(self) -> str:
