@@ -169,11 +169,13 @@ class CompletenessPlugin(_SelectionPlugin):
         if self._config.option.collectonly or not os.path.exists(self._settings.baseline):  # noqa: PTH110 - never raises
             return
         if not self.selected(session):
-            from pytest_rageval.session.written_files import not_compared  # noqa: PLC0415 - see above
+            from pytest_rageval.session.file_updates import uncompared_lines  # noqa: PLC0415 - see above
 
             path, required = self._settings.baseline, self._settings.require_baseline
             known = GatePlugin.of(self._config).baseline
-            lines = not_compared(path, self._compared, excused=self._excused, required=required, known=known)
+            lines = uncompared_lines(
+                path, self._compared, excused=self._excused, required=required, known=known
+            )
             self._lines = list(lines)
             if self._lines and required:
                 fail_run(session)
@@ -219,7 +221,7 @@ class CassetteWriterPlugin(_FilePlugin):
         if path is None or self._config.option.collectonly or self._settings.shard:
             # The report of a shard has the replies.
             return
-        from pytest_rageval.session.written_files import update_cassette  # noqa: PLC0415 - rare
+        from pytest_rageval.session.file_updates import update_cassette  # noqa: PLC0415 - rare
 
         left_out = {
             "--rageval-early-stop": self._settings.stops_early,
@@ -319,7 +321,7 @@ class BaselineWriterPlugin(_FilePlugin):
         Raises:
             InputError: the existing file is not a baseline, or the file cannot be written.
         """
-        from pytest_rageval.session.written_files import update_baseline  # noqa: PLC0415 - rare
+        from pytest_rageval.session.file_updates import update_baseline  # noqa: PLC0415 - rare
 
         self._note, self._changes, self._lowers = update_baseline(
             self._settings.baseline,

@@ -12,7 +12,7 @@ from pytest_rageval.llm.servers.client import RetryableError
 from pytest_rageval.plugin.runner import GatePlugin, leave_out_others
 from pytest_rageval.plugin.terminal import print_line, print_lines
 from pytest_rageval.plural import counted
-from pytest_rageval.session.batch_steps import Report, run_step
+from pytest_rageval.session.batch_steps import StepReport, run_step
 
 if TYPE_CHECKING:
     from pytest_rageval.llm.batches import Batch
@@ -120,7 +120,7 @@ class _StepPlugin:
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
-        self._report = Report()
+        self._report = StepReport()
 
     def _leave(self, session: pytest.Session, work: Callable[[], None]) -> None:
         """Do the work of the step, and leave the report."""
@@ -131,7 +131,7 @@ class _StepPlugin:
         except RetryableError as error:
             self._report.error = f"The server of a batch does not answer: {error.reason}."
         session.exitstatus = pytest.ExitCode.TESTS_FAILED if self._report.error else pytest.ExitCode.OK
-        self._report.leave()
+        self._report.write()
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print what was found."""

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from pytest_rageval.prompts.rendering import Prompts
     from pytest_rageval.serving.server import GatewayServer
     from pytest_rageval.session import Session
-    from pytest_rageval.session.default_components import DefaultGenerator, DefaultJudge, Models
+    from pytest_rageval.session.default_components import ConfiguredModels, DefaultGenerator, DefaultJudge
     from pytest_rageval.session.evaluated_test import EvaluatedTest
 
 __all__ = [
@@ -136,7 +136,7 @@ class GatePlugin:
             self._gateway.connect(lambda: self.session.backend(client))
         return self._gateway
 
-    def models_of(self, client: object) -> "Models":
+    def models_of(self, client: object) -> "ConfiguredModels":
         """The models that the user's client asks, which the environment may have led to the process's own gateway."""
         models = or_failure(lambda: self.session.models_of(client))
         gateway = self._gateway
@@ -219,7 +219,7 @@ class GatePlugin:
             self.session,
             Components(retriever, generator, judge, executor=executor),
             marked_test(item, reference),
-            sharing=self._tests_with_drops(item.session),
+            sharing_alpha=self._tests_with_drops(item.session),
             limit=self._limit,
         )
         self._tests[item.nodeid] = test
@@ -328,7 +328,7 @@ class GatePlugin:
                 call.excinfo = pytest.ExceptionInfo.from_exception(error)
         cut_traceback(call.excinfo)
         report = yield
-        if item.nodeid in self._tests and self._tests[item.nodeid].is_left_to_merge:
+        if item.nodeid in self._tests and self._tests[item.nodeid].awaits_merge:
             _note_expected(item, report)
         if report.failed and call.excinfo is not None and self._is_ours(call.excinfo.value):
             place_failure(report, item, call.excinfo.value)

@@ -35,10 +35,10 @@ def _labels(folder: Path, *, wrong: int) -> Path:
 
 def test_tests_with_the_same_components_share_a_pipeline(session: Session) -> None:
     one = components()
-    first, repeat = session.pipelines.repeated(one)
-    assert session.pipelines.of(replace(one)) is first
+    first, repeat = session.pipelines.with_repeats(one)
+    assert session.pipelines.get(replace(one)) is first
     assert repeat is not first
-    assert session.pipelines.of(replace(one, retriever=retriever(1))) is not first
+    assert session.pipelines.get(replace(one, retriever=retriever(1))) is not first
 
 
 def test_a_ranking_is_retrieved_once_for_all_scores(session: Session) -> None:
