@@ -85,7 +85,9 @@ class Session(BaseSession):
         super().__init__(settings, registry or Registry())
         self._context = context or RunContext()
         self._gateway: Gateway | None = None
-        self.loop = BackgroundEventLoop(threads=settings.threads, tick=tick and (lambda: tick(self._waits())))
+        self.loop = BackgroundEventLoop(
+            threads=settings.threads, tick=tick and (lambda: tick(self._stalls()))
+        )
         self.models = ConfiguredModels(settings, lambda: self.gateway, workers=self._context.workers)
         # The user's clients with their models.
         self._models_of_clients: list[tuple[object, ConfiguredModels]] = []
@@ -437,7 +439,7 @@ class Session(BaseSession):
     def _cached_replies(self) -> int:
         return 0 if self._gateway is None else self._gateway.usage.cached
 
-    def _waits(self) -> "Sequence[Stall]":
+    def _stalls(self) -> "Sequence[Stall]":
         return () if self._gateway is None else self._gateway.waits()
 
     def _for_each(
