@@ -63,7 +63,7 @@ def unknown_marker_error(item: pytest.Item) -> str:
     known = sorted(name for name in declared if name.startswith("rageval"))
     return (
         f"{item.nodeid} has the mark {unknown}, which does nothing.{did_you_mean(unknown, known)}\n"
-        f"There are: {', '.join(known)}. One of your own is named under `markers` in pytest's configuration."
+        f"There are: {', '.join(known)}. Declare a marker of your own under `markers` in pytest's configuration."
     )
 
 
@@ -91,8 +91,8 @@ def timeout_mark_error(item: pytest.Item) -> str:
     if func_only or not _is_positive(seconds) or not any(map(item.get_closest_marker, EVALUATED_MARKERS)):
         return ""
     return (
-        f"{item.nodeid} has the mark timeout, which counts the evaluation too: it is this test's setup, and would be "
-        "ended while it is paid for.\n"
+        f"{item.nodeid} has the mark timeout, which counts the evaluation too: it is this test's setup, and the "
+        "timeout would interrupt it between paid requests.\n"
         f"Write @pytest.mark.timeout({seconds}, func_only=True), or set timeout_func_only = true in pytest's "
         "configuration."
     )

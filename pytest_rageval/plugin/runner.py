@@ -322,8 +322,8 @@ class EvaluationPlugin:
                 raise failure("\n\n".join(failures), test.summary)
         elif late_marker := next(filter(item.get_closest_marker, EVALUATED_MARKERS), None):
             raise failure(
-                f"{late_marker} does nothing here: it came when the test had begun, or the test has no fixtures.\n"
-                "Mark the test in its file, or in pytest_collection_modifyitems."
+                f"{late_marker} does nothing here: it was added after the test had begun, or the test has no "
+                "fixtures.\nMark the test in its file, or in pytest_collection_modifyitems."
             )
 
     @pytest.hookimpl(tryfirst=True)
@@ -402,8 +402,8 @@ class EvaluationPlugin:
         """Return a message about the failed thresholds of `score` calls in a test that passed or was skipped."""
         violations = self._tests[item.nodeid].violations() if item.nodeid in self._tests else []
         head = (
-            "A threshold failed, and the test caught the failure, or skipped itself behind it.\n"
-            "Where that is meant, leave out the bound and assert on the score."
+            "A threshold failed, and the test caught the failure, or skipped itself after it.\n"
+            "If that is intended, leave out the bound and assert on the score."
         )
         return "\n\n".join([head, *violations]) if violations else ""
 
@@ -520,7 +520,7 @@ class PlanningPlugin:
             if early_end:
                 self._unfinished.append(f"{item.nodeid}: {early_end}")
             in_part = f"planned in part, it ended at {early_end}"
-            report_as_skipped(report, item, in_part if early_end else "planned, nothing was asked")
+            report_as_skipped(report, item, in_part if early_end else "planned, no request was sent")
         return report
 
     @pytest.hookimpl(trylast=True)
@@ -533,7 +533,7 @@ class PlanningPlugin:
         """List the tests that could not be planned to the end."""
         if n := len(self._unfinished):
             tests = f"{counted(n, 'test')} could not be planned to the end"
-            head = f"{tests}; what is asked behind these places is not counted:"
+            head = f"{tests}; requests after these places are not counted:"
             print_lines(terminalreporter, [head, *(f"  {line}" for line in self._unfinished)], red=True)
 
 

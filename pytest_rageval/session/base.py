@@ -97,6 +97,7 @@ class BaseSession(ABC):
         is_missing = before is None and not updating
         context = set(self.received(components))
         if self.definition(request).dependencies:
+            # Generator and judge read the history of a question.
             context.add("history")
 
         def restrict(score: BaselineScore | None) -> BaselineScore | None:
@@ -134,8 +135,12 @@ class BaseSession(ABC):
     def tests_sharing_alpha(self, selected: Collection[str]) -> int:
         """Return the number of tests that share the error rate of the gate.
 
-        The tests in the baseline count even if only some of them are selected, so that the level does not depend on
-        the selection.
+        It is `--rageval-family`; by default it is the number of tests in the baseline that share the error rate, even
+        if only some of them are selected.
+
+        Args:
+            selected: node ids of the selected tests that share the error rate. The number is not smaller than the
+                number of those that are in the baseline.
         """
         try:
             recorded = self.baseline.sharing

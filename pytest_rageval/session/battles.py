@@ -1,7 +1,7 @@
 """Arena battles between the systems of a parametrized test, on the long answers of this process.
 
-After a test is scored, its system battles all systems that were scored before it. The retrievers of those may no longer
-exist, so battles use only answers that have been generated.
+After a test is scored, its system battles all systems that were scored before it. Their retrievers may no longer exist,
+so battles use only answers that have been generated.
 """
 
 from collections import defaultdict

@@ -353,7 +353,7 @@ class DefaultJudge:
         judge = self._judge
         if isinstance(judge, CanonicalComparator):
             raise InputError(
-                f"{task} is for a model to say, and none judges here.\n"
+                f"{task} is decided by a model, and this run has no model as judge.\n"
                 f"Name one with --rageval-judge-model, or {alternative}."
             )
         return judge

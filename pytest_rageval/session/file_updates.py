@@ -116,11 +116,11 @@ def uncompared_lines(
             missing.append(f"  {nodeid}: {', '.join(scores)}")
     if missing:
         why = ", which --rageval-require-baseline forbids (the default under CI=true)" if required else ""
-        yield f"{path} lists what nothing in this run is compared with{why}:"
+        yield f"{path} has entries that no score of this run was compared with{why}:"
         yield from missing
         yield (
-            "Was the test or its max_drop removed? If that is intended, pytest --rageval-update-baseline removes it "
-            "from the baseline."
+            "Was the test or its max_drop removed? If that is intended, pytest --rageval-update-baseline removes the "
+            "entries from the baseline."
         )
 
 

@@ -120,7 +120,8 @@ class Sources:
         if isinstance(source, EvalSet):
             if keywords:
                 raise InputError(
-                    f"rageval_evalset has an EvalSet, which is as it is: {', '.join(keywords)} would do nothing."
+                    "rageval_evalset has an EvalSet, which is used unchanged: "
+                    f"{', '.join(keywords)} would have no effect."
                 )
             return source
         if isinstance(source, str | Path):

@@ -227,7 +227,10 @@ def test_a_generator_without_a_fingerprint_counts_as_changed(good: Settings) -> 
     assert (run.entry["verdict"], run.entry["early_stop"]["unchanged"]) == ("pass", 0)
     assert 0 < len(run.rag.asked) < N
     [warning] = run.test.results()["warnings"]
-    assert "your own generator and judge may have changed unseen. Give it an attribute fingerprint" in warning
+    assert (
+        "a change of your own generator and judge cannot be detected. Give it an attribute fingerprint"
+        in warning
+    )
     assert "warnings" not in _run(good, Rag()).test.results()
 
 
