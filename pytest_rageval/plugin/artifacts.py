@@ -315,7 +315,7 @@ class BaselineWriterPlugin:
                 fail_run(session)
         reporter = self._config.pluginmanager.get_plugin("terminalreporter")
         if self._config.option.no_summary and reporter is not None:
-            # Lowered scores must be printed with --no-summary too. With it, some versions of pytest do not call the hook
+            # Lowered scores must be printed with --no-summary too, with which older versions of pytest do not call
             # `pytest_terminal_summary`.
             reporter.ensure_newline()
             self.pytest_terminal_summary(reporter)
