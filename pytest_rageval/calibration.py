@@ -48,12 +48,6 @@ class Bounds:
     min_pearson: float | None = None
     comparator: str | None = None
 
-    @classmethod
-    def signature(cls) -> str:
-        """The arguments of the marker, for its help."""
-        keywords = [f"{field.name}=None" for field in fields(cls) if field.name != "labels"]
-        return f"labels, *, {', '.join(keywords)}"
-
     @property
     def given(self) -> dict[str, float]:
         """The bounds by the measure's name, without those that are None."""

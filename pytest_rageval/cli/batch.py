@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from pytest_rageval.cli.console import count, note, say
-from pytest_rageval.session.batch_steps import Report, Step, run_step
+from pytest_rageval.session.batch_steps import Step, StepReport, run_step
 
 __all__ = ["collect_command", "status_command", "submit_command"]
 
@@ -34,7 +34,7 @@ def collect_command(options: argparse.Namespace) -> int:
     return int(report.unfinished > 0)
 
 
-def _run(step: Step, options: argparse.Namespace) -> Report:
+def _run(step: Step, options: argparse.Namespace) -> StepReport:
     arguments = options.arguments[options.arguments[:1] == ["--"] :]
     report = run_step(step, arguments, folder=Path.cwd())
     for line in report.lines:

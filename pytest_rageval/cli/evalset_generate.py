@@ -152,7 +152,7 @@ class _Run:
 
     def __init__(self, session: Session, prompts: Prompts, n: int) -> None:
         models, settings = session.models, session.settings
-        _, self.model = models.generating()
+        _, self.model = models.generator_model()
         self._parameters: dict[str, Any] = {"temperature": 0.0}
         if settings.embedded:
             self._parameters |= {"max_tokens": EMBEDDED_MAX_TOKENS, "stop": ["\n\n"]}

@@ -1,4 +1,4 @@
-"""`rageval merge`: joins the JSON reports of a run's shards and rules on their thresholds as one run."""
+"""`rageval merge`: joins the JSON reports of a run's shards and evaluates their thresholds as one run."""
 
 import argparse
 import json
@@ -7,7 +7,6 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,9 +24,9 @@ from pytest_rageval.reports.next_steps import gain_lines
 from pytest_rageval.reports.results import compared_names, report_document, usage_entry, usage_lines
 from pytest_rageval.reports.systems import matrix_entries, matrix_lines, ratings_entries, ratings_lines
 from pytest_rageval.reports.terminal import headline, table_lines, warning_lines
+from pytest_rageval.session.file_updates import uncompared_lines, update_baseline, update_cassette
 from pytest_rageval.session.shards.merged_run import MergedRun, MergedTestResult, Shard
-from pytest_rageval.session.shards.record import JUDGING
-from pytest_rageval.session.written_files import not_compared, update_baseline, update_cassette
+from pytest_rageval.session.shards.record import VERDICT_SETTINGS
 
 __all__ = ["merge_command"]
 
@@ -43,12 +42,12 @@ def merge_command(options: argparse.Namespace) -> int:
     settings = _settings(run, options)
     baselines: dict[str, Baseline] = {}
     explain = any(path.suffix != ".md" for path in options.report)
-    ruled = [run.ruled(test, settings, Path.cwd(), baselines, explain=explain) for test in run.tests]
-    document = _document(run, ruled, settings)
+    results = [run.evaluate(test, settings, Path.cwd(), baselines, explain=explain) for test in run.tests]
+    document = _document(run, results, settings)
     for line in _lines(document):
         say(line)
-    status = int(run.stopped or any(test.entry["outcome"] in RED for test in ruled))
-    missing = list(_missing(run, ruled, settings))
+    status = int(run.stopped or any(test.entry["outcome"] in RED for test in results))
+    missing = list(_missing(run, results, settings))
     for line in missing:
         note(line)
     status = status or int(bool(missing) and settings.require_baseline)
@@ -56,7 +55,7 @@ def merge_command(options: argparse.Namespace) -> int:
         document |= _with_history(options.history, document, settings)
     for path in options.report:
         say(f"report: {deliver(KINDS[path.suffix], document, path)}")
-    _update(run, ruled, settings, options)
+    _update(run, results, settings, options)
     return status
 
 
@@ -114,17 +113,17 @@ def _read(path: Path) -> Shard:
 
 def _settings(run: MergedRun, options: argparse.Namespace) -> Settings:
     """The settings of the shards that verdicts depend on, with the files of the command line."""
-    about = run.first.about
-    found = {name: about["settings"][name] for name in JUDGING}
+    entry = run.first.entry
+    found = {name: entry["settings"][name] for name in VERDICT_SETTINGS}
     if options.require_baseline:
         found["require_baseline"] = True
     settings = Settings(
         **found,
-        baseline=Path.cwd() / (options.baseline or about["baseline"]),
+        baseline=Path.cwd() / (options.baseline or entry["baseline"]),
         baseline_named=options.baseline is not None,
         update_baseline=options.update_baseline is not None,
         pin_baseline=options.pin_baseline,
-        calibration=None if about["calibration"] is None else Path(about["calibration"]),
+        calibration=None if entry["calibration"] is None else Path(entry["calibration"]),
     )
     if settings.update_baseline and settings.sample < 1:
         raise InputError(
@@ -134,16 +133,16 @@ def _settings(run: MergedRun, options: argparse.Namespace) -> Settings:
     return settings
 
 
-def _document(run: MergedRun, ruled: Sequence[MergedTestResult], settings: Settings) -> dict[str, Any]:
+def _document(run: MergedRun, results: Sequence[MergedTestResult], settings: Settings) -> dict[str, Any]:
     """The document of the joined run."""
     documents = [shard.document for shard in run.shards]
-    tests = [test.entry for test in ruled if _is_reported(test.entry)]
+    tests = [test.entry for test in results if _is_reported(test.entry)]
     return report_document(
         tests,
         matrix=matrix_entries(tests, seed=settings.seed),
         ratings=ratings_entries(tests, seed=settings.seed),
         settings=documents[0]["settings"],
-        llm=usage_entry(sum((Usage.from_dict(shard.about["usage"]) for shard in run.shards), Usage())),
+        llm=usage_entry(sum((Usage.from_dict(shard.entry["usage"]) for shard in run.shards), Usage())),
         package=documents[0]["package"],
         started=min(each["started"] for each in documents),
         duration_s=max(each["duration_s"] for each in documents),
@@ -177,14 +176,15 @@ def _lines(document: Mapping[str, Any]) -> Iterator[str]:
     yield headline(document)
 
 
-def _missing(run: MergedRun, ruled: Sequence[MergedTestResult], settings: Settings) -> Iterator[str]:
+def _missing(run: MergedRun, results: Sequence[MergedTestResult], settings: Settings) -> Iterator[str]:
     """Yield, after a full run, the entries of the baseline that no score was compared with."""
     if settings.update_baseline or run.left_out or run.stopped or not settings.baseline.exists():
         return
-    entries = [test.entry for test in ruled]
+    entries = [test.entry for test in results]
     compared = {entry["nodeid"]: compared_names(entry["scores"]) for entry in entries}
     excused = [entry["nodeid"] for entry in entries if entry["outcome"] != "passed"]
-    yield from not_compared(settings.baseline, compared, excused=excused, required=settings.require_baseline)
+    required = settings.require_baseline
+    yield from uncompared_lines(settings.baseline, compared, excused=excused, required=required)
 
 
 def _with_history(path: Path, document: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
@@ -206,10 +206,10 @@ def _with_history(path: Path, document: Mapping[str, Any], settings: Settings) -
 
 
 def _update(
-    run: MergedRun, ruled: Sequence[MergedTestResult], settings: Settings, options: argparse.Namespace
+    run: MergedRun, results: Sequence[MergedTestResult], settings: Settings, options: argparse.Namespace
 ) -> None:
     """Write the baseline and the cassette where that is asked for."""
-    outcomes = Counter(test.entry["outcome"] for test in ruled)
+    outcomes = Counter(test.entry["outcome"] for test in results)
     incomplete = [
         f"{counted(outcomes[outcome], 'test')} {word}"
         for outcome, word in (("failed", "failed"), ("error", "in error"), ("skipped", "skipped"))
@@ -218,34 +218,30 @@ def _update(
     partial = ", ".join([*incomplete, *run.left_out, *(["it was interrupted"] if run.stopped else [])])
     if settings.update_baseline:
         entries = {
-            each.entry["nodeid"]: each.results["baseline"] for each in ruled if "baseline" in each.results
+            each.entry["nodeid"]: each.results["baseline"] for each in results if "baseline" in each.results
         }
         if not entries:
             say("baseline: nothing to write, no test that ran has a threshold with max_drop")
         else:
-            today = datetime.now(UTC).date().isoformat()
-            pin = (
-                AnchorPin(run.first.document.get("run", {}).get("commit"), today)
-                if settings.pin_baseline
-                else None
-            )
-            written = update_baseline(
+            commit = run.first.document.get("run", {}).get("commit")
+            pin = AnchorPin.today(commit) if settings.pin_baseline else None
+            update = update_baseline(
                 settings.baseline,
                 entries,
-                unfinished={each.entry["nodeid"] for each in ruled if each.entry["outcome"] != "passed"},
+                unfinished={each.entry["nodeid"] for each in results if each.entry["outcome"] != "passed"},
                 failed={
                     each.entry["nodeid"]: each.results["out_of_bounds"]
-                    for each in ruled
+                    for each in results
                     if "baseline" in each.results
                 },
                 partial=partial,
                 pin=pin,
             )
-            say(written.note)
-            for line in written.changes:
+            say(update.note)
+            for line in update.changes:
                 say(f"  {line}")
     if options.cassette is not None:
-        lines = {key: line for shard in run.shards for key, line in shard.about["recorded"].items()}
+        lines = {key: line for shard in run.shards for key, line in shard.entry["recorded"].items()}
         sampled = "--rageval-sample" if settings.sample < 1 else ""
         for line in update_cassette(
             options.cassette, lines, drop_unused=options.drop_unused, partial=partial or sampled

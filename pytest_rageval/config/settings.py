@@ -197,6 +197,16 @@ class Settings:
         return () if self.embedded or self.generator.model is None else (self.generator.model,)
 
     @property
+    def shard_index(self) -> int:
+        """The number of this run's shard, from 1 to `shard_count`; 1 if the run is not split into shards."""
+        return 1 if self.shard is None else self.shard[0]
+
+    @property
+    def shard_count(self) -> int:
+        """The number of shards that the questions are split into; 1 if the run is not split into shards."""
+        return 1 if self.shard is None else self.shard[1]
+
+    @property
     def stops_early(self) -> bool:
         """Whether early stopping is in effect.
 

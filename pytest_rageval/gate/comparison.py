@@ -4,6 +4,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import cached_property
 from math import fsum, isnan, nan
 from types import NoneType
@@ -204,6 +205,11 @@ class AnchorPin(NamedTuple):
     commit: str | None
     date: str
     updates: int = 0
+
+    @classmethod
+    def today(cls, commit: str | None) -> Self:
+        """The pin of an anchor that is pinned today (UTC); `commit` is None without git."""
+        return cls(commit, datetime.now(UTC).date().isoformat())
 
     def __str__(self) -> str:
         """A text such as "pinned at 1a2b3c4, 7 updates ago"."""

@@ -1,7 +1,7 @@
 """`Threshold`: the bounds and keywords of one `rageval_threshold` marker, and their validation."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import MISSING, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from math import inf
 from typing import Any, Final
 
@@ -84,12 +84,6 @@ class Threshold:
     def keywords(cls) -> tuple[str, ...]:
         """Return the keywords of the marker."""
         return tuple(f.name for f in fields(cls) if f.name not in {"spec", "ignored"})
-
-    @classmethod
-    def signature(cls) -> str:
-        """Return the signature of the marker, for its help text."""
-        defaults = {f.name: None if f.default is MISSING else f.default for f in fields(cls)}
-        return f"spec, *, {', '.join(f'{keyword}={defaults[keyword]!r}' for keyword in cls.keywords())}"
 
     @property
     def name(self) -> str:

@@ -1,14 +1,14 @@
-"""The pytest plugin: options, markers, fixtures and hooks. It adapts pytest to `session`, which does the work.
+"""The pytest plugin: options, markers, fixtures and hooks. It connects pytest with `session`, which evaluates tests.
 
-pytest imports this module in every run of every project that has the plugin installed. So it imports the rest only
-when a run has a marked test.
+pytest imports this module in every run of every project that has the plugin installed. So it imports the rest of the
+plugin only when a run has a marked test.
 
 - `lazy_start`: waits for a marked test. `startup`: imports and registers the rest, with `assertion_rewriting`.
-- `markers`: the markers, and checks of them. `unused_evalsets`: a warning about eval sets that no test scores.
-- `runner`: the hooks of marked tests. `fixtures`: the fixtures.
+- `markers`: the markers, and checks of marks. `unused_evalsets`: a warning about eval sets that no test scores.
+- `runner`: `EvaluationPlugin`, the hooks that evaluate marked tests. `fixtures`: the fixtures.
 - `rageval_fixture`: the object that tests receive as `rageval`.
 - `summary`, `terminal`, `progress`, `annotations`: output.
-- `artifacts`: the files that a run writes. `batches`: the hooks of runs in batches.
+- `artifacts`: the files that a run writes. `batch_plugins`: the hooks of runs in batches.
 """
 
 import os
@@ -31,7 +31,7 @@ from pytest_rageval.plugin.fixtures import (
     rageval_reference_retriever,
     rageval_retriever,
 )
-from pytest_rageval.plugin.lazy_start import ENVIRONMENT, LazyStart, is_named
+from pytest_rageval.plugin.lazy_start import ENVIRONMENT, LazyStart, needs_eager_start
 from pytest_rageval.plugin.markers import MARKERS
 
 if TYPE_CHECKING:
@@ -60,35 +60,36 @@ __all__ = [
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add every option as a flag and, where it may be permanent, as an ini key."""
+    """Add every option as a flag and, if it may be permanent, as an ini key."""
     group = parser.getgroup("rageval", "RAG retriever evaluation")
     for option in OPTIONS:
-        # The default is None: only then is it seen that the command line does not overrule the ini.
-        how: dict[str, Any] = {"dest": option.ini, "default": None, "help": _help(option)}
+        # The value None means that the command line does not have the option, so that the ini key applies.
+        kwargs: dict[str, Any] = {"dest": option.ini, "default": None, "help": _help(option)}
         if not option.metavar:
-            group.addoption(option.flag, action="store_const", const="true", **how)
-            # Each as an option of its own: one with a value that may be left out would take a path for it.
+            group.addoption(option.flag, action="store_const", const="true", **kwargs)
+            # Each value is an option of its own. An option with an optional value would read a path that follows it as
+            # its value.
             for word in option.switch_values:
                 group.addoption(
-                    f"{option.flag}={word}", action="store_const", const=word, **how | {"help": SUPPRESS}
+                    f"{option.flag}={word}", action="store_const", const=word, **kwargs | {"help": SUPPRESS}
                 )
         else:
             action = "append" if option.repeatable else "store"
-            group.addoption(option.flag, action=action, metavar=option.metavar, **how)
+            group.addoption(option.flag, action=action, metavar=option.metavar, **kwargs)
         if option.in_ini:
             kind: Any = "linelist" if option.repeatable else "string"
             parser.addini(option.ini, _help(option), type=kind, default=None)
 
 
 class Hooks:
-    """The hook that other plugins implement."""
+    """The specification of the hook that other plugins implement."""
 
     @staticmethod
     @pytest.hookspec
     def pytest_rageval_register(registry: "Registry") -> None:
         """Add scores, comparators, answer measures, retriever adapters, eval-set formats and reports.
 
-        Called once a process, before the first score is computed or the first report is written.
+        pytest calls the hook once per process, before the first score is computed or the first report is written.
 
         Args:
             registry: see `pytest_rageval.evaluations.registry.Registry` for its methods.
@@ -96,13 +97,13 @@ class Hooks:
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
-    """Let other plugins add scores and more: `pytest_rageval_register`."""
+    """Add the hook `pytest_rageval_register`."""
     pluginmanager.add_hookspecs(Hooks)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
-    """Start the gateway where the options ask for it, before a conftest imports the application."""
+    """Start the gateway if an option requests it, before a conftest imports the application under test."""
     options = early_config.known_args_namespace
     switch = next(option for option in OPTIONS if option.name == "gateway")
     if getattr(options, switch.ini, None) is None and not early_config.getini(switch.ini):
@@ -115,19 +116,21 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the markers, and the hooks that wait for a marked test."""
+    """Register the markers and `LazyStart`."""
     for marker in MARKERS.strip().splitlines():
         config.addinivalue_line("markers", marker)
-    standby = LazyStart(config)
-    config.pluginmanager.register(standby, standby.NAME)
-    if is_named(config):
-        standby.start()
+    lazy_start = LazyStart(config)
+    config.pluginmanager.register(lazy_start, lazy_start.NAME)
+    if needs_eager_start(config):
+        lazy_start.start()
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_warning_recorded(warning_message: "WarningMessage") -> None:
-    """Complete pytest's warning of an unknown ini key by the key that may be meant."""
-    # First, before the reporter reads the text.
+    """Add a hint to pytest's warning about an unknown ini key: the key that may be meant.
+
+    This hook is called first, before pytest's reporter reads the text of the warning.
+    """
     text = str(warning_message.message).strip()
     key = text.removeprefix("Unknown config option: ")
     if key == text or not key.startswith("rageval_"):
@@ -138,7 +141,7 @@ def pytest_warning_recorded(warning_message: "WarningMessage") -> None:
     else:
         from pytest_rageval.errors import similar_names  # noqa: PLC0415 - most runs do not need it
 
-        # The prefix alone would make all of them similar.
+        # The names are compared without the prefix, which would make all of them similar.
         names = [option.name for option in OPTIONS if option.in_ini]
         hint = "".join(
             f" Did you mean rageval_{name}?"
@@ -148,5 +151,5 @@ def pytest_warning_recorded(warning_message: "WarningMessage") -> None:
 
 
 def _help(option: Option) -> str:
-    shown = "" if option.default is None else f" (default: {option.default})"
-    return f"{option.help}{shown}".replace("%", "%%")
+    default = "" if option.default is None else f" (default: {option.default})"
+    return f"{option.help}{default}".replace("%", "%%")

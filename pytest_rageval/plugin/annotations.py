@@ -1,6 +1,6 @@
-"""Annotations of GitHub: failures and warnings at their lines in the diff of a pull request.
+"""Annotations of GitHub: failures and warnings that GitHub displays at their lines in the diff of a pull request.
 
-They are commands in the output, `::error file=…::…`, which the runner of a job reads.
+An annotation is a workflow command in the output of a job, `::error file=…::…`.
 """
 
 import os
@@ -12,27 +12,33 @@ import pytest
 
 from pytest_rageval.plural import counted
 
-__all__ = ["OTHER", "Annotation", "Place", "annotations", "place_of"]
+__all__ = ["OTHER_PLUGIN", "Annotation", "Place", "annotations", "place_of"]
 
-OTHER: Final = "pytest_github_actions_annotate_failures"
-"""A plugin that annotates each test whose body fails, and none that fails in its setup."""
+OTHER_PLUGIN: Final = "pytest_github_actions_annotate_failures"
+"""The name of a plugin that annotates tests whose body fails, but not tests that fail in their setup."""
 
-MOST: Final = 10
-"""GitHub shows at most so many errors, and so many warnings, of a step."""
+MAX_ANNOTATIONS: Final = 10
+"""GitHub shows at most this number of errors, and of warnings, per step of a job."""
 
-LINES: Final = 20
-"""Of a failure's text; the job's log and the reports have all."""
+MAX_LINES: Final = 20
+"""Maximum number of lines of an annotation. The log of the job and the reports contain the whole text."""
 
 
 class Place(NamedTuple):
-    """A file, and the number of a line in it where one is known."""
+    """A file, and a line number in it; None if the line is not known."""
 
     file: Path
     line: int | None
 
 
 class Annotation(NamedTuple):
-    """A command to the runner: "error" or "warning", what it is about, and the text."""
+    """A workflow command.
+
+    Attributes:
+        kind: the name of the command, "error" or "warning".
+        properties: `title`, and the place as `file` and `line`, if GitHub can show it.
+        message: the text.
+    """
 
     kind: str
     properties: Mapping[str, str]
@@ -40,7 +46,7 @@ class Annotation(NamedTuple):
 
 
 def place_of(report: pytest.TestReport | pytest.CollectReport, root: Path) -> Place:
-    """Where a test failed: the line in its file that the failure names, else the test itself."""
+    """Return the place of a failure: the line in the test's file that the failure names, else the test itself."""
     name, line, _ = report.location or (report.fspath, None, None)
     file = root / name
     crash = getattr(report.longrepr, "reprcrash", None)
@@ -51,36 +57,40 @@ def place_of(report: pytest.TestReport | pytest.CollectReport, root: Path) -> Pl
 
 def annotations(
     tests: Iterable[Mapping[str, Any]],
-    places: Mapping[str, Place],
+    user_frames: Mapping[str, Place],
     *,
     beside_other: bool,
     environ: Mapping[str, str] = os.environ,
 ) -> Iterator[Annotation]:
-    """An annotation for each test that failed, and for each other one with warnings; those beyond `MOST` are counted.
+    """Yield an annotation for each failed test, and for each other test with warnings, at most `MAX_ANNOTATIONS` each.
 
     Args:
-        tests: as in the report.
-        places: of the tests, by node id.
-        beside_other: whether the plugin `OTHER` annotates failures too.
-        environ: names the workspace, which paths are relative to.
+        tests: entries of the report.
+        user_frames: place of each test, by node id.
+        beside_other: True if the plugin `OTHER_PLUGIN` annotates failures too.
+        environ: environment variables, with the path of the workspace that contains the repository.
     """
     workspace = Path(environ.get("GITHUB_WORKSPACE") or ".").resolve()
     errors, warnings = [], []
-    said = set[str]()
+    seen = set[str]()
     for test in tests:
-        about = {**_where(places.get(test["nodeid"]), workspace), "title": test["nodeid"]}
+        properties = {
+            **_place_properties(user_frames.get(test["nodeid"]), workspace),
+            "title": test["nodeid"],
+        }
         if test["outcome"] in {"failed", "error"}:
             if not (beside_other and test["outcome"] == "failed"):
-                errors.append(Annotation("error", about, _beginning(test.get("message") or test["outcome"])))
-        elif lines := [line for line in _warnings(test) if line not in said]:
-            said.update(lines)
-            warnings.append(Annotation("warning", about, _beginning("\n".join(lines))))
-    yield from _at_most(errors, "failed")
-    yield from _at_most(warnings, "with warnings")
+                text = _shorten(test.get("message") or test["outcome"])
+                errors.append(Annotation("error", properties, text))
+        elif lines := [line for line in _warnings(test) if line not in seen]:
+            seen.update(lines)
+            warnings.append(Annotation("warning", properties, _shorten("\n".join(lines))))
+    yield from _limit(errors, "failed")
+    yield from _limit(warnings, "with warnings")
 
 
-def _where(place: Place | None, workspace: Path) -> dict[str, str]:
-    """The properties of a place; none of a file outside the workspace, which GitHub cannot show."""
+def _place_properties(place: Place | None, workspace: Path) -> dict[str, str]:
+    """Return the properties of a place; empty for a file outside the workspace, which GitHub cannot show."""
     if place is None:
         return {}
     file = place.file.resolve()
@@ -91,21 +101,23 @@ def _where(place: Place | None, workspace: Path) -> dict[str, str]:
 
 
 def _warnings(test: Mapping[str, Any]) -> list[str]:
+    """Return the lines of the warnings about a test, without its node id."""
     from pytest_rageval.reports.terminal import warning_lines  # noqa: PLC0415 - imported by now
 
     lines = (line.removeprefix("warning: ") for line in warning_lines([test]))
     return [line.removeprefix(f"{test['nodeid']}: ") for line in lines]
 
 
-def _beginning(text: str) -> str:
+def _shorten(text: str) -> str:
     lines = text.splitlines()
-    return "\n".join([*lines[:LINES], "…"] if len(lines) > LINES else lines)
+    return "\n".join([*lines[:MAX_LINES], "…"] if len(lines) > MAX_LINES else lines)
 
 
-def _at_most(found: list[Annotation], what: str) -> list[Annotation]:
-    """As many as GitHub shows; the last one counts those that are left out."""
-    if len(found) <= MOST:
-        return found
-    kept = found[: MOST - 1]
-    rest = f"{counted(len(found) - len(kept), 'more test')} {what}: the log of the job has all."
-    return [*kept, Annotation(found[0].kind, {"title": "rageval"}, rest)]
+def _limit(all_annotations: list[Annotation], outcome: str) -> list[Annotation]:
+    """Return as many annotations as GitHub shows. If there are more, the last one has the number of omitted tests."""
+    if len(all_annotations) <= MAX_ANNOTATIONS:
+        return all_annotations
+    shown = all_annotations[: MAX_ANNOTATIONS - 1]
+    omitted = len(all_annotations) - len(shown)
+    text = f"{counted(omitted, 'more test')} {outcome}: the log of the job has all."
+    return [*shown, Annotation(all_annotations[0].kind, {"title": "rageval"}, text)]

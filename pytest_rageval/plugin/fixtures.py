@@ -1,4 +1,7 @@
-"""The fixtures. What they return is made by `GatePlugin`; this module is imported by every run."""
+"""The fixtures. Their values come from `EvaluationPlugin`. Every run imports this module.
+
+The docstrings of the fixtures are the output of `pytest --fixtures`.
+"""
 
 from collections.abc import Mapping
 from functools import partial
@@ -6,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from pytest_rageval.plugin.lazy_start import gate_of
+from pytest_rageval.plugin.lazy_start import get_evaluation_plugin
 
 if TYPE_CHECKING:
     from pytest_rageval.embeddings.encoder import CachedEncoder
@@ -43,7 +46,7 @@ There is no fixture rageval_retriever, so there is nothing to evaluate. Write in
 @pytest.fixture(scope="session")
 def rageval_retriever() -> object:
     """The retriever under test: a callable (query, k) -> documents, sync or async. Override it."""
-    raise _missing(NO_RETRIEVER)
+    raise _missing_fixture(NO_RETRIEVER)
 
 
 NO_REFERENCE: Final = """\
@@ -60,56 +63,56 @@ There is no fixture rageval_reference_retriever, which max_ratio compares times 
 
 @pytest.fixture(scope="session")
 def rageval_reference_retriever() -> object:
-    """The retriever that max_ratio times the one under test beside: like rageval_retriever. Override it."""
-    raise _missing(NO_REFERENCE)
+    """The retriever whose time max_ratio compares with that of rageval_retriever: a callable like it. Override it."""
+    raise _missing_fixture(NO_REFERENCE)
 
 
 @pytest.fixture(scope="session")
 def rageval_executor() -> object:
-    """A concurrent.futures.Executor in whose processes a sync retriever runs, in chunks. Default: none."""
+    """A concurrent.futures.Executor that runs a sync retriever, in chunks of questions. Default: none."""
     return None
 
 
 @pytest.fixture(scope="session")
 def rageval_prompts(pytestconfig: pytest.Config) -> Mapping[str, str]:
-    """Prompts that replace the package's own, by name. Default: those of --rageval-prompts, then of the preset."""
-    return gate_of(pytestconfig).prompts
+    """Prompts that replace the package's own, by name. Default: the file of --rageval-prompts, then the preset."""
+    return get_evaluation_plugin(pytestconfig).prompts
 
 
 @pytest.fixture(scope="session")
 def rageval_client() -> object:
-    """Your own client of models: (model, messages, **parameters) -> a chat completion. Default: the options' server."""
+    """A callable that calls models: (model, messages, **parameters) -> chat completion. Default: none."""
     return None
 
 
 @pytest.fixture(scope="session")
 def rageval_generator(pytestconfig: pytest.Config, rageval_prompts: object, rageval_client: object) -> object:
     """The generator: a callable (question, passages) -> str, sync or async. Default: the configured model."""
-    return gate_of(pytestconfig).generator(rageval_prompts, rageval_client)
+    return get_evaluation_plugin(pytestconfig).generator(rageval_prompts, rageval_client)
 
 
 @pytest.fixture(scope="session")
 def rageval_judge(pytestconfig: pytest.Config, rageval_prompts: object, rageval_client: object) -> object:
-    """The judge: compare(question, references, prediction), or an object with it. Default: as in the header."""
-    return gate_of(pytestconfig).judge(rageval_prompts, rageval_client)
+    """The judge: compare(question, references, prediction), or an object with it. Default: the configured model."""
+    return get_evaluation_plugin(pytestconfig).judge(rageval_prompts, rageval_client)
 
 
 @pytest.fixture(scope="session")
 def rageval_llm(pytestconfig: pytest.Config, rageval_prompts: object, rageval_client: object) -> "LLM":
-    """The configured model, for your own code: complete(messages), acomplete(messages), cached(function)."""
-    return gate_of(pytestconfig).llm(rageval_prompts, rageval_client)
+    """The configured model for your own code: complete(messages), acomplete(messages), cached(function)."""
+    return get_evaluation_plugin(pytestconfig).llm(rageval_prompts, rageval_client)
 
 
 @pytest.fixture(scope="session")
 def rageval_gateway(pytestconfig: pytest.Config, rageval_client: object) -> "GatewayServer":
     """An OpenAI-compatible server for model calls inside your application: url, token, variables()."""
-    return gate_of(pytestconfig).gateway_to(rageval_client)
+    return get_evaluation_plugin(pytestconfig).gateway_to(rageval_client)
 
 
 @pytest.fixture(scope="session")
 def rageval_encoder(pytestconfig: pytest.Config) -> "CachedEncoder":
-    """The packaged encoder, for DenseRetriever: each text is encoded once and kept in the cache folder."""
-    return gate_of(pytestconfig).session.encoder
+    """The packaged sentence encoder, for DenseRetriever. Each text is encoded once; the cache stores its embedding."""
+    return get_evaluation_plugin(pytestconfig).session.encoder
 
 
 @pytest.fixture
@@ -122,19 +125,19 @@ def rageval(  # noqa: PLR0913, PLR0917 - fixtures
     rageval_executor: object,
 ) -> "Rageval":
     """Scores of the retriever under test: score(spec), retrieve(query, k), answer(question, k), examples."""
-    return gate_of(request.config).evaluate(
+    return get_evaluation_plugin(request.config).evaluate(
         request.node,
         rageval_retriever,
         rageval_generator,
         rageval_judge,
         prompts=rageval_prompts,
         executor=rageval_executor,
-        # Few tests need it, and making it may take long.
+        # Few tests need this fixture, and its setup may take long.
         reference=partial(request.getfixturevalue, "rageval_reference_retriever"),
     )
 
 
-def _missing(text: str) -> BaseException:
-    from pytest_rageval.plugin.terminal import failure  # noqa: PLC0415 - few runs do
+def _missing_fixture(text: str) -> BaseException:
+    from pytest_rageval.plugin.terminal import failure  # noqa: PLC0415 - few runs lack a fixture
 
     return failure(text)

@@ -1,8 +1,8 @@
-"""What every run has of the plugin: it waits for the first test with a mark or a fixture of this package.
+"""`LazyStart`: the hooks of every run. They start the rest of the plugin at the first test that uses it.
 
-Only then are the other modules imported and their hooks registered (`startup`), so that the tests of a project that
-have nothing to do with this package do not pay for it. A run that names anything of the package, by an option or in the
-environment, starts with all of it.
+Until then the other modules are not imported and their hooks are not registered (`startup`), so that a run without
+marked tests is not slowed down. A run that configures the package, by an option or in the environment, starts the whole
+plugin at once.
 """
 
 import inspect
@@ -16,67 +16,74 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import pytest
 
 from pytest_rageval.options import BASELINE, OPTIONS
-from pytest_rageval.plugin.markers import EVALUATED, is_ours, timeout_lines, unknown_mark
+from pytest_rageval.plugin.markers import (
+    EVALUATED_MARKERS,
+    timeout_warnings,
+    unknown_marker_error,
+    uses_plugin,
+)
 
 if TYPE_CHECKING:
-    from pytest_rageval.plugin.runner import GatePlugin
+    from pytest_rageval.plugin.runner import EvaluationPlugin
 
-__all__ = ["ENVIRONMENT", "HEADERS", "LazyStart", "gate_of", "is_named"]
+__all__ = ["ENVIRONMENT", "HEADERS", "LazyStart", "get_evaluation_plugin", "needs_eager_start"]
 
 ENVIRONMENT = pytest.StashKey[Mapping[str, str]]()
-"""The environment variables of the process, before they led to its own gateway or a test module changed them."""
+"""The environment variables at the start of the process, before the gateway or a test module changed them."""
 
 HEADERS: Final = {
     False: "generator embedded model, answers compared in canonical form [embedded models: smoke-test quality]",
     True: "no model is named (--rageval-model), only ranking measures can be scored",
 }
-"""The value of `Settings.header_line` where nothing is set, without and with a key in the environment."""
+"""The text of `Settings.in_force` with default settings, by whether the environment has an API key."""
 
 
-def gate_of(config: pytest.Config) -> "GatePlugin":
-    """What the tests of this process share."""
-    standby = config.pluginmanager.get_plugin(LazyStart.NAME)
-    if not isinstance(standby, LazyStart):
+def get_evaluation_plugin(config: pytest.Config) -> "EvaluationPlugin":
+    """Return the `EvaluationPlugin` of this process; start it at the first call."""
+    lazy_start = config.pluginmanager.get_plugin(LazyStart.NAME)
+    if not isinstance(lazy_start, LazyStart):
         raise pytest.UsageError("the rageval plugin is not active in this process")
-    return standby.start()
+    return lazy_start.start()
 
 
 class LazyStart:
-    """The hooks of every run. Those of tests go on to `GatePlugin` once there is one."""
+    """The hooks of every run. After the start they pass tests to `EvaluationPlugin`."""
 
     NAME: ClassVar[str] = "rageval-standby"
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
-        self._gate: GatePlugin | None = None
-        self._running: str | None = None
-        # Noted here: once tests run, their output is captured and the terminal out of reach.
+        self._plugin: EvaluationPlugin | None = None
+        self._running_nodeid: str | None = None
+        # While tests run, pytest captures their output, and the width of the terminal cannot be read.
         self._columns = shutil.get_terminal_size().columns
         config.stash.setdefault(ENVIRONMENT, dict(os.environ))
 
-    def start(self) -> "GatePlugin":
-        """Import the rest of the plugin and register its hooks, at the first call; return what the tests share."""
-        if self._gate is None:
-            from pytest_rageval.plugin.assertion_rewriting import disable_assertion_rewriting  # noqa: PLC0415 - most runs need nothing
+    def start(self) -> "EvaluationPlugin":
+        """Return the evaluation plugin; the first call imports the rest of the plugin and registers its hooks."""
+        if self._plugin is None:
+            from pytest_rageval.plugin.assertion_rewriting import disable_assertion_rewriting  # noqa: PLC0415 - most runs do not need it
 
             disable_assertion_rewriting(self._config)
-            from pytest_rageval.plugin.startup import start  # noqa: PLC0415 - likewise
+            from pytest_rageval.plugin.startup import start  # noqa: PLC0415 - most runs do not need it
 
             environ = self._config.stash[ENVIRONMENT]
-            self._gate = start(self._config, environ, columns=self._columns, running=self._running)
-        return self._gate
+            self._plugin = start(
+                self._config, environ, columns=self._columns, running_nodeid=self._running_nodeid
+            )
+        return self._plugin
 
     def pytest_report_header(self, config: pytest.Config) -> list[str]:
-        """Warn of a timeout that counts the evaluation; without a named model, print which one is used."""
-        lines = timeout_lines(config)
-        if self._gate is None:
+        """Warn of a timeout that counts the evaluation; without any settings, print which model is used."""
+        lines = timeout_warnings(config)
+        if self._plugin is None:
             has_key = bool(config.stash[ENVIRONMENT].get("OPENAI_API_KEY", "").strip())
             lines.append(f"rageval: {HEADERS[has_key]}")
         return lines
 
     @pytest.hookimpl(wrapper=True)
     def pytest_make_collect_report(self) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-        """Start where a module cannot be imported: it may have marked tests, and annotations show it."""
+        """Start the plugin if a module cannot be imported: it may have marked tests, and annotations show its error."""
         report = yield
         if report.failed:
             self.start()
@@ -86,47 +93,47 @@ class LazyStart:
     def pytest_pycollect_makeitem(
         self, collector: pytest.Module | pytest.Class, name: str, obj: object
     ) -> Generator[None, Any, Any]:
-        """Give a test with thresholds the fixture `rageval`; refuse a module with a test that has an unknown marker.
+        """Add the fixture `rageval` to a test with thresholds; raise an error about a test with an unknown marker.
 
-        As a mark, and before the item is made: then pytest knows the fixture's own fixtures, and a
-        parametrized retriever multiplies the test.
+        The fixture is added as a mark before the item is created, so that pytest resolves the fixtures that `rageval`
+        requests, and creates one item per parameter of a parametrized retriever.
         """
         with _with_fixture(obj) if _is_evaluated(collector, name, obj) else nullcontext():
-            made = yield
-        for item in made if isinstance(made, list) else [made]:
-            if isinstance(item, pytest.Item) and is_ours(item):
+            items = yield
+        for item in items if isinstance(items, list) else [items]:
+            if isinstance(item, pytest.Item) and uses_plugin(item):
                 self.start()
-                if problem := unknown_mark(item):
+                if problem := unknown_marker_error(item):
                     raise collector.CollectError(problem)
-        return made
+        return items
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        """Begin a test; a mark may have come after it was collected."""
-        self._running = item.nodeid
-        if self._gate is not None or is_ours(item):
-            self.start().begin(item)
+        """Prepare a test for its evaluation. A mark may have been added after the collection."""
+        self._running_nodeid = item.nodeid
+        if self._plugin is not None or uses_plugin(item):
+            self.start().prepare(item)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_call(self, item: pytest.Item) -> None:
-        """Compare the scores of a test with its thresholds, before its own statements."""
-        if self._gate is not None or any(mark.name in EVALUATED for mark in item.iter_markers()):
-            self.start().check(item)
+        """Compare the scores of a test with its thresholds, before the body of the test."""
+        if self._plugin is not None or any(mark.name in EVALUATED_MARKERS for mark in item.iter_markers()):
+            self.start().check_thresholds(item)
 
 
 def _is_evaluated(collector: pytest.Module | pytest.Class, name: str, obj: object) -> bool:
-    """Whether it is a test function that is evaluated at setup."""
+    """Return True for a test function with a threshold or a calibration."""
     if not (inspect.isfunction(obj) and collector.funcnamefilter(name)):
         return False
     marks = (*getattr(obj, "pytestmark", ()), *collector.iter_markers())
-    return any(mark.name in EVALUATED for mark in marks)
+    return any(mark.name in EVALUATED_MARKERS for mark in marks)
 
 
 @contextmanager
 def _with_fixture(function: object) -> Iterator[None]:
-    """Mark a test function with the fixture `rageval` while its items are made.
+    """Mark a test function with the fixture `rageval` while pytest creates its items.
 
-    The items keep the mark. The function does not: another class that inherits it may have no thresholds.
+    Only the items retain the mark: another class that inherits the function may have no thresholds.
     """
     decorator = pytest.mark.usefixtures("rageval")
     decorator(function)
@@ -136,8 +143,11 @@ def _with_fixture(function: object) -> Iterator[None]:
         vars(function)["pytestmark"].remove(decorator.mark)
 
 
-def is_named(config: pytest.Config) -> bool:
-    """Whether a run names anything of this package before its tests are seen."""
+def needs_eager_start(config: pytest.Config) -> bool:
+    """Return True if the whole plugin must start before the tests are collected.
+
+    This is so if the run configures the package, has a baseline, or uses pytest-xdist.
+    """
     options, environ = config.option, config.stash[ENVIRONMENT]
     return (
         any(getattr(options, option.ini) is not None for option in OPTIONS)
@@ -146,7 +156,7 @@ def is_named(config: pytest.Config) -> bool:
             text for name, text in environ.items() if name.startswith("RAGEVAL_") or name == "OPENAI_BASE_URL"
         )
         or _has_tables(config.rootpath / "pyproject.toml")
-        # A full run reports tests of the baseline that no longer exist.
+        # A full run lists tests of the baseline that no longer exist.
         or (config.rootpath / BASELINE).exists()
         # The controller of pytest-xdist does not see the tests that its workers collect.
         or getattr(options, "dist", "no") != "no"
@@ -155,7 +165,7 @@ def is_named(config: pytest.Config) -> bool:
 
 
 def _has_tables(path: Path) -> bool:
-    """Whether a file may have tables of this package; a requirement on it does not count."""
+    """Return True if a `pyproject.toml` may have tables of this package; a requirement on it does not count."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, ValueError):

@@ -1,17 +1,28 @@
-"""The markers, how tests are known by them, and that of pytest-timeout; every run imports this module."""
+"""The markers: their declarations, which tests use them, and errors about marks that do not work.
+
+Every run imports this module.
+"""
 
 import os
 from typing import Final
 
 import pytest
 
-__all__ = ["EVALUATED", "MARKERS", "is_ours", "timeout_lines", "timeout_problem", "unknown_mark"]
+__all__ = [
+    "EVALUATED_MARKERS",
+    "MARKERS",
+    "timeout_mark_error",
+    "timeout_warnings",
+    "unknown_marker_error",
+    "uses_plugin",
+]
 
-# Written out: the modules of `Threshold` and `Bounds`, which have the signatures, are needed for marked tests only.
+# The signatures are those of `Threshold` and `Bounds`. They are written out, because importing these classes would slow
+# down runs without marked tests.
 MARKERS: Final = """
 rageval_evalset(path, *, format=None, sample=None, seed=0, stratify=None, **options): the eval set that scores of this \
-test are computed on, from the root directory or from the test file's folder; its format is known by its shape or \
-named, options are the format's own.
+test are computed on; the path is relative to the root directory or to the folder of the test file, the format is \
+detected unless it is named, and options are those of the format.
 rageval_threshold(spec, *, min=None, max=None, max_drop=None, max_total_drop=None, max_lost=None, max_ratio=None, \
 where=None, by=None, alpha=0.05, burden='drop', strict=False, inconclusive=None, cluster=None, tolerance=0.0, \
 comparator=None, label=None, order=None, temperature=None, draws=None, relevant=None): bounds on the mean of a score, \
@@ -20,75 +31,75 @@ rageval_calibration(labels, *, min_kappa=None, min_accuracy=None, min_pearson=No
 far the judge agrees with the people of a labels file, such as rageval_calibration("labels.jsonl", min_kappa=0.6).
 """
 
-EVALUATED: Final = ("rageval_threshold", "rageval_calibration")
-"""Markers whose tests are evaluated at setup; the body of such a test may be empty."""
+EVALUATED_MARKERS: Final = ("rageval_threshold", "rageval_calibration")
+"""The markers that cause an evaluation in the setup of the test, so that the body of the test may be empty."""
 
-TIMEOUT: Final = (
+TIMEOUT_WARNING: Final = (
     "rageval: timeout = {:g} s counts the evaluation too, which is the setup of the first test that needs a score: a "
     "run without cached replies may exceed it. Set timeout_func_only = true."
 )
 
 
-def is_ours(item: pytest.Item) -> bool:
-    """Whether a test has a fixture of this package, or a mark that looks like one of its markers."""
+def uses_plugin(item: pytest.Item) -> bool:
+    """Return True if a test uses a fixture of this package, or has a mark that begins like its markers."""
     fixtures = getattr(item, "fixturenames", ())
     return any(name.startswith("rageval") for name in fixtures) or any(
         mark.name.lower().startswith("rageval") for mark in item.iter_markers()
     )
 
 
-def unknown_mark(item: pytest.Item) -> str:
-    """An error about an unknown marker of an item; empty without one."""
+def unknown_marker_error(item: pytest.Item) -> str:
+    """Return an error if a test has a mark that begins like the markers of this package and is unknown; else empty."""
     names = [mark.name for mark in item.iter_markers() if mark.name.lower().startswith("rageval")]
     if not names:
         return ""
-    # The declared markers: ours, and those of the user with our prefix.
-    known = {line.partition(":")[0].partition("(")[0].strip() for line in item.config.getini("markers")}
-    unknown = next((name for name in names if name not in known), None)
+    # The user may declare markers with the prefix of this package too.
+    declared = {line.partition(":")[0].partition("(")[0].strip() for line in item.config.getini("markers")}
+    unknown = next((name for name in names if name not in declared), None)
     if unknown is None:
         return ""
     from pytest_rageval.errors import did_you_mean  # noqa: PLC0415 - most runs do not need it
 
-    ours = sorted(name for name in known if name.startswith("rageval"))
+    known = sorted(name for name in declared if name.startswith("rageval"))
     return (
-        f"{item.nodeid} has the mark {unknown}, which does nothing.{did_you_mean(unknown, ours)}\n"
-        f"There are: {', '.join(ours)}. One of your own is named under `markers` in pytest's configuration."
+        f"{item.nodeid} has the mark {unknown}, which does nothing.{did_you_mean(unknown, known)}\n"
+        f"There are: {', '.join(known)}. Declare a marker of your own under `markers` in pytest's configuration."
     )
 
 
-def timeout_lines(config: pytest.Config) -> list[str]:
-    """A warning of pytest-timeout's limit for each test, unless it counts the function only."""
+def timeout_warnings(config: pytest.Config) -> list[str]:
+    """Return a warning if pytest-timeout has a limit for all tests that counts the setup; else none."""
     if not config.pluginmanager.hasplugin("timeout") or config.getini("timeout_func_only"):
         return []
-    found = (
+    limits = (
         config.getoption("timeout", None),
         os.environ.get("PYTEST_TIMEOUT"),
         config.getini("timeout"),
     )
-    seconds = next((each for each in found if each not in {None, ""}), 0)
-    return [TIMEOUT.format(float(seconds))] if _is_positive(seconds) else []
+    seconds = next((limit for limit in limits if limit not in {None, ""}), 0)
+    return [TIMEOUT_WARNING.format(float(seconds))] if _is_positive(seconds) else []
 
 
-def timeout_problem(item: pytest.Item) -> str:
-    """An error about a mark of pytest-timeout that counts the evaluation; empty without one."""
+def timeout_mark_error(item: pytest.Item) -> str:
+    """Return an error if a test has a mark of pytest-timeout whose limit counts the evaluation; else empty."""
     mark = item.get_closest_marker("timeout")
     if mark is None or not item.config.pluginmanager.hasplugin("timeout"):
         return ""
     seconds = mark.kwargs.get("timeout", mark.args[0] if mark.args else 0)
     func_only = mark.kwargs.get("func_only")
     func_only = item.config.getini("timeout_func_only") if func_only is None else func_only
-    if func_only or not _is_positive(seconds) or not any(map(item.get_closest_marker, EVALUATED)):
+    if func_only or not _is_positive(seconds) or not any(map(item.get_closest_marker, EVALUATED_MARKERS)):
         return ""
     return (
-        f"{item.nodeid} has the mark timeout, which counts the evaluation too: it is this test's setup, and would be "
-        "ended while it is paid for.\n"
+        f"{item.nodeid} has the mark timeout, which counts the evaluation too: it is this test's setup, and the "
+        "timeout would interrupt it between paid requests.\n"
         f"Write @pytest.mark.timeout({seconds}, func_only=True), or set timeout_func_only = true in pytest's "
         "configuration."
     )
 
 
 def _is_positive(seconds: object) -> bool:
-    """Whether it is a time limit; pytest-timeout itself refuses anything but a number."""
+    """Return True for a positive number. pytest-timeout itself reports anything that is not a number."""
     try:
         return float(str(seconds)) > 0
     except ValueError:

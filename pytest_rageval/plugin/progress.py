@@ -1,6 +1,6 @@
-"""Progress of an evaluation: a line that is rewritten on a terminal, a line every ten seconds elsewhere.
+"""Displays the progress of an evaluation: on a terminal in a line that is rewritten, else in a line every ten seconds.
 
-The workers of pytest-xdist send theirs to the controller, which prints their sum.
+The workers of pytest-xdist send their progress to the controller, which displays the sum.
 """
 
 import threading
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pytest
 
-from pytest_rageval.plugin.terminal import print_line, terminal_width, uncaptured
+from pytest_rageval.plugin.terminal import print_line, terminal_width, write_uncaptured
 from pytest_rageval.printable import one_line
 
 if TYPE_CHECKING:
@@ -20,31 +20,43 @@ if TYPE_CHECKING:
     from pytest_rageval.llm.usage import Usage
 
     Running = tuple[str, Usage] | None
-    """The test that runs, and what it has asked of models; None where none does."""
+    """The node id of the running test and its usage of models so far; None if no test runs."""
 
 __all__ = ["EvaluationProgress", "Work", "WorkersProgress"]
 
-DELAY_S: Final = 1.0
-"""The line on a terminal appears after this time."""
+TERMINAL_DELAY_S: Final = 1.0
+"""Time after which the line on a terminal appears."""
 
-INTERVAL_S: Final = 0.25
-"""Time between two updates of it."""
+TERMINAL_INTERVAL_S: Final = 0.25
+"""Minimum time between two updates of the line on a terminal."""
 
-LINE_S: Final = 10.0
-"""Time between two lines in a file or in the log of a CI job."""
+LOG_INTERVAL_S: Final = 10.0
+"""Minimum time between two lines in a file or in the log of a CI job, and before the first line."""
 
-SENT_S: Final = 1.0
-"""Time between two messages of a worker."""
+WORKER_INTERVAL_S: Final = 1.0
+"""Minimum time between two messages of a worker."""
 
-WAIT_S: Final = 10.0
-"""The line names a server that has not answered for this time."""
+STALL_S: Final = 10.0
+"""Time after which the line names a server that does not respond."""
 
-LONG_S: Final = 120.0
-"""A longer time is shown in minutes."""
+MIN_MINUTES_S: Final = 120.0
+"""Remaining time from which on it is displayed in minutes."""
 
 
 class Work(NamedTuple):
-    """The expected and completed amounts of work; the last three fields are totals of the run so far."""
+    """The expected and the completed work of a process.
+
+    Attributes:
+        rankings: number of requested rankings.
+        ranked: number of completed rankings.
+        requests: estimated number of requests to models.
+        replies: number of requests that were replied to, or failed.
+        rankings_per_s: completed rankings per second.
+        replies_per_s: replies per second.
+        live: number of replies that are not from the cache, in the whole run so far.
+        cost_usd: their cost in USD.
+        unpriced: number of replies whose price is not known, in the whole run so far.
+    """
 
     rankings: int = 0
     ranked: int = 0
@@ -58,11 +70,11 @@ class Work(NamedTuple):
 
     @classmethod
     def total(cls, works: Iterable["Work"]) -> "Work":
-        """The sum over processes."""
+        """Return the sum of the work of several processes."""
         return cls(*map(sum, zip(*works, strict=True)))
 
     def since(self, before: "Work") -> "Work":
-        """The work after an earlier moment, with the cost of the run."""
+        """Return the work after the state `before`; `live`, `cost_usd` and `unpriced` remain those of the run."""
         return self._replace(
             rankings=self.rankings - before.rankings,
             ranked=self.ranked - before.ranked,
@@ -73,29 +85,30 @@ class Work(NamedTuple):
     def __str__(self) -> str:
         parts = [(self.ranked, self.rankings, self.rankings_per_s, "questions retrieved")]
         if self.requests:
-            # Rankings that have all come say nothing any more.
+            # The number of rankings is of no interest once all are completed.
             parts = parts if self.ranked < self.rankings else []
             parts.append((self.replies, self.requests, self.replies_per_s, "replies"))
-        share = sum(done for done, *_ in parts) / max(sum(asked for _, asked, *_ in parts), 1)
-        text = f"{', '.join(f'{done} of {asked} {what}' for done, asked, _, what in parts)} ({share:.0%})"
-        if all(rate > 0 or done == asked for done, asked, rate, _ in parts) and parts[-1][2] > 0:
-            left = max((asked - done) / (rate or 1.0) for done, asked, rate, _ in parts)
+        share = sum(done for done, *_ in parts) / max(sum(total for _, total, *_ in parts), 1)
+        text = f"{', '.join(f'{done} of {total} {unit}' for done, total, _, unit in parts)} ({share:.0%})"
+        if all(rate > 0 or done == total for done, total, rate, _ in parts) and parts[-1][2] > 0:
+            left_s = max((total - done) / (rate or 1.0) for done, total, rate, _ in parts)
             text += f", {parts[-1][2]:.1f} a second"
-            text += f", about {left:.0f} s left" if left < LONG_S else f", about {left / 60:.0f} min left"
+            in_minutes = left_s >= MIN_MINUTES_S
+            text += f", about {left_s / 60:.0f} min left" if in_minutes else f", about {left_s:.0f} s left"
         if self.live:
             text += ", price not known" if self.unpriced else f", {self.cost_usd:.4f} USD"
         return text
 
 
 class Progress:
-    """The progress of one process, or of all workers together.
+    """Displays the progress of one process, or of all workers together.
 
-    With -q nothing is shown, except a server that does not answer.
+    With -q it displays nothing but servers that do not respond.
 
     Args:
-        config: of the run.
-        width: of the terminal.
-        in_place: whether a line may be rewritten, on a terminal.
+        config: the configuration of the run.
+        width: width of the terminal.
+        in_place: True if the line may be rewritten on a terminal.
     """
 
     def __init__(self, config: pytest.Config, width: int, *, in_place: bool = True) -> None:
@@ -104,159 +117,173 @@ class Progress:
         self._reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
         self._quiet = config.get_verbosity() < 0
         self._in_place = in_place and self._reporter is not None and self._reporter.isatty
-        self._began: float | None = None
-        self._updated: float | None = None
-        self._waited = False
-        self._announcer: StallNotifier | None = None
+        self._began_at: float | None = None
+        self._updated_at: float | None = None
+        self._was_stalled = False
+        self._stall_notifier: StallNotifier | None = None
 
-    def show(self, work: Work, waits: "Sequence[Stall]") -> None:
-        """Show it, if it is time to; `waits` are the servers that do not answer now."""
+    def show(self, work: Work, stalls: "Sequence[Stall]") -> None:
+        """Display the work, unless the last display is too recent.
+
+        Args:
+            work: the work to display.
+            stalls: the servers that do not respond at the moment. They are displayed instead of the work.
+        """
         now = time.monotonic()
-        if self._began is None:
-            self._began = now
+        if self._began_at is None:
+            self._began_at = now
         if self._quiet:
-            self._announce(waits)
+            self._notify(stalls)
             return
-        delay, interval = (DELAY_S, INTERVAL_S) if self._in_place else (LINE_S, LINE_S)
-        waiting = "; ".join(str(wait) for wait in waits if wait.has_lasted(WAIT_S))
-        waited, self._waited = self._waited, bool(waiting)
-        is_due = now - self._began >= delay and now - (self._updated or 0.0) >= interval
-        # That a server does not answer is said at once.
-        if not (is_due or (waiting and not waited)):
+        delay = TERMINAL_DELAY_S if self._in_place else LOG_INTERVAL_S
+        interval = TERMINAL_INTERVAL_S if self._in_place else LOG_INTERVAL_S
+        stall_text = "; ".join(str(stall) for stall in stalls if stall.has_lasted(STALL_S))
+        was_stalled, self._was_stalled = self._was_stalled, bool(stall_text)
+        is_due = now - self._began_at >= delay and now - (self._updated_at or 0.0) >= interval
+        # A new stall is displayed immediately.
+        if not (is_due or (stall_text and not was_stalled)):
             return
-        if not (waiting or work.rankings or work.requests):
+        if not (stall_text or work.rankings or work.requests):
             return
-        text = one_line(f"rageval: {waiting or work}")
+        text = one_line(f"rageval: {stall_text or work}")
         if not self._in_place:
-            self._updated = now
+            self._updated_at = now
             print_line(self._config, text)
             return
-        if self._updated is None:
+        if self._updated_at is None:
             self._write(self._reporter.ensure_newline)
-        self._updated = now
+        self._updated_at = now
         text = text if len(text) < self._width else f"{text[: self._width - 2]}…"
         self._write(lambda: self._reporter.rewrite(text, erase=True))
 
     def clear(self) -> None:
-        """Remove the line from a terminal; lines of a log stay."""
+        """Remove the line from a terminal; do nothing in a log."""
         if not self._in_place:
             return
-        if self._updated is not None:
+        if self._updated_at is not None:
             self._write(lambda: self._reporter.rewrite("", erase=True))
             self._write(lambda: self._reporter.rewrite(""))
-        self._began = self._updated = None
+        self._began_at = self._updated_at = None
 
-    def _announce(self, waits: "Sequence[Stall]") -> None:
-        if not (waits or self._announcer):
+    def _notify(self, stalls: "Sequence[Stall]") -> None:
+        """Print a line about each server that does not respond, once until it responds again."""
+        if not (stalls or self._stall_notifier):
             return
-        if self._announcer is None:
-            from pytest_rageval.llm.servers.rate_limits import StallNotifier  # noqa: PLC0415 - loaded where a server is waited for
+        if self._stall_notifier is None:
+            from pytest_rageval.llm.servers.rate_limits import StallNotifier  # noqa: PLC0415 - loaded by the first stall
 
-            self._announcer = StallNotifier(partial(print_line, self._config))
-        self._announcer(waits)
+            self._stall_notifier = StallNotifier(partial(print_line, self._config))
+        self._stall_notifier(stalls)
 
     def _write(self, write: Callable[[], None]) -> None:
-        uncaptured(self._config, write)
+        write_uncaptured(self._config, write)
         self._reporter.flush()
 
 
 class EvaluationProgress:
-    """Measures the work of this process, and shows it; in a worker of pytest-xdist, sends it.
+    """Measures the work of this process and displays it; in a worker of pytest-xdist, sends it to the controller.
 
     Args:
-        config: of the run.
-        measure: returns the work of the process so far.
-        running: returns the test that runs.
-        width: of the terminal.
+        config: the configuration of the run.
+        measure: function that returns the work of the process so far.
+        running_test: function that returns the running test.
+        width: width of the terminal.
     """
 
     def __init__(
-        self, config: pytest.Config, measure: Callable[[], Work], running: "Callable[[], Running]", width: int
+        self,
+        config: pytest.Config,
+        measure: Callable[[], Work],
+        running_test: "Callable[[], Running]",
+        width: int,
     ) -> None:
         self._measure = measure
-        self._running = running
+        self._running_test = running_test
         self._channel: Any = getattr(config, "workerinput", {}).get("rageval_progress")
-        self._shown = Progress(config, width)
-        self._before = self._first = Work()
-        self._began: float | None = None
-        self._sent = 0.0
+        self._display = Progress(config, width)
+        # The work at the end of the previous test, and at the first tick of the current test.
+        self._before = self._at_first_tick = Work()
+        self._began_at: float | None = None
+        self._sent_at = 0.0
 
-    def tick(self, waits: "Sequence[Stall]") -> None:
-        """Show the progress; called often while a test waits."""
+    def tick(self, stalls: "Sequence[Stall]") -> None:
+        """Display or send the progress; called often while a test waits. `stalls` as in `Progress.show`."""
         if threading.current_thread() is not threading.main_thread():
-            # pytest's capturing and its terminal are for the main thread.
+            # pytest's capturing and its terminal may be used only in the main thread.
             return
         work, now = self._measure(), time.monotonic()
-        if self._began is None:
-            self._began, self._first = now, work
-        # What was kept comes at once, before the first tick: it says nothing about the rate.
-        seconds, first = max(now - self._began, 1.0), work.since(self._first)
+        if self._began_at is None:
+            self._began_at, self._at_first_tick = now, work
+        # Cached results are complete before the first tick. They are not counted in the rate.
+        seconds, since_first_tick = max(now - self._began_at, 1.0), work.since(self._at_first_tick)
         work = work.since(self._before)._replace(
-            rankings_per_s=first.ranked / seconds, replies_per_s=first.replies / seconds
+            rankings_per_s=since_first_tick.ranked / seconds, replies_per_s=since_first_tick.replies / seconds
         )
-        self._show(work, waits, now)
+        self._display_or_send(work, stalls, now)
 
     def clear(self) -> None:
-        """The evaluation of a test has ended."""
-        if self._began is not None:
-            self._before, self._began = self._measure(), None
+        """Remove the display after the evaluation of a test."""
+        if self._began_at is not None:
+            self._before, self._began_at = self._measure(), None
             if self._channel is not None:
                 self._send(self._before.since(self._before), ())
-        self._shown.clear()
+        self._display.clear()
 
-    def _show(self, work: Work, waits: "Sequence[Stall]", now: float) -> None:
+    def _display_or_send(self, work: Work, stalls: "Sequence[Stall]", now: float) -> None:
         if self._channel is None:
-            self._shown.show(work, waits)
-        elif now - self._sent >= SENT_S:
-            self._sent = now
-            self._send(work, waits)
+            self._display.show(work, stalls)
+        elif now - self._sent_at >= WORKER_INTERVAL_S:
+            self._sent_at = now
+            self._send(work, stalls)
 
-    def _send(self, work: Work, waits: "Sequence[Stall]") -> None:
-        # The controller may have ended.
+    def _send(self, work: Work, stalls: "Sequence[Stall]") -> None:
+        # The controller may have closed the channel.
         with suppress(OSError):
-            fields = [(wait.url, wait.reason, wait.requests, wait.seconds, wait.patience_s) for wait in waits]
-            running = self._running()
-            asked = running and (running[0], running[1].to_dict())
-            self._channel.send((tuple(work), fields, asked))
+            fields = [
+                (stall.url, stall.reason, stall.requests, stall.seconds, stall.patience_s) for stall in stalls
+            ]
+            running = self._running_test()
+            running_data = running and (running[0], running[1].to_dict())
+            self._channel.send((tuple(work), fields, running_data))
 
 
 class WorkersProgress:
-    """The progress of all workers, in the controller."""
+    """Receives the progress of all workers in the controller of pytest-xdist, and displays the sum."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
-        self._shown: Progress | None = None
+        self._display: Progress | None = None
         self._lock = threading.Lock()
         self._works: dict[int, Work] = {}
-        self._waits: dict[int, list[Stall]] = {}
+        self._stalls: dict[int, list[Stall]] = {}
         self._running: dict[int, Running] = {}
         self._channels: list[Any] = []
 
     def connect(self, node: Any) -> None:
-        """Give a worker the channel of its messages."""
+        """Open a channel for the messages of a worker, and pass it to the worker."""
         channel = node.gateway.newchannel()
         self._channels.append(channel)
-        channel.setcallback(partial(self._received, len(self._channels)))
+        channel.setcallback(partial(self._receive, len(self._channels)))
         node.workerinput["rageval_progress"] = channel
 
     @property
-    def running(self) -> "list[tuple[str, Usage]]":
-        """The tests that the workers last ran, each with what it had asked of models."""
+    def running_tests(self) -> "list[tuple[str, Usage]]":
+        """The node id of the test that each worker last ran, with the test's usage of models."""
         with self._lock:
             return [running for running in self._running.values() if running is not None]
 
-    def _received(self, worker: int, message: tuple[Any, Any, Any]) -> None:
-        """Called in the thread that receives."""
-        from pytest_rageval.llm.servers.rate_limits import Stall  # noqa: PLC0415 - few runs do
+    def _receive(self, worker: int, message: tuple[Any, Any, Any]) -> None:
+        """Process a message of a worker, in the thread that receives it."""
+        from pytest_rageval.llm.servers.rate_limits import Stall  # noqa: PLC0415 - few runs have workers
         from pytest_rageval.llm.usage import Usage  # noqa: PLC0415
 
-        work, waits, asked = message
+        work, stalls, running_data = message
         with self._lock:
-            self._running[worker] = asked and (asked[0], Usage.from_dict(asked[1]))
+            self._running[worker] = running_data and (running_data[0], Usage.from_dict(running_data[1]))
             self._works[worker] = Work(*work)
-            self._waits[worker] = [Stall(*fields) for fields in waits]
-            if self._shown is None:
-                # A line would be broken by the dots of tests that end.
-                self._shown = Progress(self._config, terminal_width(), in_place=False)
-            all_waits = [wait for found in self._waits.values() for wait in found]
-            self._shown.show(Work.total(self._works.values()), all_waits)
+            self._stalls[worker] = [Stall(*fields) for fields in stalls]
+            if self._display is None:
+                # The dots that pytest prints for finished tests would break a line that is rewritten.
+                self._display = Progress(self._config, terminal_width(), in_place=False)
+            all_stalls = [stall for worker_stalls in self._stalls.values() for stall in worker_stalls]
+            self._display.show(Work.total(self._works.values()), all_stalls)

@@ -1,4 +1,4 @@
-"""`Rageval`, the object that tests receive as `rageval`; and the pytest item in the form that the session needs."""
+"""`Rageval`, the object that tests receive as `rageval`; and the conversion of a pytest item to a `MarkedTest`."""
 
 import inspect
 from collections.abc import Callable, Sequence
@@ -25,35 +25,42 @@ T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
 COMPONENTS: Final = frozenset({"rageval_retriever", "rageval_generator", "rageval_judge"})
+"""The fixtures whose parameters are part of the system under test."""
 
 
 class Rageval:
-    """One test's view of the session: its eval set, its retriever and generator, its scores."""
+    """The session as one test uses it: the test's eval set, retriever, generator and scores.
 
-    def __init__(self, session: Session, test: EvaluatedTest, *, finished: Callable[[], None]) -> None:
+    Args:
+        session: the session of the process.
+        test: the test.
+        clear_progress: function that removes the progress line from the terminal.
+    """
+
+    def __init__(self, session: Session, test: EvaluatedTest, *, clear_progress: Callable[[], None]) -> None:
         self._session = session
         self._test = test
-        self._finished = finished
+        self._clear_progress = clear_progress
 
     @property
     def examples(self) -> tuple[Example, ...]:
         """The examples of the test's eval set."""
-        return self._shown(lambda: self._test.evalset.examples)
+        return self._with_progress(lambda: self._test.evalset.examples)
 
     def score(self, spec: str, **keywords: Any) -> Score:
-        """A score of the test's eval set: its mean as a float, with the outcome of each example.
+        """Return a score of the test's eval set: its mean as a float, with the outcome of each example.
 
         Args:
-            spec: its name, such as "recall@5".
-            keywords: those of the marker `rageval_threshold`. With `min`, `max` or `max_drop` the test
-                fails when the mean is out of these bounds; with `where` the score is that of the slice.
-                `max_drop` is tested at its own `alpha`: only markers share one.
+            spec: the name of the score, such as "recall@5".
+            keywords: the keywords of the marker `rageval_threshold`. With a bound, such as `min`, `max` or `max_drop`,
+                the test fails if the score is out of the bound. With `where` the score is that of the slice.
+                `max_drop` is tested at its own `alpha`, which only markers share.
 
         Raises:
-            RagevalError: it cannot be computed; the message has the remedy.
+            RagevalError: the score cannot be computed; the message has the remedy.
         """
         try:
-            return self._shown(lambda: self._test.score(spec, keywords))
+            return self._with_progress(lambda: self._test.score(spec, keywords))
         except OutOfBoundsError as error:
             text, summary = str(error), error.summary
         raise failure(text, summary)
@@ -66,29 +73,29 @@ class Rageval:
         measures: Sequence[str] | None = None,
         label: str | None = None,
     ) -> "Agreement":
-        """How each way to label passages agrees with the answers that the generator gives from them.
+        """Return how well each way to label passages agrees with the answers that the generator gives from them.
 
-        Over the questions of the test's eval set, Kendall's tau and Spearman's rho between each
-        annotator × measure and `answer.correct`, at each k; the report shows them as a table.
+        The agreement is Kendall's tau and Spearman's rho between each annotator × measure and `answer.correct`, at each
+        k, over the questions of the test's eval set. The report shows it as a table.
 
         Args:
             ks: cut-offs.
-            annotators: "erag" (the answer from that passage alone is right), "contains" (it contains a
-                reference answer), "gold" (people say so) and "relevance" (the judge says so). Default: all four.
-            measures: of the labels of a ranking: "p", "recall", "map", "mrr", "ndcg", "hit". Default: all.
-            label: how an answer is scored, from one passage and from all: an expression such as
-                "em" or "rougeL", or None for the default comparator. Where it grades, eRAG has p,
-                ndcg and hit only.
+            annotators: "erag" (the answer from that passage alone is right), "contains" (the passage contains a
+                reference answer), "gold" (people labelled the passage) and "relevance" (the judge labels the passage).
+                Default: all four.
+            measures: measures over the labels of a ranking: "p", "recall", "map", "mrr", "ndcg", "hit". Default: all.
+            label: how an answer is scored, from one passage and from all passages: an expression such as "em" or
+                "rougeL", or None for the default comparator. If it is graded, eRAG has only p, ndcg and hit.
 
         Returns:
-            The table. What cannot be computed is missing, with its reason (no judge for relevance, too
-            many unscored).
+            The table. A correlation that cannot be computed is missing, with its reason, such as no judge for
+            "relevance" or too many unscored questions.
 
         Raises:
             InputError: a name is unknown.
             RagevalError: the answers from all passages cannot be scored.
         """
-        from pytest_rageval.evaluations.label_agreement import (  # noqa: PLC0415 - few tests ask
+        from pytest_rageval.evaluations.label_agreement import (  # noqa: PLC0415 - few tests call this
             ANNOTATORS,
             MEASURES,
             AgreementRequest,
@@ -96,107 +103,115 @@ class Rageval:
 
         annotators = ANNOTATORS if annotators is None else annotators
         measures = MEASURES if measures is None else measures
-        return self._shown(lambda: self._test.agreement(AgreementRequest(annotators, measures, ks, label)))
+        request = AgreementRequest(annotators, measures, ks, label)
+        return self._with_progress(lambda: self._test.agreement(request))
 
     def retrieve(self, query: str | Example, k: int, **context: Any) -> Ranking:
-        """The ranking of the retriever under test for a query, when asked for k documents.
+        """Return the ranking of the retriever under test for a query.
 
         Args:
             query: a text; or an example, whose history, filters and metadata the retriever receives too.
-            k: the number of documents.
-            context: `history`, `filters` or `metadata` with a query that is a text.
+            k: the number of documents that the retriever is called with.
+            context: `history`, `filters` or `metadata`, if the query is a text.
         """
-        return self._shown(lambda: self._test.retrieve(_in_context(query, context), k))
+        return self._with_progress(lambda: self._test.retrieve(_with_context(query, context), k))
 
     def answer(self, question: str | Example, k: int, **context: Any) -> str:
-        """The generator's answer from the first k documents for the question; arguments as of `retrieve`."""
-        return self._shown(lambda: self._test.answer(_in_context(question, context), k))
+        """Return the generator's answer from the first k documents for a question; arguments as for `retrieve`."""
+        return self._with_progress(lambda: self._test.answer(_with_context(question, context), k))
 
     def cached(self, function: F, *, version: str | None = None) -> F:
-        """Your function, with each result computed once and kept, for later runs too.
+        """Return the function with a cache of its results, also for later runs.
 
         Args:
-            function: sync or async; arguments and result are text, numbers, booleans, None, and
-                lists and dicts of these; documents and dataclasses may be among the arguments.
-            version: changes when the function's results do; without one they are kept within this
-                run only.
+            function: the function, sync or async. Arguments and result are texts, numbers, booleans, None, and lists
+                and dicts of these; arguments may also be documents and dataclasses.
+            version: a text that you change when the function's results change; without one the results are cached
+                within this run only.
 
         Raises:
             InputError: the version is not a text, or empty.
-            CallableError: when called, with arguments or a result that cannot be kept.
+            CallableError: raised by the returned function, if its arguments or result cannot be cached.
         """
-        return self._shown(lambda: self._session.llm.cached(function, version=version))
+        return self._with_progress(lambda: self._session.llm.cached(function, version=version))
 
-    def _shown(self, work: Callable[[], T]) -> T:
-        """Do the work, and take the line of progress away."""
+    def _with_progress(self, function: Callable[[], T]) -> T:
+        """Return the result of a function that may display its progress; remove the progress line then."""
         try:
-            return work()
+            return function()
         finally:
-            self._finished()
+            self._clear_progress()
 
 
-def _in_context(asked: str | Example, context: dict[str, Any]) -> str | Example:
+def _with_context(query: str | Example, context: dict[str, Any]) -> str | Example:
+    """Return the query; if there is a context, an example with the query as its question and this context."""
     if not context:
-        return asked
-    if not isinstance(asked, str):
+        return query
+    if not isinstance(query, str):
         raise InputError(
-            f"{', '.join(context)} belong to a question that is a text, found {type(asked).__name__}."
+            f"{', '.join(context)} belong to a question that is a text, found {type(query).__name__}."
         )
     unknown = sorted(context.keys() - set(RETRIEVER_CONTEXT))
     if unknown:
         raise InputError(
             f"A question has no {', '.join(unknown)}. It may have {', '.join(RETRIEVER_CONTEXT)}."
         )
-    example = example_from({"id": "query", "question": asked, **context}, place="The question")
-    unread = [name for name in RETRIEVER_CONTEXT if example.extra.get(name)]
-    if unread:
+    example = example_from({"id": "query", "question": query, **context}, place="The question")
+    # `example_from` puts a value of the wrong type into `extra`.
+    invalid = [name for name in RETRIEVER_CONTEXT if example.extra.get(name)]
+    if invalid:
         raise InputError(
-            f"{unread[0]}={example.extra[unread[0]]!r:.60} cannot be used.\n"
+            f"{invalid[0]}={example.extra[invalid[0]]!r:.60} cannot be used.\n"
             'history is a list of {"role": …, "content": …}; filters and metadata are dicts.'
         )
     return example
 
 
 def marked_test(item: pytest.Item, reference: Callable[[], object]) -> MarkedTest:
-    """A pytest item as the session reads it, with what returns the value of its `rageval_reference_retriever`."""
+    """Return a pytest item as a `MarkedTest`.
+
+    Args:
+        item: the item.
+        reference: function that returns the value of the item's fixture `rageval_reference_retriever`.
+    """
     return MarkedTest(
         nodeid=plain_nodeid(item.nodeid),
         path=Path(item.path),
         root=item.config.rootpath,
         markers=lambda name: list(item.iter_markers(name)),
-        collected=lambda: {plain_nodeid(each.nodeid) for each in item.session.items},
-        record_property=lambda name, value: item.user_properties.append((_shown(name), value)),
+        collected=lambda: {plain_nodeid(other.nodeid) for other in item.session.items},
+        record_property=lambda name, value: item.user_properties.append((_escape_unprintable(name), value)),
         argument=argument_of(item.config, plain_nodeid(item.nodeid)),
         reference=reference,
         siblings=lambda: {
-            plain_nodeid(each.nodeid): list(each.iter_markers("rageval_threshold"))
-            for each in item.session.items
-            if _scored_by(each) == _scored_by(item)
+            plain_nodeid(other.nodeid): list(other.iter_markers("rageval_threshold"))
+            for other in item.session.items
+            if _function_and_evalset(other) == _function_and_evalset(item)
         },
     )
 
 
-def _scored_by(item: pytest.Item) -> tuple[object, ...]:
-    """The function of a test, and the eval set that its marker names."""
+def _function_and_evalset(item: pytest.Item) -> tuple[object, ...]:
+    """Return the function of a test, and the arguments of its eval set's marker, as objects that can be compared."""
     marker = item.get_closest_marker("rageval_evalset")
-    named = () if marker is None else (*marker.args, *marker.kwargs.items())
-    # A data frame has no one answer to whether it equals another.
+    arguments = () if marker is None else (*marker.args, *marker.kwargs.items())
+    # Objects such as data frames are compared by identity: `==` between data frames is no boolean.
     return item.nodeid.partition("[")[0], *(
-        each if isinstance(each, str | Path | tuple) else id(each) for each in named
+        argument if isinstance(argument, str | Path | tuple) else id(argument) for argument in arguments
     )
 
 
-def _shown(name: str) -> str:
-    """A name without characters that XML does not have: tags in it may have any."""
-    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in name)
+def _escape_unprintable(name: str) -> str:
+    """Return the name of a property without unprintable characters, which tags may contain and XML may not."""
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in name)
 
 
 def parametrization(item: pytest.Item) -> dict[str, Any]:
-    """The test function and the ids of its parameters, for the item's results; empty without parameters.
+    """Return the keys `function`, `system` and `parameters` of the test's entry; empty without parameters.
 
-    A parameter is part of the system under test (`system`) where it is that of a component's fixture, or of
-    a fixture that the function does not request itself; else it is the function's own (`parameters`).
-    Names that are parametrized together have one id.
+    They are the test function and the ids of its parameters. A parameter is part of the system under test (`system`) if
+    it belongs to a component's fixture, or to a fixture that the function does not request itself. Other parameters are
+    the function's own (`parameters`). Names that are parametrized together have one id.
     """
     callspec = getattr(item, "callspec", None)
     if callspec is None:
@@ -212,20 +227,21 @@ def parametrization(item: pytest.Item) -> dict[str, Any]:
 
 
 def _ids(item: pytest.Item, callspec: Any) -> list[tuple[tuple[str, ...], str]]:
-    """The names of each parametrization with their id, or with their index where pytest hides the id."""
-    groups = {names[0]: names for names in map(_argnames, item.iter_markers("parametrize"))}
-    calls, rest = [], list(callspec.params)
+    """Return the names of each parametrization with their id; with their index if pytest does not provide the id."""
+    names_by_first = {names[0]: names for names in map(_argnames, item.iter_markers("parametrize"))}
+    groups, rest = [], list(callspec.params)
     while rest:
-        calls.append(groups.get(rest[0], (rest[0],)))
-        rest = rest[len(calls[-1]) :]
-    # pytest has no public name for the single ids: `callspec.id` joins them with "-", which ids contain too.
+        groups.append(names_by_first.get(rest[0], (rest[0],)))
+        rest = rest[len(groups[-1]) :]
+    # pytest has no public attribute for the single ids. `callspec.id` joins them with "-", which ids may contain.
     ids = getattr(callspec, "_idlist", ())
-    if len(ids) != len(calls):
-        ids = [f"{names[0]}{callspec.indices[names[0]]}" for names in calls]
-    return list(zip(calls, ids, strict=True))
+    if len(ids) != len(groups):
+        ids = [f"{names[0]}{callspec.indices[names[0]]}" for names in groups]
+    return list(zip(groups, ids, strict=True))
 
 
 def _argnames(mark: pytest.Mark) -> tuple[str, ...]:
+    """Return the names of a parametrize mark."""
     names = mark.args[0] if mark.args else mark.kwargs["argnames"]
     if not isinstance(names, str):
         return tuple(names)

@@ -1,6 +1,6 @@
-"""Starts the plugin, in a run that has something for it to do: its settings, its gateway, and the hooks of its modes.
+"""Starts the plugin: resolves the settings, starts the gateway, and registers the hooks that the run needs.
 
-`runner` has the hooks of tests, `rageval_fixture` the object that tests receive, `batches` the hooks of runs in
+`runner` has the hooks of tests, `rageval_fixture` the object that tests receive, `batch_plugins` the hooks of runs in
 batches, `artifacts` the files of a run, `summary` its table and reports.
 """
 
@@ -21,36 +21,36 @@ from pytest_rageval.plugin.artifacts import (
     WorkerPlugin,
 )
 from pytest_rageval.plugin.progress import WorkersProgress
-from pytest_rageval.plugin.runner import GATEWAY, GATEWAY_RUNS, GatePlugin, PlanningPlugin
+from pytest_rageval.plugin.runner import GATEWAY_CLEANUP, GATEWAY_SERVER, EvaluationPlugin, PlanningPlugin
 from pytest_rageval.plugin.summary import SummaryPlugin
 from pytest_rageval.plugin.unused_evalsets import UnusedEvalSetPlugin
 
 __all__ = ["start", "start_gateway"]
 
-STEPS: Final = ("submit", "status", "collect")
-"""What a run with `--rageval-batch` consists of; `rageval batch` does one of them."""
+BATCH_STEPS: Final = ("submit", "status", "collect")
+"""The values of `--rageval-batch` for a single step of a run in batches, as the command `rageval batch` runs it."""
 
 
 def start(
-    config: pytest.Config, environ: Mapping[str, str], *, columns: int, running: str | None
-) -> GatePlugin:
-    """Register the hooks that this run needs; return what its tests share.
+    config: pytest.Config, environ: Mapping[str, str], *, columns: int, running_nodeid: str | None
+) -> EvaluationPlugin:
+    """Register the hooks that this run needs; return the evaluation plugin.
 
     Args:
-        config: of the run.
+        config: the configuration of the run.
         environ: the environment variables.
-        columns: of the terminal.
-        running: the test that runs, if one does.
+        columns: width of the terminal.
+        running_nodeid: node id of the running test; None before the first test.
     """
     try:
-        settings = _settings(config, config.option, environ)
+        settings = _resolve_settings(config, config.option, environ)
     except InputError as error:
         raise pytest.UsageError(str(error)) from None
-    gate = GatePlugin(config, settings, columns, running)
-    plugins: list[Any] = [gate, UnusedEvalSetPlugin(config), *_plugins_of_modes(config, settings)]
+    evaluation_plugin = EvaluationPlugin(config, settings, columns, running_nodeid)
+    plugins: list[Any] = [evaluation_plugin, UnusedEvalSetPlugin(config), *_mode_plugins(config, settings)]
     if hasattr(config, "workerinput"):
         plugins.append(WorkerPlugin(config))
-    elif settings.batch not in STEPS:
+    elif settings.batch not in BATCH_STEPS:
         workers = WorkersProgress(config)
         completeness = CompletenessPlugin(config, settings, workers)
         plugins += [SummaryPlugin(config, settings, workers, completeness), completeness]
@@ -60,11 +60,11 @@ def start(
             plugins.append(CassetteWriterPlugin(config, settings, completeness))
     for plugin in plugins:
         config.pluginmanager.register(plugin, plugin.NAME)
-    return gate
+    return evaluation_plugin
 
 
-def _plugins_of_modes(config: pytest.Config, settings: Settings) -> list[Any]:
-    """The plugins of runs that ask no models, or in batches."""
+def _mode_plugins(config: pytest.Config, settings: Settings) -> list[Any]:
+    """Return the plugin of a run with `--rageval-plan` or `--rageval-batch`; none for other runs."""
     workers = getattr(config.option, "numprocesses", None)
     if settings.plan:
         if workers:
@@ -72,41 +72,45 @@ def _plugins_of_modes(config: pytest.Config, settings: Settings) -> list[Any]:
         return [PlanningPlugin()]
     if not settings.batch or config.option.collectonly or hasattr(config, "workerinput"):
         return []
-    from pytest_rageval.plugin import batches  # noqa: PLC0415 - few runs have batches
+    from pytest_rageval.plugin import batch_plugins  # noqa: PLC0415 - few runs have batches
 
-    if settings.batch not in STEPS:
-        return [batches.BatchPlugin(config)]
+    if settings.batch not in BATCH_STEPS:
+        return [batch_plugins.BatchPlugin(config)]
     if workers:
         raise pytest.UsageError(f"--rageval-batch={settings.batch} needs no workers: add -n0.")
-    return [batches.BatchCollectPlugin(config) if settings.collects else batches.BatchLookPlugin(config)]
+    step_plugin = batch_plugins.BatchSubmitPlugin if settings.collects else batch_plugins.BatchStatusPlugin
+    return [step_plugin(config)]
 
 
 def start_gateway(config: pytest.Config, environ: Mapping[str, str]) -> bool:
-    """Start the gateway if it is asked for, and lead clients that read the environment there.
+    """Start the gateway if an option requests it, and point the variables of model clients in the environment to it.
 
-    Until the process is done with pytest. Returns whether it was started.
+    Both are undone in pytest's cleanup.
+
+    Returns:
+        True if the gateway was started.
     """
-    from pytest_rageval.serving.server import GatewayServer  # noqa: PLC0415 - few runs have one
+    from pytest_rageval.serving.server import GatewayServer  # noqa: PLC0415 - few runs have a gateway
 
     try:
-        if not _settings(config, config.known_args_namespace, environ).gateway:
+        if not _resolve_settings(config, config.known_args_namespace, environ).gateway:
             return False
     except InputError:
-        # It is reported when the plugin is configured.
+        # The error is raised again when the plugin is configured.
         return False
     try:
         server = GatewayServer()
     except InputError as error:
         raise pytest.UsageError(str(error)) from None
-    config.stash[GATEWAY] = server
-    running = config.stash[GATEWAY_RUNS] = ExitStack()
-    running.callback(server.close)
-    running.enter_context(server.in_environment())
-    config.add_cleanup(running.close)
+    config.stash[GATEWAY_SERVER] = server
+    cleanup = config.stash[GATEWAY_CLEANUP] = ExitStack()
+    cleanup.callback(server.close)
+    cleanup.enter_context(server.in_environment())
+    config.add_cleanup(cleanup.close)
     return True
 
 
-def _settings(config: pytest.Config, options: Namespace, environ: Mapping[str, str]) -> Settings:
+def _resolve_settings(config: pytest.Config, options: Namespace, environ: Mapping[str, str]) -> Settings:
     return resolve(
         {option.name: getattr(options, option.ini) for option in OPTIONS},
         {option.name: config.getini(option.ini) for option in OPTIONS if option.in_ini},

@@ -1,4 +1,4 @@
-"""The end of a run: the table or the plan on the terminal, and the report files."""
+"""`SummaryPlugin`: prints the table or the plan at the end of a run, and writes the report files and the history."""
 
 import os
 import time
@@ -15,7 +15,7 @@ from pytest_rageval.config import Address, Settings, destination_kind
 from pytest_rageval.errors import InputError, RagevalError
 from pytest_rageval.plugin.artifacts import CassetteWriterPlugin, CompletenessPlugin
 from pytest_rageval.plugin.progress import WorkersProgress
-from pytest_rageval.plugin.runner import GatePlugin
+from pytest_rageval.plugin.runner import EvaluationPlugin
 from pytest_rageval.plugin.terminal import argument_of, fail_run, plain_nodeid, print_command, print_lines
 from pytest_rageval.printable import one_line, printable
 
@@ -29,19 +29,26 @@ LEGEND: Final = "https://pytest-rageval.github.io/pytest-rageval/reference/termi
 """The page that explains the signs of the table."""
 
 PHASES: Final = frozenset({"setup", "call", "teardown"})
-"""Phases of a test; xdist reports a test whose worker crashed in none of them."""
+"""The phases of a test. The report of a test whose xdist worker crashed has none of them."""
 
 PASSED: Final[Mapping[str, str]] = {"outcome": "passed"}
 
-GREEN: Final = frozenset({"passed", "skipped", "xfailed"})
-"""Outcomes that leave a build green."""
+GREEN_OUTCOMES: Final = frozenset({"passed", "skipped", "xfailed"})
+"""The outcomes of tests that do not fail the run."""
 
-UNFINISHED: Final = frozenset({pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR})
-"""Exit statuses after which tests may be missing."""
+UNFINISHED_STATUSES: Final = frozenset({pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR})
+"""The exit statuses of runs whose reports may lack tests."""
 
 
 class SummaryPlugin:
-    """The hooks of the process that reports: the only one, or xdist's controller."""
+    """The hooks of the process that writes reports: the only process, or xdist's controller.
+
+    Args:
+        config: the configuration of the run.
+        settings: the resolved options.
+        workers: the progress of xdist's workers.
+        completeness: the plugin that determines whether this was a full run.
+    """
 
     NAME: ClassVar[str] = "rageval-outcome"
 
@@ -56,8 +63,9 @@ class SummaryPlugin:
         self._completeness = completeness
         self._settings = settings
         self._workers = workers
-        self._began = time.monotonic()
+        self._began_at = time.monotonic()
         self._started = datetime.now(UTC).astimezone().isoformat(timespec="seconds")
+        # The entries of tests for the report, and the usage of models, by node id.
         self._tests: dict[str, dict[str, Any]] = {}
         self._usage_of: dict[str, Usage] = {}
         self._outcomes: dict[str, Mapping[str, str]] = {}
@@ -67,7 +75,7 @@ class SummaryPlugin:
         self._problems: list[str] = []
 
     def pytest_report_header(self) -> list[str]:
-        """Name the generator, the way to compare answers, and the cassette; and what a preset sets."""
+        """Print the generator, the way to compare answers, the cassette, and the settings of the preset."""
         cassette = f", cassette {path.name}" if (path := self._settings.cassette) else ""
         preset = [self._settings.preset.describe()] if self._settings.preset else []
         return [
@@ -75,30 +83,36 @@ class SummaryPlugin:
         ]
 
     def pytest_sessionstart(self) -> None:
-        """Refuse reports of unknown kinds."""
+        """Raise UsageError for a report of an unknown kind."""
         for destination in self._settings.report:
             from pytest_rageval.reports import KINDS  # noqa: PLC0415 - few runs write reports
 
-            # Asking other plugins imports much: only where the kind is not built in.
+            # The registration of other plugins imports many modules, and is not needed for a built-in kind.
             kind = destination_kind(destination)
-            if kind not in KINDS and kind not in (added := GatePlugin.of(self._config).reports):
-                kinds = ", ".join(sorted({*KINDS, *added}))
-                shown = destination.name if isinstance(destination, Path) else destination
+            if kind not in KINDS and kind not in (
+                plugin_reports := EvaluationPlugin.get(self._config).reports
+            ):
+                kinds = ", ".join(sorted({*KINDS, *plugin_reports}))
+                name = destination.name if isinstance(destination, Path) else destination
                 expected = f"expected a file name or an address of one of these kinds: {kinds}."
-                raise pytest.UsageError(printable(f"--rageval-report is '{shown}': {expected}"))
+                raise pytest.UsageError(printable(f"--rageval-report is '{name}': {expected}"))
 
     @pytest.hookimpl(trylast=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Collect a test's results; a rerun replaces those of the run before. Last: others read the report's, too."""
+        """Store the results of a test; the results of a rerun replace the previous ones.
+
+        This hook is called last, because it removes the results from the report, and other plugins read them.
+        """
         before = PASSED if report.when == "setup" else self._outcomes.pop(report.nodeid, PASSED)
-        self._outcomes[report.nodeid] = _worse(before, _outcome(report))
+        self._outcomes[report.nodeid] = _combine(before, _outcome(report))
         if report.when == "setup" or report.failed:
             self._note_place(report)
         if report.when not in PHASES:
             self._add_without_results(report)
         if expected := getattr(report, "rageval_expected", None):
             self._expected[report.nodeid] = expected
-        # Pytest keeps reports to the end: see `pytest_unconfigure`.
+        # pytest keeps all reports until the end of the run. The results are removed for the reason in
+        # `pytest_unconfigure`.
         results = vars(report).pop("rageval", None)
         if results is None:
             return
@@ -120,18 +134,17 @@ class SummaryPlugin:
             self._add_without_results(report)
             self._note_place(report)
 
-    def _count_interrupted(self) -> None:
-        """Count what interrupted tests were charged for, here and in workers: no report comes of them."""
-        here = GatePlugin.of(self._config).running()
-        for nodeid, usage in [*([here] if here else []), *self._workers.running]:
+    def _add_interrupted_usage(self) -> None:
+        """Add the usage of models by tests that were interrupted, here and in workers: they have no report."""
+        running = EvaluationPlugin.get(self._config).running_test()
+        for nodeid, usage in [*([running] if running else []), *self._workers.running_tests]:
             self._usage_of.setdefault(plain_nodeid(nodeid), usage)
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
-        """Write the report files, over those of an earlier run; append the run to the history."""
-        # xdist's workers have ended by now.
+        """Write the reports, and append the run to the history. xdist's workers have ended by then."""
         if exitstatus == pytest.ExitCode.INTERRUPTED:
-            self._count_interrupted()
+            self._add_interrupted_usage()
         if not (self._settings.report or self._settings.history) or self._config.option.collectonly:
             return
         if self._settings.plan:
@@ -150,8 +163,8 @@ class SummaryPlugin:
             llm=usage_entry(self._usage),
             package=version("pytest-rageval"),
             started=self._started,
-            duration_s=time.monotonic() - self._began,
-            stopped=exitstatus in UNFINISHED or bool(session.shouldfail or session.shouldstop),
+            duration_s=time.monotonic() - self._began_at,
+            stopped=exitstatus in UNFINISHED_STATUSES or bool(session.shouldfail or session.shouldstop),
             run=run_entry(
                 self._config.rootpath,
                 self._settings.baseline,
@@ -160,40 +173,40 @@ class SummaryPlugin:
             ),
         )
         if self._settings.shard:
-            document["shard"] = self._shard(session)
+            document["shard"] = self._shard_entry(session)
         if self._settings.history is not None:
             document |= self._with_history(self._settings.history, document, session)
         # A plugin may replace a built-in report.
-        kinds = {**KINDS, **GatePlugin.of(self._config).reports}
-        # Files first: sending takes time, and may be interrupted.
-        for destination in sorted(self._settings.report, key=lambda each: isinstance(each, Address)):
+        kinds = {**KINDS, **EvaluationPlugin.get(self._config).reports}
+        # Files are written first: sending a report takes time, and may be interrupted.
+        for destination in sorted(self._settings.report, key=lambda item: isinstance(item, Address)):
             try:
-                where = deliver(kinds[destination_kind(destination)], document, destination)
+                delivered_to = deliver(kinds[destination_kind(destination)], document, destination)
             except Exception as error:  # noqa: BLE001 - a plugin's error must not prevent the baseline or other reports
-                self._problems.append(_undelivered(destination, error))
+                self._problems.append(_delivery_error(destination, error))
                 if isinstance(destination, Path):
-                    # Else the file of an earlier run would be read as this run's.
+                    # The file of an earlier run may exist, and could be mistaken for the report of this run.
                     fail_run(session)
             else:
-                self._notes.append(f"report: {where}")
+                self._notes.append(f"report: {delivered_to}")
 
-    def _shard(self, session: pytest.Session) -> dict[str, Any]:
-        """What a merge has to know of this run."""
+    def _shard_entry(self, session: pytest.Session) -> dict[str, Any]:
+        """Return the key `shard` of the report, with what `rageval merge` needs to know about this run."""
         from pytest_rageval.session.shards.record import shard_entry  # noqa: PLC0415 - few runs are shards
 
-        index, number = self._settings.shard or (1, 1)
+        index, count = self._settings.shard_index, self._settings.shard_count
         self._notes.append(
-            f"shard {index}/{number}: no score is judged here; rageval merge judges the reports of all shards together"
+            f"shard {index}/{count}: no score is judged here; rageval merge judges the reports of all shards together"
         )
         cassette = self._config.pluginmanager.get_plugin(CassetteWriterPlugin.NAME)
-        recorded = cassette.recorded if isinstance(cassette, CassetteWriterPlugin) else {}
+        recorded = cassette.recorded_lines if isinstance(cassette, CassetteWriterPlugin) else {}
         baseline, root = self._settings.baseline, self._config.rootpath
         return shard_entry(
             self._settings,
             collected=sorted(self._completeness.collected),
             ran=sorted(self._usage_of),
             calibration=None if self._settings.calibration is None else str(self._settings.calibration),
-            left_out=self._completeness.selected(session),
+            left_out=self._completeness.why_tests_left_out(session),
             baseline=baseline.relative_to(root).as_posix()
             if baseline.is_relative_to(root)
             else str(baseline),
@@ -202,26 +215,28 @@ class SummaryPlugin:
         )
 
     def pytest_unconfigure(self) -> None:
-        """Let go of the results: pytest then searches every object for garbage, several times."""
+        """Release the results: pytest then runs several garbage collections, which visit every object."""
         self._tests.clear()
 
     @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Print the table, or the plan, and what was written; warnings also with -q. Last before pytest's summary."""
-        # A plan is the purpose of its run: it is shown with -q too.
+        """Print the table or the plan, and lines about the written files; with -q, only a plan and warnings.
+
+        This hook is called last, so that the output is next to pytest's summary.
+        """
         shown = (self._usage_of or self._notes) and (self._settings.plan or terminalreporter.verbosity >= 0)
         if shown and (lines := [*self._lines(), *self._notes]):
             terminalreporter.section("rageval")
             print_lines(terminalreporter, lines)
         if self._tests:
-            from pytest_rageval.reports.terminal import warning_lines  # noqa: PLC0415 - few runs do
+            from pytest_rageval.reports.terminal import warning_lines  # noqa: PLC0415 - few runs have entries
 
             print_lines(terminalreporter, warning_lines(self._sorted), yellow=True)
         print_lines(terminalreporter, self._problems, yellow=True)
         if self._settings.annotations and self._tests:
-            from pytest_rageval.plugin.annotations import OTHER, annotations  # noqa: PLC0415 - for one build server
+            from pytest_rageval.plugin.annotations import OTHER_PLUGIN, annotations  # noqa: PLC0415 - for one build server
 
-            beside_other = self._config.pluginmanager.has_plugin(OTHER)
+            beside_other = self._config.pluginmanager.has_plugin(OTHER_PLUGIN)
             for annotation in annotations(self._sorted, self._places, beside_other=beside_other):
                 print_command(terminalreporter, *annotation)
 
@@ -266,29 +281,30 @@ class SummaryPlugin:
 
     @property
     def _usage(self) -> "Usage":
-        from pytest_rageval.llm.usage import Usage  # noqa: PLC0415 - loaded by now, where there is any
+        """The usage of models by the whole run."""
+        from pytest_rageval.llm.usage import Usage  # noqa: PLC0415 - loaded by now, if a test used a model
 
-        return sum(self._usage_of.values(), Usage(batches=GatePlugin.of(self._config).in_batches))
+        return sum(self._usage_of.values(), Usage(batches=EvaluationPlugin.get(self._config).batch_usage))
 
     @property
     def _sorted(self) -> list[dict[str, Any]]:
-        """The tests by node id: xdist's workers end them in any order."""
+        """The entries of the tests, sorted by node id: xdist's workers finish tests in any order."""
         return [self._tests[nodeid] for nodeid in sorted(self._tests)]
 
     @cached_property
     def _systems(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-        """Systems × scores, and the ratings of systems by their battles against the references."""
+        """The matrices of systems × scores, and the ratings of systems by arena battles; empty if there are none."""
         if not any(
-            test.get("system") or any("arena" in each for each in test["scores"]) for test in self._sorted
+            test.get("system") or any("arena" in entry for entry in test["scores"]) for test in self._sorted
         ):
             return [], []
-        from pytest_rageval.reports.systems import matrix_entries, ratings_entries  # noqa: PLC0415 - few runs do
+        from pytest_rageval.reports.systems import matrix_entries, ratings_entries  # noqa: PLC0415 - few runs have systems
 
         seed = self._settings.seed
         return matrix_entries(self._sorted, seed=seed), ratings_entries(self._sorted, seed=seed)
 
     def _lines(self) -> list[str]:
-        """The table, or the plan."""
+        """Return the lines of the table, or of the plan."""
         from pytest_rageval.reports.next_steps import gain_lines  # noqa: PLC0415
         from pytest_rageval.reports.results import usage_entry, usage_lines  # noqa: PLC0415
         from pytest_rageval.reports.terminal import plan_lines, table_lines  # noqa: PLC0415
@@ -298,7 +314,7 @@ class SummaryPlugin:
             if self._settings.early_stop:
                 lines.append("--rageval-early-stop may ask about fewer questions: the plan counts all.")
             return lines
-        # pytest itself reports tests that ended before they had a score.
+        # pytest itself reports the tests without a score.
         tests = [test for test in self._sorted if _has_table(test)]
         return [
             *(table_lines(tests) if tests else ()),
@@ -313,25 +329,26 @@ class SummaryPlugin:
         matrix, ratings = self._systems
         if not (matrix or ratings):
             return []
-        from pytest_rageval.reports.systems import matrix_lines, ratings_lines  # noqa: PLC0415 - few runs do
+        from pytest_rageval.reports.systems import matrix_lines, ratings_lines  # noqa: PLC0415 - few runs have systems
 
         return [*matrix_lines(matrix), *ratings_lines(ratings)]
 
     def _retrieval_lines(self, tests: list[dict[str, Any]]) -> list[str]:
         if self._config.get_verbosity() <= 0:
             return []
-        from pytest_rageval.reports.retrieval import retrieval_lines  # noqa: PLC0415 - counts tokens
+        from pytest_rageval.reports.retrieval import retrieval_lines  # noqa: PLC0415 - only with -v
 
         return list(retrieval_lines(tests))
 
 
-def _undelivered(destination: Path | Address, error: Exception) -> str:
+def _delivery_error(destination: Path | Address, error: Exception) -> str:
+    """Return a message about a report that could not be written or sent."""
     if isinstance(error, OSError):
         problem = error.strerror or str(error)
     else:
         problem = str(error) if isinstance(error, RagevalError) else f"{type(error).__name__}: {error}"
-    done = "cannot be written" if isinstance(destination, Path) else "was not sent"
-    return f"The report {destination} {done}: {problem.removesuffix('.')}."
+    effect = "cannot be written" if isinstance(destination, Path) else "was not sent"
+    return f"The report {destination} {effect}: {problem.removesuffix('.')}."
 
 
 def _has_table(results: Mapping[str, Any]) -> bool:
@@ -339,29 +356,29 @@ def _has_table(results: Mapping[str, Any]) -> bool:
 
 
 def _is_reported(results: Mapping[str, Any]) -> bool:
-    """Whether the reports have a test that passed; a shard's are also for the merge, which judges its calibration."""
+    """Return True if the report lists the test even if it passed. In a shard it lists every recorded test."""
     return _has_table(results) or "shard" in results
 
 
 def _outcome(report: pytest.TestReport | pytest.CollectReport) -> Mapping[str, str]:
-    """The outcome of one phase of a test, or of a module that cannot be collected, with pytest's message."""
+    """Return the outcome of one phase of a test, or of a module that cannot be collected, with pytest's message."""
     if report.passed:
         return PASSED
     if report.skipped:
         if hasattr(report, "wasxfail"):
             return {"outcome": "xfailed", "message": report.wasxfail}
-        # pytest has the reason with its place.
+        # `longrepr` is a tuple of file, line and reason.
         *_, reason = report.longrepr if isinstance(report.longrepr, tuple) else (report.longreprtext,)
         return {"outcome": "skipped", "message": reason.removeprefix("Skipped: ")}
     crash = getattr(report.longrepr, "reprcrash", None)
     message = report.longreprtext if crash is None else getattr(report, "rageval_message", crash.message)
     outcome = "failed" if report.when == "call" else "error"
-    # pytest's name for the exception of `pytest.fail`.
+    # `pytest.fail` raises an exception with the name Failed.
     return {"outcome": outcome, "message": message.removeprefix("Failed: ")}
 
 
-def _worse(one: Mapping[str, str], other: Mapping[str, str]) -> Mapping[str, str]:
-    """The outcome of two phases: the first that failed, else the first that did not pass."""
-    if one is PASSED or (one["outcome"] in GREEN and other["outcome"] not in GREEN):
+def _combine(one: Mapping[str, str], other: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the outcome of two phases: the first that failed, else the first that did not pass."""
+    if one is PASSED or (one["outcome"] in GREEN_OUTCOMES and other["outcome"] not in GREEN_OUTCOMES):
         return other
     return one

@@ -1,4 +1,4 @@
-"""Escapes everything that the plugin prints; formats failures and tracebacks without this package's frames."""
+"""Prints to the terminal with unprintable characters escaped; formats failures; cuts this package out of tracebacks."""
 
 import os
 import shlex
@@ -29,35 +29,42 @@ __all__ = [
     "print_line",
     "print_lines",
     "terminal_width",
-    "uncaptured",
+    "write_uncaptured",
 ]
 
 PACKAGE: Final = Path(__file__).parents[1]
 
-LEAST_WIDTH: Final = 40
-"""A terminal that says that it is narrower is taken for one of 80 columns, as pytest does."""
+MIN_WIDTH: Final = 40
+"""A narrower width of the terminal is replaced by `DEFAULT_WIDTH`, as pytest does."""
+
+DEFAULT_WIDTH: Final = 80
 
 COLOURS: Final = {"pass": "green", "fail": "red", "error": "red", "inconclusive": "yellow"}
-"""pytest's markup of the verdicts in the table."""
+"""pytest's markup for the verdicts in the table."""
 
 
 def failure(text: str, summary: str = "") -> BaseException:
-    """What `pytest.fail` raises, with this text and without a traceback; default summary: the first line."""
+    """Return the exception of `pytest.fail(text, pytrace=False)`.
+
+    Args:
+        text: the message.
+        summary: the message in one line, for `place_failure`; default: the first line of the text.
+    """
     error = pytest.fail.Exception(printable(text), pytrace=False)
     error.rageval_summary = one_line(summary or text.partition("\n")[0])  # type: ignore[attr-defined]
     return error
 
 
 def place_failure(report: pytest.TestReport, item: pytest.Item, error: BaseException) -> None:
-    """Place a failure of a threshold in the test, and shorten its message to one line.
+    """Set the location of a threshold's failure to the test, and shorten its message to one line.
 
-    pytest's summary prints the whole message on CI, and `--tb=line`, JSON reports and annotations its place.
-    The whole text is in the traceback, and as `rageval_message` for reports.
+    On CI, pytest's summary prints the whole message; `--tb=line`, JSON reports and annotations use the location. The
+    whole message remains in the traceback, and in the attribute `rageval_message` for this package's reports.
 
     Args:
-        report: on the failed phase of the test.
+        report: report of the phase in which the test failed.
         item: the test.
-        error: that failed it.
+        error: the exception that failed the test.
     """
     crash = getattr(report.longrepr, "reprcrash", None)
     if crash is None:
@@ -68,20 +75,20 @@ def place_failure(report: pytest.TestReport, item: pytest.Item, error: BaseExcep
         crash.message = crash.message.partition("\n")[0]
         return
     crash.message = summary
-    crash.path, crash.lineno = _place(item, error)
+    crash.path, crash.lineno = _failure_location(item, error)
     if item.config.option.tbstyle != "line":
-        # As pytest ends a traceback.
-        shown = Path(crash.path)
+        # Add the last line of pytest's tracebacks: "FILE:LINE: Failed".
+        path = Path(crash.path)
         folder = item.config.invocation_params.dir
-        shown = shown.relative_to(folder) if shown.is_relative_to(folder) else shown
+        path = path.relative_to(folder) if path.is_relative_to(folder) else path
         trace = report.longrepr.reprtraceback  # type: ignore[union-attr]
-        place = replace(crash, path=str(shown), message="Failed")
-        last = replace(trace.reprentries[-1], lines=[], reprfileloc=place, style="short")
+        location = replace(crash, path=str(path), message="Failed")
+        last = replace(trace.reprentries[-1], lines=[], reprfileloc=location, style="short")
         trace.reprentries = [*trace.reprentries, last]
 
 
-def _place(item: pytest.Item, error: BaseException) -> tuple[str, int]:
-    """The innermost line of the test's file, else the test itself."""
+def _failure_location(item: pytest.Item, error: BaseException) -> tuple[str, int]:
+    """Return the file and the innermost line of the test's file in the traceback; if it has none, that of the test."""
     lines = [
         frame.lineno
         for frame in traceback.extract_tb(error.__traceback__, limit=None)
@@ -94,35 +101,41 @@ def _place(item: pytest.Item, error: BaseException) -> tuple[str, int]:
 
 
 def argument_of(config: pytest.Config, nodeid: str) -> str:
-    """The argument with which pytest runs a test, from the folder in which this run was started."""
+    """Return the command-line argument that runs a test, from the folder in which this run was started."""
     path, colons, name = nodeid.partition("::")
-    here = os.path.relpath(config.rootpath / path, config.invocation_params.dir)
-    return shlex.quote(f"{Path(here).as_posix()}{colons}{name}")
+    relative_path = os.path.relpath(config.rootpath / path, config.invocation_params.dir)
+    return shlex.quote(f"{Path(relative_path).as_posix()}{colons}{name}")
 
 
 def fail_run(session: pytest.Session) -> None:
-    """Make the exit status of a run whose tests passed that of a failed one."""
+    """Set the exit status of a run that passed to that of a run with failed tests."""
     if session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 def terminal_width(columns: int | None = None) -> int:
-    """The number of columns of the terminal; 80 without one, and where it is too narrow for any table.
+    """Return the width of the terminal in columns; `DEFAULT_WIDTH` if it has less than `MIN_WIDTH`.
 
-    `columns` is what it had before output was captured.
+    Args:
+        columns: the width, if it was read before pytest captured the output; None to read it now.
     """
     columns = columns or shutil.get_terminal_size().columns
-    return columns if columns >= LEAST_WIDTH else 80
+    return columns if columns >= MIN_WIDTH else DEFAULT_WIDTH
 
 
 def print_lines(reporter: pytest.TerminalReporter, lines: Iterable[str], **markup: bool) -> None:
-    """Print lines to the terminal; `markup` is pytest's, such as `yellow=True`.
+    """Print lines to the terminal.
 
-    Verdicts at the end of table rows have their colour. On a terminal long lines are wrapped; in a file and in the
-    log of a CI job they are not, so that they can be searched.
+    A verdict at the end of a table row gets its colour. On a terminal, long lines are wrapped. In a file and in the log
+    of a CI job they are not wrapped, so that they can be searched.
+
+    Args:
+        reporter: pytest's reporter.
+        lines: the lines.
+        markup: pytest's markup, such as `yellow=True`.
     """
     for line in lines:
-        for part in map(printable, _fitting(line) if reporter.isatty else [line]):
+        for part in map(printable, _wrap(line) if reporter.isatty else [line]):
             head, gap, verdict = part.rpartition("  ")
             if gap and head.startswith("  ") and verdict in COLOURS:
                 reporter.write(head + gap)
@@ -134,19 +147,26 @@ def print_lines(reporter: pytest.TerminalReporter, lines: Iterable[str], **marku
 def print_command(
     reporter: pytest.TerminalReporter, kind: str, properties: Mapping[str, str], message: str
 ) -> None:
-    """Print a command to GitHub's runner, such as an annotation; what it quotes cannot begin another one."""
-    named = ",".join(f"{name}={_escaped(one_line(value), ',:')}" for name, value in properties.items())
+    """Print a workflow command for GitHub's runner, such as an annotation, with all values escaped.
+
+    Args:
+        reporter: pytest's reporter.
+        kind: the name of the command: "error" or "warning".
+        properties: the properties of the command, such as `file` and `line`.
+        message: the text of the annotation.
+    """
+    pairs = (f"{name}={_escape(one_line(value), ',:')}" for name, value in properties.items())
     reporter.ensure_newline()
-    reporter.line(f"::{kind} {named}::{_escaped(printable(message))}")
+    reporter.line(f"::{kind} {','.join(pairs)}::{_escape(printable(message))}")
 
 
-def _escaped(text: str, more: str = "") -> str:
-    """As the runner reads a value: without the characters that would end it."""
-    return "".join(f"%{ord(each):02X}" if each in f"%\r\n{more}" else each for each in text)
+def _escape(text: str, extra: str = "") -> str:
+    """Escape a value of a workflow command: percent signs, line breaks, and the `extra` characters."""
+    return "".join(f"%{ord(char):02X}" if char in f"%\r\n{extra}" else char for char in text)
 
 
-def _fitting(line: str) -> list[str]:
-    """The line in parts that fit the terminal; a command is not broken, it is there to be copied."""
+def _wrap(line: str) -> list[str]:
+    """Return a line in parts that fit the terminal. A command is not wrapped, so that it can be copied."""
     if len(line) <= (columns := terminal_width()) or "pytest --" in line:
         return [line]
     indent = " " * (len(line) - len(line.lstrip()) + 2)
@@ -156,12 +176,12 @@ def _fitting(line: str) -> list[str]:
 
 
 def print_line(config: pytest.Config, text: str) -> None:
-    """Print a line while tests run: to the terminal, or from an xdist worker to the standard error."""
+    """Print a line while tests run: to the terminal; in an xdist worker, to stderr."""
     reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
 
     def write() -> None:
         if reporter is None or hasattr(config, "workerinput"):
-            # Another process may have begun this line.
+            # Another process may have printed the beginning of the current line.
             sys.stderr.write(f"\n{printable(text)}\n")
             sys.stderr.flush()
             return
@@ -169,66 +189,68 @@ def print_line(config: pytest.Config, text: str) -> None:
         print_lines(reporter, [text], yellow=True)
         reporter.flush()
 
-    uncaptured(config, write)
+    write_uncaptured(config, write)
 
 
 def plain_nodeid(nodeid: str) -> str:
-    """The node id without the group that xdist's workers append with `--dist loadgroup`.
+    """Return a node id without the group that xdist's workers append with `--dist loadgroup`.
 
     >>> plain_nodeid("test_a.py::test_b[x@y]@slow"), plain_nodeid("at@home/test_a.py::test_b[x@y]")
     ('test_a.py::test_b[x@y]', 'at@home/test_a.py::test_b[x@y]')
     """
-    at = nodeid.rfind("@")
-    # An "@" of a path or a parameter comes before the last "::" or "]".
-    return nodeid[:at] if at > max(nodeid.rfind("]"), nodeid.rfind("::")) else nodeid
+    index = nodeid.rfind("@")
+    # An "@" in a path or a parameter is before the last "::" or "]".
+    return nodeid[:index] if index > max(nodeid.rfind("]"), nodeid.rfind("::")) else nodeid
 
 
-def uncaptured(config: pytest.Config, write: Callable[[], None]) -> None:
-    """Write to the terminal itself, also while pytest captures output."""
+def write_uncaptured(config: pytest.Config, write: Callable[[], None]) -> None:
+    """Call a function that writes to the terminal, with pytest's capturing suspended."""
     capture: Any = config.pluginmanager.get_plugin("capturemanager")
     with nullcontext() if capture is None else capture.global_and_fixture_disabled():
         write()
 
 
 def cut_traceback(excinfo: pytest.ExceptionInfo[BaseException] | None) -> None:
-    """Cut the frames of this package, and the causes, from our errors: their text has all that users need.
+    """Remove the frames of this package, and the causes, from the errors of this package.
 
-    Also from ours among the causes of a user's exception or in a group: pytest shows these too, and with
-    `--showlocals` the variables of each frame.
+    The message of such an error contains all that users need. Errors of this package are also cut if they are causes of
+    a user's exception or members of a group: pytest shows these too, and with `--showlocals` the variables of each
+    frame.
     """
     if excinfo is None:
         return
-    for error in _chain(excinfo.value):
+    for error in _exception_chain(excinfo.value):
         if isinstance(error, RagevalError | Unscored):
             error.__cause__, error.__suppress_context__ = None, True
-            _cut(error)
-    # A frame list is cached where the exception was printed before, as by `--debug`.
+            _remove_own_frames(error)
+    # If the exception was printed before, as by `--debug`, pytest has cached the list of frames.
     excinfo.traceback = type(excinfo.traceback)(excinfo.tb)
 
 
-def _chain(error: BaseException) -> Iterator[BaseException]:
-    """An exception with its causes, its contexts and the members of its groups."""
-    found, seen = [error], set[int]()
-    while found:
-        each = found.pop()
-        if id(each) in seen:
+def _exception_chain(error: BaseException) -> Iterator[BaseException]:
+    """Yield an exception, its causes and contexts, and the members of exception groups."""
+    stack, seen = [error], set[int]()
+    while stack:
+        current = stack.pop()
+        if id(current) in seen:
             continue
-        seen.add(id(each))
-        found += [one for one in (each.__cause__, each.__context__) if one is not None]
-        found += each.exceptions if isinstance(each, BaseExceptionGroup) else ()
-        yield each
+        seen.add(id(current))
+        stack += [cause for cause in (current.__cause__, current.__context__) if cause is not None]
+        stack += current.exceptions if isinstance(current, BaseExceptionGroup) else ()
+        yield current
 
 
-def _cut(error: BaseException) -> None:
-    last = error.__traceback__
-    if _is_ours(last):
+def _remove_own_frames(error: BaseException) -> None:
+    """Cut the traceback before the first frame of this package."""
+    entry = error.__traceback__
+    if _is_own_frame(entry):
         error.__traceback__ = None
         return
-    while last is not None:
-        if _is_ours(last.tb_next):
-            last.tb_next = None
-        last = last.tb_next
+    while entry is not None:
+        if _is_own_frame(entry.tb_next):
+            entry.tb_next = None
+        entry = entry.tb_next
 
 
-def _is_ours(frame: TracebackType | None) -> bool:
-    return frame is not None and Path(frame.tb_frame.f_code.co_filename).is_relative_to(PACKAGE)
+def _is_own_frame(entry: TracebackType | None) -> bool:
+    return entry is not None and Path(entry.tb_frame.f_code.co_filename).is_relative_to(PACKAGE)

@@ -1,12 +1,12 @@
-"""Warnings of eval sets that no test scores."""
+"""Warnings about eval sets that no test scores."""
 
 from collections.abc import Iterator
 from typing import Any, ClassVar, Final
 
 import pytest
 
-from pytest_rageval.plugin.markers import EVALUATED
-from pytest_rageval.plugin.runner import RECEIVED
+from pytest_rageval.plugin.markers import EVALUATED_MARKERS
+from pytest_rageval.plugin.runner import RECEIVED_FIXTURE
 from pytest_rageval.plugin.terminal import print_lines
 
 __all__ = ["UnusedEvalSetPlugin"]
@@ -15,54 +15,67 @@ EVALSET: Final = "rageval_evalset"
 
 
 class UnusedEvalSetPlugin:
-    """Finds eval sets that no test scores."""
+    """Finds eval-set markers without effect: no test with such a marker computes a score."""
 
     NAME: ClassVar[str] = "rageval-unscored"
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
-        self._idle: list[tuple[str, list[pytest.Item]]] = []
-        self._of_workers: list[list[str]] = []
+        # The warnings after the collection, each with the tests that its marker applies to.
+        self._candidates: list[tuple[str, list[pytest.Item]]] = []
+        self._worker_warnings: list[list[str]] = []
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Find the eval sets that no test scores, before any test is deselected."""
-        # Where a test is named on the command line, other tests of its module are not collected.
+        # If the command line names a test, pytest does not collect the other tests of the module.
         if not any("::" in argument for argument in self._config.args):
-            self._idle = list(_idle(items))
+            self._candidates = list(_unscored_markers(items))
 
     def pytest_sessionfinish(self) -> None:
-        """Send an xdist worker's warnings to the controller."""
+        """Send the warnings of an xdist worker to the controller."""
         if hasattr(self._config, "workerinput"):
-            self._config.workeroutput["rageval_unscored"] = self._unscored  # type: ignore[attr-defined]
+            self._config.workeroutput["rageval_unscored"] = self._warnings  # type: ignore[attr-defined]
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
-        """Note a worker's warnings: every worker collects all tests, and runs some."""
-        sent = getattr(node, "workeroutput", {}).get("rageval_unscored")
-        self._of_workers += [] if sent is None else [sent]
+        """Store the warnings of a worker."""
+        warnings = getattr(node, "workeroutput", {}).get("rageval_unscored")
+        self._worker_warnings += [] if warnings is None else [warnings]
 
     @property
-    def _unscored(self) -> list[str]:
-        """The warnings, now that the tests have ended: one may have asked for the fixture by its name."""
-        here = [text for text, tests in self._idle if not any(RECEIVED in test.stash for test in tests)]
-        found = self._of_workers or [here]
-        return [text for text in dict.fromkeys(found[0]) if all(text in each for each in found)]
+    def _warnings(self) -> list[str]:
+        """The warnings that remain after the tests: a test may have called `request.getfixturevalue("rageval")`.
+
+        Every worker collects all tests and runs some, so a warning remains only if all workers have it.
+        """
+        own_warnings = [
+            text
+            for text, tests in self._candidates
+            if not any(RECEIVED_FIXTURE in test.stash for test in tests)
+        ]
+        by_process = self._worker_warnings or [own_warnings]
+        return [
+            text for text in dict.fromkeys(by_process[0]) if all(text in warnings for warnings in by_process)
+        ]
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Warn of eval sets that no test scores, also with -q."""
-        print_lines(terminalreporter, [f"warning: {problem}" for problem in self._unscored], yellow=True)
+        """Print the warnings, also with -q."""
+        print_lines(terminalreporter, [f"warning: {text}" for text in self._warnings], yellow=True)
 
 
-def _idle(items: list[pytest.Item]) -> Iterator[tuple[str, list[pytest.Item]]]:
-    """A warning for each eval-set marker without a test that scores it, as far as is known before they run."""
-    tests_of: dict[int, tuple[pytest.Mark, list[pytest.Item]]] = {}
+def _unscored_markers(items: list[pytest.Item]) -> Iterator[tuple[str, list[pytest.Item]]]:
+    """Yield a warning for each eval-set marker whose tests compute no score, with these tests.
+
+    A test that requests the fixture only by its name is not recognised before it runs.
+    """
+    tests_by_mark: dict[int, tuple[pytest.Mark, list[pytest.Item]]] = {}
     for item in items:
         if hasattr(item, "fixturenames"):
             for mark in item.iter_markers(EVALSET):
-                tests_of.setdefault(id(mark), (mark, []))[1].append(item)
-    for mark, tests in tests_of.values():
-        if not any(map(_scores, tests)):
+                tests_by_mark.setdefault(id(mark), (mark, []))[1].append(item)
+    for mark, tests in tests_by_mark.values():
+        if not any(map(_is_scored, tests)):
             first = tests[0].nodeid
             where = first if len(tests) == 1 else f"{len(tests)} tests, the first of them {first},"
             path = f"{mark.args[0]!r:.60}" if mark.args else ""
@@ -73,5 +86,7 @@ def _idle(items: list[pytest.Item]) -> Iterator[tuple[str, list[pytest.Item]]]:
             yield text, tests
 
 
-def _scores(item: pytest.Item) -> bool:
-    return "rageval" in getattr(item, "fixturenames", ()) or any(map(item.get_closest_marker, EVALUATED))
+def _is_scored(item: pytest.Item) -> bool:
+    return "rageval" in getattr(item, "fixturenames", ()) or any(
+        map(item.get_closest_marker, EVALUATED_MARKERS)
+    )

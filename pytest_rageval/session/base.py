@@ -1,4 +1,4 @@
-"""The part of a run that verdicts need, and a merge of shards has too: settings, baseline, level."""
+"""`BaseSession`: the part of a session that needs only settings and scores, for a test run and a merge of shards."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
@@ -22,16 +22,24 @@ from pytest_rageval.session.pipelines import Components, MarkedTest
 from pytest_rageval.spool import Spool
 from pytest_rageval.stats.intervals import SCORE_TOLERANCE, UNIT
 
-__all__ = ["BaseSession", "request_of"]
+__all__ = ["BaseSession", "score_request_of"]
 
 # Few runs have a sample.
 in_sample: Final = Lazy("evalsets.subsets", "in_sample")
 
-EMBEDDING_ROUNDING: Final = 1e-6  # how far a score from embeddings may differ from one machine to another
+EMBEDDING_TOLERANCE: Final = 1e-6
+"""Maximal difference of a score from embeddings between two machines, whose floating-point results differ."""
 
 
 class BaseSession(ABC):
-    """Settings and registry of a run, and what verdicts on its scores derive from them."""
+    """The baseline, the definitions of scores, and the significance level, all derived from the settings of a run.
+
+    `Session` is the subclass for a test run, `MergedSession` for a merge of shards.
+
+    Args:
+        settings: the resolved options.
+        registry: the scores of this package and of plugins.
+    """
 
     def __init__(self, settings: Settings, registry: Registry) -> None:
         self.settings = settings
@@ -40,17 +48,24 @@ class BaseSession(ABC):
 
     @abstractmethod
     def fingerprint(self, components: Components, request: ScoreRequest) -> dict[str, Any]:
-        """Return all that a score depends on besides the retriever, by name; raise InputError as `score` does."""
+        """Return all that a score depends on besides the retriever, by name.
+
+        Raises:
+            InputError: the score or one of its keywords is unknown.
+        """
 
     @abstractmethod
     def received(self, components: Components) -> AbstractSet[str]:
-        """The parts of an example's context that the retriever receives."""
+        """Return the parts of an example's context that the retriever receives, such as "history"."""
 
     @cached_property
     def baseline(self) -> Baseline:
-        """The baseline to compare with; InputError where the file is none, or was named and is missing.
+        """The baseline to compare with.
 
-        In an update it is the one that is replaced, and empty where it cannot be read, which the writer reports.
+        In an update it is the old baseline. It is then empty if the file cannot be read: the writer reports this error.
+
+        Raises:
+            InputError: the file is not a baseline; or it is missing, and an option names it.
         """
         return self._read_baseline()
 
@@ -65,7 +80,10 @@ class BaseSession(ABC):
     def look_up(
         self, components: Components, test: MarkedTest, threshold: Threshold, request: ScoreRequest
     ) -> BaselineLookup:
-        """A score's baseline and anchor; only bounds that compare with them read the file."""
+        """Return the baseline and the anchor of a score.
+
+        The baseline file is read only for a threshold with a bound that compares with it.
+        """
         settings = self.settings
         if not threshold.uses_baseline:
             return BaselineLookup({}, None)
@@ -74,37 +92,41 @@ class BaseSession(ABC):
         if baseline.path is None and not updating:
             self._check_root(test)
         before = None if updating else baseline.score(test.nodeid, threshold.name, scale)
-        anchored = updating or threshold.max_total_drop is not None
-        now = self.fingerprint(components, request)
-        absent = before is None and not updating
-        seen = {*self.received(components), *(("history",) if self.definition(request).dependencies else ())}
+        needs_anchor = updating or threshold.max_total_drop is not None
+        fingerprint = self.fingerprint(components, request)
+        is_missing = before is None and not updating
+        context = set(self.received(components))
+        if self.definition(request).dependencies:
+            # Generator and judge read the history of a question.
+            context.add("history")
 
-        def in_context(found: BaselineScore | None) -> BaselineScore | None:
-            return found and replace(found, context=seen, examples=self._in_sample(found))
+        def restrict(score: BaselineScore | None) -> BaselineScore | None:
+            return score and replace(score, context=context, examples=self._sampled_examples(score))
 
         return BaselineLookup(
-            now,
-            in_context(before),
+            fingerprint,
+            restrict(before),
             updating=updating,
             required=settings.require_baseline,
-            missing=baseline.missing_reason(test.nodeid, threshold.name, test.collected()) if absent else "",
-            # Embeddings differ a little from one processor to another.
-            tolerance=EMBEDDING_ROUNDING if "encoder" in now else SCORE_TOLERANCE,
-            anchor=in_context(baseline.anchor_score(test.nodeid, threshold.name, scale))
-            if anchored
+            missing=baseline.missing_reason(test.nodeid, threshold.name, test.collected())
+            if is_missing
+            else "",
+            tolerance=EMBEDDING_TOLERANCE if "encoder" in fingerprint else SCORE_TOLERANCE,
+            anchor=restrict(baseline.anchor_score(test.nodeid, threshold.name, scale))
+            if needs_anchor
             else None,
             pinning=settings.pin_baseline,
         )
 
-    def _in_sample(self, found: BaselineScore) -> Mapping[str, BaselineExample]:
-        """The examples of the baseline that are in the sample; the others are left out on purpose."""
+    def _sampled_examples(self, score: BaselineScore) -> Mapping[str, BaselineExample]:
+        """Return the examples of a baseline score that are in the sample of this run."""
         if self.settings.sample >= 1:
-            return found.examples
-        kept = found.examples.items()
-        return {name: example for name, example in kept if in_sample(name, self.settings.sample)}
+            return score.examples
+        examples = score.examples.items()
+        return {name: example for name, example in examples if in_sample(name, self.settings.sample)}
 
     def _check_root(self, test: MarkedTest) -> None:
-        """Refuse a missing baseline where a folder above the test has one: the root directory is wrong."""
+        """Raise InputError if a folder above the test has a baseline: the root directory is probably wrong."""
         expected = self.settings.baseline
         for folder in test.path.parents:
             if folder != expected.parent and (folder / expected.name).is_file():
@@ -115,48 +137,60 @@ class BaseSession(ABC):
                 )
 
     def tests_sharing_alpha(self, selected: Collection[str]) -> int:
-        """Number of tests that share the error rate: also where only some are selected, those of the baseline."""
+        """Return the number of tests that share the error rate of the gate.
+
+        It is `--rageval-family`; by default it is the number of tests in the baseline that share the error rate, even
+        if only some of them are selected.
+
+        Args:
+            selected: node ids of the selected tests that share the error rate. The number is not smaller than the
+                number of those that are in the baseline.
+        """
         try:
             recorded = self.baseline.alpha_sharing_tests
         except RagevalError:
-            # It is raised again where a score is compared.
+            # The error is raised again when a score is compared with the baseline.
             return 1
         return max(1, self.settings.family or len(recorded), len(recorded.intersection(selected)))
 
     def definition(self, request: ScoreRequest) -> ScoreDef:
-        """The definition of a score; InputError where it is unknown."""
+        """Return the definition of a score; raise InputError if the score is unknown."""
         return resolve(request, self.registry.scores)[1]
 
     def specs(self, spec: str) -> list[str]:
-        """A score's name at each of the run's cut-offs, if it has none itself; InputError for an invalid name."""
+        """Return the names of a score at each cut-off of the run; only `spec` if the score needs no cut-off or has one.
+
+        Raises:
+            InputError: the name is invalid.
+        """
         parsed, cutoffs = Spec.parse(spec), self.settings.cutoffs
         definition = self.registry.scores.get(parsed.measure)
         if parsed.k is not None or not cutoffs or definition is None or not definition.needs_k:
             return [spec]
         return [f"{spec}@{k}" for k in cutoffs]
 
-    def drawing(self, request: ScoreRequest) -> DrawSettings:
-        """Return how the answers of a score are drawn; raise InputError if the score is unknown."""
+    def draw_settings(self, request: ScoreRequest) -> DrawSettings:
+        """Return the temperature and the number of drawn answers for a score; raise InputError if it is unknown."""
         settings, definition = self.settings, self.definition(request)
         if not definition.generates:
             return DEFAULT_DRAWS
+        default = settings.llm_reteval_temperature if definition.semi_gold else settings.temperature
+        temperature = default if request.temperature is None else request.temperature
         if definition.semi_gold:
-            warm = settings.llm_reteval_temperature if request.temperature is None else request.temperature
-            return DrawSettings(warm, gold=request.draws or settings.llm_reteval_draws)
-        warm = settings.temperature if request.temperature is None else request.temperature
-        return DrawSettings(warm, request.draws or settings.draws)
+            return DrawSettings(temperature, gold=request.draws or settings.llm_reteval_draws)
+        return DrawSettings(temperature, request.draws or settings.draws)
 
-    def runs(self, request: ScoreRequest) -> int:
-        """Return how often a question is scored; its score is the mean."""
-        return self.settings.repeat * self.drawing(request).answers
+    def runs_per_question(self, request: ScoreRequest) -> int:
+        """Return how many times each question is scored: once per repeat and drawn answer."""
+        return self.settings.repeat * self.draw_settings(request).answers
 
     def score_of(
         self, request: ScoreRequest, outcomes: Sequence[Outcome], repeats: Sequence[Sequence[Outcome]] = ()
     ) -> Score:
-        """The score of these outcomes.
+        """Return the score of a run's outcomes, and of the outcomes of its repeats.
 
         Raises:
-            TooManyUnscoredError: too many have no value.
+            TooManyUnscoredError: too many outcomes have no value.
         """
         return Score(
             request.spec,
@@ -172,7 +206,7 @@ class BaseSession(ABC):
     def score_or_error(
         self, request: ScoreRequest, runs: Sequence[Sequence[Outcome]] | RagevalError
     ) -> Score | RagevalError:
-        """The score of the outcomes of the run and of its repeats; or the error that there is in its place."""
+        """Return the score of the outcomes of the run and of its repeats; or the error that prevented it."""
         if isinstance(runs, RagevalError):
             return runs
         outcomes, *repeats = runs
@@ -182,11 +216,11 @@ class BaseSession(ABC):
             return error
 
 
-def request_of(threshold: Threshold) -> ScoreRequest:
-    """The score that a threshold is on."""
+def score_request_of(threshold: Threshold) -> ScoreRequest:
+    """Return the request for the score that a threshold bounds."""
     keywords = {
-        keyword: text
+        keyword: value
         for keyword in ScoreRequest._fields[1:]
-        if (text := getattr(threshold, keyword)) is not None
+        if (value := getattr(threshold, keyword)) is not None
     }
     return ScoreRequest(threshold.spec, **keywords)

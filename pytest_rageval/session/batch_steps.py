@@ -1,4 +1,4 @@
-"""The stages of a run in batches: each runs pytest in a separate process, which leaves a report."""
+"""The steps of a run in batches. Each step runs pytest in a separate process, which writes a report of the step."""
 
 import json
 import os
@@ -14,52 +14,69 @@ from pytest_rageval.config import RUN_VARIABLE
 from pytest_rageval.errors import InputError
 from pytest_rageval.files import write_atomically
 
-__all__ = ["Report", "Step", "run_step"]
+__all__ = ["Step", "StepReport", "run_step"]
 
 Step = Literal["submit", "status", "collect"]
 
-REPORT: Final = "RAGEVAL_BATCH_REPORT"  # the environment variable with the file for the step's report
-SHOWN: Final = 4000  # characters at the end of pytest's output that an error shows
+REPORT_VARIABLE: Final = "RAGEVAL_BATCH_REPORT"
+"""The environment variable with the path of the file that the step writes its report to."""
+
+MAX_OUTPUT_LENGTH: Final = 4000
+"""Number of characters at the end of pytest's output that an error shows."""
 
 
 @dataclass
-class Report:
-    """The result of a step: lines for the terminal, and the state that the next step needs."""
+class StepReport:
+    """The result of a step.
+
+    Attributes:
+        lines: lines for the terminal.
+        missing: number of requests without a reply.
+        waited_for: names of the batches that contain these requests.
+        unfinished: number of batches that have not ended.
+        error: the error that ended the step; empty if there was none.
+    """
 
     lines: list[str] = field(default_factory=list)
-    missing: int = 0  # requests without a reply
-    waited_for: list[str] = field(default_factory=list)  # the names of the batches that have them
-    unfinished: int = 0  # batches that have not ended
+    missing: int = 0
+    waited_for: list[str] = field(default_factory=list)
+    unfinished: int = 0
     error: str = ""
 
-    def leave(self) -> None:
-        """Write it where the process that runs this step wants it."""
-        if target := os.environ.get(REPORT):
+    def write(self) -> None:
+        """Write the report to the file that the parent process reads; do nothing without a parent process."""
+        if target := os.environ.get(REPORT_VARIABLE):
             write_atomically(Path(target), [json.dumps(asdict(self)).encode()])
 
 
-def run_step(step: Step, arguments: Sequence[str], *, folder: Path, run: str = "") -> Report:
-    """Run pytest for a step, with the arguments of the run, in this folder.
+def run_step(step: Step, arguments: Sequence[str], *, folder: Path, run: str = "") -> StepReport:
+    """Run pytest for a step, and return the report of the step.
+
+    Args:
+        step: the step.
+        arguments: the command-line arguments of the run.
+        folder: the folder in which pytest is started.
+        run: the name of the run, which its processes share; empty for a new name.
 
     Raises:
-        InputError: it did not come to its end.
+        InputError: the step reported an error, or pytest ended without a report.
     """
     with TemporaryDirectory(prefix="rageval-batch-", ignore_cleanup_errors=True) as name:
         report, output = Path(name, "report.json"), Path(name, "output.txt")
-        environ = {**os.environ, REPORT: str(report), **({RUN_VARIABLE: run} if run else {})}
-        # `pytest` does not put the current folder into the path, `python -m pytest` does.
-        safe = [] if str(folder) in sys.path or "" in sys.path else ["-P"]
-        command = [sys.executable, *safe, "-m", "pytest", *arguments, f"--rageval-batch={step}"]
+        environ = {**os.environ, REPORT_VARIABLE: str(report), **({RUN_VARIABLE: run} if run else {})}
+        # `python -m pytest` adds the current folder to `sys.path`, `pytest` does not. -P prevents it.
+        safe_path = [] if str(folder) in sys.path or "" in sys.path else ["-P"]
+        command = [sys.executable, *safe_path, "-m", "pytest", *arguments, f"--rageval-batch={step}"]
         with output.open("wb") as file:
             status = subprocess.run(  # noqa: S603 - our own interpreter
                 command, cwd=folder, env=environ, stdout=file, stderr=subprocess.STDOUT, check=False
             ).returncode
         if report.exists():
-            found = Report(**json.loads(report.read_text(encoding="utf-8")))
-            if found.error:
-                raise InputError(found.error)
-            return found
-        printed = output.read_text(encoding="utf-8", errors="replace")[-SHOWN:]
+            step_report = StepReport(**json.loads(report.read_text(encoding="utf-8")))
+            if step_report.error:
+                raise InputError(step_report.error)
+            return step_report
+        end_of_output = output.read_text(encoding="utf-8", errors="replace")[-MAX_OUTPUT_LENGTH:]
     raise InputError(
-        f"pytest, which was to {step} batches, ended before that, with status {status}:\n{printed.rstrip()}"
+        f"pytest, which was to {step} batches, ended before that, with status {status}:\n{end_of_output.rstrip()}"
     )

@@ -1,7 +1,7 @@
-"""Arena battles between the systems of a parametrized test, from the long answers of this process.
+"""Arena battles between the systems of a parametrized test, on the long answers of this process.
 
-When a test has its answers, its system battles all systems that were scored before it. Their retrievers may no longer
-exist, so only their known answers are used.
+After a test is scored, its system battles all systems that were scored before it. Their retrievers may no longer exist,
+so battles use only answers that have been generated.
 """
 
 from collections import defaultdict
@@ -30,15 +30,15 @@ __all__ = ["Battles", "arena_cutoffs", "arena_systems"]
 ARENA: Final = "arena"
 
 Siblings = Mapping[str, Sequence["Marker"]]
-"""By node id, the thresholds of the selected tests of one function and eval set."""
+"""The markers `rageval_threshold` of the selected tests with the same function and eval set, by node id."""
 
 
 class Battles:
-    """The systems that this process has scored in the arena.
+    """The systems that this process has scored in the arena, and the battles between them.
 
     Args:
         n: number of battles between systems, for each test function and eval set.
-        run: waits for what runs in the event loop.
+        run: function that runs a coroutine in the event loop and waits for its result.
     """
 
     def __init__(self, n: int, run: Callable[[Any], Any]) -> None:
@@ -46,7 +46,7 @@ class Battles:
         self._run = run
         self._systems: dict[tuple[str, str], dict[str, tuple[Pipeline, int]]] = defaultdict(dict)
 
-    def fight(
+    def run_for_test(
         self,
         nodeid: str,
         pipeline: "Pipeline",
@@ -54,40 +54,49 @@ class Battles:
         cutoffs: Iterable[int],
         siblings: Siblings,
     ) -> list[dict[str, Any]]:
-        """Let the systems of a test, one a cut-off, battle those that are known; return the battles of each pair.
+        """Let the systems of a test battle all systems scored before it; return one report entry per pair.
+
+        A test has one system per cut-off.
 
         Args:
-            nodeid: of the test.
-            pipeline: of the test; its judge is asked.
-            evalset: the digest of its eval set, and the examples.
-            cutoffs: of its scores of the arena.
-            siblings: with them the systems of the whole run are known, so that each pair gets its share of battles.
+            nodeid: node id of the test.
+            pipeline: pipeline of the test, whose judge decides the battles.
+            evalset: digest of the test's eval set, and the examples.
+            cutoffs: cut-offs of the test's arena scores.
+            siblings: tests with the same function and eval set. They determine the systems of the whole run, and with
+                them the number of battles of each pair.
 
         Raises:
-            RagevalError: models cannot be asked.
+            RagevalError: a request to the judge failed.
         """
         digest, examples = evalset
-        known = self._systems[nodeid.partition("[")[0], digest]
+        systems = self._systems[nodeid.partition("[")[0], digest]
         cutoffs = sorted(set(cutoffs))
         shares = battles_per_pair(arena_systems(siblings, cutoffs), self._n, pipeline.seed)
         own = {rated_name(nodeid, k): (pipeline, k) for k in cutoffs}
-        known |= own
-        pairs = sorted({(min(one, other), max(one, other)) for one in own for other in known if one != other})
-        questions = draw_questions((each for each in examples if each.reference is not None), pipeline.seed)
+        systems |= own
+        pairs = sorted(
+            {(min(one, other), max(one, other)) for one in own for other in systems if one != other}
+        )
+        questions = draw_questions(
+            (example for example in examples if example.reference is not None), pipeline.seed
+        )
 
-        async def every() -> list[list[Outcome]]:
-            # All at once: where one of them waits for a reply, the others have asked.
+        async def run_pairs() -> list[list[Outcome]]:
+            # All pairs run concurrently: a pair that waits for a reply does not delay the requests of the others.
             return await gather_all(
                 run_battles(
-                    pipeline, questions[: shares.get(pair, 0)], *(_answers(*known[name]) for name in pair)
+                    pipeline,
+                    questions[: shares.get(pair, 0)],
+                    *(_long_answers(*systems[name]) for name in pair),
                 )
                 for pair in pairs
             )
 
-        fought: list[list[Outcome]] = self._run(every()) if pairs else []
+        fought: list[list[Outcome]] = self._run(run_pairs()) if pairs else []
         return [
             {
-                **_entry(pair, outcomes),
+                **_battles_entry(pair, outcomes),
                 **({"wanted": shares[pair]} if shares.get(pair, 0) > len(questions) else {}),
             }
             for pair, outcomes in zip(pairs, fought, strict=True)
@@ -95,19 +104,19 @@ class Battles:
 
 
 def arena_cutoffs(specs: Iterable[object]) -> list[int]:
-    """The cut-offs of those of the scores that are of the arena."""
-    found = set()
+    """Return the cut-offs of the arena scores among these names of scores."""
+    cutoffs = set()
     for spec in specs:
-        # An unknown name is reported with its own score.
+        # The error about an invalid name is raised when its own score is evaluated.
         with suppress(InputError):
             parsed = Spec.parse(spec)
             if parsed.name == ARENA and parsed.k is not None:
-                found.add(parsed.k)
-    return sorted(found)
+                cutoffs.add(parsed.k)
+    return sorted(cutoffs)
 
 
 def arena_systems(siblings: Siblings, cutoffs: Sequence[int]) -> list[str]:
-    """The names of the systems of these tests; `cutoffs` are of those without a marker of the arena."""
+    """Return the names of the systems of these tests; a test without an arena marker has these `cutoffs`."""
     return [
         rated_name(nodeid, k)
         for nodeid, markers in siblings.items()
@@ -115,17 +124,17 @@ def arena_systems(siblings: Siblings, cutoffs: Sequence[int]) -> list[str]:
     ]
 
 
-def _answers(pipeline: "Pipeline", k: int) -> Callable[[Example], str | None]:
+def _long_answers(pipeline: "Pipeline", k: int) -> Callable[[Example], str | None]:
     return lambda example: pipeline.known_long_answer(example, k)
 
 
-def _entry(pair: tuple[str, str], outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    """The battles of a pair, for the report of a test."""
-    places = [outcome.evidence.places for outcome in outcomes]
+def _battles_entry(pair: tuple[str, str], outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    """Return the entry for the report with the battles of a pair."""
+    user_frames = [outcome.evidence.places for outcome in outcomes]
     return {
         "system": pair[0],
         "opponent": pair[1],
-        "position_bias": position_bias_entry(places),
+        "position_bias": position_bias_entry(user_frames),
         "examples": [
             {
                 "id": outcome.example.id,
@@ -133,6 +142,6 @@ def _entry(pair: tuple[str, str], outcomes: Sequence[Outcome]) -> dict[str, Any]
                 "unscored": outcome.unscored,
                 **({"places": place._asdict()} if any(each is not None for each in place) else {}),
             }
-            for outcome, place in zip(outcomes, places, strict=True)
+            for outcome, place in zip(outcomes, user_frames, strict=True)
         ],
     }

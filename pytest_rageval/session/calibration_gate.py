@@ -1,4 +1,4 @@
-"""Thresholds on a judge's agreement with human labels, and scores corrected for the judge's errors."""
+"""`CalibrationGate`: evaluates the bounds on a judge's agreement with human labels, and corrects scores by them."""
 
 from pathlib import Path
 from typing import Any, Final
@@ -19,63 +19,73 @@ MARKER: Final = "rageval_calibration"
 
 
 class CalibrationGate:
-    """The human labels that a test's markers or the option name, and the rulings on the judge."""
+    """The judge's calibrations for one test, by the markers `rageval_calibration` and the option.
+
+    Args:
+        session: the session that the test runs in.
+        components: the user's retriever, generator and judge.
+        test: the test and its markers.
+    """
 
     def __init__(self, session: Session, components: Components, test: MarkedTest) -> None:
         self._session = session
         self._components = components
         self._test = test
-        self._rulings: list[CalibrationResult] = []
+        self._results: list[CalibrationResult] = []
 
     def evaluate(self) -> list[str]:
-        """Rule on the bounds of the markers; return the errors."""
+        """Measure the agreement for each marker, and compare it with the marker's bounds; return the errors."""
         problems = []
         for marker in reversed(self._test.markers(MARKER)):
             try:
                 bounds = Bounds.parse(marker.args, marker.kwargs)
-                calibration = self._calibrated(bounds.labels, bounds.comparator)
+                calibration = self._calibrate(bounds.labels, bounds.comparator)
                 if self._session.settings.plan:
                     continue
-                ruling = rule_on(calibration, bounds)
+                result = rule_on(calibration, bounds)
             except RagevalError as error:
                 problems.append(str(error))
                 continue
-            self._rulings.append(ruling)
-            problems += [ruling.reason] if ruling.status == "error" else []
+            self._results.append(result)
+            problems += [result.reason] if result.status == "error" else []
             for measure, estimate in calibration.measured.items():
                 if estimate is not None:
                     self._test.record_property(f"rageval {measure} {calibration.labels.name}", estimate.value)
         return problems
 
     def failures(self, *, limit: int | None) -> list[str]:
-        """The failed bounds as text, each with at most `limit` disagreements; None for all."""
-        failed = (ruling for ruling in self._rulings if ruling.status == "fail")
-        return ["\n".join(calibration_failure(ruling, limit=limit)) for ruling in failed]
+        """Return the failed bounds as text, each with at most `limit` disagreements; None for all disagreements."""
+        failed = (result for result in self._results if result.status == "fail")
+        return ["\n".join(calibration_failure(result, limit=limit)) for result in failed]
 
     def results(self) -> dict[str, Any]:
-        """The part of the test's entry for the report; empty without markers."""
-        return {"calibration": list(map(calibration_entry, self._rulings))} if self._rulings else {}
+        """Return the calibrations for the test's entry in the report; empty without markers."""
+        return {"calibration": list(map(calibration_entry, self._results))} if self._results else {}
 
-    def corrected(self, score: Score | None, threshold: Threshold) -> dict[str, Any]:
-        """The part of a score's entry with its mean corrected for the judge's errors; may be empty.
+    def corrected_mean(self, score: Score | None, threshold: Threshold) -> dict[str, Any]:
+        """Return the mean corrected for the judge's errors, for the score's entry in the report.
 
-        From the labels of the first marker that fit: of passages, or of answers that were compared as the score
-        compares; else those of the option.
+        The labels are those of the first marker that apply: labels of passages, or labels of answers if the marker's
+        comparison is that of the score. If no marker applies, they are the labels of the option. If there are none
+        either, the result is empty.
         """
         kind = corrected_by(self._session, threshold)
         if score is None or kind is None:
             return {}
-        pipeline = self._session.pipelines.of(self._components)
-        comparison = pipeline.comparison(threshold.comparator).text
-        for calibration in (ruling.calibration for ruling in self._rulings):
-            compared = pipeline.comparison(calibration.comparator).text
-            if calibration.labels.kind == kind and (kind == "passages" or compared == comparison):
+        pipeline = self._session.pipelines.get(self._components)
+        score_comparison = pipeline.comparison(threshold.comparator).text
+        for calibration in (result.calibration for result in self._results):
+            comparison = pipeline.comparison(calibration.comparator).text
+            if calibration.labels.kind == kind and (kind == "passages" or comparison == score_comparison):
                 return corrected_entry(calibration.corrected(score))
-        by_option = self.by_option(threshold)
-        return corrected_entry(by_option.corrected(score)) if by_option else {}
+        calibration_by_option = self.by_option(threshold)
+        return corrected_entry(calibration_by_option.corrected(score)) if calibration_by_option else {}
 
     def by_option(self, threshold: Threshold) -> Calibration | None:
-        """The judge on the labels of the option; None where there are none, or they do not correct the score."""
+        """Return the judge's calibration on the labels of the option.
+
+        None without the option, and if its labels cannot correct the score of this threshold.
+        """
         option = self._session.settings.calibration
         kind = corrected_by(self._session, threshold)
         if option is None or kind is None:
@@ -83,18 +93,18 @@ class CalibrationGate:
         labels = self._session.sources.labels(option, bases=self._test.bases)
         if isinstance(labels, HumanLabels) and labels.kind != kind:
             return None
-        # Retrieved passages have been judged for the score.
+        # The judge has judged the retrieved passages for the score itself, so it is not asked about labelled ones.
         if kind == "passages" and isinstance(labels, HumanLabels):
             return Calibration(labels, ())
         return self._session.calibrate(self._components, labels, threshold.comparator)
 
-    def _calibrated(self, source: str | Path, comparator: str | None) -> Calibration:
+    def _calibrate(self, source: str | Path, comparator: str | None) -> Calibration:
         labels = self._session.sources.labels(source, bases=self._test.bases)
         return self._session.calibrate(self._components, labels, comparator)
 
 
 def corrected_by(session: Session, threshold: Threshold) -> Kind | None:
-    """Return the kind of labels that corrects a score; None if labels cannot, as for a slice."""
+    """Return the kind of human labels that can correct a score; None if none can, as for a slice."""
     if threshold.where or threshold.by is not None:
         return None
     return session.definition(ScoreRequest(threshold.spec)).corrected_by

@@ -1,4 +1,7 @@
-"""A canary: do generator and judge still score as in the baseline where the retriever returned the same passages?"""
+"""Canary: tests whether generator and judge still score as in the baseline, on questions with the same passages.
+
+It detects changes of the models, such as a new version at the server, which would look like a change of the retriever.
+"""
 
 from dataclasses import dataclass
 from random import Random
@@ -14,17 +17,21 @@ from pytest_rageval.session.pipelines import Components
 from pytest_rageval.session.session import Session
 from pytest_rageval.stats.paired_tests import PairedDrops, joint_drop_test
 
-__all__ = ["Canary", "ask_anew"]
+__all__ = ["Canary", "run_canary"]
 
 ALPHA: Final = 0.01
-"""The probability that a canary raises a false alarm: each alarm ends a test as an error."""
+"""The probability of a false alarm of one canary. An alarm ends the test as an error."""
 
 
 @dataclass(frozen=True, slots=True)
 class Canary:
-    """The means over `questions` with the same passages: in the baseline, and with new replies of the models.
+    """The result of a canary. The names of the fields are keys of the JSON report.
 
-    `p_value` is that of "both are equal", two-sided. The names are those of the report.
+    Attributes:
+        questions: number of questions with the same passages that have a score in the baseline and now.
+        before: their mean score in the baseline.
+        now: their mean score with new replies of the models.
+        p_value: two-sided p-value under the null hypothesis that both means are equal.
     """
 
     questions: int
@@ -34,11 +41,11 @@ class Canary:
 
     @property
     def shifted(self) -> bool:
-        """True if generator or judge score differently from the baseline."""
+        """True if generator or judge score significantly differently from the baseline."""
         return self.p_value <= ALPHA
 
     def reason(self) -> str:
-        """Why the score cannot be compared with the baseline."""
+        """Return the reason why the score cannot be compared with the baseline, with the remedy."""
         return (
             f"the judge or the generator changed, perhaps not the retriever. {counted(self.questions, 'question')} "
             f"with the same passages as in the baseline had {self.before:.3f} then and {self.now:.3f} with new replies "
@@ -48,29 +55,29 @@ class Canary:
         )
 
 
-def ask_anew(
-    session: Session, components: Components, request: ScoreRequest, case: ThresholdInput
+def run_canary(
+    session: Session, components: Components, request: ScoreRequest, threshold_input: ThresholdInput
 ) -> Canary | None:
     """Score questions with the same passages as in the baseline again, with new replies instead of cached ones.
 
     Returns:
-        None where the score asks no model, has no baseline, or no question has the same passages.
+        The result; None if the score uses no model, has no comparable baseline, or no question has the same passages.
     """
-    wanted, baseline = session.settings.canary, case.baseline
-    if not wanted or baseline.before is None or not session.definition(request).dependencies:
+    max_questions, baseline = session.settings.canary, threshold_input.baseline
+    if not max_questions or baseline.before is None or not session.definition(request).dependencies:
         return None
     try:
-        comparison = compare(case.score, baseline.fingerprint, baseline.before)
+        comparison = compare(threshold_input.score, baseline.fingerprint, baseline.before)
     except StaleBaselineError:
         return None
     same = []
-    for pair in comparison.pairs:
-        ranking = pair.outcome.evidence.ranking
-        if ranking is not None and pair.old_ranking == tuple(ranking.labels):
-            same.append(pair.outcome.example)
-    chosen = Random(session.settings.seed).sample(same, min(wanted, len(same)))  # noqa: S311 - no secret
-    before = {name: kept.get("score") for name, kept in baseline.before.examples.items()}
-    outcomes = session.score_anew(components, chosen, request) if chosen else []
+    for change in comparison.pairs:
+        ranking = change.outcome.evidence.ranking
+        if ranking is not None and change.old_ranking == tuple(document.label for document in ranking):
+            same.append(change.outcome.example)
+    chosen = Random(session.settings.seed).sample(same, min(max_questions, len(same)))  # noqa: S311 - no secret
+    before = {name: example.get("score") for name, example in baseline.before.examples.items()}
+    outcomes = session.score_with_new_replies(components, chosen, request) if chosen else []
     pairs = [
         (then, outcome.value)
         for outcome in outcomes
@@ -79,7 +86,9 @@ def ask_anew(
     if not pairs:
         return None
     drops = [then - now for then, now in pairs]
-    largest = max([case.score.scale[1] - case.score.scale[0], *map(abs, drops)])
+    low, high = threshold_input.score.scale
+    largest = max([high - low, *map(abs, drops)])
+    # A two-sided test: two one-sided tests of a drop, with both signs.
     tails = [
         joint_drop_test([PairedDrops([sign * drop for drop in drops], largest=largest)], alpha=ALPHA / 2)
         .scores[0]

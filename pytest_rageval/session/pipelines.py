@@ -1,4 +1,4 @@
-"""The inputs of tests: their markers, their eval sets, and the pipelines that they share."""
+"""The inputs of tests: markers, eval sets, the user's components, and the pipelines that tests share."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -29,21 +29,26 @@ if TYPE_CHECKING:
 
 __all__ = ["Components", "MarkedTest", "Pipelines", "Sources"]
 
-NOT_KEPT: Final = (
+UNCACHED_FUNCTION: Final = (
     "answers of {}, your own function, are cached within this run only (rageval_llm.cached caches them)"
 )
-CIRCLE: Final = (
-    "the retriever asks {}, which also judges: verdicts on what its own model found may be inflated (arXiv "
-    "2412.17156, 2503.19092; --rageval-judge-model names another)"
-)
-NOT_BEHIND: Final = (
+"""A remark on a function of the user, named by `{}`."""
+
+BYPASSED_GATEWAY: Final = (
     "answers of {}, your own function: no request came to the gateway, and they are cached within this run only "
     "(has its client a base URL of its own?)"
 )
+"""A remark on a function of the user, named by `{}`, in a run with `--rageval-gateway`."""
+
+CIRCULAR_JUDGE: Final = (
+    "the retriever asks {}, which also judges: verdicts on what its own model found may be inflated (arXiv "
+    "2412.17156, 2503.19092; --rageval-judge-model names another)"
+)
+"""A remark on a retriever that uses the judge's model, named by `{}`."""
 
 
 class Marker(Protocol):
-    """The arguments of a marker."""
+    """The interface of a marker's arguments, such as `pytest.Mark`."""
 
     @property
     def args(self) -> tuple[Any, ...]: ...
@@ -53,19 +58,20 @@ class Marker(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class MarkedTest:
-    """A test as the session reads it.
+    """A test, as far as the session needs it: the session does not import pytest.
 
     Attributes:
-        nodeid: its name, equal in all processes of a run.
-        path: its file.
+        nodeid: node id of the test, equal in all processes of a run.
+        path: path of the test's file.
         root: root directory of the run.
-        markers: returns its markers of a name, the closest first.
-        collected: returns the node ids of all tests of the run.
-        record_property: records a number for JUnit reports.
-        argument: the argument with which pytest runs it from the folder of this run; default: the node id.
-        merge: the command that joined it of shards; empty in a run.
-        reference: returns the retriever that others are timed beside.
-        siblings: returns the thresholds of the selected tests of its function and eval set, by node id.
+        markers: function that returns the test's markers with a given name, the closest first.
+        collected: function that returns the node ids of all tests of the run.
+        record_property: function that records a named number for JUnit reports.
+        argument: command-line argument that runs the test from the folder of this run; default: the node id.
+        merge: the `rageval merge` command, if the test was joined from shards; empty in a run.
+        reference: function that returns the reference retriever, which `max_ratio` compares times with.
+        siblings: function that returns the markers `rageval_threshold` by node id, of the selected tests with the same
+            function and eval set.
     """
 
     nodeid: str
@@ -81,12 +87,16 @@ class MarkedTest:
 
     @property
     def bases(self) -> tuple[Path, Path]:
-        """The folders in which its relative paths are searched."""
+        """The folders in which relative paths of the test's markers are searched."""
         return self.root, self.path.parent
 
 
 class Sources:
-    """Eval sets, in these formats, and human labels; each file is read once."""
+    """A cache of eval sets and human labels: each file is read once.
+
+    Args:
+        formats: the formats of eval sets by name.
+    """
 
     def __init__(self, formats: Mapping[str, Format]) -> None:
         self._formats = formats
@@ -96,30 +106,31 @@ class Sources:
     def evalset(
         self, source: object, *, bases: Sequence[Path], keywords: Mapping[str, Any] | None = None
     ) -> EvalSet:
-        """The eval set that a marker names: a path, an `EvalSet`, or records.
+        """Return the eval set of a marker.
 
         Args:
-            source: what the marker names.
+            source: the argument of the marker: a path, an `EvalSet`, or records.
             bases: folders in which a relative path is searched, in this order.
             keywords: `format`, `sample`, `seed`, `stratify`, and the options of the format.
 
         Raises:
-            InputError: there is no such file, or it cannot be used.
+            InputError: the file does not exist or cannot be used, or the source has an unknown type.
         """
-        how = LoadOptions.parse(keywords or {})
+        options = LoadOptions.parse(keywords or {})
         if isinstance(source, EvalSet):
             if keywords:
                 raise InputError(
-                    f"rageval_evalset has an EvalSet, which is as it is: {', '.join(keywords)} would do nothing."
+                    "rageval_evalset has an EvalSet, which is used unchanged: "
+                    f"{', '.join(keywords)} would have no effect."
                 )
             return source
         if isinstance(source, str | Path):
             path = find("eval set", source, bases=bases)
-            key = (path, repr(how))
+            key = (path, repr(options))
             if key not in self._evalsets:
-                self._evalsets[key] = load(path, how, formats=self._formats)
+                self._evalsets[key] = load(path, options, formats=self._formats)
             return self._evalsets[key]
-        records = load_records(source, how)
+        records = load_records(source, options)
         if records is None:
             raise InputError(
                 f"rageval_evalset needs the path of an eval set, found {type(source).__name__}.\n"
@@ -128,7 +139,7 @@ class Sources:
         return records
 
     def labels(self, source: str | Path, *, bases: Sequence[Path]) -> "HumanLabels":
-        """The human labels of a file; `bases` and errors as for `evalset`."""
+        """Return the human labels of a file; `bases` and errors as for `evalset`."""
         from pytest_rageval.evalsets.human_labels import load_labels  # noqa: PLC0415 - few tests have labels
 
         def is_file(path: Path) -> bool:
@@ -142,9 +153,14 @@ class Sources:
 
 @dataclass(frozen=True, slots=True)
 class Components:
-    """The retriever, generator and judge of the user's fixtures.
+    """The values of the user's fixtures.
 
-    Optional: a reference retriever to compare times with, and the executor in which both run.
+    Attributes:
+        retriever: the retriever under test.
+        generator: the generator; by default a `DefaultGenerator`.
+        judge: the judge; by default a `DefaultJudge`.
+        reference: a retriever that the times of the retriever are compared with; None if no threshold needs it.
+        executor: the executor in whose processes both retrievers run; None to run them in this process.
     """
 
     retriever: object
@@ -154,23 +170,30 @@ class Components:
     executor: object = None
 
     @property
-    def own(self) -> list[str]:
-        """The user's own ones of generator and judge, which no setting describes."""
-        named = {"generator": self.generator, "judge": self.judge}
-        return [name for name, component in named.items() if not is_built_in(component)]
+    def user_defined(self) -> list[str]:
+        """Those of "generator" and "judge" that are the user's own, which the settings do not describe."""
+        components = {"generator": self.generator, "judge": self.judge}
+        return [name for name, component in components.items() if not is_built_in(component)]
 
     @property
-    def undescribed(self) -> bool:
-        """True if a generator or judge of the user has no `fingerprint`, so that a change of it is not seen."""
-        parts = (self.generator, self.judge)
+    def lacks_fingerprint(self) -> bool:
+        """True if a generator or judge of the user has no `fingerprint`, so that its changes cannot be detected."""
         return any(
-            not is_built_in(part) and not isinstance(getattr(part, "fingerprint", None), str)
-            for part in parts
+            not is_built_in(component) and not isinstance(getattr(component, "fingerprint", None), str)
+            for component in (self.generator, self.judge)
         )
 
 
 class Pipelines:
-    """One pipeline, and its repeats, for all tests with the same components."""
+    """A cache of pipelines: tests with the same components share one pipeline and its repeats.
+
+    Args:
+        settings: the resolved options.
+        registry: the adapters, comparators and measures of this package and of plugins.
+        loop: the event loop in which the user's functions run.
+        cached: function that returns the number of cached replies so far.
+        spool: the temporary file for the results of pipelines.
+    """
 
     def __init__(
         self,
@@ -187,95 +210,113 @@ class Pipelines:
         self._spool = spool
         self._pipelines: dict[tuple[int, ...], tuple[Components, list[Pipeline]]] = {}
         self._drawn: dict[tuple[Pipeline, DrawSettings], list[Pipeline]] = {}
-        self._own: list[UserCallable] = []
-        self._planned = Counter[str]()
+        self._user_functions: list[UserCallable] = []
+        self._planned_calls = Counter[str]()
         self._judged: set[Pipeline] = set()
 
-    def of(self, components: Components) -> Pipeline:
-        """The pipeline of these components."""
-        return self.repeated(components)[0]
+    def get(self, components: Components) -> Pipeline:
+        """Return the pipeline of these components, for the first of all repeats."""
+        return self.with_repeats(components)[0]
 
-    def repeated(self, components: Components) -> list[Pipeline]:
-        """The pipeline, then those of the repeats, with new replies of generator and judge."""
-        key = tuple(id(getattr(components, each.name)) for each in fields(components))
+    def with_repeats(self, components: Components) -> list[Pipeline]:
+        """Return the pipeline of these components, then one for each further repeat, with new replies of models."""
+        key = tuple(id(getattr(components, field.name)) for field in fields(components))
         if key not in self._pipelines:
-            first = self._pipeline(components)
+            first = self._build(components)
             repeats = [first.repetition(n) for n in range(1, self._settings.repeat)]
-            # The components are kept, so that no other object gets their ids.
+            # A reference to the components prevents that other objects get their ids.
             self._pipelines[key] = components, [first, *repeats]
         return self._pipelines[key][1]
 
-    def drawing(self, components: Components, drawing: DrawSettings) -> list[Pipeline]:
-        """The pipelines for these draws: for each pipeline of `repeated`, one per drawn answer.
+    def for_draws(self, components: Components, draws: DrawSettings) -> list[Pipeline]:
+        """Return one pipeline per repeat and drawn answer.
 
-        The user's own generator has a temperature of its own.
+        The temperature applies to the default generator only: the user's own generator has its own temperature.
         """
         generator: Generator | None = None
-        if drawing.temperature is not None and "generator" not in components.own:
-            generator = cast("DefaultGenerator", components.generator).at(drawing.temperature)
+        if draws.temperature is not None and "generator" not in components.user_defined:
+            generator = cast("DefaultGenerator", components.generator).with_temperature(draws.temperature)
         else:
-            drawing = drawing._replace(temperature=None)
-        found: list[Pipeline] = []
-        for each in self.repeated(components):
-            if drawing == DEFAULT_DRAWS:
-                found.append(each)
+            draws = draws._replace(temperature=None)
+        pipelines: list[Pipeline] = []
+        for pipeline in self.with_repeats(components):
+            if draws == DEFAULT_DRAWS:
+                pipelines.append(pipeline)
                 continue
-            if (each, drawing) not in self._drawn:
-                self._drawn[each, drawing] = each.draw_pipelines(generator or each.generator, drawing)
-            found += self._drawn[each, drawing]
-        return found
+            if (pipeline, draws) not in self._drawn:
+                self._drawn[pipeline, draws] = pipeline.draw_pipelines(generator or pipeline.generator, draws)
+            pipelines += self._drawn[pipeline, draws]
+        return pipelines
 
-    def anew(self, pipeline: Pipeline, run: str) -> Pipeline:
-        """A pipeline over the same rankings whose requests no other run makes."""
+    def with_new_replies(self, pipeline: Pipeline, run: str) -> Pipeline:
+        """Return a pipeline over the same rankings whose requests are unique to a run, so that no reply is cached."""
         from pytest_rageval.llm.messages import FIRST_RUN_LOCAL_SAMPLE  # noqa: PLC0415 - see session
 
         return pipeline.repetition(FIRST_RUN_LOCAL_SAMPLE + crc32(run.encode()))
 
     @property
     def rankings(self) -> tuple[int, int]:
-        """The number of requested rankings, and how many of them are complete."""
+        """The number of requested rankings, and the number of completed ones."""
+        # Repeats share the rankings of the first pipeline.
         firsts = [pipelines[0] for _, pipelines in list(self._pipelines.values())]
-        return sum(each.total_rankings for each in firsts), sum(each.finished_rankings for each in firsts)
+        return sum(first.total_rankings for first in firsts), sum(first.finished_rankings for first in firsts)
 
     @property
     def share_begun(self) -> float:
-        """The share of the examples of model-based scores that were begun: the others ask later."""
-        runs = [run for _, pipelines in list(self._pipelines.values()) for run in pipelines]
-        begun, waiting = sum(run.started_examples for run in runs), sum(run.waiting_examples for run in runs)
+        """The share of the examples of model-based scores whose evaluation has begun; 1 if there are none.
+
+        Only begun examples have sent requests.
+        """
+        all_pipelines = [
+            pipeline for _, pipelines in list(self._pipelines.values()) for pipeline in pipelines
+        ]
+        begun = sum(pipeline.started_examples for pipeline in all_pipelines)
+        waiting = sum(pipeline.waiting_examples for pipeline in all_pipelines)
         return begun / (begun + waiting) if begun else 1.0
 
     def note_judged(self, pipeline: Pipeline) -> None:
-        """Note that a score of this pipeline asks the judge."""
+        """Note that a score of this pipeline uses the judge, for `circular_judge_remarks`."""
         self._judged.add(pipeline)
 
-    def circles(self, served: Mapping[tuple[str, str], Collection[str]]) -> Counter[str]:
-        """Remarks on retrievers that use the judge's model, with the number of these requests.
+    def circular_judge_remarks(self, served: Mapping[tuple[str, str], Collection[str]]) -> Counter[str]:
+        """Return remarks on retrievers that use the judge's model, with the number of their requests to it.
 
-        Two names mean one model if servers reported the same name for both: `served` has these by model and address.
+        Args:
+            served: the names that servers reported, by model and address. Two models are the same if a server reported
+                the same name for both.
         """
 
-        def names(models: Iterable[str]) -> set[str]:
-            known = set(models)
-            return known.union(*(found for (model, _), found in list(served.items()) if model in known))
+        def with_served_names(models: Iterable[str]) -> set[str]:
+            names = set(models)
+            return names.union(*(reported for (model, _), reported in list(served.items()) if model in names))
 
-        found: Counter[str] = Counter()
+        remarks: Counter[str] = Counter()
         for pipeline in list(self._judged):
             if asked := getattr(pipeline.retriever, "completion_counts", None):
-                judging = names(pipeline.judge.model_names)
+                judge_names = with_served_names(pipeline.judge.model_names)
                 for model, count in list(asked.items()):
-                    if not judging.isdisjoint(names([model])):
-                        found[CIRCLE.format(model)] += count
-        return found
+                    if not judge_names.isdisjoint(with_served_names([model])):
+                        remarks[CIRCULAR_JUDGE.format(model)] += count
+        return remarks
 
-    def remarks(self, *, application_asked: bool) -> Counter[str]:
-        """Remarks on the user's own functions, with the number of their calls."""
-        # Behind the gateway the replies that an answer is made of are kept.
-        uncached = () if self._settings.gateway and application_asked else self._own
-        remark = NOT_BEHIND if self._settings.gateway else NOT_KEPT
-        own = (each for each in uncached if each.calls and not is_cached(each.function))
-        return self._planned + Counter({remark.format(each.name): each.calls for each in own})
+    def user_function_remarks(self, *, application_sent_requests: bool) -> Counter[str]:
+        """Return remarks on the user's functions whose results are not cached, with the number of their calls.
 
-    def _pipeline(self, components: Components) -> Pipeline:
+        Args:
+            application_sent_requests: True if the application under test has used the gateway. The gateway caches the
+                replies that the results of the user's functions depend on.
+        """
+        behind_gateway = self._settings.gateway and application_sent_requests
+        remark = BYPASSED_GATEWAY if self._settings.gateway else UNCACHED_FUNCTION
+        uncached = (
+            function
+            for function in (() if behind_gateway else self._user_functions)
+            if function.calls and not is_cached(function.function)
+        )
+        calls = Counter({remark.format(function.name): function.calls for function in uncached})
+        return self._planned_calls + calls
+
+    def _build(self, components: Components) -> Pipeline:
         settings, registry, reference = self._settings, self._registry, components.reference
         adapted = partial(
             adapt_retriever, loop=self._loop, adapters=registry.adapters, executor=components.executor
@@ -283,19 +324,20 @@ class Pipelines:
         measure_settings = MeasureSettings(settings.encoder, settings.bleu_smoothing)
         return Pipeline(
             adapted(components.retriever),
-            self._generator(components.generator),
-            self._judge(components.judge),
+            self._adapt_generator(components.generator),
+            self._adapt_judge(components.judge),
             comparator=settings.comparator,
             measures=measure_settings.of(registry.measures),
             measure_settings=measure_settings,
             comparators={
-                name: PluginComparator(name, each, self._loop) for name, each in registry.comparators.items()
+                name: PluginComparator(name, comparator, self._loop)
+                for name, comparator in registry.comparators.items()
             },
             seed=settings.seed,
             match_share=settings.match_share,
             both_orders=settings.both_orders,
             has_custom_judge=bool(
-                "judge" in components.own
+                "judge" in components.user_defined
                 or registry.comparators
                 or registry.measures.keys() - MEASURES.keys()
             ),
@@ -304,31 +346,35 @@ class Pipelines:
             spool=self._spool,
         )
 
-    def _generator(self, generator: object) -> "Generator":
+    def _adapt_generator(self, generator: object) -> "Generator":
         if is_built_in(generator):
             return cast("Generator", generator)
-        from pytest_rageval.generator import adapt_generator  # noqa: PLC0415 - most runs have no own generator
+        from pytest_rageval.generator import adapt_generator  # noqa: PLC0415 - most runs use the default generator
 
-        return cast("Generator", self._adapted("rageval_generator", generator, adapt_generator))
+        return cast("Generator", self._adapt("rageval_generator", generator, adapt_generator))
 
-    def _judge(self, judge: object) -> "Judge":
+    def _adapt_judge(self, judge: object) -> "Judge":
         if is_built_in(judge):
             return cast("Judge", judge)
-        from pytest_rageval.answers.user_judge import adapt_judge  # noqa: PLC0415 - and no own judge
+        from pytest_rageval.answers.user_judge import adapt_judge  # noqa: PLC0415 - most runs use the default judge
 
-        return cast("Judge", self._adapted("rageval_judge", judge, adapt_judge))
+        return cast("Judge", self._adapt("rageval_judge", judge, adapt_judge))
 
-    def _adapted(
+    def _adapt(
         self, name: str, component: object, adapt: Callable[[object, BackgroundEventLoop], Any]
     ) -> object:
-        """The user's own component; in a plan a stub that counts its calls, since what these ask is unknown."""
+        """Return the adapted component of the user.
+
+        A plan sends no requests and cannot know the requests of a user's function: the function is replaced by a stub
+        that counts its calls.
+        """
         adapted = adapt(component, self._loop)
         if not self._settings.plan:
-            self._own.append(adapted.user)
+            self._user_functions.append(adapted.user)
         elif not is_cached(component):
 
             def count(remark: str) -> None:
-                self._planned[remark] += 1
+                self._planned_calls[remark] += 1
 
             return adapt(PlanStub(name, component, count), self._loop)
         return adapted

@@ -1,4 +1,4 @@
-"""`Session`: the resources that all tests of one process share; scores eval sets."""
+"""`Session`: the resources that all tests of one process share. It computes the scores of eval sets."""
 
 import uuid
 from collections import defaultdict
@@ -24,7 +24,7 @@ from pytest_rageval.llm.usage import Usage
 from pytest_rageval.scores import Outcome, Score, Spec
 from pytest_rageval.secret import StoreURL
 from pytest_rageval.session.base import BaseSession
-from pytest_rageval.session.default_components import Models
+from pytest_rageval.session.default_components import ConfiguredModels
 from pytest_rageval.session.pipelines import Components, Pipelines, Sources
 from pytest_rageval.user_code import MAX_FAILURES
 
@@ -44,15 +44,20 @@ __all__ = ["RunContext", "Session"]
 
 T = TypeVar("T")
 
-blame_outcomes = Lazy("evaluations.sufficiency", "blame_outcomes")
-# Few runs score a part of their questions, or let systems battle.
+blame_outcomes = Lazy("evaluations.sufficiency", "blamed")
+# Few runs have a sample, shards or arena battles.
 part_of = Lazy("evalsets.subsets", "subset_of")
 battles = Lazy("session.battles", "Battles")
 
 
 @dataclass(frozen=True, slots=True)
 class RunContext:
-    """The name of the run, and the number of its processes."""
+    """The run that a session belongs to.
+
+    Attributes:
+        run: name of the run, equal in all of its processes; default: a new name.
+        workers: number of processes that run tests.
+    """
 
     run: str = field(default_factory=lambda: uuid.uuid4().hex)
     workers: int = 1
@@ -63,10 +68,10 @@ class Session(BaseSession):
 
     Args:
         settings: the resolved options.
-        context: the name of the run and the number of its processes; default: one process.
-        registry: default: with the built-in objects only.
-        tick: called in the test's thread about every tenth of a second while it waits, with the servers
-            that do not answer.
+        context: the run; default: a new run of one process.
+        registry: the scores, formats and other objects of this package and of plugins; default: of this package.
+        tick: function that is called about every 0.1 s in the test's thread while the test waits for a result. Its
+            argument is the servers that do not respond.
     """
 
     def __init__(
@@ -80,39 +85,45 @@ class Session(BaseSession):
         super().__init__(settings, registry or Registry())
         self._context = context or RunContext()
         self._gateway: Gateway | None = None
-        self.loop = BackgroundEventLoop(threads=settings.threads, tick=tick and (lambda: tick(self._waits())))
-        self.models = Models(settings, lambda: self.gateway, workers=self._context.workers)
-        self._own_models: list[tuple[object, Models]] = []
+        self.loop = BackgroundEventLoop(
+            threads=settings.threads, tick=tick and (lambda: tick(self._stalls()))
+        )
+        self.models = ConfiguredModels(settings, lambda: self.gateway, workers=self._context.workers)
+        # The user's clients with their models.
+        self._models_of_clients: list[tuple[object, ConfiguredModels]] = []
         self.sources = Sources(self.registry.formats)
         self.pipelines = Pipelines(
             settings, self.registry, self.loop, lambda: self._cached_replies, self.spool
         )
         if settings.cassette or settings.prices:
-            # A file that cannot be used is an error, whether models are asked or not.
+            # The gateway reads these files. An invalid file is an error even if no request is sent.
             _ = self.gateway
         self._encoder: CachedEncoder | None = None
-        # Errors that the application received in place of replies.
+        # The errors that the gateway returned to the application under test instead of replies.
         self._unanswered: list[RagevalError] = []
         self._outcomes: dict[tuple[Pipeline, str, ResolvedScore], list[Outcome]] = {}
         self._parts: dict[int, tuple[EvalSet, EvalSet]] = {}
 
     @property
     def gateway(self) -> "Gateway":
-        """The way to models, made at its first use: ranking measures need none of its imports."""
+        """The gateway for all requests to models, built at its first use: ranking measures do not need its imports."""
         if self._gateway is None:
-            self._gateway = self._made_gateway()
+            self._gateway = self._build_gateway()
         return self._gateway
 
     @cached_property
     def llm(self) -> "LLM":
-        """The configured model, for the user's own code."""
+        """The model of the options, for the user's own code."""
         return self.llm_of(self.models)
 
     def backend(self, client: object = None) -> "Backend":
-        """The backend for model calls of the application under test: the user's client, or the options' server.
+        """Return the backend for model calls of the application under test.
+
+        Args:
+            client: the user's client, which the backend calls; None to call the server of the options.
 
         Raises:
-            CallableError: it cannot be a client.
+            CallableError: `client` cannot be called as a client.
         """
         from pytest_rageval.serving.application import Backend  # noqa: PLC0415 - see gateway
 
@@ -121,93 +132,98 @@ class Session(BaseSession):
         server = self.models_of(client).server("generator")
         return Backend(self.gateway, server, self.loop, tuple(filter(None, names)), self._unanswered)
 
-    def models_of(self, client: object) -> Models:
-        """The models that the user's client asks; those of the options' servers where it is None.
+    def models_of(self, client: object) -> ConfiguredModels:
+        """Return the models that use the user's client, always the same object for a client.
+
+        Args:
+            client: the value of the fixture `rageval_client`; None to use the servers of the options.
 
         Raises:
-            CallableError: it cannot be a client.
+            CallableError: `client` cannot be called as a client.
         """
         if client is None:
             return self.models
-        for known, models in self._own_models:
-            if known is client:
+        for known_client, models in self._models_of_clients:
+            if known_client is client:
                 return models
-        models = Models(self.settings, lambda: self.gateway, workers=self._context.workers, client=client)
-        self._own_models.append((client, models))
+        workers = self._context.workers
+        models = ConfiguredModels(self.settings, lambda: self.gateway, workers=workers, client=client)
+        self._models_of_clients.append((client, models))
         return models
 
-    def llm_of(self, models: Models, prompts: "Prompts | None" = None) -> "LLM":
-        """The generating model of these, for the user's own code; `prompts` None are the package's own."""
+    def llm_of(self, models: ConfiguredModels, prompts: "Prompts | None" = None) -> "LLM":
+        """Return the generator's model for the user's own code; `prompts` None are those of this package."""
         from pytest_rageval.llm.api import LLM  # noqa: PLC0415 - see gateway
 
-        given = () if prompts is None else (prompts,)
-        return LLM(self.gateway, self.loop, models.generating, *given)
+        optional = () if prompts is None else (prompts,)
+        return LLM(self.gateway, self.loop, models.generator_model, *optional)
 
     @property
     def encoder(self) -> "CachedEncoder":
-        """The packaged encoder, for built-in retrievers; its embeddings are kept in the cache folder."""
+        """The packaged sentence encoder, for the package's retrievers; the cache stores its embeddings."""
         if self._encoder is None:
-            # They import numpy, which a run of ranking measures need not load.
+            # This imports numpy, which a run of ranking measures does not need.
             from pytest_rageval.embeddings.encoder import CachedEncoder, shared_encoder  # noqa: PLC0415
 
             place = self.settings.cache_location
-            kept = place if isinstance(place, Path) else self._shared_embeddings(place)
-            self._encoder = CachedEncoder(shared_encoder(), kept)
+            store = place if isinstance(place, Path) else self._shared_embeddings(place)
+            self._encoder = CachedEncoder(shared_encoder(), store)
         return self._encoder
 
     def part_of(self, evalset: EvalSet) -> EvalSet:
-        """The examples of the eval set that this run scores.
+        """Return the examples of the eval set that are in the sample and the shard of this run.
 
         Raises:
-            InputError: there are none in the sample.
+            InputError: the sample contains no example.
         """
         sample, shard = self.settings.sample, self.settings.shard
         if sample >= 1 and shard is None:
             return evalset
         if id(evalset) not in self._parts:
-            # The set is kept, so that no other object gets its id.
+            # A reference to the eval set prevents that another object gets its id.
             self._parts[id(evalset)] = evalset, part_of(evalset, sample=sample, shard=shard)
         return self._parts[id(evalset)][1]
 
     @property
     def usage(self) -> Usage:
-        """The requests to models so far, with remarks on the user's own functions."""
-        asked = Usage() if self._gateway is None else self._gateway.usage
+        """The usage of models so far, with remarks on the user's own functions and on a circular judge."""
+        usage = Usage() if self._gateway is None else self._gateway.usage
         served = self._gateway is not None and self._gateway.serves_application
-        remarks = self.pipelines.remarks(application_asked=served)
+        remarks = self.pipelines.user_function_remarks(application_sent_requests=served)
         if self._gateway is not None:
-            remarks += self.pipelines.circles(self._gateway.served)
-        return asked + Usage(remarks=remarks)
+            remarks += self.pipelines.circular_judge_remarks(self._gateway.served)
+        return usage + Usage(remarks=remarks)
 
     def received(self, components: Components) -> AbstractSet[str]:
-        """The parts of an example's context that the retriever receives."""
-        taken = self.pipelines.of(components).retriever.context_names
+        """Return the parts of an example's context that the retriever receives, such as "history"."""
+        taken = self.pipelines.get(components).retriever.context_names
         return frozenset(RETRIEVER_CONTEXT) if "example" in taken else taken
 
     def fingerprint(self, components: Components, request: ScoreRequest) -> dict[str, Any]:
-        """Return all that a score depends on besides the retriever, by name; raise InputError as `score` does."""
+        """Return all that a score depends on besides the retriever, by name; raise InputError for an unknown score."""
         resolved, score = resolve(request, self.registry.scores)
         return score.fingerprint(
             self.pipeline(components, request), resolved, package=version("pytest-rageval")
         )
 
     def pipeline(self, components: Components, request: ScoreRequest) -> Pipeline:
-        """The pipeline that evaluates a score, for its first draw and repeat; InputError as for the score."""
-        return self.pipelines.drawing(components, self._drawing(components, request))[0]
+        """Return the pipeline that evaluates a score, for its first draw and repeat; InputError as for the score."""
+        return self.pipelines.for_draws(components, self._draws(components, request))[0]
 
-    def _drawing(self, components: Components, request: ScoreRequest) -> DrawSettings:
-        drawing = self.drawing(request)
-        if request.temperature is not None and "generator" in components.own:
+    def _draws(self, components: Components, request: ScoreRequest) -> DrawSettings:
+        """Return how the answers of a score are drawn; InputError if the user's generator cannot do so."""
+        draws = self.draw_settings(request)
+        if request.temperature is not None and "generator" in components.user_defined:
             raise InputError(
                 f"{request.spec}: temperature={request.temperature:g} is for a model of this package, and "
                 "rageval_generator is your own, with a temperature of its own.\nLeave temperature out."
             )
-        return drawing
+        return draws
 
     def prompts(self, components: Components, request: ScoreRequest) -> dict[str, str]:
-        """The prompt templates that a score uses, by method; InputError as for the score."""
+        """Return the prompt templates that a score uses, by method; InputError as for the score."""
         resolved, score = resolve(request, self.registry.scores)
-        return score.prompts(self.pipelines.of(components), resolved)
+        return score.prompts(self.pipelines.get(components), resolved)
 
     def score(
         self,
@@ -215,14 +231,14 @@ class Session(BaseSession):
         evalset: EvalSet,
         requests: Sequence[ScoreRequest],
         *,
-        beside: Sequence[ScoreRequest] = (),
+        all_requests: Sequence[ScoreRequest] = (),
     ) -> dict[ScoreRequest, Score | RagevalError]:
-        """Compute several scores of an eval set at once; return for each the score, or the error that prevented it.
+        """Compute several scores of an eval set concurrently; return each score, or the error that prevented it.
 
-        Scores without a cut-off take the largest one of these scores and of those in `beside`.
+        Arguments as for `outcomes`.
         """
-        found = self.outcomes(components, evalset, requests, beside=beside)
-        return {request: self.score_or_error(request, runs) for request, runs in found.items()}
+        outcomes = self.outcomes(components, evalset, requests, all_requests=all_requests)
+        return {request: self.score_or_error(request, runs) for request, runs in outcomes.items()}
 
     def outcomes(
         self,
@@ -230,26 +246,36 @@ class Session(BaseSession):
         evalset: EvalSet,
         requests: Sequence[ScoreRequest],
         *,
-        beside: Sequence[ScoreRequest] = (),
+        all_requests: Sequence[ScoreRequest] = (),
     ) -> dict[ScoreRequest, list[list[Outcome]] | RagevalError]:
-        """The outcomes of each score, for the run and its repeats, or the error; arguments as for `score`.
+        """Return the outcomes of each score, of the run and of each repeat, or the error that prevented them.
 
-        Retrievals are timed first, while nothing else runs.
+        Scores of retrieval times are evaluated first, while nothing else runs.
+
+        Args:
+            components: the user's retriever, generator and judge.
+            evalset: the eval set.
+            requests: the scores.
+            all_requests: all scores of the test. A score without a cut-off is evaluated at the largest cut-off of these
+                and of `requests`.
         """
-        k = _largest_cutoff([*requests, *beside])
+        k = _largest_cutoff([*requests, *all_requests])
 
-        async def evaluated(request: ScoreRequest) -> list[list[Outcome]]:
+        async def evaluate(request: ScoreRequest) -> list[list[Outcome]]:
             return await self._outcomes_of(components, evalset, request, k)
 
         timed = [request for request in requests if self._is_time(request)]
         others = [request for request in requests if request not in timed]
-        found = {**self._each(timed, evaluated), **self._each(others, evaluated)}
-        return {request: self._with_blame(request, found) for request in requests}
+        outcomes = {**self._for_each(timed, evaluate), **self._for_each(others, evaluate)}
+        return {request: self._with_blame(request, outcomes) for request in requests}
 
     def _with_blame(
         self, request: ScoreRequest, found: Mapping[ScoreRequest, list[list[Outcome]] | RagevalError]
     ) -> list[list[Outcome]] | RagevalError:
-        """The runs of an answer score, with the cause of each lost question if the same test judged its context."""
+        """Return the runs of a score; for an answer score, each wrong answer with its cause.
+
+        The cause is known if the test also has the score `sufficient` with the same cut-off.
+        """
         runs = found[request]
         if isinstance(runs, RagevalError) or not self.definition(request).has_answer_verdicts:
             return runs
@@ -257,33 +283,38 @@ class Session(BaseSession):
         if not isinstance(context, list):
             return runs
         share = self.settings.match_share
-        return [blame_outcomes(run, of_run, share) for run, of_run in zip(runs, context, strict=True)]
+        return [
+            blame_outcomes(run, context_run, share) for run, context_run in zip(runs, context, strict=True)
+        ]
+
+    def _definition_or_none(self, request: ScoreRequest) -> ScoreDef | None:
+        """Return the definition of a score; None if it is unknown, which is an error when the score is evaluated."""
+        with suppress(InputError):
+            return self.definition(request)
+        return None
 
     def _is_time(self, request: ScoreRequest) -> bool:
-        # An unknown name is reported with its own score.
-        with suppress(InputError):
-            return self.definition(request).is_time
-        return False
+        score = self._definition_or_none(request)
+        return score is not None and score.is_time
 
-    def _waits_for_more(self, request: ScoreRequest) -> bool:
+    def _needs_event_loop(self, request: ScoreRequest) -> bool:
         """Return True if a score needs more than rankings: it uses models, is a plugin's, or times retrievals."""
-        # An unknown name is reported with its own score.
-        with suppress(InputError):
-            score = self.definition(request)
-            return bool(score.dependencies) or score.is_time or isinstance(score.evaluate, PluginScore)
-        return False
+        score = self._definition_or_none(request)
+        return score is not None and (
+            bool(score.dependencies) or score.is_time or isinstance(score.evaluate, PluginScore)
+        )
 
-    def score_anew(
+    def score_with_new_replies(
         self, components: Components, examples: Sequence[Example], request: ScoreRequest
     ) -> list[Outcome]:
-        """The outcomes of these examples with new replies of generator and judge, not from the cache."""
+        """Return the outcomes of these examples with new replies of generator and judge, not from the cache."""
         resolved, score = resolve(request, self.registry.scores)
-        pipeline = self.pipelines.anew(self.pipeline(components, request), self._context.run)
+        pipeline = self.pipelines.with_new_replies(self.pipeline(components, request), self._context.run)
 
-        async def evaluated() -> list[Outcome]:
+        async def evaluate() -> list[Outcome]:
             return await score.evaluate(pipeline, examples, resolved)
 
-        outcomes = self.loop.run(evaluated())
+        outcomes = self.loop.run(evaluate())
         self.check_answered()
         return outcomes
 
@@ -299,38 +330,38 @@ class Session(BaseSession):
     def served(self) -> Mapping[str, Collection[str]]:
         """The names that servers reported for each model, in the replies of this process so far.
 
-        If generator and judge use the same name at two servers, the base URL follows the name.
+        If generator and judge use a model of the same name at two servers, the key is "model at address".
         """
-        found = {} if self._gateway is None else self._gateway.served
+        served = {} if self._gateway is None else self._gateway.served
         generator, judge = self.settings.generator, self.settings.judge
-        elsewhere = judge.server.base_url != generator.server.base_url
-        shared = generator.model if elsewhere and generator.model in self.settings.judge_models else None
-        names: defaultdict[str, set[str]] = defaultdict(set)
-        for (model, base_url), served in found.items():
-            names[f"{model} at {base_url}" if model == shared else model] |= served
-        return names
+        two_servers = judge.server.base_url != generator.server.base_url
+        ambiguous = generator.model if two_servers and generator.model in self.settings.judge_models else None
+        names_of: defaultdict[str, set[str]] = defaultdict(set)
+        for (model, base_url), names in served.items():
+            names_of[f"{model} at {base_url}" if model == ambiguous else model] |= names
+        return names_of
 
     def plan(
         self, components: Components, evalset: EvalSet, requests: Sequence[ScoreRequest]
     ) -> list[RagevalError]:
-        """Count the requests of the scores in the gateway's usage; return the errors that prevented it."""
+        """Add the requests of the scores to the gateway's usage; return the errors that prevented it."""
         k = _largest_cutoff(requests)
 
-        async def counted(request: ScoreRequest) -> None:
+        async def count_requests(request: ScoreRequest) -> None:
             await self._outcomes_of(components, evalset, request, k)
 
-        return [error for error in self._each(requests, counted).values() if error is not None]
+        return [error for error in self._for_each(requests, count_requests).values() if error is not None]
 
     @cached_property
     def battles(self) -> "Battles":
         """The arena battles between the systems of this process."""
-        found: Battles = battles(self.settings.arena_pairs, self.loop.run)
-        return found
+        created: Battles = battles(self.settings.arena_pairs, self.loop.run)
+        return created
 
     def calibrate(
         self, components: Components, labels: "HumanLabels", comparator: str | None = None
     ) -> "Calibration":
-        """Ask the judge for the labels that people gave; a plan only counts the requests.
+        """Let the judge judge the labelled items; in a plan, only count its requests.
 
         Raises:
             RagevalError: the comparator is unknown, or the judge has no verdict on too many of the items.
@@ -338,30 +369,34 @@ class Session(BaseSession):
         from pytest_rageval.calibration import Calibration  # noqa: PLC0415 - few runs calibrate
         from pytest_rageval.evaluations.calibration import judge_items, pipeline_verdict  # noqa: PLC0415
 
-        verdict = pipeline_verdict(self.pipelines.of(components), comparator)
+        verdict = pipeline_verdict(self.pipelines.get(components), comparator)
         outcomes = self.loop.run(judge_items(labels, verdict))
         check_failures(outcomes, self.settings.max_unscored)
         if not self.settings.plan:
-            # Raises where too many are unscored.
+            # The constructor raises an error if too many items are unscored.
             Score(f"judge against {labels.name}", outcomes, max_unscored=self.settings.max_unscored)
         return Calibration(labels, outcomes, comparator)
 
     def retrieve(self, components: Components, query: Query, k: int) -> Ranking:
-        """The retriever's ranking for one query."""
-        ranking = self.pipelines.of(components).ranking(_asked("query", query), _cutoff(k))
+        """Return the retriever's ranking of k documents for one query."""
+        ranking = self.pipelines.get(components).ranking(_check_query("query", query), _check_cutoff(k))
         return self.loop.run(ranking, inline=True)
 
     def answer(self, components: Components, query: Query, k: int) -> str:
-        """The generator's answer from the first k retrieved documents."""
-        [pipeline, *_] = self.pipelines.drawing(components, DrawSettings(self.settings.temperature))
-        return self.loop.run(pipeline.answer(_asked("question", query), _cutoff(k)))
+        """Return the generator's answer from the first k retrieved documents."""
+        [pipeline, *_] = self.pipelines.for_draws(components, DrawSettings(self.settings.temperature))
+        return self.loop.run(pipeline.answer(_check_query("question", query), _check_cutoff(k)))
 
     def close(self) -> str | None:
-        """Close connections, processes and files; return the user's code where that blocked it for too long."""
+        """Close connections, processes and files.
+
+        Returns:
+            The place in the user's code that blocked the event loop for too long; None if nothing did.
+        """
         if self.loop.forked:
-            # They belong to the parent process.
+            # The resources belong to the parent process.
             return None
-        for models in (self.models, *(own for _, own in self._own_models)):
+        for models in (self.models, *(models for _, models in self._models_of_clients)):
             models.close()
         if self._encoder is not None:
             self._encoder.close()
@@ -374,7 +409,7 @@ class Session(BaseSession):
         stores = self.registry.stores
         return SharedEmbeddings(partial(open_store, place, namespace="embeddings", stores=stores))
 
-    def _made_gateway(self) -> "Gateway":
+    def _build_gateway(self) -> "Gateway":
         from pytest_rageval.llm.budget import Limits  # noqa: PLC0415 - see gateway
         from pytest_rageval.llm.gateway import Gateway, GatewaySettings  # noqa: PLC0415
         from pytest_rageval.llm.stores.factory import store_opener  # noqa: PLC0415
@@ -406,20 +441,22 @@ class Session(BaseSession):
     def _cached_replies(self) -> int:
         return 0 if self._gateway is None else self._gateway.usage.cached
 
-    def _waits(self) -> "Sequence[Stall]":
+    def _stalls(self) -> "Sequence[Stall]":
         return () if self._gateway is None else self._gateway.stalls()
 
-    def _each(
+    def _for_each(
         self, requests: Sequence[ScoreRequest], work: Callable[[ScoreRequest], Awaitable[T]]
     ) -> dict[ScoreRequest, T | RagevalError]:
-        """The result of the work, or its error, for each request; all run at once.
+        """Run an async function for each request, all concurrently; return the results, or the errors.
 
         Raises:
-            ReplyPending: one of them waits for a reply, and all have asked what they can.
+            ReplyPending: a call waits for a reply of a batch. All calls have created the requests that they can create.
         """
+        if not requests:
+            return {}
         pending: list[ReplyPending] = []
 
-        async def one(request: ScoreRequest) -> T | RagevalError:
+        async def result_or_error(request: ScoreRequest) -> T | RagevalError:
             try:
                 return await work(request)
             except RagevalError as error:
@@ -428,55 +465,53 @@ class Session(BaseSession):
                 pending.append(error)
                 return RagevalError("it waits for a reply")
 
-        async def every() -> list[T | RagevalError]:
-            found = await gather_results(map(one, requests))
-            for each in (*pending, *found):
-                if isinstance(each, BaseException) and not isinstance(each, RagevalError):
-                    raise each
-            return cast("list[T | RagevalError]", found)
+        async def run_all() -> list[T | RagevalError]:
+            results = await gather_results(map(result_or_error, requests))
+            for result in (*pending, *results):
+                if isinstance(result, BaseException) and not isinstance(result, RagevalError):
+                    raise result
+            return cast("list[T | RagevalError]", results)
 
-        found = (
-            self.loop.run(every(), inline=not any(map(self._waits_for_more, requests))) if requests else []
-        )
-        return dict(zip(requests, found, strict=True))
+        results = self.loop.run(run_all(), inline=not any(map(self._needs_event_loop, requests)))
+        return dict(zip(requests, results, strict=True))
 
     async def _outcomes_of(
         self, components: Components, evalset: EvalSet, request: ScoreRequest, k: int
     ) -> list[list[Outcome]]:
-        """The outcomes in the first pipeline and, where the score asks models, in its draws and repeats."""
-        pipelines = self.pipelines.drawing(components, self._drawing(components, request))
+        """Return the outcomes of the first pipeline; if the score uses models, also of its draws and repeats."""
+        pipelines = self.pipelines.for_draws(components, self._draws(components, request))
         resolved, score = resolve(request, self.registry.scores, k=k)
-        asked = pipelines if score.dependencies else pipelines[:1]
-        return await gather_all(self._evaluated(each, evalset, resolved, score) for each in asked)
+        used = pipelines if score.dependencies else pipelines[:1]
+        return await gather_all(self._evaluate(pipeline, evalset, resolved, score) for pipeline in used)
 
-    def _check_joinable(self, evalset: EvalSet, resolved: ResolvedScore, score: ScoreDef) -> None:
-        """Refuse a score whose outcomes in a shard may differ from those in the whole set."""
-        _, number = self.settings.shard or (1, 1)
-        if number > 1 and evalset.part is not None and not (score.separable or score.depends_on_ids):
+    def _check_separable(self, evalset: EvalSet, resolved: ResolvedScore, score: ScoreDef) -> None:
+        """Raise InputError in a shard if the outcomes of a score may differ from those of the whole eval set."""
+        is_part = self.settings.shard_count > 1 and evalset.part is not None
+        if is_part and not (score.separable or score.depends_on_ids):
             raise InputError(
                 f"{resolved.spec}: the score of a question may depend on the others, and --rageval-shard leaves most "
                 "of them out.\nIf it does not, let its plugin say so by registry.add_score(…, separable=True); else "
                 "run its tests with all questions, in a job with --rageval-shard 1/1."
             )
 
-    async def _evaluated(
+    async def _evaluate(
         self, pipeline: Pipeline, evalset: EvalSet, resolved: ResolvedScore, score: ScoreDef
     ) -> list[Outcome]:
-        # Refuse an unknown comparator before anything is asked.
+        """Evaluate a score with one pipeline; return the outcomes, from the cache if it was evaluated before."""
+        # An unknown comparator must be an error before any request is sent.
         pipeline.comparison(resolved.comparator)
         pipeline.comparison(resolved.label, "label")
-        self._check_joinable(evalset, resolved, score)
+        self._check_separable(evalset, resolved, score)
         key = (pipeline, evalset.digest, resolved)
         if key not in self._outcomes:
-            tries = not (self.settings.plan or self.settings.collects)
-            if pipeline.has_custom_judge and score.dependencies and score.separable and tries:
-                # A judge of the user's is called after a model's paid answer: try it before all of these are bought.
+            sends_requests = not (self.settings.plan or self.settings.collects)
+            if pipeline.has_custom_judge and score.dependencies and score.separable and sends_requests:
+                # The user's judge is called after a paid answer of the model. The first examples show whether the judge
+                # works before the answers to all questions are paid for.
                 first = await score.evaluate(pipeline, evalset.examples[:MAX_FAILURES], resolved)
                 self.check_answered()
-                if (
-                    len(failed := {each.example.id: each.failed for each in first if each.failed})
-                    == MAX_FAILURES
-                ):
+                failed = {outcome.example.id: outcome.failed for outcome in first if outcome.failed}
+                if len(failed) == MAX_FAILURES:
                     rest = (
                         f"All of the first {MAX_FAILURES} of {len(evalset)} examples failed, "
                         "and the others were not asked."
@@ -486,24 +521,28 @@ class Session(BaseSession):
             if score.uses_judge(pipeline, resolved):
                 self.pipelines.note_judged(pipeline)
             self.check_answered()
-            if (self.settings.shard or (1, 1))[1] == 1:
-                # Of a shard the share that failed says little.
+            if self.settings.shard_count == 1:
+                # `rageval merge` checks the share of failures over all shards.
                 check_failures(outcomes, self.settings.max_unscored)
             self._outcomes[key] = outcomes
         return self._outcomes[key]
 
 
 def _largest_cutoff(requests: Sequence[ScoreRequest]) -> int:
-    """The largest cut-off among the scores, which those without one take over: they then cost no further call."""
+    """Return the largest cut-off among the scores; `CUTOFF` if no score has one.
+
+    Scores without a cut-off use it, so that they need no further retrieval.
+    """
     cutoffs = []
     for request in requests:
-        # An unknown name is reported with its own score.
+        # The error about an invalid name is raised when its own score is evaluated.
         with suppress(InputError):
             cutoffs.append(Spec.parse(request.spec).k or 0)
     return max(cutoffs, default=0) or DEFAULT_CUTOFF
 
 
-def _asked(name: str, value: object) -> Query:
+def _check_query(name: str, value: object) -> Query:
+    """Return the query; raise InputError if it is neither a text nor an example."""
     if not isinstance(value, str | Example):
         raise InputError(
             f"{name} = {value!r:.60}: it is one text or one example, found {type(value).__name__}."
@@ -511,7 +550,8 @@ def _asked(name: str, value: object) -> Query:
     return value
 
 
-def _cutoff(k: object) -> int:
+def _check_cutoff(k: object) -> int:
+    """Return the number of documents; raise InputError if it is not an integer of at least 1."""
     if not isinstance(k, int) or isinstance(k, bool) or k < 1:
         raise InputError(f"k = {k!r}: the number of documents is an integer, at least 1.")
     return k

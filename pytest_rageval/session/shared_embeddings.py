@@ -1,6 +1,7 @@
-"""Embeddings in a store that machines share, beside the replies, in a namespace of their own.
+"""`SharedEmbeddings`: embeddings in the reply store that several machines share, in a namespace of their own.
 
-As in a cache folder they cost only time: what cannot be read counts as missing, what cannot be written is not kept.
+An embedding can be computed again, so a store that fails is no error: a vector that cannot be read counts as missing,
+and a vector that cannot be written is not stored. The same applies to embeddings in a cache folder.
 """
 
 import base64
@@ -21,33 +22,39 @@ if TYPE_CHECKING:
 
 __all__ = ["SharedEmbeddings"]
 
-NUMBER: Final = "<f4"  # as in the file of a folder
+VECTOR_TYPE: Final = "<f4"
+"""The numpy type of stored vectors, little-endian float32, as in a cache folder."""
+
 T = TypeVar("T")
 
 
 class SharedEmbeddings:
-    """The interface of `EmbeddingStore` over a store of replies; a vector is the text of an entry, in base64."""
+    """The interface of `EmbeddingStore` over a reply store. Each vector is the text of a reply, in base64.
 
-    def __init__(self, opened: Callable[[], ReplyStore]) -> None:
-        self._open = opened
+    Args:
+        open_store: function that opens the reply store; it is called at the first use.
+    """
+
+    def __init__(self, open_store: Callable[[], ReplyStore]) -> None:
+        self._open_store = open_store
         self._store: ReplyStore | None = None
         self._unusable = False
         self._lock = Lock()
 
     def get_many(self, keys: Iterable[str]) -> "dict[str, NDArray[np.float32]]":
-        """Return the vectors kept under these keys; missing and damaged ones are left out."""
-        wanted = list(keys)
-        found = {}
-        for key, reply in (self._attempt(lambda store: store.get_many(wanted)) or {}).items():
+        """Return the vectors stored under these keys, without missing and damaged ones."""
+        keys = list(keys)
+        vectors = {}
+        for key, reply in (self._attempt(lambda store: store.get_many(keys)) or {}).items():
             with suppress(binascii.Error, ValueError):
-                vector = np.frombuffer(base64.b64decode(reply.text, validate=True), NUMBER)
-                found[key] = vector.astype(np.float32, copy=False)
-        return found
+                vector = np.frombuffer(base64.b64decode(reply.text, validate=True), VECTOR_TYPE)
+                vectors[key] = vector.astype(np.float32, copy=False)
+        return vectors
 
     def put_many(self, vectors: "Mapping[str, NDArray[np.float32]]") -> None:
-        """Keep vectors, all or none."""
+        """Store vectors, all or none."""
         entries = [
-            Entry(key, Reply(base64.b64encode(vector.astype(NUMBER, copy=False).tobytes()).decode()))
+            Entry(key, Reply(base64.b64encode(vector.astype(VECTOR_TYPE, copy=False).tobytes()).decode()))
             for key, vector in vectors.items()
         ]
         self._attempt(lambda store: store.keep(entries))
@@ -60,14 +67,14 @@ class SharedEmbeddings:
                 with suppress(StoreError):
                     store.close()
 
-    def _attempt(self, work: Callable[[ReplyStore], T]) -> T | None:
-        """Return the result of the work; None where the store cannot be used, which is then not tried again."""
+    def _attempt(self, operation: Callable[[ReplyStore], T]) -> T | None:
+        """Return the result of an operation on the store; None after the first error, for all further operations."""
         with self._lock:
             if self._unusable:
                 return None
             try:
-                self._store = self._store or self._open()
-                return work(self._store)
+                self._store = self._store or self._open_store()
+                return operation(self._store)
             except StoreError:
                 self._unusable = True
                 return None

@@ -136,7 +136,7 @@ def test_a_plan_says_where_it_stopped(project, llm, touch, told):
         assert plan.ret == pytest.ExitCode.TESTS_FAILED
         plan.stdout.fnmatch_lines(
             [
-                "1 test could not be planned to the end; what is asked behind these places is not counted:",
+                "1 test could not be planned to the end; requests after these places are not counted:",
                 f"  test_it.py::test_own: line *, {told}",
             ]
         )

@@ -71,7 +71,7 @@ def scored(spec: str) -> Evaluate:
 
 def leave_one_out(session: Session, parts: Components, evalset: EvalSet, k: int) -> None:
     """The answers from all passages and from all but one, compared."""
-    run = session.pipelines.of(parts)
+    run = session.pipelines.get(parts)
 
     async def each(example: Example) -> None:
         documents = (await run.ranking_with_texts(example, k)).documents
@@ -122,7 +122,7 @@ def measured(cache: Path, search: Search, evalset: EvalSet, k: int, evaluate: Ev
         Session(Settings(model="embedded", cache_dir=cache, max_unscored=1, timeout=600))
     ) as session:
         parts = Components(search, DefaultGenerator(session.models), DefaultJudge(session.models))
-        pipeline: Pipeline = session.pipelines.of(parts)
+        pipeline: Pipeline = session.pipelines.get(parts)
         # Neither the start is measured nor the worked examples, with which every prompt begins. No cache has this one.
         warm: Awaitable[Any] = pipeline.answer_from(
             evalset.examples[0].full_question, [Document(f"It is {time.time_ns()}.")]
@@ -143,7 +143,7 @@ def process_seconds(session: Session) -> float:
 
 def proc(session: Session, name: str) -> str:
     """A file of the model's process."""
-    server, _ = session.models.generating()
+    server, _ = session.models.generator_model()
     assert isinstance(server, EmbeddedServer)
     process = server._process
     assert process is not None

@@ -54,7 +54,7 @@ def _asked(question: str, references: Sequence[str], answer: str) -> str:
 
 async def verdict(session: Session, item: Judged) -> bool:
     """What the embedded model says."""
-    server, model = session.models.generating()
+    server, model = session.models.generator_model()
     request = Request(
         base_url=server.base_url,
         model=model,

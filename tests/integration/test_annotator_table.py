@@ -37,7 +37,7 @@ def test_the_table_is_shown_and_reported(project):
             "    erag mrr        1.00 1.00    1.00 1.00",
             "    contains p *",
             "    gold p          1.00 1.00    1.00 1.00",
-            "    no relevance mrr, relevance p: * none judges here.",
+            "    no relevance mrr, relevance p: * no model as judge.",
         ]
     )
     table = json.loads((project.path / "report.json").read_text())["tests"][0]["agreement"][0]

@@ -241,7 +241,7 @@ def test_rules_do_not_prefer(project):
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(
         [
-            "Which of two answers is better is for a model to say, and none judges here.",
+            "Which of two answers is better is decided by a model, and this run has no model as judge.",
             "Name one with --rageval-judge-model, or leave out the scores arena.*.",
         ]
     )

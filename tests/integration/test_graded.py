@@ -55,9 +55,12 @@ def test_grades_are_planned(project, llm):
     [
         (
             "answer.correct@1",
-            "How much an answer says of another is for a model to say, and none judges here.",
+            "How much an answer says of another is decided by a model, and this run has no model as judge.",
         ),
-        ("relevance.hit@1", "Whether a passage is relevant is for a model to say, and none judges here."),
+        (
+            "relevance.hit@1",
+            "Whether a passage is relevant is decided by a model, and this run has no model as judge.",
+        ),
     ],
 )
 def test_rules_do_not_grade(project, spec, said):

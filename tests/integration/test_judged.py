@@ -171,7 +171,7 @@ def test_rules_do_not_rate(project, spec, task, scores):
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(
         [
-            f"{task} is for a model to say, and none judges here.",
+            f"{task} is decided by a model, and this run has no model as judge.",
             f"Name one with --rageval-judge-model, or leave out the scores {scores}.",
         ]
     )

@@ -1,5 +1,7 @@
 """Options: command line over ini over environment over default."""
 
+from dataclasses import MISSING, fields
+
 import pytest
 
 from tests.llm_server import LLMServer
@@ -101,12 +103,20 @@ def test_markers_are_listed_with_every_word_that_they_take(project):
     from pytest_rageval.calibration import Bounds
     from pytest_rageval.gate.threshold import Threshold
 
+    bounds = [field.name for field in fields(Bounds)]
     project.run("--markers").stdout.fnmatch_lines(
         [
-            f"@pytest.mark.rageval_threshold({Threshold.signature()}): *".replace("[", "[[]"),
-            f"@pytest.mark.rageval_calibration({Bounds.signature()}): *",
+            f"@pytest.mark.rageval_threshold({_signature(Threshold, ('spec', *Threshold.keywords()))}): *",
+            f"@pytest.mark.rageval_calibration({_signature(Bounds, bounds)}): *",
         ]
     )
+
+
+def _signature(marker, names):
+    """The signature of a marker: the first of these fields is positional, the others are keywords."""
+    defaults = {field.name: None if field.default is MISSING else field.default for field in fields(marker)}
+    first, *keywords = names
+    return f"{first}, *, {', '.join(f'{keyword}={defaults[keyword]!r}' for keyword in keywords)}"
 
 
 @pytest.mark.slow

@@ -41,7 +41,7 @@ def test_without_a_terminal_progress_is_a_line_at_a_time(
     slow: Project, monkeypatch: pytest.MonkeyPatch, workers: tuple[str, ...]
 ) -> None:
     """Share, rate, time left and cost; no carriage return. With workers the controller prints their sum."""
-    monkeypatch.setattr(progress, "LINE_S", 0.3)
+    monkeypatch.setattr(progress, "LOG_INTERVAL_S", 0.3)
     slow.test(GATE + GATE.replace("test_gate", "test_other").replace("em@1", "em@2"))
     result = slow.run(*SLOW, *workers)
     result.assert_outcomes(passed=2)
@@ -58,14 +58,14 @@ def test_without_a_terminal_progress_is_a_line_at_a_time(
 
 def test_with_q_there_is_no_progress(slow: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a terminal."""
-    monkeypatch.setattr(progress, "LINE_S", 0.3)
+    monkeypatch.setattr(progress, "LOG_INTERVAL_S", 0.3)
     result = slow.run("-q", *SLOW)
     assert " replies (" not in str(result.stdout)
 
 
 def test_a_slow_retriever_has_progress_too(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without any model."""
-    monkeypatch.setattr(progress, "LINE_S", 0.2)
+    monkeypatch.setattr(progress, "LOG_INTERVAL_S", 0.2)
     source = (project.path / "conftest.py").read_text(encoding="utf-8")
     project.pytester.makeconftest(
         source.replace("    wanted =", "    import time; time.sleep(0.15)\n    wanted =")
@@ -82,8 +82,8 @@ def test_a_server_that_refuses_is_named_within_ten_seconds_of_waiting(
     slow: Project, llm: LLMServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In place of the progress; the run ends when patience does."""
-    monkeypatch.setattr(progress, "LINE_S", 0.3)
-    monkeypatch.setattr(progress, "WAIT_S", 0.2)
+    monkeypatch.setattr(progress, "LOG_INTERVAL_S", 0.3)
+    monkeypatch.setattr(progress, "STALL_S", 0.2)
     llm.model = lambda _: Fault(429, message="slow down")
     result = slow.run(*SLOW, "--rageval-patience=2")
     result.assert_outcomes(errors=1)

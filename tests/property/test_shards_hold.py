@@ -16,13 +16,13 @@ from pytest_rageval.datatypes import Document, EvalSet, Example, Gold, Nugget, R
 from pytest_rageval.evalsets.subsets import in_sample, subset_of
 from pytest_rageval.scores import Evidence, Outcome, Places
 from pytest_rageval.session import Components
-from pytest_rageval.session.shards.plain_data import Reader, Writer
+from pytest_rageval.session.shards.serialization import Deserializer, Serializer
 from pytest_rageval.stats.agreement import Tally
 from tests.unit.session.marked import Judge, Mark
 from tests.unit.session.shards.sharded import (
+    evaluate_merged,
     evaluated_in,
     outcome_of,
-    ruled,
     shards_of,
     without_updates,
     write_baseline,
@@ -132,7 +132,7 @@ def test_the_merge_of_random_shards_is_the_whole_run(data: st.DataObject) -> Non
             write_baseline(options, root, marks, Components(retriever(set(), set()), generate, Preferring()))
         problems, failures, whole = evaluated_in(options, root, marks, parts(), explain=True)
         number = data.draw(st.integers(1, 8), label="shards")
-        merged = ruled(shards_of(options, root, marks, number, parts), options, root, explain=True)
+        merged = evaluate_merged(shards_of(options, root, marks, number, parts), options, root, explain=True)
     expected = {"nodeid": merged.entry["nodeid"], **outcome_of(problems, failures), **whole}
     assert _without_times(merged.entry) == _without_times(expected)
 
@@ -219,10 +219,10 @@ OUTCOMES = st.builds(
 )
 def test_what_is_written_is_read(outcomes: list[Outcome], value: object, span: Span) -> None:
     """Through JSON; also objects of unusual keys, and tuples in them."""
-    writer = Writer()
-    plain = writer.plain([outcomes, value, span])
-    text = json.dumps([plain, writer.table], allow_nan=False)
+    serializer = Serializer()
+    plain = serializer.serialize([outcomes, value, span])
+    text = json.dumps([plain, serializer.table], allow_nan=False)
     read, table = json.loads(text)
-    found = Reader(table).value(read)
+    found = Deserializer(table).deserialize(read)
     assert found == [outcomes, value, span]
     assert repr(found) == repr([outcomes, value, span])

@@ -1,5 +1,6 @@
-"""Shards: a run that is split over several machines, and merged by `rageval merge`.
+"""Shards: the parts of a run that is split over several machines. `rageval merge` joins their reports.
 
-- `record`: what a shard saves of each test. `plain_data`: examples and outcomes as JSON, and back.
-- `merged_run`: rules on each test from the outcomes of all shards.
+- `record`: what the report of a shard contains of each test. `serialization`: examples and outcomes as JSON, and back.
+- `merged_run`: joins the reports and evaluates each test on the outcomes of all shards. `merged_session`: the objects
+  that replace the session and the user's components for this evaluation.
 """

@@ -1,4 +1,4 @@
-"""Records the outcomes of a test in one shard, and what they depend on, for `rageval merge`."""
+"""`ShardRecord`: the outcomes of one test in one shard, and what they depend on, for `rageval merge`."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -18,19 +18,19 @@ from pytest_rageval.evaluations.scoring import ScoreDef
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.reports.results import Notes, error_entry, evalset_entry, score_entry
 from pytest_rageval.scores import Outcome, Score, Spec
-from pytest_rageval.session.base import request_of
+from pytest_rageval.session.base import score_request_of
 from pytest_rageval.session.calibration_gate import corrected_by
 from pytest_rageval.session.pipelines import Components, MarkedTest
 from pytest_rageval.session.session import Session
-from pytest_rageval.session.shards.plain_data import Writer
+from pytest_rageval.session.shards.serialization import Serializer
 from pytest_rageval.stats.intervals import UNIT
 
-__all__ = ["FORMAT", "JUDGING", "ShardRecord", "shard_entry"]
+__all__ = ["FORMAT", "VERDICT_SETTINGS", "ShardRecord", "shard_entry"]
 
 FORMAT: Final = 1
-"""The parts of a shard's report that only a merge reads."""
+"""The version of those parts of a shard's report that only a merge reads."""
 
-JUDGING: Final = (
+VERDICT_SETTINGS: Final = (
     "comparator", "match_share", "judge_votes", "both_orders", "max_unscored", "require_baseline", "family",
     "inconclusive", "repeat", "sample", "seed", "cutoffs", "draws", "llm_reteval_draws",
 )  # fmt: skip
@@ -41,21 +41,32 @@ MARKERS: Final = ("rageval_threshold", "rageval_calibration")
 Runs = Sequence[Sequence[Outcome]] | RagevalError
 
 
-def shard_entry(settings: Settings, **found: Any) -> dict[str, Any]:
-    """The key `shard` of a shard's report."""
-    index, number = settings.shard or (1, 1)
+def shard_entry(settings: Settings, **details: Any) -> dict[str, Any]:
+    """Return the key `shard` of a shard's report, which contains the `details` too."""
     return {
         "format": FORMAT,
-        "index": index,
-        "of": number,
+        "index": settings.shard_index,
+        "of": settings.shard_count,
         "package": version("pytest-rageval"),
-        "settings": {name: getattr(settings, name) for name in JUDGING},
-        **found,
+        "settings": {name: getattr(settings, name) for name in VERDICT_SETTINGS},
+        **details,
     }
 
 
 class ShardRecord:
-    """One test in one shard; `whole` is its eval set, of which the shard has a part."""
+    """The record of one test in one shard.
+
+    Args:
+        session: the session that the test runs in.
+        components: the user's retriever, generator and judge.
+        test: the test and its markers.
+        whole: the test's whole eval set, of which the shard has a part.
+        warning: a warning about the eval set, for the report; default: none.
+
+    Attributes:
+        problems: the errors of scores and calibrations so far.
+        is_complete: True if the record has each score of the test, or its error.
+    """
 
     def __init__(
         self, session: Session, components: Components, test: MarkedTest, whole: EvalSet, warning: str = ""
@@ -63,67 +74,78 @@ class ShardRecord:
         self._session = session
         self._components = components
         self._test = test
-        self._index, self._number = session.settings.shard or (1, 1)
         self._sampled = subset_of(whole, sample=session.settings.sample)
         self._part = session.part_of(whole)
         self._warning = warning
-        self._writer = Writer()
+        self._serializer = Serializer()
         self._scores: dict[tuple[ScoreRequest, bool], Mapping[str, Any]] = {}
         self._calibrations: list[Mapping[str, Any]] = []
         self._calls: list[Mapping[str, Any]] = []
-        self._explained: set[str] = set()
-        self._longest = 0
+        # The ids of examples whose ranking is in an outcome, and the largest k of these rankings.
+        self._with_ranking: set[str] = set()
+        self._largest_k = 0
         self.problems: list[str] = []
-        self.is_whole = False
-        """Whether the evaluation came to its end, so that each score is there or its error."""
+        self.is_complete = False
 
-    def score(self, request: ScoreRequest, runs: Runs, *, compared: bool) -> None:
-        """Keep the outcomes of a score, or its error; `compared` where a reference was timed beside."""
-        found = {"request": list(request), "compared": compared, **self._definition(request)}
+    def add_score(self, request: ScoreRequest, runs: Runs, *, compared: bool) -> None:
+        """Record the outcomes of a score, or its error.
+
+        Args:
+            request: the score.
+            runs: the outcomes of the run and of each repeat; or the error.
+            compared: True if the reference retriever was timed beside.
+        """
+        entry = {"request": list(request), "compared": compared, **self._definition(request)}
         try:
             fingerprint = self._session.fingerprint(self._components, request)
-            text = self._session.pipelines.of(self._components).comparison(request.comparator).text
+            text = self._session.pipelines.get(self._components).comparison(request.comparator).text
             prompts = self._session.prompts(self._components, request)
         except RagevalError as error:
             runs = runs if isinstance(runs, RagevalError) else error
         else:
-            found |= {"fingerprint": self._writer.plain(fingerprint), "comparison": text, "prompts": prompts}
+            serialized = self._serializer.serialize(fingerprint)
+            entry |= {"fingerprint": serialized, "comparison": text, "prompts": prompts}
         if isinstance(runs, RagevalError):
             self.problems.append(str(runs))
-            found["error"] = str(runs)
+            entry["error"] = str(runs)
         else:
-            found["runs"] = [self._writer.plain(list(run)) for run in runs]
+            entry["runs"] = [self._serializer.serialize(list(run)) for run in runs]
             for outcome in runs[0]:
                 ranking = outcome.evidence.ranking
                 if ranking is not None:
-                    self._longest = max(self._longest, ranking.k)
-                    self._explained.add(outcome.example.id)
-        self._scores[request, compared] = found
+                    self._largest_k = max(self._largest_k, ranking.k)
+                    self._with_ranking.add(outcome.example.id)
+        self._scores[request, compared] = entry
 
-    def call(self, spec: str, keywords: Mapping[str, Any]) -> None:
-        """Keep a call of `rageval.score`."""
-        self.is_whole = True
-        self._calls.append({"spec": spec, "keywords": self._writer.plain(keywords)})
+    def add_call(self, spec: str, keywords: Mapping[str, Any]) -> None:
+        """Record a call of `rageval.score`."""
+        self.is_complete = True
+        self._calls.append({"spec": spec, "keywords": self._serializer.serialize(keywords)})
 
-    def calibrations(self, thresholds: Sequence[Threshold]) -> None:
-        """Ask the judge about people's labels, in the first shard alone: they are no questions of the set."""
+    def add_calibrations(self, thresholds: Sequence[Threshold]) -> None:
+        """Record the judge's verdicts on labelled items; only the first shard requests them.
+
+        Labelled items are not questions of the eval set, so they are not split into shards.
+        """
         option = self._session.settings.calibration
         corrected: dict[tuple[str | Any, str | None], set[str]] = {}
         for marker in reversed(self._test.markers("rageval_calibration")):
             bounds = Bounds.parse(marker.args, marker.kwargs)
             corrected[bounds.labels, bounds.comparator] = {"answers", "pairs", "passages"}
-        for each in thresholds if option is not None else ():
-            kind = corrected_by(self._session, each)
+        for threshold in thresholds if option is not None else ():
+            kind = corrected_by(self._session, threshold)
             if kind is not None:
-                # As in `CalibrationGate.by_option`: retrieved passages have been judged.
-                corrected.setdefault((option, each.comparator), set()).update({kind} - {"passages"})
-        for (source, comparator), kinds in corrected.items() if self._index == 1 else ():
+                # The judge has judged the retrieved passages for the score itself: see `CalibrationGate.by_option`.
+                corrected.setdefault((option, threshold.comparator), set()).update({kind} - {"passages"})
+        for (source, comparator), kinds in (
+            corrected.items() if self._session.settings.shard_index == 1 else ()
+        ):
             labels = self._session.sources.labels(source, bases=self._test.bases)
-            run = self._session.pipelines.of(self._components)
-            found = {
+            pipeline = self._session.pipelines.get(self._components)
+            entry = {
                 "source": str(source),
                 "comparator": comparator,
-                "comparison": run.comparison(comparator).text,
+                "comparison": pipeline.comparison(comparator).text,
             }
             try:
                 calibration = (
@@ -133,51 +155,51 @@ class ShardRecord:
                 )
             except RagevalError as error:
                 self.problems.append(str(error))
-                self._calibrations.append({**found, "error": str(error)})
+                self._calibrations.append({**entry, "error": str(error)})
             else:
-                outcomes = self._writer.plain(list(calibration.outcomes))
-                labelled = self._writer.plain(calibration.labels)
-                self._calibrations.append({**found, "labels": labelled, "outcomes": outcomes})
+                outcomes = self._serializer.serialize(list(calibration.outcomes))
+                labelled = self._serializer.serialize(calibration.labels)
+                self._calibrations.append({**entry, "labels": labelled, "outcomes": outcomes})
 
-    def entry(self, threshold: Threshold, runs: Runs, notes: Notes) -> dict[str, Any]:
-        """The entry of a score for the report of this shard: of its questions, without a verdict."""
-        judged = f"shard {self._index}/{self._number}: judged after the merge"
+    def unjudged_entry(self, threshold: Threshold, runs: Runs, notes: Notes) -> dict[str, Any]:
+        """Return the entry of a score for the report of this shard: over its questions, without a verdict."""
+        settings = self._session.settings
+        reason = f"shard {settings.shard_index}/{settings.shard_count}: judged after the merge"
         if isinstance(runs, RagevalError):
             return error_entry(threshold.spec, threshold, str(runs), notes)
         outcomes, *repeats = runs
-        definition = self._session.definition(request_of(threshold))
+        definition = self._session.definition(score_request_of(threshold))
         try:
             score = Score(
                 threshold.spec,
                 outcomes,
-                seed=self._session.settings.seed,
+                seed=settings.seed,
                 repeats=repeats,
                 scale=definition.scale or UNIT,
                 statistic=definition.statistic,
             )
             score = score.where(**threshold.where) if threshold.where else score
         except RagevalError:
-            # The shard has no question, or none of the slice.
-            return {**error_entry(threshold.spec, threshold, judged, notes), "verdict": None}
-        return {**score_entry(score, threshold, None, notes), "reason": judged}
+            # The shard has no question, or no question of the slice.
+            return {**error_entry(threshold.spec, threshold, reason, notes), "verdict": None}
+        return {**score_entry(score, threshold, None, notes), "reason": reason}
 
-    def plain(self, *, shares_alpha: bool) -> dict[str, Any]:
-        """The recorded test as plain data."""
-        places = {example.id: place for place, example in enumerate(self._sampled.examples)}
-        entry = evalset_entry(self._sampled)
+    def serialize(self, *, shares_alpha: bool) -> dict[str, Any]:
+        """Return the key `shard` of the test's entry in the report: the record as plain data."""
+        user_frames = {example.id: place for place, example in enumerate(self._sampled.examples)}
+        evalset = evalset_entry(self._sampled)
         if self._warning:
-            entry = {**entry, "warnings": [*entry.get("warnings", ()), self._warning]}
-        found = {
-            "file": self._test.path.relative_to(self._test.root).as_posix()
-            if self._test.path.is_relative_to(self._test.root)
-            else self._test.path.name,
-            "evalset": entry,
-            "places": [places[example.id] for example in self._part.examples],
-            "examples": self._writer.plain(list(self._part.examples)),
+            evalset = {**evalset, "warnings": [*evalset.get("warnings", ()), self._warning]}
+        serialize, path, root = self._serializer.serialize, self._test.path, self._test.root
+        entry = {
+            "file": path.relative_to(root).as_posix() if path.is_relative_to(root) else path.name,
+            "evalset": evalset,
+            "places": [user_frames[example.id] for example in self._part.examples],
+            "examples": serialize(list(self._part.examples)),
             "markers": {
                 name: [
-                    {"args": self._writer.plain(list(each.args)), "kwargs": self._writer.plain(each.kwargs)}
-                    for each in self._test.markers(name)
+                    {"args": serialize(list(marker.args)), "kwargs": serialize(marker.kwargs)}
+                    for marker in self._test.markers(name)
                 ]
                 for name in MARKERS
             },
@@ -187,35 +209,42 @@ class ShardRecord:
             "calls": self._calls,
             "served": {model: sorted(names) for model, names in self._session.served.items()},
         }
-        # An invalid retriever has been reported for each score.
+        # The error of an invalid retriever is already the error of each score.
         with suppress(RagevalError):
-            found["received"] = sorted(self._session.received(self._components))
-            found["verdicts"] = self._verdicts()
-            found["rankings"] = self._rankings()
-        return {**found, "table": self._writer.table}
+            entry["received"] = sorted(self._session.received(self._components))
+            entry["verdicts"] = self._verdicts()
+            entry["rankings"] = self._rankings()
+        return {**entry, "table": self._serializer.table}
 
     def _rankings(self) -> list[list[Any]]:
-        """Return the rankings of examples whose scores do not contain them, each with the example's index."""
-        run = self._session.pipelines.of(self._components)
+        """Return the rankings that no outcome contains, each with the example's index in the shard."""
+        pipeline = self._session.pipelines.get(self._components)
         return [
-            [place, self._writer.plain(ranking)]
+            [place, self._serializer.serialize(ranking)]
             for place, example in enumerate(self._part.examples)
-            if example.id not in self._explained
-            and (ranking := run.known_ranking(example, self._longest)) is not None
+            if example.id not in self._with_ranking
+            and (ranking := pipeline.known_ranking(example, self._largest_k)) is not None
         ]
 
     def _verdicts(self) -> list[list[Any]]:
-        """The judge's verdicts on these questions: a digest of what was judged, the example's place, the verdict."""
-        places = {example.full_question: place for place, example in enumerate(self._part.examples)}
-        judged = self._session.pipelines.of(self._components).recorded_verdicts
+        """Return the judge's verdicts on the shard's questions.
+
+        Each is a list: a digest of the judged texts, the example's index in the shard, and the verdict.
+        """
+        user_frames = {example.full_question: place for place, example in enumerate(self._part.examples)}
+        judged = self._session.pipelines.get(self._components).recorded_verdicts
         return [
-            [digest([*map(str, what), conversation_text(history_of(what[0]))])[:16], places[what[0]], verdict]
-            for what, verdict in judged.items()
-            if what[0] in places
+            [
+                digest([*map(str, texts), conversation_text(history_of(texts[0]))])[:16],
+                user_frames[texts[0]],
+                verdict,
+            ]
+            for texts, verdict in judged.items()
+            if texts[0] in user_frames
         ]
 
     def _definition(self, request: ScoreRequest) -> dict[str, Any]:
-        """Return the definition of a plugin's score, since a merge loads no plugins; empty for a built-in score."""
+        """Return the definition of a plugin's score, because a merge loads no plugins; empty for a built-in score."""
         name = Spec.parse(request.spec).measure
         if name in SCORES:
             return {}
@@ -224,7 +253,7 @@ class ShardRecord:
             "definition": {
                 "name": name,
                 "asks": None if score.asks is None else sorted(score.asks),
-                "scale": self._writer.plain(score.scale),
+                "scale": self._serializer.serialize(score.scale),
                 "corrected_by": score.corrected_by,
                 "pooled": isinstance(score.evaluate, PluginScore),
             }

@@ -160,15 +160,6 @@ def test_a_baseline_identifies_a_score_by_how_it_is_computed(words: dict[str, An
     assert Threshold("erag.p@5", **words).name == name
 
 
-def test_the_markers_help_shows_every_word_with_its_default() -> None:
-    """Made of the class, so that it cannot say what is not so."""
-    assert Threshold.signature().startswith(
-        "spec, *, min=None, max=None, max_drop=None, max_total_drop=None, max_lost=None, max_ratio=None, "
-        "where=None, by=None,"
-    )
-    assert "alpha=0.05, burden='drop', strict=False," in Threshold.signature()
-
-
 def test_by_without_a_bound_is_an_error_where_a_score_is_asked_for() -> None:
     """It would be without effect."""
     with pytest.raises(InputError, match=r"rageval.score\('recall@5'\) has no bound"):

@@ -81,7 +81,7 @@ def evaluated(
     session: Session, root: Path, *marks: Mark, lost: Sequence[int] = (), **words: Any
 ) -> EvaluatedTest:
     """A test of 20 questions with these marks, of a retriever that loses some."""
-    words.setdefault("sharing", [NODEID for mark in marks if "max_drop" in mark.kwargs])
+    words.setdefault("sharing_alpha", [NODEID for mark in marks if "max_drop" in mark.kwargs])
     return EvaluatedTest(session, components(*lost), marked(root, [EVALS, *marks]), **words)
 
 

@@ -42,7 +42,7 @@ def _siblings(*names: str, specs: tuple[str, ...] = ("arena.win@5",)) -> dict[st
 
 
 def _fought(battles: Battles, run: Run, name: str, siblings: Any, cutoffs: tuple[int, ...] = (5,)) -> Any:
-    found = battles.fight(NODE(name), run, ("digest", EXAMPLES), cutoffs, siblings)
+    found = battles.run_for_test(NODE(name), run, ("digest", EXAMPLES), cutoffs, siblings)
     return {
         (each["system"], each["opponent"]): [example["score"] for example in each["examples"]]
         for each in found
@@ -89,8 +89,8 @@ def test_more_battles_than_questions_are_named() -> None:
     siblings = _siblings("a", "b")
     for n, wanted in ((9, 9), (8, None)):
         battles = Battles(n, asyncio.run)
-        battles.fight(NODE("a"), Run("a"), ("digest", EXAMPLES), (5,), siblings)
-        (pair,) = battles.fight(NODE("b"), Run("b"), ("digest", EXAMPLES), (5,), siblings)
+        battles.run_for_test(NODE("a"), Run("a"), ("digest", EXAMPLES), (5,), siblings)
+        (pair,) = battles.run_for_test(NODE("b"), Run("b"), ("digest", EXAMPLES), (5,), siblings)
         assert (len(pair["examples"]), pair.get("wanted")) == (8, wanted)
 
 
@@ -105,7 +105,7 @@ def test_an_answer_that_is_not_there_leaves_its_battle_unscored() -> None:
     """It is counted for the pair; the others go on."""
     battles, siblings = Battles(8, asyncio.run), _siblings("a", "b")
     _fought(battles, Run("a", unanswered=("q3",)), "a", siblings)
-    (pair,) = battles.fight(NODE("b"), Run("b"), ("digest", EXAMPLES), (5,), siblings)
+    (pair,) = battles.run_for_test(NODE("b"), Run("b"), ("digest", EXAMPLES), (5,), siblings)
     unscored = {
         example["id"]: example["unscored"] for example in pair["examples"] if example["score"] is None
     }
@@ -118,8 +118,8 @@ def test_other_eval_sets_and_functions_are_no_rivals() -> None:
     """Nor is a system that the run did not select."""
     battles, siblings = Battles(8, asyncio.run), _siblings("a", "b")
     _fought(battles, Run("a"), "a", siblings)
-    assert battles.fight(NODE("b"), Run("b"), ("another", EXAMPLES), (5,), siblings) == []
-    assert battles.fight("t.py::test_other[b]", Run("b"), ("digest", EXAMPLES), (5,), siblings) == []
+    assert battles.run_for_test(NODE("b"), Run("b"), ("another", EXAMPLES), (5,), siblings) == []
+    assert battles.run_for_test("t.py::test_other[b]", Run("b"), ("digest", EXAMPLES), (5,), siblings) == []
 
 
 @pytest.mark.parametrize(

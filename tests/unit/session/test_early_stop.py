@@ -18,7 +18,7 @@ from pytest_rageval.gate.comparison import BaselineScore
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.scores import Evidence, Outcome, Spec
 from pytest_rageval.session import Components, Session
-from pytest_rageval.session.early_stop import DropWatch, Watched
+from pytest_rageval.session.early_stop import DropMonitor, MonitoredThreshold
 from pytest_rageval.session.evaluated_test import EvaluatedTest
 from tests.unit.session.marked import NODEID, Judge, Mark, marked, threshold
 
@@ -117,7 +117,7 @@ def _run(settings: Settings, rag: Rag, *marks: Mark, evalset: EvalSet = EVALSET,
     session = Session(settings, registry=registry)
     given = [Mark("rageval_evalset", (evalset,)), *(marks or [GATE])]
     test = EvaluatedTest(
-        session, rag.components, marked(settings.baseline.parent, given), sharing=[NODEID], limit=10
+        session, rag.components, marked(settings.baseline.parent, given), sharing_alpha=[NODEID], limit=10
     )
     problems = test.evaluate_markers()
     if settings.update_baseline:
@@ -227,7 +227,10 @@ def test_a_generator_without_a_fingerprint_counts_as_changed(good: Settings) -> 
     assert (run.entry["verdict"], run.entry["early_stop"]["unchanged"]) == ("pass", 0)
     assert 0 < len(run.rag.asked) < N
     [warning] = run.test.results()["warnings"]
-    assert "your own generator and judge may have changed unseen. Give it an attribute fingerprint" in warning
+    assert (
+        "a change of your own generator and judge cannot be detected. Give it an attribute fingerprint"
+        in warning
+    )
     assert "warnings" not in _run(good, Rag()).test.results()
 
 
@@ -394,10 +397,10 @@ def test_losses_at_the_beginning_of_the_eval_set_are_no_evidence() -> None:
     async def fails(seed: int) -> bool:
         pipeline = Pipeline(Retriever(), None, None, seed=seed)  # type: ignore[arg-type]
         resolved = ResolvedScore(Spec.parse("half@1"), 1)
-        watched = Watched(Threshold("half@1", max_drop=0.0), before, 0.0)
-        watch = DropWatch(pipeline, resolved, ScoreDef("half", half), watched)
-        await watch.retrieve(examples, trust_rankings=True)
-        _, early = await watch.ask(shares=1, batch=4, max_unscored=0.05)
+        monitored = MonitoredThreshold(Threshold("half@1", max_drop=0.0), before, 0.0)
+        monitor = DropMonitor(pipeline, resolved, ScoreDef("half", half), monitored)
+        await monitor.retrieve(examples, trust_rankings=True)
+        _, early = await monitor.evaluate(shares=1, batch_size=4, max_unscored=0.05)
         return early.verdict == "fail"
 
     async def runs() -> int:

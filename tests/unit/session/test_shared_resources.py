@@ -35,10 +35,10 @@ def _labels(folder: Path, *, wrong: int) -> Path:
 
 def test_tests_with_the_same_components_share_a_pipeline(session: Session) -> None:
     one = components()
-    first, repeat = session.pipelines.repeated(one)
-    assert session.pipelines.of(replace(one)) is first
+    first, repeat = session.pipelines.with_repeats(one)
+    assert session.pipelines.get(replace(one)) is first
     assert repeat is not first
-    assert session.pipelines.of(replace(one, retriever=retriever(1))) is not first
+    assert session.pipelines.get(replace(one, retriever=retriever(1))) is not first
 
 
 def test_a_ranking_is_retrieved_once_for_all_scores(session: Session) -> None:
@@ -60,7 +60,7 @@ def test_an_eval_set_is_read_once(session: Session, tmp_path: Path) -> None:
     (tmp_path / "evals.jsonl").write_text(json.dumps(record), encoding="utf-8")
     evalset = session.sources.evalset("evals.jsonl", bases=[tmp_path])
     assert session.sources.evalset("evals.jsonl", bases=[tmp_path / "other", tmp_path]) is evalset
-    with pytest.raises(InputError, match="sample would do nothing"):
+    with pytest.raises(InputError, match="sample would have no effect"):
         session.sources.evalset(evalset, bases=[tmp_path], keywords={"sample": 1})
     with pytest.raises(InputError, match="needs the path of an eval set, found int"):
         session.sources.evalset(3, bases=[tmp_path])

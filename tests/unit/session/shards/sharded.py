@@ -31,7 +31,7 @@ def evaluated_in(
     """One test in a session of its own: its problems, its failures and its results."""
     session = Session(settings, **words)
     sharing = [NODEID] if any("max_drop" in mark.kwargs for mark in marks) else []
-    test = EvaluatedTest(session, parts, marked(root, marks), sharing=sharing, limit=10)
+    test = EvaluatedTest(session, parts, marked(root, marks), sharing_alpha=sharing, limit=10)
     problems = test.evaluate_markers()
     found = problems, test.failures(), test.results(describe=True, explain=explain)
     session.close()
@@ -82,8 +82,8 @@ def shard_of(  # noqa: PLR0913 - what a shard is made of
         "tests": [{"nodeid": NODEID, **outcome_of(problems, failures), **results}],
         "shard": about | changes,
     }
-    index, number = settings.shard or (1, 1)
-    return Shard(path or f"{index}-{number}.json", json.loads(json.dumps(document)))
+    name = f"{settings.shard_index}-{settings.shard_count}.json"
+    return Shard(path or name, json.loads(json.dumps(document)))
 
 
 def shards_of(
@@ -100,13 +100,13 @@ def shards_of(
     ]
 
 
-def ruled(
+def evaluate_merged(
     shards: Sequence[Shard], settings: Settings, root: Path, *, explain: bool = False
 ) -> MergedTestResult:
-    """The only test of the shards, as a merge rules on it."""
+    """The result of the only test of the shards in a merge."""
     run = MergedRun(shards)
     (test,) = run.tests
-    return run.ruled(test, settings, root, {}, explain=explain)
+    return run.evaluate(test, settings, root, {}, explain=explain)
 
 
 def write_baseline(

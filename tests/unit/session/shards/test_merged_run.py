@@ -25,7 +25,13 @@ from tests.unit.session.marked import (
     marked,
     threshold,
 )
-from tests.unit.session.shards.sharded import evaluated_in, ruled, shard_of, shards_of, write_baseline
+from tests.unit.session.shards.sharded import (
+    evaluate_merged,
+    evaluated_in,
+    shard_of,
+    shards_of,
+    write_baseline,
+)
 
 DROP = threshold(max_drop=0.02)
 
@@ -60,7 +66,7 @@ def test_a_regression_that_no_shard_can_show_fails_after_the_merge(
         _, failures, _ = evaluated_in(settings, tmp_path, marks, components(*lost))
         assert failures == []
         assert 0 < len(places) < 20
-    entry = ruled(shards, settings, tmp_path).entry
+    entry = evaluate_merged(shards, settings, tmp_path).entry
     assert entry["outcome"] == "failed"
     assert "drop 0.300" in entry["message"]
     assert entry["scores"][0]["baseline"]["p_value"] <= 0.05
@@ -77,7 +83,7 @@ def test_a_shard_judges_nothing(four: Callable[..., list[Shard]], settings: Sett
         assert score["reason"] == f"shard {index}/4: judged after the merge"
         assert test["evalset"]["shard"] == f"{index}/4"
         assert (test["evalset"]["size"], test["evalset"]["of"]) == (score["n"], 20)
-    assert ruled(shards, settings, tmp_path).entry["outcome"] == "failed"
+    assert evaluate_merged(shards, settings, tmp_path).entry["outcome"] == "failed"
 
 
 def test_a_shard_may_have_no_question(settings: Settings, tmp_path: Path) -> None:
@@ -89,7 +95,7 @@ def test_a_shard_may_have_no_question(settings: Settings, tmp_path: Path) -> Non
     assert sum(sizes) == 2
     assert min(sizes) == 0
     assert {shard.tests[NODEID]["outcome"] for shard in shards} == {"passed"}
-    assert [score["n"] for score in ruled(shards, settings, tmp_path).entry["scores"]] == [2, 2]
+    assert [score["n"] for score in evaluate_merged(shards, settings, tmp_path).entry["scores"]] == [2, 2]
 
 
 def test_a_missing_shard_is_an_error(four: Callable[..., list[Shard]]) -> None:
@@ -114,7 +120,7 @@ def test_shards_of_another_number_do_not_join(
     """Their questions overlap."""
     whole = shard_of(replace(settings, shard=(1, 1)), tmp_path, [EVALS, DROP], components())
     with pytest.raises(InputError, match="its questions would count twice"):
-        ruled([*four(), whole], settings, tmp_path)
+        evaluate_merged([*four(), whole], settings, tmp_path)
 
 
 @pytest.mark.slow
@@ -165,7 +171,7 @@ def test_another_eval_set_or_bound_in_one_shard_is_an_error(
     shards = four()
     shards[3] = four(marks=marks)[3]
     with pytest.raises(InputError) as error:
-        ruled(shards, settings, tmp_path)
+        evaluate_merged(shards, settings, tmp_path)
     assert what in str(error.value)
 
 
@@ -187,7 +193,7 @@ def test_another_generator_in_one_shard_is_an_error(
     with pytest.raises(
         InputError, match=r"differ in fingerprint of answer.correct@1 of test_it.py::test_gate"
     ):
-        ruled(shards, settings, tmp_path)
+        evaluate_merged(shards, settings, tmp_path)
 
 
 def test_a_report_of_a_whole_run_is_refused() -> None:
@@ -201,15 +207,15 @@ def test_a_report_that_was_cut_is_refused(four: Callable[..., list[Shard]]) -> N
     """With what is missing in it, or cannot be."""
     shard = four()[0]
     for key in ("index", "package", "collected", "usage", "calibration"):
-        about = {name: value for name, value in shard.about.items() if name != key}
+        about = {name: value for name, value in shard.entry.items() if name != key}
         if key == "calibration":
             about[key] = 3
         with pytest.raises(InputError, match=rf"1-4.json is not a complete report of a shard: {key}"):
             Shard("1-4.json", {**shard.document, "shard": about})
     for index in (0, 5, -1):
         with pytest.raises(InputError, match="index"):
-            Shard("1-4.json", {**shard.document, "shard": {**shard.about, "index": index}})
-    many = Shard("1-4.json", {**shard.document, "shard": {**shard.about, "of": 10**12}})
+            Shard("1-4.json", {**shard.document, "shard": {**shard.entry, "index": index}})
+    many = Shard("1-4.json", {**shard.document, "shard": {**shard.entry, "of": 10**12}})
     with pytest.raises(
         InputError, match="shard 2/1000000000000, 3/1000000000000, 4/1000000000000 is missing"
     ):
@@ -224,11 +230,11 @@ def test_what_no_shard_wrote_is_refused(
     part = shards[1].tests[NODEID]["shard"]
     part["examples"] = [{"~": "Path", "of": ["/etc/passwd"]}]
     with pytest.raises(InputError, match=r"2-4.json.*cannot be read \(KeyError"):
-        ruled(shards, settings, tmp_path)
+        evaluate_merged(shards, settings, tmp_path)
     part["table"] = [{"~": "Example", "id": {"~": "at", "place": 0}, "question": "q"}]
     part["examples"] = [{"~": "at", "place": 0}] * len(part["places"])
     with pytest.raises(InputError, match=r"2-4.json.*cannot be read \(RecursionError"):
-        ruled(shards, settings, tmp_path)
+        evaluate_merged(shards, settings, tmp_path)
 
 
 def test_an_error_in_one_shard_is_an_error_of_the_test(
@@ -239,7 +245,7 @@ def test_an_error_in_one_shard_is_an_error_of_the_test(
     broken = replace(components(), retriever="no retriever")
     shards[2] = shard_of(replace(settings, shard=(3, 4)), tmp_path, [EVALS, DROP], broken)
     assert shards[2].tests[NODEID]["outcome"] == "error"
-    entry = ruled(shards, settings, tmp_path).entry
+    entry = evaluate_merged(shards, settings, tmp_path).entry
     assert entry["outcome"] == "error"
     assert entry["message"].startswith("shard 3/4: ")
 
@@ -252,7 +258,7 @@ def test_a_test_that_a_stopped_shard_did_not_run_is_an_error(
     document["shard"] = {**document["shard"], "ran": []}
     shards[1] = Shard("2-4.json", document)
     assert MergedRun(shards).stopped
-    entry = ruled(shards, settings, tmp_path).entry
+    entry = evaluate_merged(shards, settings, tmp_path).entry
     assert entry["outcome"] == "error"
     assert entry["message"] == "shard 2/4 has no scores of this test"
 
@@ -297,7 +303,7 @@ def test_a_score_that_a_test_asked_for_is_in_the_merged_report(settings: Setting
     whole = asked(None)
     shard = shard_of(replace(settings, shard=(1, 1)), tmp_path, [EVALS], components(3))
     shard.tests[NODEID] |= asked((1, 1))  # type: ignore[operator]
-    merged = ruled([shard], settings, tmp_path).entry
+    merged = evaluate_merged([shard], settings, tmp_path).entry
     assert merged["scores"] == whole["scores"]
 
 
@@ -343,7 +349,7 @@ def test_a_plugins_score_is_judged_without_the_plugin(settings: Settings, tmp_pa
         shard_of(replace(settings, shard=(index, 3)), tmp_path, marks, components(1, 2), registry=registry())
         for index in (1, 2, 3)
     ]
-    assert ruled(shards, settings, tmp_path).entry["scores"] == whole["scores"]
+    assert evaluate_merged(shards, settings, tmp_path).entry["scores"] == whole["scores"]
     assert whole["scores"][0]["pooled"]["found"] == 18
 
 
@@ -362,7 +368,7 @@ def test_scores_of_used_passages_are_those_of_the_whole_set(settings: Settings, 
 
     _, _, whole = evaluated_in(settings, tmp_path, marks, parts())
     shards = [shard_of(replace(settings, shard=(index, 3)), tmp_path, marks, parts()) for index in (1, 2, 3)]
-    assert ruled(shards, settings, tmp_path).entry["scores"] == whole["scores"]
+    assert evaluate_merged(shards, settings, tmp_path).entry["scores"] == whole["scores"]
     cited, used, labelled, covered = whole["scores"]
     assert (cited["mean"], used["mean"], labelled["mean"], covered["mean"]) == (0.9, 1.0, 1.0, 0.9)
     assert used["common"] == {"with": "rel.citation@1", "n": 18, "mean": 1.0, "other": 1.0}
@@ -379,7 +385,7 @@ def test_a_judge_with_constant_verdicts_is_reported_after_the_merge(
     marks = [Mark("rageval_evalset", (answers,)), threshold("answer.correct@1", min=0.0)]
     _, _, whole = evaluated_in(settings, tmp_path, marks, components(1, 2))
     shards = shards_of(settings, tmp_path, marks, 4, lambda: components(1, 2))
-    entry = ruled(shards, settings, tmp_path).entry
+    entry = evaluate_merged(shards, settings, tmp_path).entry
     assert entry["warnings"] == whole["warnings"]
     assert "the judge said yes 40 times" in entry["warnings"][0]
     assert not any("warnings" in shard.tests[NODEID] for shard in shards)

@@ -1,4 +1,4 @@
-"""Runs in batches: `--rageval-batch` as one command, and its single steps."""
+"""The hooks of runs in batches: `BatchPlugin` runs all steps of `--rageval-batch`, the other plugins one step each."""
 
 import time
 from collections.abc import Callable, Generator, Sequence
@@ -9,35 +9,55 @@ import pytest
 from pytest_rageval.config import ROLES
 from pytest_rageval.errors import InputError, RagevalError, ReplyPending, ServerError
 from pytest_rageval.llm.servers.client import RetryableError
-from pytest_rageval.plugin.runner import GatePlugin, leave_out_others
+from pytest_rageval.plugin.runner import EvaluationPlugin, deselect_tests_without_models, report_as_skipped
 from pytest_rageval.plugin.terminal import print_line, print_lines
 from pytest_rageval.plural import counted
-from pytest_rageval.session.batch_steps import Report, run_step
+from pytest_rageval.session.batch_steps import StepReport, run_step
 
 if TYPE_CHECKING:
     from pytest_rageval.llm.batches import Batch
 
-__all__ = ["BatchCollectPlugin", "BatchLookPlugin", "BatchPlugin"]
+__all__ = ["BatchPlugin", "BatchStatusPlugin", "BatchSubmitPlugin"]
 
-MOST_STAGES: Final = 20  # after so many the tests ask something new each time
-FIRST_POLL_S: Final = 1.0
-LONGEST_POLL_S: Final = 60.0
+MAX_STAGES: Final = 20
+"""Number of stages after which the run ends as an error: its requests probably differ from stage to stage."""
+
+INITIAL_POLL_S: Final = 1.0
+MAX_POLL_S: Final = 60.0
 POLL_FACTOR: Final = 1.5
-SHOWN_EVERY_S: Final = 30.0  # how often progress is printed at most
-RECENT_S: Final = 7 * 86400.0  # for how long a collected batch is listed
-NOTING: Final = ("lfplugin", "nfplugin", "stepwiseplugin")  # pytest's names of its own plugins
-SUBMITTING: Final = {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED}
+"""The wait between two polls of a batch grows by this factor, from `INITIAL_POLL_S` to `MAX_POLL_S`."""
+
+PROGRESS_INTERVAL_S: Final = 30.0
+"""Minimum time between two lines about the progress of batches."""
+
+RECENT_S: Final = 7 * 86400.0
+"""Age up to which a collected batch is listed."""
+
+OUTCOME_CACHING_PLUGINS: Final = ("lfplugin", "nfplugin", "stepwiseplugin")
+"""pytest's names of its plugins that store the outcomes of tests for the next run."""
+
+SUBMITTING_STATUSES: Final = {
+    pytest.ExitCode.OK,
+    pytest.ExitCode.TESTS_FAILED,
+    pytest.ExitCode.NO_TESTS_COLLECTED,
+}
+"""The exit statuses of pytest after which the missing requests are submitted."""
 
 
-def look(config: pytest.Config, *, collect: bool) -> "list[Batch]":
-    """All batches, after a look at those of the servers of the options; those that have ended may be collected."""
-    session = GatePlugin.of(config).session
+def refresh_batches(config: pytest.Config, *, collect: bool) -> "list[Batch]":
+    """Request the state of the batches at the servers of the options, and return all batches.
+
+    Args:
+        config: the configuration of the run.
+        collect: True to store the replies of batches that have ended.
+    """
+    session = EvaluationPlugin.get(config).session
     servers = [session.models.server(role) for role in ROLES]
     return session.loop.run(session.gateway.batches.refresh(servers, collect=collect))
 
 
 class BatchPlugin:
-    """In a run with `--rageval-batch`, before its tests: submits and collects until no reply is missing."""
+    """Before the tests of a run with `--rageval-batch`, submits and collects batches until no reply is missing."""
 
     NAME: ClassVar[str] = "rageval-batch"
 
@@ -46,12 +66,12 @@ class BatchPlugin:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionstart(self) -> None:
-        """Run the steps; xdist's workers start after them."""
-        gate = GatePlugin.of(self._config)
+        """Run all stages. This hook is called before xdist starts its workers."""
+        evaluation_plugin = EvaluationPlugin.get(self._config)
         try:
-            self._run(gate.settings.run or gate.run)
+            self._run_stages(evaluation_plugin.settings.run or evaluation_plugin.run)
         except BaseException as error:
-            gate.pytest_sessionfinish()
+            evaluation_plugin.pytest_sessionfinish()
             if not isinstance(error, RagevalError):
                 raise
             text = str(error)
@@ -59,87 +79,89 @@ class BatchPlugin:
             return
         raise pytest.UsageError(text)
 
-    def _run(self, run: str) -> None:
-        for number in range(1, MOST_STAGES + 1):
+    def _run_stages(self, run: str) -> None:
+        for number in range(1, MAX_STAGES + 1):
             report = run_step("submit", self._arguments, folder=self._config.invocation_params.dir, run=run)
             for line in report.lines:
-                self._say(f"stage {number}: {line}")
+                self._print(f"stage {number}: {line}")
             if not report.missing:
                 return
             self._wait(report.waited_for)
         raise InputError(
-            f"After {MOST_STAGES} stages the tests still send new requests. Does a time, a random number or an order "
+            f"After {MAX_STAGES} stages the tests still send new requests. Does a time, a random number or an order "
             "in their prompts change from run to run?\nRun them twice without --rageval-batch: the second run must "
             "send no requests."
         )
 
     @property
     def _arguments(self) -> list[str]:
-        given = [str(argument) for argument in self._config.invocation_params.args]
-        return [*given, "-n0"] if getattr(self._config.option, "numprocesses", None) else given
+        """The command-line arguments of this run, for a run without workers."""
+        arguments = [str(argument) for argument in self._config.invocation_params.args]
+        return [*arguments, "-n0"] if getattr(self._config.option, "numprocesses", None) else arguments
 
     def _wait(self, names: Sequence[str]) -> None:
-        """Wait until these batches have ended, and their replies are kept."""
-        delay, shown_at, before = FIRST_POLL_S, -SHOWN_EVERY_S, ""
+        """Wait until these batches have ended and their replies are stored."""
+        delay, shown_at, before = INITIAL_POLL_S, -PROGRESS_INTERVAL_S, ""
         answered_at = time.monotonic()
         while True:
             try:
-                batches = [batch for batch in look(self._config, collect=True) if batch.name in names]
+                all_batches = refresh_batches(self._config, collect=True)
+                batches = [batch for batch in all_batches if batch.name in names]
             except RetryableError as error:
-                if time.monotonic() - answered_at > GatePlugin.of(self._config).settings.patience:
+                if time.monotonic() - answered_at > EvaluationPlugin.get(self._config).settings.patience:
                     text = f"The server of a batch does not answer: {error.reason}."
                     raise ServerError(f"{text}\nRun the same command again: it goes on from here.") from None
             else:
                 answered_at = time.monotonic()
                 waiting = [batch for batch in batches if not batch.collected]
                 now = "; ".join(batch.line() for batch in waiting)
-                if waiting and now != before and time.monotonic() - shown_at > SHOWN_EVERY_S:
+                if waiting and now != before and time.monotonic() - shown_at > PROGRESS_INTERVAL_S:
                     shown_at, before = time.monotonic(), now
-                    self._say(f"waiting for {now}")
+                    self._print(f"waiting for {now}")
                 if not waiting:
                     break
             time.sleep(delay)
-            delay = min(delay * POLL_FACTOR, LONGEST_POLL_S)
-        came = GatePlugin.of(self._config).in_batches
+            delay = min(delay * POLL_FACTOR, MAX_POLL_S)
+        usage = EvaluationPlugin.get(self._config).batch_usage
         for batch in batches:
             numbers = ("replies", "tokens_in", "tokens_out", "cost_usd", "unpriced")
-            came.update({"batches": 1, **{name: getattr(batch, name) for name in numbers}})
-            self._say(f"collected {batch.line()}")
+            usage.update({"batches": 1, **{name: getattr(batch, name) for name in numbers}})
+            self._print(f"collected {batch.line()}")
             if batch.status in {"failed", "cancelled"}:
                 raise ServerError(
                     f"The batch {batch.line()}.\nThe same command submits what is missing again; without "
                     "--rageval-batch it is asked live."
                 )
 
-    def _say(self, text: str) -> None:
+    def _print(self, text: str) -> None:
         print_line(self._config, f"rageval: {text}")
 
 
 class _StepPlugin:
-    """A run of pytest for one step, which leaves a report for the parent process."""
+    """The base of the plugins for one step: it writes the report of the step, and prints it."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
-        self._report = Report()
+        self._report = StepReport()
 
-    def _leave(self, session: pytest.Session, work: Callable[[], None]) -> None:
-        """Do the work of the step, and leave the report."""
+    def _run_step(self, session: pytest.Session, step: Callable[[], None]) -> None:
+        """Call the function of the step, then write the report with its result or its error."""
         try:
-            work()
+            step()
         except (RagevalError, pytest.fail.Exception) as error:
             self._report.error = str(error)
         except RetryableError as error:
             self._report.error = f"The server of a batch does not answer: {error.reason}."
         session.exitstatus = pytest.ExitCode.TESTS_FAILED if self._report.error else pytest.ExitCode.OK
-        self._report.leave()
+        self._report.write()
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Print what was found."""
+        """Print the lines of the report, or its error."""
         lines = self._report.error.splitlines() or self._report.lines
         print_lines(terminalreporter, lines, red=bool(self._report.error))
 
 
-class BatchLookPlugin(_StepPlugin):
+class BatchStatusPlugin(_StepPlugin):
     """The steps "status" and "collect", which need no tests."""
 
     NAME: ClassVar[str] = "rageval-batch-look"
@@ -151,61 +173,59 @@ class BatchLookPlugin(_StepPlugin):
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Look at the batches, and collect those that have ended."""
-        self._leave(session, self._look)
+        """Refresh the state of the batches; in the step "collect", store the replies of those that have ended."""
+        self._run_step(session, self._refresh)
 
-    def _look(self) -> None:
-        collect = GatePlugin.of(self._config).settings.batch == "collect"
-        batches = look(self._config, collect=collect)
+    def _refresh(self) -> None:
+        collect = EvaluationPlugin.get(self._config).settings.batch == "collect"
+        batches = refresh_batches(self._config, collect=collect)
         recent = [batch for batch in batches if time.time() - batch.made < RECENT_S or not batch.collected]
         self._report.lines = [batch.line() for batch in recent] or ["There are no batches."]
         self._report.unfinished = sum(not batch.ended for batch in batches)
 
 
-class BatchCollectPlugin(_StepPlugin):
-    """The step "submit": runs the tests as far as there are replies, and submits the missing requests."""
+class BatchSubmitPlugin(_StepPlugin):
+    """The step "submit": runs the tests as far as they have replies, and submits the missing requests."""
 
     NAME: ClassVar[str] = "rageval-batch-submit"
 
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        """Leave out the tests that ask no models."""
-        leave_out_others(config, items)
+        """Deselect the tests that use no models."""
+        deselect_tests_without_models(config, items)
 
     def pytest_collection_finish(self) -> None:
-        """Let no plugin note how the tests of this step ended, for `--lf` and the like: that is for the run."""
-        for name in NOTING:
+        """Unregister the plugins of `--lf` and the like: they must store the outcomes of the run, not of this step."""
+        for name in OUTCOME_CACHING_PLUGINS:
             self._config.pluginmanager.unregister(name=name)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Report a test as skipped, however it ended with what there is so far."""
+        """Report a test as skipped, whatever outcome it had with the replies so far."""
         pending = call.excinfo is not None and isinstance(call.excinfo.value, ReplyPending)
         report = yield
         if pending or call.when == "call":
-            path, line, _ = item.location
-            report.outcome = "skipped"
-            pending = pending or GatePlugin.of(item.config).has_stubs(item)
+            pending = pending or EvaluationPlugin.get(item.config).has_stubs(item)
             reason = "waits for replies of a batch" if pending else "has all its replies"
-            report.longrepr = (path, (line or 0) + 1, f"Skipped: {reason}")
+            report_as_skipped(report, item, reason)
         return report
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
-        """Submit what is missing, before the session is closed."""
-        if exitstatus in SUBMITTING:
-            self._leave(session, self._submit)
+        """Submit the missing requests, before the session is closed."""
+        if exitstatus in SUBMITTING_STATUSES:
+            self._run_step(session, self._submit)
 
     def _submit(self) -> None:
-        session = GatePlugin.of(self._config).session
+        session = EvaluationPlugin.get(self._config).session
         submission: Any = session.loop.run(session.gateway.batches.submit())
         self._report.missing = submission.missing
         self._report.waited_for = [batch.name for batch in submission.waited_for]
         self._report.unfinished = len(submission.waited_for)
-        made = {batch.name for batch in submission.made}
+        submitted = {batch.name for batch in submission.made}
         requests = counted(submission.missing, "request")
         self._report.lines = [
-            f"{'submitted' if batch.name in made else 'waits for'} {batch.line()}"
+            f"{'submitted' if batch.name in submitted else 'waits for'} {batch.line()}"
             for batch in submission.waited_for
         ] or [f"{requests} without a reply" if submission.missing else "no reply is missing"]

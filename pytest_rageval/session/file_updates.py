@@ -1,4 +1,4 @@
-"""Updates the baseline and the cassette at the end of a run, and reports what changed."""
+"""Updates the baseline file and the cassette at the end of a run, and describes the changes for the terminal."""
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
@@ -15,14 +15,20 @@ from pytest_rageval.reports.notes import update_text
 if TYPE_CHECKING:
     from pytest_rageval.llm.stores.interface import Entry
 
-__all__ = ["Written", "not_compared", "update_baseline", "update_cassette"]
+__all__ = ["BaselineChanges", "uncompared_lines", "update_baseline", "update_cassette"]
 
-KEYS: Final = 3
-"""Number of keys of unused replies that are listed, unless all are asked for."""
+MAX_UNUSED_KEYS: Final = 3
+"""Number of unused replies whose keys are listed without -v."""
 
 
-class Written(NamedTuple):
-    """A note on the written file, its changes, and whether these lower what the gate requires."""
+class BaselineChanges(NamedTuple):
+    """The changes of an update to the baseline file.
+
+    Attributes:
+        note: a line about the file.
+        changes: a line for each change.
+        lowers: True if a change lowers or removes what the gate compares with.
+    """
 
     note: str
     changes: list[str]
@@ -37,16 +43,16 @@ def update_baseline(  # noqa: PLR0913 - what an update depends on
     failed: Mapping[str, Collection[str]],
     partial: str,
     pin: AnchorPin | None = None,
-) -> Written:
-    """Write new entries over the old ones, and after a full run nothing else.
+) -> BaselineChanges:
+    """Replace the entries of the tests that ran. After a full run, remove the entries of tests that no longer exist.
 
     Args:
-        path: of the baseline.
-        entries: by node id, of the tests that ran.
-        unfinished: tests that did not come to their end.
-        failed: by test, names of scores that are out of a bound other than `max_drop`.
-        partial: why tests without an entry may still exist; empty after a full run.
-        pin: of a new anchor of these tests; None to keep the old one.
+        path: path of the baseline file.
+        entries: the new entries by node id.
+        unfinished: node ids of the tests that did not finish.
+        failed: by node id, the names of scores that are out of a bound other than `max_drop`.
+        partial: why this was not a full run, so that tests without an entry may still exist; empty after a full run.
+        pin: the pin of new anchors for these tests; None to keep the old anchors.
 
     Raises:
         InputError: the existing file is not a baseline, or the file cannot be written.
@@ -69,14 +75,14 @@ def update_baseline(  # noqa: PLR0913 - what an update depends on
     fate = f"kept, since this was not a full run ({partial})" if partial else "dropped, since gone"
     others = f"; {counted(len(update.not_run), 'other')} {fate}" if update.not_run else ""
     pinned = "" if pin is None else f", {pin} as the anchor of max_total_drop"
-    return Written(
+    return BaselineChanges(
         f"baseline: {path} ({counted(len(entries), 'test')} written{pinned}{others})",
         [*map(update_text, update.changes), *held_back, *gone, *dropped],
         bool(held_back or gone or dropped) or any(change.is_lower for change in update.changes),
     )
 
 
-def not_compared(
+def uncompared_lines(
     path: Path,
     compared: Mapping[str, Collection[str]],
     *,
@@ -84,24 +90,24 @@ def not_compared(
     required: bool,
     known: Baseline | None = None,
 ) -> Iterator[str]:
-    """Yield, after a full run, the entries of the baseline that nothing in the run was compared with, as text.
+    """Yield lines that list the entries of the baseline that a full run did not compare with any score.
 
     Args:
-        path: of the baseline.
-        compared: by node id, names of scores.
+        path: path of the baseline file.
+        compared: by node id, the names of the compared scores.
         excused: node ids of tests, modules and folders whose scores may be missing.
-        required: whether a missing comparison fails the run.
-        known: the baseline, where the run has read it.
+        required: True if a missing comparison fails the run.
+        known: the baseline, if the run has read it.
     """
     try:
         tests = (known or Baseline.read(path)).tests
     except InputError as error:
-        # There may be no test left that compares with it.
+        # No test may be left that reads the baseline and reports this error.
         yield str(error)
         return
     missing = []
     for nodeid in sorted(tests):
-        if any(nodeid == each or nodeid.startswith((f"{each}::", f"{each}/")) for each in excused):
+        if any(nodeid == prefix or nodeid.startswith((f"{prefix}::", f"{prefix}/")) for prefix in excused):
             continue
         scores = sorted(tests[nodeid]["scores"].keys() - set(compared.get(nodeid, ())))
         if nodeid not in compared:
@@ -110,38 +116,38 @@ def not_compared(
             missing.append(f"  {nodeid}: {', '.join(scores)}")
     if missing:
         why = ", which --rageval-require-baseline forbids (the default under CI=true)" if required else ""
-        yield f"{path} lists what nothing in this run is compared with{why}:"
+        yield f"{path} has entries that no score of this run was compared with{why}:"
         yield from missing
         yield (
-            "Was the test or its max_drop removed? If that is intended, pytest --rageval-update-baseline removes it "
-            "from the baseline."
+            "Was the test or its max_drop removed? If that is intended, pytest --rageval-update-baseline removes the "
+            "entries from the baseline."
         )
 
 
 def update_cassette(
     path: Path, lines: Mapping[str, str], *, drop_unused: bool, partial: str, every_key: bool = False
 ) -> list[str]:
-    """Write the replies of a run to the cassette, and return notes on it.
+    """Write the replies of a run to the cassette; return lines about it.
 
     Args:
-        path: of the cassette.
-        lines: of the replies that were used, by key.
-        drop_unused: whether a full run is to drop the other replies.
-        partial: why this was not a full run, which drops nothing; empty after a full one.
-        every_key: whether the keys of all unused replies are listed.
+        path: path of the cassette.
+        lines: the used replies as lines of a cassette, by key.
+        drop_unused: True if unused replies are removed after a full run.
+        partial: why this was not a full run, so that no reply is removed; empty after a full run.
+        every_key: True if the keys of all unused replies are listed.
 
     Raises:
-        StoreError: it cannot be read or written.
+        StoreError: the cassette cannot be read or written.
     """
-    from pytest_rageval.llm import cassette  # noqa: PLC0415 - rare
+    from pytest_rageval.llm import cassette  # noqa: PLC0415 - few runs record
 
     used = {key: cassette.parse_entry(line) for key, line in lines.items()}
     drop = drop_unused and not partial
-    kept = cassette.read_cassette(path) if path.exists() else {}
-    unused = {key: entry for key, entry in kept.items() if key not in used}
+    before = cassette.read_cassette(path) if path.exists() else {}
+    unused = {key: entry for key, entry in before.items() if key not in used}
     cassette.write_cassette(path, [*used.values(), *(() if drop else unused.values())])
-    new = len(used.keys() - kept.keys())
-    other = sum(used[key].reply != entry.reply for key, entry in kept.items() if key in used)
+    new = len(used.keys() - before.keys())
+    other = sum(used[key].reply != entry.reply for key, entry in before.items() if key in used)
     replaced = f", {other} in place of other replies" if other else ""
     fate = f"{len(unused)} {'dropped' if drop else 'kept'} unused"
     notes = [f"cassette: {path} ({counted(len(used), 'reply')} used, {new} of them new{replaced}; {fate})"]
@@ -157,8 +163,8 @@ def _unused_note(unused: "Mapping[str, Entry]", *, dropped: bool, every_key: boo
     models = Counter(entry.summary.get("model") or entry.reply.model for entry in unused.values())
     by_model = ", ".join(f"{count} of {model or 'unknown'}" for model, count in models.most_common())
     keys = sorted(unused)
-    shown = keys if every_key else keys[:KEYS]
+    shown = keys if every_key else keys[:MAX_UNUSED_KEYS]
     more = f" and {len(keys) - len(shown)} more (-v lists them)" if len(shown) < len(keys) else ""
-    listed = ", ".join(key[:12] for key in shown)
+    short_keys = ", ".join(key[:12] for key in shown)
     remedy = "" if dropped else "; --rageval-drop-unused drops them"
-    return f"unused: {by_model}: {listed}{more}{remedy}"
+    return f"unused: {by_model}: {short_keys}{more}{remedy}"
