@@ -172,9 +172,9 @@ class CanonicalComparator:
 
     async def compare(self, question: str, references: Sequence[str], prediction: str) -> float:
         """Compare by rule; unscored where a reference is too long for the rules."""
-        from pytest_rageval.answers.canonical import is_long, states_any  # noqa: PLC0415 - compiles many rules
+        from pytest_rageval.answers.canonical import is_long, matches_any  # noqa: PLC0415 - compiles many rules
 
-        if states_any(prediction, references, question=question):
+        if matches_any(prediction, references, question=question):
             return 1.0
         if any(map(is_long, references)):
             raise Unscored("a reference is longer than 300 words, which canonical comparison does not read")

@@ -26,7 +26,7 @@ from pytest_rageval.answers import (
     judge_replies,
     overlap,
 )
-from pytest_rageval.answers.canonical import is_long, states
+from pytest_rageval.answers.canonical import is_long, matches_any
 from pytest_rageval.answers.citations import listed
 from pytest_rageval.answers.embedding import cosine
 from pytest_rageval.cli import console as show
@@ -177,10 +177,10 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "tokenize.set_apart": tokenize.set_apart,
     "tokenize.tighten": tokenize.tighten,
     "normal_form.normal_form": lambda said: (normal_form("NFKC", said), normal_form("NFD", said)),
-    "canonical.states": lambda said: states(said, ANSWER, question="Who built it, and when?"),
-    "canonical.states, a reference": lambda said: states(ANSWER, said),
-    "canonical.states, a question": lambda said: states("Maud Lewis", "Lewis", question=said),
-    "canonical.states, short ones": lambda said: states(f"{said[:3900]} y", f"{said[:1200]} x"),
+    "canonical.matches_any": lambda said: matches_any(said, [ANSWER], question="Who built it, and when?"),
+    "canonical.matches_any, a reference": lambda said: matches_any(ANSWER, [said]),
+    "canonical.matches_any, a question": lambda said: matches_any("Maud Lewis", ["Lewis"], question=said),
+    "canonical.matches_any, short ones": lambda said: matches_any(f"{said[:3900]} y", [f"{said[:1200]} x"]),
     "canonical.is_long": is_long,
     "overlap.rouge1": lambda said: overlap.rouge1(said, [f"{said} x"]),
     "overlap.rouge2": lambda said: overlap.rouge2(said, [f"{said} x"]),
@@ -400,7 +400,7 @@ def _public_text_functions() -> Iterator[str]:
             ]
         for module in modules:
             if module.__name__.startswith("pytest_rageval.answers.canonical."):
-                continue  # read through `states` alone
+                continue  # read through `matches_any` alone
             for name in getattr(module, "__all__", ()):
                 function = getattr(module, name)
                 if (
