@@ -91,7 +91,7 @@ def answer_measure_score(name: str) -> ScoreDef:
         f"answer.{name}",
         evaluate_answer_measure,
         {"generate"},
-        settings=lambda run, resolved: run.measured_by.used({resolved.part}),
+        settings=lambda run, resolved: run.measured_by.fingerprint({resolved.part}),
         family=FAMILY,
         definition=DEFINITIONS.get(name, ""),
         needs=(REFERENCES,),

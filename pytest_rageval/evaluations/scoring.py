@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import wraps
 from typing import Any, Final, Literal
 
-from pytest_rageval.answers.comparators import ASKED_OF_JUDGE, Expression
+from pytest_rageval.answers.comparators import JUDGE_METHOD_OF_COMPARATOR, Expression
 from pytest_rageval.answers.judge_protocol import with_tally
 from pytest_rageval.concurrency.gathering import gather_all
 from pytest_rageval.datatypes import Example
@@ -179,7 +179,7 @@ class ScoreDef:
             found |= _prefixed("judge", pipeline.judge.identity(method))
         if self._of_generator:
             found |= _draws(pipeline.drawing)
-        found |= pipeline.measured_by.used(_names(comparisons))
+        found |= pipeline.measured_by.fingerprint(_names(comparisons))
         if "cite" in self.dependencies and resolved.order == "random":
             found["seed"] = pipeline.seed
         if resolved.relevant != "gold":
@@ -202,7 +202,10 @@ class ScoreDef:
         return sorted(self.dependencies & GENERATOR_METHODS)
 
     def _of_judge(self, comparisons: Mapping[str, Expression]) -> list[str]:
-        by_comparators = {ASKED_OF_JUDGE[name] for name in _names(comparisons) & ASKED_OF_JUDGE.keys()}
+        by_comparators = {
+            JUDGE_METHOD_OF_COMPARATOR[name]
+            for name in _names(comparisons) & JUDGE_METHOD_OF_COMPARATOR.keys()
+        }
         return sorted((self.dependencies & JUDGE_METHODS) | by_comparators)
 
     def _compared(self, pipeline: Pipeline, resolved: ResolvedScore) -> dict[str, Expression]:

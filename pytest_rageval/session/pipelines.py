@@ -285,7 +285,7 @@ class Pipelines:
             self._generator(components.generator),
             self._judge(components.judge),
             comparator=settings.comparator,
-            measures=measured_by.of(registry.measures),
+            measures=measured_by.configure(registry.measures),
             measured_by=measured_by,
             comparators={
                 name: PluginComparator(name, each, self._loop) for name, each in registry.comparators.items()
