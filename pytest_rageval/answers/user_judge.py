@@ -6,8 +6,15 @@ from functools import partial
 from operator import index
 from typing import Any, Final, cast
 
-from pytest_rageval.answers.judge_protocol import HIGHEST, LOWEST, Judge, Preference, Rating, Verdict
-from pytest_rageval.answers.judge_replies import LABELS
+from pytest_rageval.answers.judge_protocol import (
+    MAX_GRADE,
+    MIN_GRADE,
+    Judge,
+    JudgeVerdict,
+    Preference,
+    Rating,
+)
+from pytest_rageval.answers.judge_replies import SUPPORT_LABELS
 from pytest_rageval.concurrency.event_loop import BackgroundEventLoop
 from pytest_rageval.errors import CallableError, Unscored
 from pytest_rageval.plural import counted
@@ -136,9 +143,9 @@ class UserJudge:
         """Call the user's `relevant`."""
         return cast("float", await self._call("relevant", question, passage))
 
-    async def sufficient(self, question: str, passages: Sequence[str]) -> Verdict:
+    async def sufficient(self, question: str, passages: Sequence[str]) -> JudgeVerdict:
         """Call the user's `sufficient`."""
-        return cast("Verdict", await self._call("sufficient", question, list(passages)))
+        return cast("JudgeVerdict", await self._call("sufficient", question, list(passages)))
 
     async def prefer(self, question: str, first: str, second: str) -> Preference:
         """Call the user's `prefer`."""
@@ -191,7 +198,7 @@ class UserJudge:
 YES_OR_NUMBER: Final = "Return True or False, a number between 0 and 1, or None for no verdict."
 SHARE: Final = (
     "Return a number between 0 (nothing of a reference) and 1 (all of it), or None for no verdict. "
-    f"A grade from {LOWEST} to {HIGHEST} is (grade - {LOWEST}) / {HIGHEST - LOWEST} of it."
+    f"A grade from {MIN_GRADE} to {MAX_GRADE} is (grade - {MIN_GRADE}) / {MAX_GRADE - MIN_GRADE} of it."
 )
 
 
@@ -202,13 +209,13 @@ def _read_share(verdict: object, allowed: str) -> float:
     return score
 
 
-def _read_verdict(verdict: object) -> Verdict:
+def _read_verdict(verdict: object) -> JudgeVerdict:
     value, explanation = _with_explanation(_not_none(verdict))
     share = as_share(_not_none(value))
     if share is None or not isinstance(explanation, str):
         allowed = "Return True or False, a number between 0 and 1, (one of these, explanation), or None for no verdict."
         raise _unusable(verdict, allowed)
-    return Verdict(share, explanation)
+    return JudgeVerdict(share, explanation)
 
 
 def _with_explanation(returned: object) -> tuple[object, object]:
@@ -240,9 +247,9 @@ def _read_rating(rating: object) -> Rating:
     grade, explanation = _with_explanation(rating)
     # True is a number, but no grade: it would be the worst.
     score = None if isinstance(grade, bool) else as_number(grade)
-    if score is None or not LOWEST <= score <= HIGHEST or not isinstance(explanation, str):
+    if score is None or not MIN_GRADE <= score <= MAX_GRADE or not isinstance(explanation, str):
         allowed = (
-            f"Return a grade from {LOWEST} to {HIGHEST}, or (grade, explanation), or None for no rating."
+            f"Return a grade from {MIN_GRADE} to {MAX_GRADE}, or (grade, explanation), or None for no rating."
         )
         raise _unusable(rating, allowed)
     return Rating(score, explanation)
@@ -252,14 +259,16 @@ def _read_labels(labels: object) -> tuple[float, ...]:
     labels = _not_none(labels, "labels")
     read = [_label(label) for label in labels] if isinstance(labels, list | tuple) else [None]
     if None in read:
-        allowed = f"Return a list with one of {', '.join(LABELS)} (or 1, 0.5, 0) for each nugget, or None."
+        allowed = (
+            f"Return a list with one of {', '.join(SUPPORT_LABELS)} (or 1, 0.5, 0) for each nugget, or None."
+        )
         raise _unusable(labels, allowed)
     return tuple(label for label in read if label is not None)
 
 
 def _label(label: object) -> float | None:
-    number = LABELS.get(label) if isinstance(label, str) else as_share(label)
-    return number if number in LABELS.values() else None
+    number = SUPPORT_LABELS.get(label) if isinstance(label, str) else as_share(label)
+    return number if number in SUPPORT_LABELS.values() else None
 
 
 READERS: Final[Mapping[str, Callable[[Any], Any]]] = {

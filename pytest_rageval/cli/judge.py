@@ -248,7 +248,7 @@ async def _report(
     model = replace(cast("LLMJudge", session.models.judge), prompts=prompts)
     base = await judge_labels(labels, verdict_of(model, labels.scale))
     votes = split_votes(base)
-    flips = {} if votes is None else {f"{model.poll.votes} votes": votes}
+    flips = {} if votes is None else {f"{model.voting.votes} votes": votes}
     reworded = positions = None
     # Abstentions are wrong by rule; the model is not asked about them.
     asked = {

@@ -10,7 +10,7 @@ Open-Domain Question Answering"; the prompts are our own.
 from typing import Final
 
 from pytest_rageval.answers.abstention import abstains
-from pytest_rageval.answers.judge_protocol import HIGHEST, LOWEST, Rating
+from pytest_rageval.answers.judge_protocol import MAX_GRADE, MIN_GRADE, Rating
 from pytest_rageval.datatypes import Example
 from pytest_rageval.errors import NoGroundTruth
 from pytest_rageval.evaluations.pipeline import (
@@ -26,7 +26,7 @@ from pytest_rageval.scores import Evidence
 
 __all__ = ["SCORES"]
 
-GRADES: Final = (float(LOWEST), float(HIGHEST))
+GRADES: Final = (float(MIN_GRADE), float(MAX_GRADE))
 
 
 @each_example
@@ -45,7 +45,7 @@ async def evaluate_correctness(
     if not references:
         raise NoGroundTruth(NO_REFERENCES)
     ranking, answer = await pipeline.ranking_and_answer(example, resolved.k)
-    rating = Rating(LOWEST, "The generator gives no answer.")
+    rating = Rating(MIN_GRADE, "The generator gives no answer.")
     if not abstains(answer):
         rating = await pipeline.rated("correctness", example.full_question, [answer], references)
     return rating.grade, Evidence(ranking, answer, references, explanation=rating.explanation)
@@ -61,9 +61,9 @@ async def evaluate_faithfulness(
     """
     ranking, answer = await pipeline.ranking_and_answer(example, resolved.k)
     if abstains(answer):
-        rating = Rating(HIGHEST, "The generator gives no answer, and so states nothing.")
+        rating = Rating(MAX_GRADE, "The generator gives no answer, and so states nothing.")
     elif not ranking:
-        rating = Rating(LOWEST, "Nothing was retrieved that could support it.")
+        rating = Rating(MIN_GRADE, "Nothing was retrieved that could support it.")
     else:
         rating = await pipeline.rated("faithfulness", example.full_question, [answer], texts_of(ranking))
     return rating.grade, Evidence(ranking, answer, explanation=rating.explanation)
@@ -80,7 +80,7 @@ async def evaluate_context_quality(
     """
     gold = texts_of(gold_passages(example))
     ranking = await pipeline.readable(example, resolved.k)
-    rating = Rating(LOWEST, "Nothing was retrieved.")
+    rating = Rating(MIN_GRADE, "Nothing was retrieved.")
     if ranking:
         rating = await pipeline.rated("context_quality", example.full_question, texts_of(ranking), gold)
     return rating.grade, Evidence(ranking, explanation=rating.explanation)

@@ -426,7 +426,7 @@ class Pipeline:
         self.judged[question, passage.text] = verdict
         return verdict
 
-    async def sufficient(self, question: str, passages: Sequence[Document]) -> judges.Verdict:
+    async def sufficient(self, question: str, passages: Sequence[Document]) -> judges.JudgeVerdict:
         """How far the judge finds passages enough to answer a question, in [0, 1], and why."""
         texts = texts_of(passages)
         verdict = await self._verdict(
@@ -459,7 +459,7 @@ class Pipeline:
         found: T | _Voted[T] = await self.once.of(about, lambda: _with_votes(make()))
         if not isinstance(found, _Voted):
             return found
-        judges.add_tally(about, found.votes)
+        judges.record_tally(about, found.votes)
         return found.verdict
 
     @property
@@ -525,7 +525,7 @@ class _Voted(Generic[T]):
 
 async def _with_votes(work: Awaitable[T]) -> T | _Voted[T]:
     """A verdict, with votes where there are any: most have one only."""
-    verdict, votes = await judges.with_tally(work)
+    verdict, votes = await judges.collect_tallies(work)
     return _Voted(verdict, votes) if votes.verdicts else verdict
 
 

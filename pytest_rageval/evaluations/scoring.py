@@ -7,7 +7,7 @@ from functools import wraps
 from typing import Any, Final, Literal
 
 from pytest_rageval.answers.comparators import JUDGE_METHOD_OF_COMPARATOR, Expression
-from pytest_rageval.answers.judge_protocol import with_tally
+from pytest_rageval.answers.judge_protocol import collect_tallies
 from pytest_rageval.concurrency.gathering import gather_all
 from pytest_rageval.datatypes import Example
 from pytest_rageval.errors import CallableError, QueryError, RagevalError, Undefined, Unscored
@@ -305,7 +305,7 @@ async def score_each(
 
     async def outcome(example: Example) -> Outcome:
         try:
-            scored, votes = await with_tally(score(example))
+            scored, votes = await collect_tallies(score(example))
         except QueryError as error:
             return Outcome(example, None, error.reason, failed=error, cause=error.cause)
         except Undefined as undefined:

@@ -20,7 +20,7 @@ __all__ = [
     "EXAMPLES",
     "LONG_ANSWER_INSTRUCTION",
     "MARK",
-    "MOST_NUGGETS",
+    "MAX_NUGGETS",
     "PLACEHOLDER",
     "QUESTION_EXAMPLES",
     "QUESTION_INSTRUCTION",
@@ -135,7 +135,7 @@ LONG_ANSWER_INSTRUCTION: Final = (
     f"not see them. If they do not hold the answer, reply exactly: {ABSTENTION}"
 )
 
-MOST_NUGGETS: Final = 20  # that are asked for, as in the TREC 2024 RAG Track
+MAX_NUGGETS: Final = 20  # that are asked for, as in the TREC 2024 RAG Track
 
 QUESTION_INSTRUCTION: Final = (
     "Write a question that a passage answers, for somebody who has not seen it, and the answer. The question "
@@ -289,7 +289,7 @@ TEMPLATES: Final[Mapping[str, str]] = {
         "List the facts that a good answer to a question says, as nuggets: statements of 1 to 12 words, each of one "
         "fact, and none of which repeats another. Use only what the numbered sources say. A nugget is vital where an "
         "answer without it is not a good one; otherwise it is only worth saying. List the most important first, "
-        f"{MOST_NUGGETS} at most.\n\n{_QUOTED}"
+        f"{MAX_NUGGETS} at most.\n\n{_QUOTED}"
         "Question: {question}\n\nSources:\n{sources}\n\n"
         'Reply with a JSON list alone, such as [{"text": "The seat is in Tulsa", "vital": true}].'
     ),

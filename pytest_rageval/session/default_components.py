@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from pytest_rageval.answers.comparators import CanonicalComparator
-from pytest_rageval.answers.judge_protocol import Preference, Rating, Verdict
+from pytest_rageval.answers.judge_protocol import JudgeVerdict, Preference, Rating
 from pytest_rageval.config import EMBEDDED, ServerSettings, Settings
 from pytest_rageval.datatypes import Document, Nugget
 from pytest_rageval.errors import InputError
@@ -97,17 +97,17 @@ class Models:
         """
         settings, models, named = self.settings, self.settings.judge_models, self.settings.judge
         if models:
-            from pytest_rageval.answers.llm_judge import LLMJudge, Poll  # noqa: PLC0415 - see the class
+            from pytest_rageval.answers.llm_judge import LLMJudge, Voting  # noqa: PLC0415 - see the class
 
-            poll = Poll(settings.judge_votes)
+            voting = Voting(settings.judge_votes)
             return LLMJudge(
                 self._gateway(),
                 self.server("judge"),
                 models[0],
                 settings.max_tokens,
-                poll,
+                voting,
                 parameters=named.parameters,
-                others=models[1:],
+                other_models=models[1:],
             )
         if "judge" in self._own and settings.generator.model != EMBEDDED:
             raise InputError(UNNAMED.format(" that judges", "judge-"))
@@ -250,7 +250,7 @@ class DefaultJudge:
         judge = self._model("Whether a passage is relevant", remedy)
         return await judge.relevant(question, passage)
 
-    async def sufficient(self, question: str, passages: Sequence[str]) -> Verdict:
+    async def sufficient(self, question: str, passages: Sequence[str]) -> JudgeVerdict:
         """Return True if the passages are enough to answer a question."""
         judge = self._model("Whether passages are enough for an answer", "leave out the score sufficient")
         return await judge.sufficient(question, passages)

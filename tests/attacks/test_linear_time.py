@@ -188,13 +188,15 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "overlap.bleu": lambda said: overlap.bleu(said, [f"{said} x"]),
     "overlap.meteor": lambda said: overlap.meteor(said, [f"{said} x"]),
     "judge_replies.parse_yes_no": _quietly(judge_replies.parse_yes_no),
-    "judge_replies.parse_reasoned": _quietly(lambda said: judge_replies.parse_reasoned(f"{said}\nyes")),
+    "judge_replies.parse_explained_yes_no": _quietly(
+        lambda said: judge_replies.parse_explained_yes_no(f"{said}\nyes")
+    ),
     "judge_replies.parse_yes_no, after yes": _quietly(lambda said: judge_replies.parse_yes_no(f"yes{said}")),
     "judge_replies.parse_grade": _quietly(judge_replies.parse_grade),
     "judge_replies.parse_grade, after a grade": _quietly(lambda said: judge_replies.parse_grade(f"3{said}")),
     "judge_replies.parse_preference": _quietly(judge_replies.parse_preference),
-    "judge_replies.parse_preferred": _quietly(
-        lambda said: judge_replies.parse_preferred(f"{said}<rating>1</rating>")
+    "judge_replies.parse_explained_preference": _quietly(
+        lambda said: judge_replies.parse_explained_preference(f"{said}<rating>1</rating>")
     ),
     "judge_replies.parse_preference, in a tag": _quietly(
         lambda said: judge_replies.parse_preference(f"<rating>{said}1</rating>")
@@ -381,7 +383,7 @@ ELSEWHERE = {
     "embedding.bertscore_precision": "as cosine",
     "embedding.bertscore_recall": "as cosine",
     "gold_measures.values": "its text is the name of a measure",
-    "judge_replies.unread": "its text is ours; the reply is shortened for the message",
+    "judge_replies.unreadable_reply": "its text is ours; the reply is shortened for the message",
     "ranking.usefulness": "its text is the name of a measure",
     "tokenize.is_word_character": "its text is one character",
 }
