@@ -17,7 +17,7 @@ from itertools import accumulate, chain, compress, count, product
 from typing import Any, Final, NamedTuple, cast
 
 from pytest_rageval.answers.abstention import abstains
-from pytest_rageval.answers.citations import Listed, cited, listed
+from pytest_rageval.answers.citations import ListedAnswers, match_listed_answers, parse_citations
 from pytest_rageval.answers.comparators import highest, lowest
 from pytest_rageval.answers.overlap import containment
 from pytest_rageval.concurrency.gathering import gather_all
@@ -67,8 +67,8 @@ async def evaluate_answer_recall(
     if resolved.spec.name == "rel_recall" and not prompt.shown:
         raise Undefined(prompt.why_not_shown)
     answer = await pipeline.cited_answer(example, resolved.k, resolved.order)
-    listing = listed(answer, example.wanted)
-    if listing.found or not abstains(answer):
+    listing = match_listed_answers(answer, example.wanted)
+    if listing.matched or not abstains(answer):
         listing = await _with_same(pipeline, example, resolved, answer, listing)
     found, evidence = _result(prompt, answer, listing)
     counts = {"parametric_answers": found.parametric, **evidence.counts}
@@ -77,7 +77,7 @@ async def evaluate_answer_recall(
         expected=_first_aliases(example),
         expected_as="wanted",
         counts=counts,
-        remark=_others_text(listing.others),
+        remark=_others_text(listing.unmatched),
         sizes=_sizes(found.answers),
     )
     return _recall(found.answers, resolved), evidence
@@ -196,7 +196,7 @@ class _Prompt:
 
     def compared(self, answer: str, listed_answers: frozenset[int]) -> RelPrime:
         """The generator's answer, compared with the prompt; the positions of the wanted answers that it lists."""
-        citations = cited(answer, len(self.names))
+        citations = parse_citations(answer, len(self.names))
         # A passage with several names counts once for each, one after the other.
         last = list(accumulate(map(len, self.names), initial=0))
         supports = [
@@ -316,13 +316,13 @@ async def _cited(
     pipeline: Pipeline, example: Example, resolved: ResolvedScore, prompt: _Prompt
 ) -> tuple[RelPrime, Evidence]:
     answer = await pipeline.cited_answer(example, resolved.k, resolved.order)
-    return _result(prompt, answer, listed(answer, example.wanted))
+    return _result(prompt, answer, match_listed_answers(answer, example.wanted))
 
 
-def _result(prompt: _Prompt, answer: str, listing: Listed) -> tuple[RelPrime, Evidence]:
-    found = prompt.compared(answer, listing.found)
+def _result(prompt: _Prompt, answer: str, listing: ListedAnswers) -> tuple[RelPrime, Evidence]:
+    found = prompt.compared(answer, listing.matched)
     counts = {"hallucinated_citations": found.hallucinated, **prompt.counts}
-    citations = cited(answer, len(prompt.names))
+    citations = parse_citations(answer, len(prompt.names))
     remark = "" if citations.positions or citations.hallucinated else "cited nothing"
     return found, Evidence(prompt.ranking, answer, counts=counts, remark=remark)
 
@@ -339,8 +339,8 @@ def _comparator(pipeline: Pipeline, resolved: ResolvedScore) -> str:
 
 
 async def _with_same(
-    pipeline: Pipeline, example: Example, resolved: ResolvedScore, answer: str, listing: Listed
-) -> Listed:
+    pipeline: Pipeline, example: Example, resolved: ResolvedScore, answer: str, listing: ListedAnswers
+) -> ListedAnswers:
     """The listing, in which an item that equals no alias counts for the answers that say the same.
 
     The comparator must find that the item says what one of the aliases says, and that an alias says what the item
@@ -348,7 +348,7 @@ async def _with_same(
     answers are wanted.
     """
     comparator, question, wanted = _comparator(pipeline, resolved), example.full_question, example.wanted
-    items = listing.others[:MOST_COMPARED]
+    items = listing.unmatched[:MOST_COMPARED]
     if is_placeholder(answer):
         items = tuple(f"{answer} {n}" for n in range(len(wanted)))
 
@@ -363,11 +363,11 @@ async def _with_same(
 
     pairs = list(product(items, enumerate(wanted)))
     same = await gather_all(lowest(both_ways(item, aliases)) for item, (_, aliases) in pairs)
-    choices = dict(listing.choices)
+    choices = dict(listing.candidates)
     for (item, (position, _)), value in zip(pairs, same, strict=True):
         if value:
             choices[item] = (*choices.get(item, ()), position)
-    return Listed(choices)
+    return ListedAnswers(choices)
 
 
 def _others_text(items: Sequence[str]) -> str:

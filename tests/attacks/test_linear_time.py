@@ -27,7 +27,7 @@ from pytest_rageval.answers import (
     overlap,
 )
 from pytest_rageval.answers.canonical import is_long, matches_any
-from pytest_rageval.answers.citations import listed
+from pytest_rageval.answers.citations import match_listed_answers
 from pytest_rageval.answers.embedding import cosine
 from pytest_rageval.cli import console as show
 from pytest_rageval.cli import evalset_generate as candidates
@@ -161,10 +161,10 @@ def _quietly(read: Callable[[str], object]) -> Callable[[str], object]:
 ALIASES = [["Paris"], ["Washington, D.C."], ["Tom and Jerry", "T and J"]]
 
 FUNCTIONS: dict[str, Callable[[str], object]] = {
-    "citations.cited": lambda said: citations.cited(said, 5),
+    "citations.parse_citations": lambda said: citations.parse_citations(said, 5),
     "citations.without_citations": citations.without_citations,
     "citations.between_citations": citations.between_citations,
-    "citations.listed": lambda said: listed(said, [*ALIASES, [said]]).found,
+    "citations.match_listed_answers": lambda said: match_listed_answers(said, [*ALIASES, [said]]).matched,
     "abstention.abstains": abstention.abstains,
     "overlap.normalize": overlap.normalize,
     "overlap.exact_match": lambda said: overlap.exact_match(said, [ANSWER]),
