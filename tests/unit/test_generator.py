@@ -105,12 +105,6 @@ def test_a_sync_function_is_called_in_the_tests_thread(loop: BackgroundEventLoop
     assert _generate(loop, lambda _q, _p: str(threading.get_ident())) == str(threading.get_ident())
 
 
-def test_a_generator_of_the_package_is_used_unchanged(loop: BackgroundEventLoop) -> None:
-    """It uses the gateway, and nothing else calls it."""
-    ours = LLMGenerator(_Gateway(), SERVER, "m")
-    assert adapt_generator(ours, loop) is ours
-
-
 def test_draws_have_one_prompt_which_is_filled_once(loop: BackgroundEventLoop) -> None:
     """And once without a question, where something asks what the requests are made of."""
     filled = []
