@@ -27,7 +27,7 @@ from pytest_rageval.errors import InputError, Unscored
 from pytest_rageval.evalsets.human_labels import HumanLabels, LabelledAnswer, load_labels
 from pytest_rageval.evaluations.calibration import judge_labels, verdict_of
 from pytest_rageval.llm.servers.rate_limits import StallNotifier
-from pytest_rageval.prompts.rendering import OTHER, Prompts, read_prompts
+from pytest_rageval.prompts.rendering import REWORDED_PROMPTS, Prompts, read_prompts
 from pytest_rageval.reports.judge_calibration import agreement_with_people, calibration_lines
 from pytest_rageval.reports.results import usage_entry, usage_lines
 from pytest_rageval.scores import YES, Outcome
@@ -267,7 +267,9 @@ async def _report(
             scores = [(one.value, other.value) for one, other in _scored_pairs(before, after)]
             positions = position_bias(cast("list[tuple[float, float]]", scores))
     if options.paraphrase:
-        outcomes = await judge_labels(labels, verdict_of(replace(model, prompts=OTHER), labels.scale))
+        outcomes = await judge_labels(
+            labels, verdict_of(replace(model, prompts=REWORDED_PROMPTS), labels.scale)
+        )
         flips["other words"] = changed_verdicts(_only(asked, base), _only(asked, outcomes))
         reworded = Calibration(labels, outcomes)
     trials: dict[str, list[Trial]] = {}

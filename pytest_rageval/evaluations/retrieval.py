@@ -12,7 +12,7 @@ from pytest_rageval.evaluations.pipeline import NO_GOLD, Pipeline, ResolvedScore
 from pytest_rageval.evaluations.ranking import comparable
 from pytest_rageval.evaluations.scoring import GOLD, ScoreDef, each_example
 from pytest_rageval.evaluations.timing import timed, timed_beside
-from pytest_rageval.prompts.templates import numbered
+from pytest_rageval.prompts.templates import numbered_list
 from pytest_rageval.scores import REFERENCE, Evidence
 from pytest_rageval.stats.intervals import Quantile
 
@@ -63,7 +63,7 @@ async def evaluate_context_tokens(
     from pytest_rageval.llm.budget import count_tokens  # noqa: PLC0415 - a run without models need not load it
 
     ranking = await pipeline.readable(example, resolved.k)
-    return float(count_tokens(numbered(texts_of(ranking))) if ranking else 0), Evidence(ranking)
+    return float(count_tokens(numbered_list(texts_of(ranking))) if ranking else 0), Evidence(ranking)
 
 
 @each_example

@@ -450,9 +450,9 @@ def checked_prompts(prompts: object) -> "Prompts | None":
     """The value of the fixture `rageval_prompts`, as prompts that can be sent; None where it replaces none."""
     if prompts == {}:
         return None
-    from pytest_rageval.prompts.rendering import prompts_of  # noqa: PLC0415 - see session
+    from pytest_rageval.prompts.rendering import build_prompts  # noqa: PLC0415 - see session
 
-    return or_failure(lambda: prompts_of(prompts, "rageval_prompts"))
+    return or_failure(lambda: build_prompts(prompts, "rageval_prompts"))
 
 
 def or_failure(make: Callable[[], T]) -> T:

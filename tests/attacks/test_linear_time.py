@@ -57,7 +57,7 @@ from pytest_rageval.measures import (
 )
 from pytest_rageval.prompts import rendering as continuing
 from pytest_rageval.prompts.rendering import DEFAULT_PROMPTS
-from pytest_rageval.prompts.templates import fenced, mark_for
+from pytest_rageval.prompts.templates import fence, fence_token
 from pytest_rageval.reports import layout, page, question_rows
 from pytest_rageval.reports import markdown as markdown_report
 from pytest_rageval.retrievers import bm25
@@ -208,8 +208,8 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "judge_replies.parse_rating, an explanation": _quietly(
         lambda said: judge_replies.parse_rating(json.dumps({"explanation": said, "grade": 3}))
     ),
-    "fence.mark_for": lambda said: mark_for([said, said]),
-    "templates.fenced": lambda said: fenced("answer", said, MARK),
+    "templates.fence_token": lambda said: fence_token([said, said]),
+    "templates.fence": lambda said: fence("answer", said, MARK),
     "prompts": lambda said: (
         DEFAULT_PROMPTS.answer(said, [said]),
         DEFAULT_PROMPTS.same_answer(said, [said], said),

@@ -24,7 +24,7 @@ from pytest_rageval.prompts.templates import (
     ABSTENTION,
     CRITERIA,
     PLACEHOLDER,
-    REWORDED,
+    REWORDED_TEMPLATES,
     TEMPLATES,
 )
 
@@ -153,10 +153,10 @@ def test_the_preferring_judge_sees_both_answers_on_a_line_each() -> None:
     assert all(name in prompt for name in names)
 
 
-@pytest.mark.parametrize("name", REWORDED)
+@pytest.mark.parametrize("name", REWORDED_TEMPLATES)
 def test_other_words_ask_the_same(name: str) -> None:
     """Of the same question, references and answer; no sentence of the instructions is common to both."""
-    own, other = TEMPLATES[name], REWORDED[name]
+    own, other = TEMPLATES[name], REWORDED_TEMPLATES[name]
     assert set(PLACEHOLDER.findall(own)) == set(PLACEHOLDER.findall(other))
     sentences = [
         set(PLACEHOLDER.sub("", text).replace("\n", ". ").split(". ")) - {""} for text in (own, other)
