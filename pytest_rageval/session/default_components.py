@@ -226,7 +226,7 @@ class DefaultGenerator:
         generator = self.models.generator
         if self.prompts is not None and not self.models.settings.embedded:
             generator = replace(cast("LLMGenerator", generator), prompts=self.prompts)
-        return generator if self.temperature is None else generator.at(self.temperature)
+        return generator if self.temperature is None else generator.with_temperature(self.temperature)
 
 
 @dataclass(frozen=True)

@@ -67,7 +67,7 @@ def test_a_model_at_temperature_0_has_one_cached_answer() -> None:
     kept = _Kept(_0="a")
     generator = EmbeddedGenerator(kept, SERVER, "m")
     assert generator.answers_nowait("generate", "Which?", PASSAGES, (3, 4)) == ("a", "a")
-    assert generator.at(0.5).answers_nowait("generate", "Which?", PASSAGES, (3, 4)) is None
+    assert generator.with_temperature(0.5).answers_nowait("generate", "Which?", PASSAGES, (3, 4)) is None
 
 
 def test_the_users_own_code_has_no_cached_replies(loop: BackgroundEventLoop) -> None:
