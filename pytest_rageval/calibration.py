@@ -164,8 +164,8 @@ class Calibration:
 
     Attributes:
         labels: the human labels.
-        outcomes: the verdicts, in the order of the items; empty for labels of passages on which the judge was not asked,
-            because `corrected` needs only its verdicts on retrieved passages.
+        outcomes: the verdicts, in the order of the items. They are empty if the judge was not asked about the labelled
+            passages; `corrected` then uses its verdicts on the retrieved passages.
         comparator: the expression by which the judge compared, or None for the default.
     """
 

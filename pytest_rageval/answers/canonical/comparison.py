@@ -345,7 +345,7 @@ def _group_words(tokens: tuple[Token, ...], *, every: bool) -> list[list[int]]:
 def _is_asserted(
     tokens: Sequence[Token], spans: Iterable[Span], question: ParsedQuestion, *, negated: bool
 ) -> bool:
-    """Return True if a span is negated as the reference is (`negated`), or if the question is negated."""
+    """Return True if at least one span is negated exactly as in the reference; any span if the question is negated."""
     return any(question.is_negated or _is_negated(tokens, *span) == negated for span in spans)
 
 

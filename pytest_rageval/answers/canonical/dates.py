@@ -125,9 +125,9 @@ def read_dates(lexemes: Sequence[Lexeme], index: int) -> tuple[tuple[Date, ...],
     if days is not None:
         return days
     for read in (_read_century, _read_decade, _read_era_year, _read_day_month, _read_month_day):
-        found = read(lexemes, index)
-        if found is not None:
-            return (found[0],), found[1]
+        date = read(lexemes, index)
+        if date is not None:
+            return (date[0],), date[1]
     year = _read_year(lexemes, index)
     return _read_year_range(lexemes, *year) if year else None
 

@@ -52,7 +52,7 @@ __all__ = [
     "parse_question",
 ]
 
-# Patterns of abbreviations, each with its expansion. "us" is expanded only where it cannot be the pronoun.
+# Patterns of abbreviations, each with its expansion. "us" is expanded only if it cannot be the pronoun.
 _ABBREVIATIONS = (
     (r"\bu\. ?s\.(?: ?a\b\.?)?|\busa\b|(?<=\bthe )us\b|^us$|^us(?=[.,])", "united states"),
     (r"\bunited states of america\b", "united states"),

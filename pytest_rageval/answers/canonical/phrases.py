@@ -27,7 +27,7 @@ from pytest_rageval.answers.canonical.words import (
 
 __all__ = ["Phrase", "Span", "initialisms", "phrase_spans"]
 
-Span = tuple[int, int]
+Span = tuple[int, int]  # the index of the first token, and the index after the last
 _MIN_INITIALISM_LENGTH = 3
 _INITIALISM_LENGTHS = range(2, 8)
 _MAX_INVERTED_WORDS = 4
