@@ -1,7 +1,7 @@
 """Calibration of a judge by human labels: its agreement with people, bounds on it, and corrected means.
 
-`Bounds` are those of the marker; `Calibration` measures the agreement and corrects the mean of a score; `rule_on`
-compares the two.
+`Bounds` are the arguments of the marker. `Calibration` measures the agreement and corrects the mean of a score.
+`check_bounds` compares the agreement with its bounds.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -26,20 +26,24 @@ __all__ = [
     "Calibration",
     "CalibrationResult",
     "Correction",
+    "HumanAgreement",
     "LabelledVerdict",
-    "People",
-    "rule_on",
+    "check_bounds",
 ]
 
-FORM: Final = 'rageval_calibration("labels.jsonl", min_kappa=0.6)'
+USAGE: Final = 'rageval_calibration("labels.jsonl", min_kappa=0.6)'
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Least agreement of a judge with the people of a labels file; None for no such bound.
+    """The minimum agreement of a judge with people, as the marker `rageval_calibration` states it.
 
-    Cohen's kappa, and accuracy, the share of equal verdicts, are for yes and no and for pairs; Pearson's correlation
-    is for grades and pairs. The judge compares by `comparator`, such as "graded", or by the default one.
+    Attributes:
+        labels: the path of the labels file.
+        min_kappa: the minimum of Cohen's kappa, for yes-or-no labels and pairs; None for no bound.
+        min_accuracy: the minimum share of equal verdicts, for yes-or-no labels and pairs; None for no bound.
+        min_pearson: the minimum of Pearson's correlation, for grades and pairs; None for no bound.
+        comparator: the expression by which the judge compares, such as "graded"; None for the default.
     """
 
     labels: str | Path
@@ -50,16 +54,16 @@ class Bounds:
 
     @property
     def given(self) -> dict[str, float]:
-        """The bounds by the measure's name, without those that are None."""
-        named = {"kappa": self.min_kappa, "accuracy": self.min_accuracy, "pearson": self.min_pearson}
-        return {name: bound for name, bound in named.items() if bound is not None}
+        """The bounds that are not None, by the name of the measure."""
+        bounds = {"kappa": self.min_kappa, "accuracy": self.min_accuracy, "pearson": self.min_pearson}
+        return {name: bound for name, bound in bounds.items() if bound is not None}
 
     @classmethod
     def parse(cls, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> "Bounds":
-        """Read the marker's arguments.
+        """Parse the marker's arguments.
 
         Raises:
-            InputError: a keyword is unknown or has a wrong value, or no file is named.
+            InputError: a keyword is unknown or has an invalid value, or the path of the labels file is missing.
         """
         known = [field.name for field in fields(cls) if field.name != "labels"]
         unknown = sorted(set(kwargs) - set(known))
@@ -69,7 +73,7 @@ class Bounds:
             )
         if len(args) != 1 or not isinstance(args[0], str | Path):
             raise InputError(
-                f"rageval_calibration needs the path of one labels file, found {args!r}. Write {FORM}."
+                f"rageval_calibration needs the path of one labels file, found {args!r}. Write {USAGE}."
             )
         for name, value in kwargs.items():
             if value is None:
@@ -91,17 +95,22 @@ MEASURES: Final[dict[Scale, dict[str, Measure]]] = {
     "graded": {"pearson": pearson},
     "pairwise": {"kappa": cohen_kappa, "accuracy": accuracy, "pearson": pearson},
 }
-"""The measures of agreement on each scale; the first one is also computed among people."""
+"""By scale: the measures of agreement. The first one is also computed among people."""
 
-STEP: Final = 0.25
-"""Of a scale from 1 to 5: grades that differ by more disagree."""
+MAX_GRADE_DIFFERENCE: Final = 0.25
+"""Grades, in [0, 1], that differ by more disagree: one step on a scale from 1 to 5."""
 
 
 @dataclass(frozen=True, slots=True)
 class LabelledVerdict:
-    """One item with a label of people and a verdict of the judge on the same scale, `raw` as scores count it.
+    """An item with its human label and the judge's verdict on the same scale.
 
-    The label of several annotators is the mean of grades, else the majority; of pairs 0 without one.
+    Attributes:
+        item: the labelled item.
+        human: the label. Of several annotators it is the mean of their grades, or otherwise the majority of their
+            labels; for pairs without a majority 0.
+        judge: the verdict.
+        raw: the verdict as scores count it, before it is converted to yes or no.
     """
 
     item: LabelledItem
@@ -111,14 +120,15 @@ class LabelledVerdict:
 
 
 @dataclass(frozen=True, slots=True)
-class People:
+class HumanAgreement:
     """The agreement of people among themselves, which a judge can hardly exceed.
 
     Attributes:
-        annotators: how many labelled more than half of the items; others may have decided disagreements.
-        items: how many have the labels of all of these and a verdict of the judge.
-        among: the mean agreement of their pairs, by the first measure of the scale; None where undefined.
-        judge: the mean agreement of the judge with each of them.
+        annotators: the number of annotators who labelled more than half of the items. Other annotators, who may have
+            decided disagreements only, do not count.
+        items: the number of items with labels of all these annotators and a verdict of the judge.
+        among: the mean agreement of pairs of these annotators, by the first measure of the scale; None if undefined.
+        judge: the mean agreement of the judge with each of these annotators; None if undefined.
     """
 
     annotators: int
@@ -128,12 +138,13 @@ class People:
 
 
 class Correction(NamedTuple):
-    """The mean of a score that people would give, from their labels of some answers or questions.
+    """The mean that a score would have by people's verdicts, estimated from their labels of some answers or questions.
 
     Attributes:
-        estimate: the mean; None with too few labels or verdicts.
-        labels: how many answers, or questions with their passages, have labels and count.
-        incomplete: of labels of passages, how many questions have labels, but not for each passage that was retrieved.
+        estimate: the mean, or None if there are too few labels or verdicts.
+        labels: the number of labelled answers, or of questions with completely labelled passages, in the estimate.
+        incomplete: for labels of passages, the number of questions that have labels, but not for each retrieved
+            passage; otherwise None.
     """
 
     estimate: Estimate | None
@@ -143,9 +154,13 @@ class Correction(NamedTuple):
 
 @dataclass(frozen=True)
 class Calibration:
-    """The verdicts of a judge on the items of a labels file, in its order; None is the default comparator.
+    """The verdicts of a judge on the items of a labels file.
 
-    Without outcomes, the judge was not asked about the labelled passages: it has judged those that were retrieved.
+    Attributes:
+        labels: the human labels.
+        outcomes: the verdicts, in the order of the items. They are empty if the judge was not asked about the labelled
+            passages; `corrected` then uses its verdicts on the retrieved passages.
+        comparator: the expression by which the judge compared, or None for the default.
     """
 
     labels: HumanLabels
@@ -153,16 +168,16 @@ class Calibration:
     comparator: str | None = None
 
     @cached_property
-    def compared(self) -> tuple[LabelledVerdict, ...]:
+    def labelled_verdicts(self) -> tuple[LabelledVerdict, ...]:
         """The items with both a label and a verdict."""
         scale = self.labels.scale
-        found = []
+        verdicts = []
         for item, outcome in zip(self.labels.items, self.outcomes, strict=True):
             human, raw = _consensus(item.human, scale), outcome.value
             if human is not None and raw is not None:
                 judge = float(raw >= YES_THRESHOLD) if scale == "yes/no" else raw
-                found.append(LabelledVerdict(item, human, judge, raw))
-        return tuple(found)
+                verdicts.append(LabelledVerdict(item, human, judge, raw))
+        return tuple(verdicts)
 
     @property
     def unscored(self) -> int:
@@ -171,60 +186,68 @@ class Calibration:
 
     @property
     def undecided(self) -> int:
-        """The number of the others without a majority of people."""
-        return len(self.labels) - self.unscored - len(self.compared)
+        """The number of items with a verdict of the judge, but without a majority of people."""
+        return len(self.labels) - self.unscored - len(self.labelled_verdicts)
 
     @cached_property
-    def measured(self) -> dict[str, Estimate | None]:
-        """The agreement by each measure of the scale; None where it is undefined."""
-        people, judge = [one.human for one in self.compared], [one.judge for one in self.compared]
-        return {name: measure(people, judge) for name, measure in MEASURES[self.labels.scale].items()}
+    def agreement(self) -> dict[str, Estimate | None]:
+        """The agreement of judge and people by each measure of the scale; None if it is undefined."""
+        human = [verdict.human for verdict in self.labelled_verdicts]
+        judge = [verdict.judge for verdict in self.labelled_verdicts]
+        return {name: measure(human, judge) for name, measure in MEASURES[self.labels.scale].items()}
 
     @cached_property
     def disagreements(self) -> tuple[LabelledVerdict, ...]:
-        """The items on which judge and people differ, furthest apart first."""
-        least = STEP if self.labels.scale == "graded" else 0
-        differing = [one for one in self.compared if abs(one.human - one.judge) > least]
-        return tuple(sorted(differing, key=lambda one: -abs(one.human - one.judge)))
+        """The items on which judge and people disagree, largest difference first."""
+        tolerance = MAX_GRADE_DIFFERENCE if self.labels.scale == "graded" else 0
+
+        def difference(verdict: LabelledVerdict) -> float:
+            return abs(verdict.human - verdict.judge)
+
+        differing = [verdict for verdict in self.labelled_verdicts if difference(verdict) > tolerance]
+        return tuple(sorted(differing, key=lambda verdict: -difference(verdict)))
 
     @cached_property
-    def people(self) -> People | None:
-        """The agreement of people; None where fewer than two labelled more than half of the items."""
-        rows = list(zip_longest(*(one.item.human for one in self.compared)))
-        most = [labels for labels in rows if 2 * sum(label is not None for label in labels) > len(labels)]
-        if len(most) < 2:  # noqa: PLR2004 - a pair
+    def people(self) -> HumanAgreement | None:
+        """The agreement among people; None if fewer than two annotators labelled more than half of the items."""
+        by_annotator = list(zip_longest(*(verdict.item.human for verdict in self.labelled_verdicts)))
+        frequent = [
+            labels for labels in by_annotator if 2 * sum(label is not None for label in labels) > len(labels)
+        ]
+        if len(frequent) < 2:  # noqa: PLR2004 - a pair
             return None
-        verdicts = [one.judge for one in self.compared]
-        full = [(row, judge) for *row, judge in zip(*most, verdicts, strict=True) if None not in row]
-        annotators = list(zip(*(row for row, _ in full), strict=True))
-        judge = [verdict for _, verdict in full]
+        verdicts = [verdict.judge for verdict in self.labelled_verdicts]
+        complete = [(row, judge) for *row, judge in zip(*frequent, verdicts, strict=True) if None not in row]
+        annotators = list(zip(*(row for row, _ in complete), strict=True))
+        judge = [verdict for _, verdict in complete]
         measure = next(iter(MEASURES[self.labels.scale].values()))
-        return People(
-            len(most),
-            len(full),
-            _mean(measure, combinations(annotators, 2)),
-            _mean(measure, ((labels, judge) for labels in annotators)),
+        return HumanAgreement(
+            len(frequent),
+            len(complete),
+            _mean_agreement(measure, combinations(annotators, 2)),
+            _mean_agreement(measure, ((labels, judge) for labels in annotators)),
         )
 
     def corrected(self, score: Score) -> Correction | None:
-        """The mean of this judge's verdicts that people would give, in [0, 1], by prediction-powered inference.
+        """Return the mean that a score would have by people's verdicts, in [0, 1], by prediction-powered inference.
 
-        By labels of answers: of a score whose values are verdicts on answers. It assumes that the labelled answers are
-        a random sample of such answers as were scored: to such questions, by such a system. A scored answer that is
-        also labelled counts as labelled only.
+        With labels of answers, the values of the score are the judge's verdicts on answers. The estimate assumes that
+        the labelled answers are a random sample of answers like the scored ones: to the same kind of questions, by the
+        same kind of system. An answer that is both scored and labelled counts as labelled only.
 
-        By labels of passages: of a ranking measure over the judge's labels. A question counts as labelled where people
-        labelled each of its retrieved passages, and has then the measure by their labels beside that by the judge's;
-        the others have the judge's alone. It assumes that the labelled questions are a random sample of the scored.
+        With labels of passages, the score is a ranking measure over the judge's labels. A question counts as labelled
+        if people labelled each of its retrieved passages. It then has two values, one by people's labels and one by the
+        judge's; any other question has only the judge's. The estimate assumes that the labelled questions are a random
+        sample of the scored ones.
 
-        None of pairs and slices.
+        Return None for labels of pairs, and for a slice.
 
         Source: for passages, Divekar and Majumder (2026), "PRECISE: Reducing the Bias of LLM Evaluations Using
         Prediction-Powered Ranking Estimation".
         """
         if self.labels.pairs or score.slice:
             return None
-        # numpy takes 0.2 s, which a calibration alone does not need.
+        # The module imports numpy, which has_parameter 0.2 s. A calibration without corrections does not need it.
         from pytest_rageval.stats.prediction_powered import prediction_powered_mean  # noqa: PLC0415
 
         if self.labels.passages:
@@ -232,15 +255,22 @@ class Calibration:
             return Correction(prediction_powered_mean(human, judge, unlabelled), len(human), incomplete)
         labelled = {(item.example.full_question, item.prediction) for item in self.labels.answers}
         unlabelled = [
-            each.value
-            for each in score.outcomes
-            if each.value is not None and (each.example.full_question, each.evidence.answer) not in labelled
+            outcome.value
+            for outcome in score.outcomes
+            if outcome.value is not None
+            and (outcome.example.full_question, outcome.evidence.answer) not in labelled
         ]
-        human, judge = [one.human for one in self.compared], [one.raw for one in self.compared]
+        human = [verdict.human for verdict in self.labelled_verdicts]
+        judge = [verdict.raw for verdict in self.labelled_verdicts]
         return Correction(prediction_powered_mean(human, judge, unlabelled), len(human))
 
     def _by_question(self, score: Score) -> tuple[list[float], list[float], list[float], int]:
-        """Of labelled questions the measure by people's labels and the judge's, of others by the judge's; left out."""
+        """Return the values of a ranking measure by question, for labels of passages.
+
+        Returns:
+            The values by people's labels and by the judge's labels of the labelled questions; the values by the judge's
+            labels of the other questions; and the number of questions with incomplete labels.
+        """
         from pytest_rageval.measures.ranking import usefulness  # noqa: PLC0415 - numpy
 
         spec = Spec.parse(score.spec)
@@ -250,20 +280,25 @@ class Calibration:
             labels.setdefault(item.example.full_question, {})[_single_spaced(item.passage)] = label
         by_people: dict[str, dict[str, float]] = {}
         judge, unlabelled, incomplete = [], [], 0
-        for each in score.outcomes:
-            if each.value is None:
+        for outcome in score.outcomes:
+            if outcome.value is None:
                 continue
-            known = labels.get(each.example.full_question)
-            ranking = () if each.evidence.ranking is None else each.evidence.ranking.documents[: spec.k]
-            found = [] if known is None else [known.get(_single_spaced(passage.text)) for passage in ranking]
-            if known is None or None in found:
-                unlabelled.append(each.value)
-                incomplete += known is not None
+            by_passage = labels.get(outcome.example.full_question)
+            ranking = outcome.evidence.ranking
+            passages = () if ranking is None else ranking.documents[: spec.k]
+            ranked_labels = (
+                []
+                if by_passage is None
+                else [by_passage.get(_single_spaced(passage.text)) for passage in passages]
+            )
+            if by_passage is None or None in ranked_labels:
+                unlabelled.append(outcome.value)
+                incomplete += by_passage is not None
             else:
-                by_people[each.example.id] = {
-                    str(rank): label for rank, label in enumerate(found) if label is not None
+                by_people[outcome.example.id] = {
+                    str(rank): label for rank, label in enumerate(ranked_labels) if label is not None
                 }
-                judge.append(each.value)
+                judge.append(outcome.value)
         human = usefulness(spec.part or "", by_people, spec.k).tolist() if by_people else []
         return human, judge, unlabelled, incomplete
 
@@ -273,24 +308,33 @@ def _single_spaced(text: str) -> str:
 
 
 def _consensus(human: Iterable[float | None], scale: Scale) -> float | None:
-    """The label of the annotators together; None where yes and no are equally many."""
+    """Return the joint label of the annotators; None if as many say yes as say no."""
     labels = [label for label in human if label is not None]
     if scale == "graded":
         return fmean(labels)
     if scale == "pairwise":
         return majority(labels, tie=0.0)
-    agreed = majority(labels, tie=inf)
-    return None if agreed == inf else agreed
+    label = majority(labels, tie=inf)
+    return None if label == inf else label
 
 
-def _mean(measure: Measure, pairs: Iterable[tuple[Sequence[float], Sequence[float]]]) -> float | None:
-    found = [estimate.value for one, other in pairs if (estimate := measure(one, other)) is not None]
-    return fmean(found) if found else None
+def _mean_agreement(
+    measure: Measure, pairs: Iterable[tuple[Sequence[float], Sequence[float]]]
+) -> float | None:
+    values = [estimate.value for first, second in pairs if (estimate := measure(first, second)) is not None]
+    return fmean(values) if values else None
 
 
 @dataclass(frozen=True, slots=True)
 class CalibrationResult:
-    """The verdict on the bounds, with the reason; "error" where a bounded measure is undefined, None without bounds."""
+    """The result of the check of bounds.
+
+    Attributes:
+        bounds: the bounds.
+        calibration: the calibration that was checked.
+        status: "pass", "fail", "error" if a measure with a bound is undefined, or None without bounds.
+        reason: why the check failed or could not be decided, or "within bounds".
+    """
 
     bounds: Bounds
     calibration: Calibration
@@ -298,11 +342,11 @@ class CalibrationResult:
     reason: str
 
 
-def rule_on(calibration: Calibration, bounds: Bounds) -> CalibrationResult:
-    """Compare the agreement with its bounds, in full precision; equality passes.
+def check_bounds(calibration: Calibration, bounds: Bounds) -> CalibrationResult:
+    """Compare the agreement with its bounds, in full precision; a value equal to its bound passes.
 
     Raises:
-        InputError: a bound is on a measure that labels of this scale do not have.
+        InputError: a bound is for a measure that the scale of the labels does not have.
     """
     scale = calibration.labels.scale
     failed, undefined = [], []
@@ -313,7 +357,7 @@ def rule_on(calibration: Calibration, bounds: Bounds) -> CalibrationResult:
                 f"rageval_calibration: {calibration.labels.name} holds {scale} labels, which have no {name}.\n"
                 f"Give {offered} instead of min_{name}."
             )
-        estimate = calibration.measured[name]
+        estimate = calibration.agreement[name]
         if estimate is None:
             undefined.append(name)
         elif estimate.value < bound:
@@ -321,7 +365,7 @@ def rule_on(calibration: Calibration, bounds: Bounds) -> CalibrationResult:
     if failed:
         return CalibrationResult(bounds, calibration, "fail", "; ".join(failed))
     if undefined:
-        items = counted(len(calibration.compared), "item")
+        items = counted(len(calibration.labelled_verdicts), "item")
         why = f"{' and '.join(undefined)} of judge and people is undefined over {items}"
         remedy = "there must be several, and both must use more than one label: label more answers, right and wrong"
         return CalibrationResult(bounds, calibration, "error", f"{why}: {remedy}")

@@ -1,7 +1,7 @@
-"""Generators: from a question and passages to an answer, by a model or by the user's own code.
+"""Generators answer a question from passages, by a model or by the user's own code.
 
-Each generator answers in three ways: `generate` gives a short answer, `cite` all answers with citations, `explain` a
-long answer. `adapt_generator` makes one of the fixture `rageval_generator`.
+Each generator has three methods: `generate` returns a short answer, `cite` all answers with citations, `explain` a long
+answer. `adapt_generator` converts the user's object from the fixture `rageval_generator`.
 """
 
 import re
@@ -28,62 +28,56 @@ from pytest_rageval.prompts.rendering import (
     few_shot_long_answer_prompt,
     few_shot_prompt,
 )
-from pytest_rageval.user_code import InvalidResult, UserCallable, has_parameter, is_built_in
+from pytest_rageval.user_code import InvalidResult, UserCallable, has_parameter
 
 __all__ = ["CallableGenerator", "EmbeddedGenerator", "Generator", "LLMGenerator", "adapt_generator"]
 
-Prompt = Callable[[str, Sequence[str]], str]
-"""Makes a prompt of a question and passages."""
+PromptRenderer = Callable[[str, Sequence[str]], str]
+"""A function that renders the prompt of a question and passages."""
 
-ONE_LINE: Final = r'root ::= [^\n] [^\n]* "\n"*'
-"""A grammar in llama.cpp's form: not an empty line, which a base model sometimes gives."""
+ONE_LINE_GRAMMAR: Final = r'root ::= [^\n] [^\n]* "\n"*'
+"""A grammar of llama.cpp for a line that is not empty, because a base model sometimes returns an empty line."""
 
 
 class Generator(Protocol):
-    """Answers questions from none, one or more passages; `sample` is 0, 1, 2 … for repeated draws of the same prompt.
+    """Answers questions from any number of passages, best first.
 
-    A question with messages before it is a `Question`.
-
-    Each method raises Unscored where there is no answer.
+    `sample` is the number of the draw: 0, 1, 2 … for repeated draws of the same prompt. A question with messages before
+    it is a `QuestionWithHistory`. The methods that answer raise Unscored if there is no answer.
     """
 
     async def generate(self, question: str, passages: Sequence[Document], *, sample: int = 0) -> str:
-        """Return a short answer from the passages, best first."""
+        """Return a short answer from the passages."""
 
     async def cite(self, question: str, passages: Sequence[Document], *, sample: int = 0) -> str:
-        """Return all answers that the passages hold, each with citations such as `[1][3]`.
-
-        A citation is a position among the passages, from 1.
-        """
+        """Return all answers in the passages, each with citations such as `[1][3]`: positions of passages, from 1."""
 
     async def explain(self, question: str, passages: Sequence[Document], *, sample: int = 0) -> str:
-        """Return a long answer from the passages, best first: whole sentences, as complete as may be."""
+        """Return a long answer from the passages, in whole sentences and as complete as possible."""
 
     def answers_nowait(
         self, method: str, question: str, passages: Sequence[Document], samples: Sequence[int]
     ) -> tuple[str, ...] | None:
-        """Return the answers in these samples, if all are kept and that takes no waiting; else None."""
+        """Return the answers of these samples if all are cached and available without waiting; otherwise None."""
 
     def identity(self, method: str) -> Mapping[str, Any]:
-        """Return what the answers of a method, such as "cite", depend on; the model itself is under the empty name."""
+        """Return the facts that the answers of a method, such as "cite", depend on; the model has the empty name."""
 
     def template(self, method: str) -> str:
-        """Return the template of a method's prompt, with placeholders in braces; empty where there is none."""
+        """Return the template of a method's prompt, with placeholders in braces; empty if there is no prompt."""
 
 
 def adapt_generator(generator: object, loop: BackgroundEventLoop) -> Generator:
-    """Return the object of the fixture `rageval_generator` as a `Generator`; one of this package is one already.
+    """Return the user's object from the fixture `rageval_generator` as a `Generator`.
 
     Raises:
-        CallableError: it cannot be called and has no method `generate`.
+        CallableError: the object is not callable and has no method `generate`.
     """
-    if is_built_in(generator):
-        return cast("Generator", generator)
     functions = {name: getattr(generator, name, None) for name in ("generate", "cite", "explain")}
     if not callable(functions["generate"]):
         functions["generate"] = generator
     methods = {
-        name: UserCallable("rageval_generator", function, loop, read=_read_answer)
+        name: UserCallable("rageval_generator", function, loop, read=_parse_answer)
         for name, function in functions.items()
         if callable(function)
     }
@@ -96,8 +90,8 @@ def adapt_generator(generator: object, loop: BackgroundEventLoop) -> Generator:
     return CallableGenerator(methods)
 
 
-class _ByMethod(ABC):
-    """A generator whose methods differ only by their name."""
+class _DispatchingGenerator(ABC):
+    """A generator that implements its three methods by one, `_answer`, which takes the name of the method."""
 
     async def generate(self, question: str, passages: Sequence[Document], *, sample: int = 0) -> str:
         return await self._answer("generate", question, passages, sample)
@@ -110,7 +104,7 @@ class _ByMethod(ABC):
 
     def answers_nowait(
         self,
-        method: str,  # noqa: ARG002 - one that calls the user's code has none
+        method: str,  # noqa: ARG002 - answers of the user's code are not cached
         question: str,  # noqa: ARG002
         passages: Sequence[Document],  # noqa: ARG002
         samples: Sequence[int],  # noqa: ARG002
@@ -121,27 +115,27 @@ class _ByMethod(ABC):
     async def _answer(self, method: str, question: str, passages: Sequence[Document], sample: int) -> str: ...
 
 
-class _ModelGenerator(_ByMethod):
-    """A generator that asks a model through the gateway."""
+class _ModelGenerator(_DispatchingGenerator):
+    """A generator that requests answers from a model through the gateway."""
 
     gateway: Gateway
     server: Server
     model: str
 
     @abstractmethod
-    def _prompt(self, method: str) -> Prompt: ...
+    def _prompt_renderer(self, method: str) -> PromptRenderer: ...
 
     @abstractmethod
     def _parameters(self, method: str) -> dict[str, Any]: ...
 
     @cached_property
-    def _ways(self) -> dict[str, tuple[Prompt, dict[str, Any]]]:
-        """The prompts and parameters of the methods that were called, made once."""
+    def _prompts_and_parameters(self) -> dict[str, tuple[PromptRenderer, dict[str, Any]]]:
+        """By method: the renderer of its prompt and its parameters, computed at the first call."""
         return {}
 
     def identity(self, method: str) -> Mapping[str, Any]:
         """Return the model, its server and parameters, and the digest of the method's prompt."""
-        prompt = {f"prompt to {method}": digest(self._prompt(method)("", []))[:12]}
+        prompt = {f"prompt to {method}": digest(self._prompt_renderer(method)("", []))[:12]}
         api = {} if self.server.api == "chat" else {"api": self.server.api}
         parameters = describe_parameters(self._parameters(method))
         return {"": f"{self.model} at {self.server.base_url}", **api, **parameters, **prompt}
@@ -149,47 +143,49 @@ class _ModelGenerator(_ByMethod):
     def answers_nowait(
         self, method: str, question: str, passages: Sequence[Document], samples: Sequence[int]
     ) -> tuple[str, ...] | None:
-        """Return the answers in these samples, if that takes no waiting; None where it does, or one has no answer."""
-        request = self._request(method, question, passages, samples[0])
+        """Return the answers of these samples if all are available without waiting; None if not, or if one is empty."""
+        request = self._build_request(method, question, passages, samples[0])
         replies = self.gateway.get_replies_nowait(request, samples) or ()
         answers = tuple([reply.answer for reply in replies])
         return answers if replies and all(answers) else None
 
     async def _answer(self, method: str, question: str, passages: Sequence[Document], sample: int) -> str:
-        request = self._request(method, question, passages, sample)
+        request = self._build_request(method, question, passages, sample)
         try:
             reply = await self.gateway.get_reply_for_score(self.server, request)
         except ContextOverflow as overflow:
             characters = sum(len(passage.text) for passage in passages)
             reason = f"{counted(len(passages), 'passage')} of {characters:,} characters: {overflow}"
             raise ContextOverflow(reason) from overflow
-        return _not_empty(reply)
+        return _require_answer(reply)
 
-    def _request(self, method: str, question: str, passages: Sequence[Document], sample: int) -> Request:
-        if method not in self._ways:
-            self._ways[method] = self._prompt(method), self._parameters(method)
-        prompt, parameters = self._ways[method]
+    def _build_request(
+        self, method: str, question: str, passages: Sequence[Document], sample: int
+    ) -> Request:
+        if method not in self._prompts_and_parameters:
+            self._prompts_and_parameters[method] = self._prompt_renderer(method), self._parameters(method)
+        render, parameters = self._prompts_and_parameters[method]
         texts = tuple([passage.text for passage in passages])
         return Request(
             base_url=self.server.base_url,
             api=self.server.api,
             model=self.model,
-            messages=({"role": "user", "content": _filled(prompt, question, texts)},),
+            messages=({"role": "user", "content": _render_prompt(render, question, texts)},),
             parameters=parameters,
             sample=sample,
-            parts=LazyParts(lambda: _parts(prompt, question, texts)),
+            parts=LazyParts(lambda: _parts(render, question, texts)),
         )
 
 
 @lru_cache(maxsize=1 << 8)
-def _filled(prompt: Prompt, question: str, texts: tuple[str, ...]) -> str:
-    """A prompt, which several draws have in common."""
-    return prompt(question, texts)
+def _render_prompt(render: PromptRenderer, question: str, texts: tuple[str, ...]) -> str:
+    """Return a prompt; it is cached, because several draws have the same prompt."""
+    return render(question, texts)
 
 
-def _parts(prompt: Prompt, question: str, texts: tuple[str, ...]) -> dict[str, str]:
+def _parts(render: PromptRenderer, question: str, texts: tuple[str, ...]) -> dict[str, str]:
     return {
-        "instructions of the generator": _filled(prompt, "", ()),
+        "instructions of the generator": _render_prompt(render, "", ()),
         "question": str(question),
         **({"conversation": conversation_text(history)} if (history := history_of(question)) else {}),
         **{f"passage {n}": text for n, text in enumerate(texts, 1)},
@@ -198,7 +194,17 @@ def _parts(prompt: Prompt, question: str, texts: tuple[str, ...]) -> dict[str, s
 
 @dataclass(frozen=True)
 class LLMGenerator(_ModelGenerator):
-    """An instruction-tuned model at an OpenAI-compatible server; `max_tokens` None is the server's default."""
+    """An instruction-tuned model at an OpenAI-compatible server.
+
+    Attributes:
+        gateway: sends the requests.
+        server: the server of the model.
+        model: the name of the model.
+        temperature: the sampling temperature.
+        max_tokens: the maximum length of an answer, or None for the server's default.
+        prompts: the prompts.
+        parameters: the user's parameters of requests; they replace the generator's own.
+    """
 
     gateway: Gateway
     server: Server
@@ -206,12 +212,12 @@ class LLMGenerator(_ModelGenerator):
     temperature: float = TEMPERATURE
     max_tokens: int | None = None
     prompts: Prompts = DEFAULT_PROMPTS
-    parameters: Mapping[str, Any] = field(default_factory=dict, hash=False)  # the user's, in place of these
+    parameters: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
-    def at(self, temperature: float) -> "LLMGenerator":
-        """The same model at another temperature."""
-        others = {name: value for name, value in self.parameters.items() if name != "temperature"}
-        return replace(self, temperature=temperature, parameters=others)
+    def with_temperature(self, temperature: float) -> "LLMGenerator":
+        """Return this generator with another temperature, which also replaces one in the user's parameters."""
+        parameters = {name: value for name, value in self.parameters.items() if name != "temperature"}
+        return replace(self, temperature=temperature, parameters=parameters)
 
     def template(self, method: str) -> str:
         """Return the template of a method's prompt."""
@@ -219,7 +225,7 @@ class LLMGenerator(_ModelGenerator):
             {"generate": "answer", "cite": "citing", "explain": "long_answer"}[method]
         )
 
-    def _prompt(self, method: str) -> Prompt:
+    def _prompt_renderer(self, method: str) -> PromptRenderer:
         prompts = self.prompts
         return {"generate": prompts.answer, "cite": prompts.citing, "explain": prompts.long_answer}[method]
 
@@ -232,8 +238,17 @@ class LLMGenerator(_ModelGenerator):
 class EmbeddedGenerator(_ModelGenerator):
     """The local base model, with worked examples in its prompts.
 
-    By default it is not sampled: at temperature 0.5 so small a model finds other wrong answers rather than other
-    correct ones. At temperature 0 all draws are the same.
+    At temperature 0, the default, all draws are the same. At 0.5 so small a model returns other wrong answers rather
+    than other correct ones.
+
+    Attributes:
+        gateway: sends the requests.
+        server: the server of the model.
+        model: the name of the model.
+        max_tokens: the maximum length of a short answer.
+        max_tokens_cited: the maximum length of a list of answers with citations.
+        max_tokens_explained: the maximum length of a long answer.
+        temperature: the sampling temperature.
     """
 
     gateway: Gateway
@@ -244,57 +259,55 @@ class EmbeddedGenerator(_ModelGenerator):
     max_tokens_explained: int = 128
     temperature: float = 0.0
 
-    def at(self, temperature: float) -> "EmbeddedGenerator":
-        """The same model at another temperature."""
+    def with_temperature(self, temperature: float) -> "EmbeddedGenerator":
+        """Return this generator with another temperature."""
         return replace(self, temperature=temperature)
 
     def template(self, method: str) -> str:
-        """Return the template of a method's prompt; the worked examples are a part of it."""
-        prompt = self._prompt(method)("{question}", ["{passages}"])
-        # The list of passages has its own numbers or dashes.
+        """Return the template of a method's prompt, including the worked examples."""
+        prompt = self._prompt_renderer(method)("{question}", ["{passages}"])
+        # Remove the number or the dash of the placeholder, because the list of passages has its own.
         return re.sub(r"(?m)^.*\{passages\}$", "{passages}", prompt)
 
-    def _prompt(self, method: str) -> Prompt:
-        others = {"cite": few_shot_citing_prompt, "explain": few_shot_long_answer_prompt}
-        return others.get(method, few_shot_prompt)
+    def _prompt_renderer(self, method: str) -> PromptRenderer:
+        renderers = {"cite": few_shot_citing_prompt, "explain": few_shot_long_answer_prompt}
+        return renderers.get(method, few_shot_prompt)
 
     def _parameters(self, method: str) -> dict[str, Any]:
-        limit = {"cite": self.max_tokens_cited, "explain": self.max_tokens_explained}.get(
-            method, self.max_tokens
-        )
+        limits = {"cite": self.max_tokens_cited, "explain": self.max_tokens_explained}
         return {
             "temperature": self.temperature,
-            "max_tokens": limit,
+            "max_tokens": limits.get(method, self.max_tokens),
             "stop": ["\n"],
-            "extra_body": {"grammar": ONE_LINE},
+            "extra_body": {"grammar": ONE_LINE_GRAMMAR},
         }
 
     def identity(self, method: str) -> Mapping[str, Any]:
-        """Return the model, its server, the most tokens, the prompt's digest, and the temperature above 0."""
-        fixed = {"stop", "extra_body", *(() if self.temperature else ("temperature",))}
-        return {name: value for name, value in super().identity(method).items() if name not in fixed}
+        """Return the model, its server, the maximum of tokens, the prompt's digest, and a temperature above 0."""
+        constant = {"stop", "extra_body", *(() if self.temperature else ("temperature",))}
+        return {name: value for name, value in super().identity(method).items() if name not in constant}
 
     def answers_nowait(
         self, method: str, question: str, passages: Sequence[Document], samples: Sequence[int]
     ) -> tuple[str, ...] | None:
-        """Return the answers in these samples, as for any model."""
-        drawn = samples if self.temperature else [0] * len(samples)
-        return super().answers_nowait(method, question, passages, drawn)
+        """Return the answers of these samples; at temperature 0 all of them are sample 0."""
+        samples = samples if self.temperature else [0] * len(samples)
+        return super().answers_nowait(method, question, passages, samples)
 
     async def _answer(self, method: str, question: str, passages: Sequence[Document], sample: int) -> str:
         return await super()._answer(method, question, passages, sample=sample if self.temperature else 0)
 
 
-class CallableGenerator(_ByMethod):
-    """The user's function `(question, passages) -> str`, or an object's `generate`, and perhaps others.
+class CallableGenerator(_DispatchingGenerator):
+    """A generator that calls the user's function `(question, passages) -> str`, or the methods of the user's object.
 
-    Without `cite` or `explain`, `generate` answers, and its own prompt decides whether it cites and how long it is. A
-    function with a parameter `sample` receives the number of the draw; any other is called again for each draw. One
-    with a parameter `history` receives the messages before the question. One that raises, or returns something other
-    than text, is a QueryError.
+    The object has a method `generate`, and perhaps `cite` and `explain`. Without these, `generate` is called; its own
+    prompt decides whether the answer has citations and how long it is. A function with a parameter `sample` gets the
+    number of the draw, and one with a parameter `history` the messages before the question. The function is called for
+    each draw. An exception, or a result that is not a text, raises a QueryError.
 
     Args:
-        methods: by name; "generate" is among them.
+        methods: the functions by method, with "generate" among them.
     """
 
     def __init__(self, methods: Mapping[str, UserCallable]) -> None:
@@ -303,28 +316,28 @@ class CallableGenerator(_ByMethod):
 
     async def _answer(self, method: str, question: str, passages: Sequence[Document], sample: int) -> str:
         user = self._methods.get(method, self.user)
-        drawn = {"sample": sample} if has_parameter(user.function, "sample") else {}
-        return cast("str", await user.call(question, list(passages), **drawn))
+        keywords = {"sample": sample} if has_parameter(user.function, "sample") else {}
+        return cast("str", await user.call(question, list(passages), **keywords))
 
     def identity(self, method: str) -> Mapping[str, Any]:
-        """Return the name of the function."""
+        """Return the identity of the user's function."""
         return {"": self._methods.get(method, self.user).identity}
 
     def template(self, method: str) -> str:  # noqa: ARG002 - the same for all methods
-        """Return nothing: the prompt, if there is one, is the user's."""
+        """Return an empty text, because prompts of the user's generator are unknown."""
         return ""
 
 
-def _read_answer(answer: object) -> str:
+def _parse_answer(answer: object) -> str:
     if not isinstance(answer, str):
         what = f"returned {type(answer).__name__}"
         raise InvalidResult(what, f"{what} for {{question}}.\nReturn the answer as a string.")
-    # It may be a model's text, which begins with reasoning.
-    return _not_empty(Reply(answer))
+    # The text may come from a model and begin with its reasoning, which `Reply.answer` removes.
+    return _require_answer(Reply(answer))
 
 
-def _not_empty(reply: Reply) -> str:
-    """The answer of a reply."""
+def _require_answer(reply: Reply) -> str:
+    """Return the answer of a reply; raise Unscored if it is empty."""
     answer = reply.answer
     if not answer:
         raise Unscored(f"the generator's reply is empty{empty_reason(reply)}")

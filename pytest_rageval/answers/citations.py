@@ -1,4 +1,4 @@
-"""Citations in an answer, such as `[1][3]` or `[1-3]`, and the wanted answers that it lists."""
+"""Parses the citations of an answer, such as `[1][3]` or `[1-3]`, and matches its items with the wanted answers."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,17 +8,24 @@ from typing import Final
 from pytest_rageval.answers.overlap import normalize
 from pytest_rageval.lazy import lazy_pattern
 
-__all__ = ["Citations", "Listed", "between_citations", "cited", "listed", "without_citations"]
+__all__ = [
+    "Citations",
+    "ListedAnswers",
+    "between_citations",
+    "match_listed_answers",
+    "parse_citations",
+    "without_citations",
+]
 
-# Four digits in brackets are a year, such as [1984], in a text about passages that are far fewer.
+# Prompts have far fewer than 1,000 passages. Four digits in brackets are a year, such as [1984].
 _NUMBER: Final = r"\d{1,3}"
-_NAME: Final = (
+_PASSAGE_NOUN: Final = (
     r"(?:passages?|documents?|docs?\.?|sources?|contexts?|excerpts?|refs?\.?|references?|no\.?|nos\.?|\#|\^)"
 )
-_NAMED: Final = rf"(?:(?i:{_NAME})\s*)?{_NUMBER}"
-_NUMBERS: Final = rf"{_NAMED}(?:\s*[-\u2013\u2014]\s*{_NUMBER})?"
+_NAMED_NUMBER: Final = rf"(?:(?i:{_PASSAGE_NOUN})\s*)?{_NUMBER}"
+_NUMBER_OR_RANGE: Final = rf"{_NAMED_NUMBER}(?:\s*[-\u2013\u2014]\s*{_NUMBER})?"
 _AND: Final = r"(?:\s*[,;&]\s*(?:and\s+)?|\s+and\s+)"
-_LIST: Final = rf"\s*{_NUMBERS}(?:{_AND}{_NUMBERS})*\s*"
+_LIST: Final = rf"\s*{_NUMBER_OR_RANGE}(?:{_AND}{_NUMBER_OR_RANGE})*\s*"
 _CITATION: Final = lazy_pattern(rf"\[{_LIST}\]|\u3010{_LIST}(?:\u2020[^\u3010\u3011\n]*)?\u3011")
 _RANGE: Final = lazy_pattern(rf"({_NUMBER})(?:\s*[-\u2013\u2014]\s*({_NUMBER}))?")
 
@@ -27,65 +34,67 @@ _RANGE: Final = lazy_pattern(rf"({_NUMBER})(?:\s*[-\u2013\u2014]\s*({_NUMBER}))?
 class Citations:
     """The citations of an answer, each number once, in the order of first mention.
 
-    `positions` are those of passages in the prompt, from 1; `hallucinated` are 0 and numbers above the last.
+    Attributes:
+        positions: the cited positions of passages in the prompt, from 1.
+        hallucinated: the cited numbers that are not the position of a passage.
     """
 
     positions: tuple[int, ...]
     hallucinated: tuple[int, ...]
 
 
-# Separators of items: not a comma within 1,000, but a bullet or a number of a list.
+# Separators of items, which include bullets and the numbers of a list. The comma within 1,000 is not a separator.
 _SEPARATOR: Final = lazy_pattern(
     r"(?<![0-9]),|,(?![0-9]{3}(?![0-9]))|[;、，；،؛\n]|(?<!\S)(?i:and)(?!\S)|(?m:^)[^\S\n]*(?:[-*•–]|[0-9]{1,3}[.)])(?=\s)"
 )
-MOST_PARTS: Final = 20
-"""Parts that separators may cut one answer into; a runaway output has thousands."""
+MAX_JOINED_PARTS: Final = 20
+"""At most this many parts between separators are joined to one item, because a runaway output has thousands."""
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
-    """The items that an output lists, each once, in their order and as it first writes them.
+class ListedAnswers:
+    """The different items that an output lists, in their order and as it first writes them.
 
     Attributes:
-        choices: by item, the positions, from 0, of the wanted answers that it equals.
+        candidates: by item: the indices, from 0, of the wanted answers that the item equals.
     """
 
-    choices: Mapping[str, Sequence[int]]
+    candidates: Mapping[str, Sequence[int]]
 
     @property
-    def found(self) -> frozenset[int]:
-        """The wanted answers that are listed; an item counts for one of those that it equals."""
-        return _assigned(list(self.choices.values()))
+    def matched(self) -> frozenset[int]:
+        """The indices of the wanted answers that are listed. Each item is assigned to at most one answer."""
+        return _match_items(list(self.candidates.values()))
 
     @property
-    def others(self) -> tuple[str, ...]:
-        """The items that equal none."""
-        return tuple(item for item, answers in self.choices.items() if not answers)
+    def unmatched(self) -> tuple[str, ...]:
+        """The items that equal no wanted answer."""
+        return tuple(item for item, answers in self.candidates.items() if not answers)
 
 
-def cited(answer: str, passages: int) -> Citations:
-    """Read the citations of an answer.
+def parse_citations(answer: str, passages: int) -> Citations:
+    """Return the citations of an answer; `passages` is the number of passages in the prompt.
 
     A citation is a number of one to three digits in square or lenticular brackets, perhaps after a word such as
-    "Passage"; several in one pair of brackets are separated by commas, semicolons or "and". A range means the
-    passages of the prompt that it spans. Where it goes beyond them, its far end is one hallucinated citation.
-    Brackets with anything else in them ("[sic]", "[1984]", "[-1]") are text. `passages` is their number in the prompt.
+    "Passage". Several numbers in one pair of brackets are separated by commas, semicolons or "and". A range cites all
+    passages in it; if it ends beyond the last passage, its end is one hallucinated citation. Brackets with other text
+    ("[sic]", "[1984]", "[-1]") are not citations.
 
-    >>> cited("Marazan [1][3], In the Wet [2, 9], On the Beach [1]", passages=3)
+    >>> parse_citations("Marazan [1][3], In the Wet [2, 9], On the Beach [1]", passages=3)
     Citations(positions=(1, 3, 2), hallucinated=(9,))
     """
     numbers = dict.fromkeys(
         number
         for citation in _CITATION.finditer(answer)
         for first, last in _RANGE.findall(citation[0].partition("\u2020")[0])
-        for number in _spanned(int(first), int(last or first), passages)
+        for number in _expand_range(int(first), int(last or first), passages)
     )
     positions = tuple(number for number in numbers if 1 <= number <= passages)
     return Citations(positions, tuple(number for number in numbers if not 1 <= number <= passages))
 
 
 def without_citations(answer: str) -> str:
-    """Return the answer without its citations and the spaces before them.
+    """Return an answer without its citations and the spaces before them.
 
     >>> without_citations("Marazan [1][3], In the Wet [2].")
     'Marazan, In the Wet.'
@@ -93,11 +102,11 @@ def without_citations(answer: str) -> str:
     if "[" not in answer and "\u3010" not in answer:
         return answer.strip()
     *before, last = between_citations(answer)
-    return "".join([*map(_without_space, before), last]).strip()
+    return "".join([*map(_strip_trailing_spaces, before), last]).strip()
 
 
 def between_citations(answer: str) -> list[str]:
-    """Return the text before, between and after the citations.
+    """Return the parts of an answer before, between and after its citations.
 
     >>> between_citations("Marazan [1][3] In the Wet [2].")
     ['Marazan ', '', ' In the Wet ', '.']
@@ -105,36 +114,39 @@ def between_citations(answer: str) -> list[str]:
     return _CITATION.split(answer)
 
 
-def listed(output: str, wanted: Sequence[Sequence[str]]) -> Listed:
-    """Find the wanted answers in an output that lists answers.
+def match_listed_answers(output: str, wanted: Sequence[Sequence[str]]) -> ListedAnswers:
+    """Match the items of an output with the wanted answers; `wanted` has all aliases of each answer.
 
-    Items are separated by citations, commas, semicolons, line ends, bullets and the word "and"; "&", "/" and "or" are
-    parts of names. Before that, the longest stretch of items between two citations that equals an alias is taken as
-    one item: "Washington, D.C." and "Tom and Jerry" stay whole where they are wanted.
+    Items are separated by citations, commas, semicolons, line ends, bullets and the word "and", but not by "&", "/" and
+    "or", which are parts of names. A sequence of items between two citations that equals an alias is joined to one
+    item, the longest such sequence first: "Washington, D.C." and "Tom and Jerry" are not split if they are wanted.
 
-    An item counts when it equals an alias as a whole, both in the normal form of `overlap.normalize` (lower case, no
-    punctuation, no articles, single spaces). Equal items count once, and an item counts for one wanted answer: where
-    several have the alias, items are assigned so that the most are found. `wanted` has all aliases of each answer.
+    An item must equal an alias as a whole, both in the normal form of `overlap.normalize` (lower case, no punctuation,
+    no articles, single spaces). Equal items count once, and an item counts for one wanted answer. If several answers
+    have the same alias, items are assigned so that as many answers as possible are matched.
 
     Source: Amouyal et al. (2023), QAMPARI, as scored in ALCE, Gao et al. (2023), which separates at commas only.
 
-    >>> found = listed("Paris [1], Washington, D.C. [2] and Atlantis", [["Paris"], ["Washington, D.C."], ["Rome"]])
-    >>> found.found, found.others
+    >>> output = "Paris [1], Washington, D.C. [2] and Atlantis"
+    >>> listing = match_listed_answers(output, [["Paris"], ["Washington, D.C."], ["Rome"]])
+    >>> listing.matched, listing.unmatched
     (frozenset({0, 1}), ('Atlantis',))
     """
-    answers_of: dict[str, list[int]] = defaultdict(list)
-    for position, aliases in enumerate(wanted):
+    answers_by_alias: dict[str, list[int]] = defaultdict(list)
+    for index, aliases in enumerate(wanted):
         for alias in {normalize(alias) for alias in aliases} - {""}:
-            answers_of[alias].append(position)
-    written: dict[str, str] = {}
+            answers_by_alias[alias].append(index)
+    first_spelling: dict[str, str] = {}
     for part in between_citations(output):
-        for text in _items(part, answers_of):
-            written.setdefault(normalize(text), text)
-    return Listed({text: tuple(answers_of.get(item, ())) for item, text in written.items()})
+        for item in _split_items(part, answers_by_alias):
+            first_spelling.setdefault(normalize(item), item)
+    return ListedAnswers(
+        {item: tuple(answers_by_alias.get(normalized, ())) for normalized, item in first_spelling.items()}
+    )
 
 
-def _spanned(first: int, last: int, passages: int) -> Iterator[int]:
-    """The passages of the prompt in a range of numbers, and the ends of the range beyond them."""
+def _expand_range(first: int, last: int, passages: int) -> Iterator[int]:
+    """Yield the positions of passages in a range of numbers, and its ends that are not the position of a passage."""
     low, high = sorted((first, last))
     if low < 1:
         yield low
@@ -143,52 +155,52 @@ def _spanned(first: int, last: int, passages: int) -> Iterator[int]:
         yield high
 
 
-def _without_space(text: str) -> str:
-    """Strip spaces at the end, but keep a line break: lines are items of a list."""
-    bare = text.rstrip()
-    line = text.rfind("\n", len(bare))
-    return bare if line < 0 else text[: line + 1]
+def _strip_trailing_spaces(text: str) -> str:
+    """Strip spaces at the end of a text, but keep a line break, because lines are items of a list."""
+    stripped = text.rstrip()
+    line_break = text.rfind("\n", len(stripped))
+    return stripped if line_break < 0 else text[: line_break + 1]
 
 
-def _items(text: str, aliases: Mapping[str, object]) -> list[str]:
-    """The items of an output, without those that have no letter or digit and are not wanted."""
-    cuts = [match.span() for match in _SEPARATOR.finditer(text)]
-    starts = [0, *(end for _, end in cuts)]
-    ends = [*(start for start, _ in cuts), len(text)]
-    words = max((len(alias.split()) for alias in aliases), default=0)
-    characters = max(map(len, aliases), default=0)
+def _split_items(text: str, aliases: Mapping[str, object]) -> list[str]:
+    """Return the items of a text; an item without a letter or digit is left out unless it is an alias."""
+    separators = [match.span() for match in _SEPARATOR.finditer(text)]
+    starts = [0, *(end for _, end in separators)]
+    ends = [*(start for start, _ in separators), len(text)]
+    max_words = max((len(alias.split()) for alias in aliases), default=0)
+    max_characters = max(map(len, aliases), default=0)
     items, first = [], 0
     while first < len(starts):
         last = first
-        for other in range(first + 1, min(first + MOST_PARTS, len(starts))):
-            stretch = normalize(text[starts[first] : ends[other]])
-            if len(stretch) > characters or len(stretch.split()) > words:
+        for index in range(first + 1, min(first + MAX_JOINED_PARTS, len(starts))):
+            joined = normalize(text[starts[first] : ends[index]])
+            if len(joined) > max_characters or len(joined.split()) > max_words:
                 break
-            # Each end must add a word: "A, B" is "b" in normal form, but no item of its own.
+            # The first and the last part must each add a word: "A, B" is "b" in normal form, but "A" is its own item.
             if (
-                stretch in aliases
-                and stretch != normalize(text[starts[first + 1] : ends[other]])
-                and stretch != normalize(text[starts[first] : ends[other - 1]])
+                joined in aliases
+                and joined != normalize(text[starts[first + 1] : ends[index]])
+                and joined != normalize(text[starts[first] : ends[index - 1]])
             ):
-                last = other
+                last = index
         items.append(text[starts[first] : ends[last]].strip())
         first = last + 1
     return [item for item in items if normalize(item) in aliases or any(map(str.isalnum, normalize(item)))]
 
 
-def _assigned(choices: Sequence[Sequence[int]]) -> frozenset[int]:
-    """Assign items to answers, one each, so that the most answers are found: a maximum matching."""
-    item_of: dict[int, int] = {}
+def _match_items(candidates: Sequence[Sequence[int]]) -> frozenset[int]:
+    """Return the answers in a maximum matching: each item is assigned to at most one of its candidate answers."""
+    item_of_answer: dict[int, int] = {}
 
     def assign(item: int, tried: set[int]) -> bool:
-        for answer in choices[item]:
+        for answer in candidates[item]:
             if answer not in tried:
                 tried.add(answer)
-                if answer not in item_of or assign(item_of[answer], tried):
-                    item_of[answer] = item
+                if answer not in item_of_answer or assign(item_of_answer[answer], tried):
+                    item_of_answer[answer] = item
                     return True
         return False
 
-    for item in range(len(choices)):
+    for item in range(len(candidates)):
         assign(item, set())
-    return frozenset(item_of)
+    return frozenset(item_of_answer)

@@ -1,8 +1,8 @@
 """Expressions that compare two answers: "judge", "f1>=0.5", "judge and cosine>=0.6".
 
-An expression consists of names, each a comparator or an answer measure, with or without a threshold, and of `and` and
-`or`; `and` binds tighter. `or` is the highest of its parts and `and` the lowest. A part without a value decides
-nothing: Kleene's strong logic on numbers in [0, 1].
+An expression joins comparators and answer measures, each with or without a threshold, by `and` and `or`; `and` binds
+tighter. The value of `or` is the highest value of its operands, that of `and` the lowest. If an operand has no value,
+the expression has one only if the other operands decide it: Kleene's strong logic on numbers in [0, 1].
 """
 
 import re
@@ -28,11 +28,10 @@ from pytest_rageval.errors import InputError, Planned, Unscored, did_you_mean, i
 from pytest_rageval.lazy import Lazy, lazy_pattern
 
 __all__ = [
-    "ASKED_OF_JUDGE",
-    "EMBEDDED",
+    "EMBEDDING_MEASURES",
     "EXTRAS",
+    "JUDGE_METHOD_OF_COMPARATOR",
     "MEASURES",
-    "YES_OR_NO",
     "AnswerMeasure",
     "Atom",
     "CanonicalComparator",
@@ -46,46 +45,49 @@ __all__ = [
 
 
 async def lowest(values: Iterable[Awaitable[float]]) -> float:
-    """Return the lowest of some numbers in [0, 1], 1 of none: whether all hold.
+    """Return the lowest of some numbers in [0, 1] (logical and); 1.0 if there are none.
 
-    They are awaited in turn, up to the first 0, which decides.
+    The values are awaited one after the other. The first 0 is returned at once.
 
     Raises:
-        Unscored: one of them raised it and none is 0; the first reason.
-        Planned: likewise, where one of them raised that.
+        Planned: a value raised it, and none is 0.
+        Unscored: a value raised it, none raised Planned, and none is 0; the first one.
     """
-    return await _decided(values, min, 1.0, decisive=0.0)
+    return await _reduce(values, min, 1.0, decisive=0.0)
 
 
 async def highest(values: Iterable[Awaitable[float]]) -> float:
-    """Return the highest of some numbers in [0, 1], 0 of none: whether any holds. A 1 decides; see `lowest`."""
-    return await _decided(values, max, 0.0, decisive=1.0)
+    """Return the highest of some numbers in [0, 1] (logical or); 0.0 if there are none.
+
+    The first 1 is returned at once; otherwise as `lowest`.
+    """
+    return await _reduce(values, max, 0.0, decisive=1.0)
 
 
-async def _decided(
+async def _reduce(
     values: Iterable[Awaitable[float]],
-    better: Callable[[float, float], float],
-    found: float,
+    choose: Callable[[float, float], float],
+    initial: float,
     *,
     decisive: float,
 ) -> float:
-    unknown = None
+    result, missing = initial, None
     for value in values:
         try:
-            found = better(found, await value)
+            result = choose(result, await value)
         except Unscored as error:
-            # A plan does not know the verdict, which may decide in a run; one that is unscored does not.
-            if unknown is None or (isinstance(error, Planned) and not isinstance(unknown, Planned)):
-                unknown = error
-        if better(found, decisive) == found:
-            return found
-    if unknown is not None:
-        raise unknown
-    return found
+            # Planned takes precedence: in a run that value may exist and decide.
+            if missing is None or (isinstance(error, Planned) and not isinstance(missing, Planned)):
+                missing = error
+        if choose(result, decisive) == result:
+            return result
+    if missing is not None:
+        raise missing
+    return result
 
 
 AnswerMeasure = Callable[[str, Sequence[str]], float]
-"""From an answer and its references, any one of which is right, to a number in [0, 1]."""
+"""A function of an answer and its alternative references that returns a number in [0, 1]."""
 
 
 MEASURES: Final[Mapping[str, AnswerMeasure]] = {
@@ -103,78 +105,89 @@ MEASURES: Final[Mapping[str, AnswerMeasure]] = {
     "bertscore_r": Lazy("answers.embedding", "bertscore_recall"),
     "cosine": Lazy("answers.embedding", "cosine"),
 }
-"""Answer measures by the name users type."""
+"""Answer measures by their name in expressions."""
 
-EMBEDDED: Final = frozenset({"bertscore", "bertscore_p", "bertscore_r", "cosine"})
+EMBEDDING_MEASURES: Final = frozenset({"bertscore", "bertscore_p", "bertscore_r", "cosine"})
 """The measures that need an encoder."""
 
 EXTRAS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("rouge1", "rouge2", "rougeL", "bleu", "meteor"), "overlap"),
-    **dict.fromkeys(EMBEDDED, "dense"),
+    **dict.fromkeys(EMBEDDING_MEASURES, "dense"),
 }
-"""The extra of the package that a measure needs."""
+"""By measure: the extra of the package that it needs."""
 
 
 @dataclass(frozen=True, slots=True)
 class MeasureSettings:
-    """How answer measures are computed: the encoder's model (None: the packaged one), and BLEU's smoothing."""
+    """Settings of answer measures.
+
+    Attributes:
+        encoder: the model of the encoder, or None for the packaged model.
+        bleu_smoothing: the smoothing method of BLEU.
+    """
 
     encoder: str | None = None
     bleu_smoothing: str = "exp"
 
-    def of(self, measures: Mapping[str, AnswerMeasure]) -> dict[str, AnswerMeasure]:
-        """These measures, with the built-in ones computed in this way."""
-        found = dict(measures)
+    def configure(self, measures: Mapping[str, AnswerMeasure]) -> dict[str, AnswerMeasure]:
+        """Return the measures with these settings applied to the built-in ones."""
+        configured = dict(measures)
         if self.bleu_smoothing != "exp":
-            found["bleu"] = partial(bleu, smoothing=self.bleu_smoothing)
+            configured["bleu"] = partial(bleu, smoothing=self.bleu_smoothing)
         if self.encoder is not None:
-            found |= {name: partial(_encoded, name, self.encoder) for name in EMBEDDED}
-        return found
+            configured |= {
+                name: partial(_measure_with_encoder, name, self.encoder) for name in EMBEDDING_MEASURES
+            }
+        return configured
 
-    def used(self, measures: AbstractSet[str]) -> dict[str, str]:
-        """The part of these measures in a fingerprint; empty where none is of those that have settings."""
-        found = {}
-        if not measures.isdisjoint(EMBEDDED):
-            from pytest_rageval.embeddings.encoder import shared_encoder  # noqa: PLC0415 - brings numpy
+    def fingerprint(self, measures: AbstractSet[str]) -> dict[str, str]:
+        """Return the settings that these measures depend on, as part of a fingerprint."""
+        parts = {}
+        if not measures.isdisjoint(EMBEDDING_MEASURES):
+            from pytest_rageval.embeddings.encoder import shared_encoder  # noqa: PLC0415 - imports numpy
 
-            found["encoder"] = shared_encoder(self.encoder).fingerprint
+            parts["encoder"] = shared_encoder(self.encoder).fingerprint
         if "bleu" in measures and self.bleu_smoothing != "exp":
-            found["bleu smoothing"] = self.bleu_smoothing
-        return found
+            parts["bleu smoothing"] = self.bleu_smoothing
+        return parts
 
 
-def _encoded(name: str, encoder: str, prediction: str, references: Sequence[str]) -> float:
-    from pytest_rageval.embeddings.encoder import shared_encoder  # noqa: PLC0415 - as above
+def _measure_with_encoder(name: str, encoder: str, prediction: str, references: Sequence[str]) -> float:
+    from pytest_rageval.embeddings.encoder import shared_encoder  # noqa: PLC0415 - imports numpy
 
     measure: Callable[..., float] = MEASURES[name]
     return measure(prediction, references, encoder=shared_encoder(encoder))
 
 
-YES_OR_NO: Final = frozenset({"em", "containment"})
+BINARY_MEASURES: Final = frozenset({"em", "containment"})
 """The measures that are always 0 or 1."""
 
-VERDICTS: Final = frozenset({"judge", "canonical"})
-"""Comparators that answer yes or no. A user's judge may grade; its numbers are then used unchanged."""
+BINARY_COMPARATORS: Final = frozenset({"judge", "canonical"})
+"""Comparators that answer yes or no. If a user's judge returns another number in [0, 1], it is used unchanged."""
 
-ASKED_OF_JUDGE: Final = {"judge": "compare", "graded": "grade"}
-"""The comparators that ask the judge, each with the method that it calls."""
+JUDGE_METHOD_OF_COMPARATOR: Final = {"judge": "compare", "graded": "grade"}
+"""The comparators that call the judge, each with the method that it calls."""
 
-FORM: Final = re.compile(r"([A-Za-z]\w*)(?:\s*>=\s*(\d+(?:\.\d+)?|\.\d+))?", re.ASCII)
+ATOM: Final = re.compile(r"([A-Za-z]\w*)(?:\s*>=\s*(\d+(?:\.\d+)?|\.\d+))?", re.ASCII)
 
-# Common mistakes, for hints.
-OTHER_SIGN: Final = lazy_pattern(r"([A-Za-z]\w*)\s*(?:>|=>|==?|≥)\s*(\d+(?:\.\d+)?|\.\d+)", re.ASCII)
-UPPER: Final = lazy_pattern(r"\b(?:AND|OR)\b")
+# Common mistakes, for hints in error messages.
+WRONG_OPERATOR: Final = lazy_pattern(r"([A-Za-z]\w*)\s*(?:>|=>|==?|≥)\s*(\d+(?:\.\d+)?|\.\d+)", re.ASCII)
+UPPER_CASE_OPERATOR: Final = lazy_pattern(r"\b(?:AND|OR)\b")
 
 
 @dataclass(frozen=True, slots=True)
 class CanonicalComparator:
-    """Compares in canonical form: numbers, units, dates and names by rule, without a model."""
+    """Compares by rules, without a model, after normalizing numbers, units, dates and names."""
 
     async def compare(self, question: str, references: Sequence[str], prediction: str) -> float:
-        """Compare by rule; unscored where a reference is too long for the rules."""
-        from pytest_rageval.answers.canonical import is_long, states_any  # noqa: PLC0415 - compiles many rules
+        """Return 1.0 if the prediction matches a reference, otherwise 0.0.
 
-        if states_any(prediction, references, question=question):
+        Raises:
+            Unscored: no reference matches, and one is too long for the rules.
+        """
+        from pytest_rageval.answers.canonical import is_long, matches_any  # noqa: PLC0415 - compiles many rules
+
+        if matches_any(prediction, references, question=question):
             return 1.0
         if any(map(is_long, references)):
             raise Unscored("a reference is longer than 300 words, which canonical comparison does not read")
@@ -183,7 +196,7 @@ class CanonicalComparator:
 
 @dataclass(frozen=True, slots=True)
 class GradedComparator:
-    """Compares by the grade that a judge gives."""
+    """Compares by the grade of a judge."""
 
     judge: Judge
 
@@ -194,20 +207,32 @@ class GradedComparator:
 
 @dataclass(frozen=True, slots=True)
 class Atom:
-    """The name of a comparator or an answer measure, and the threshold from which its value is yes, if there is one."""
+    """An operand of an expression, such as "judge" or "f1>=0.5".
+
+    Attributes:
+        name: the name of a comparator or an answer measure.
+        threshold: the value of the operand is 1.0 from this threshold on and 0.0 below; None for the value itself.
+    """
 
     name: str
-    least: float | None = None
+    threshold: float | None = None
 
     @property
     def graded(self) -> bool:
-        """Whether its value may lie between 0 and 1."""
-        return self.least is None and self.name not in VERDICTS | YES_OR_NO
+        """True if the value may lie between 0 and 1."""
+        return self.threshold is None and self.name not in BINARY_COMPARATORS | BINARY_MEASURES
 
 
 @dataclass(frozen=True)
 class Expression:
-    """A parsed expression: alternatives, each of atoms that must all hold."""
+    """A parsed expression.
+
+    Attributes:
+        text: the expression as written, without surrounding space.
+        alternatives: the operands of `or`, each with its operands of `and`.
+        measures: the answer measures by name.
+        comparators: the comparators by name.
+    """
 
     text: str
     alternatives: tuple[tuple[Atom, ...], ...]
@@ -216,24 +241,24 @@ class Expression:
 
     @property
     def graded(self) -> bool:
-        """Whether its values may lie between 0 and 1."""
+        """True if the value may lie between 0 and 1."""
         return any(atom.graded for atoms in self.alternatives for atom in atoms)
 
     @property
     def names(self) -> frozenset[str]:
-        """The comparators and answer measures in it."""
+        """The names of the comparators and answer measures in the expression."""
         return frozenset(atom.name for atoms in self.alternatives for atom in atoms)
 
     async def compare(self, question: str, references: Sequence[str], prediction: str) -> float:
-        """Evaluate the expression, in [0, 1]; a model is asked only where the measures do not decide.
+        """Return the value of the expression, in [0, 1]; call a comparator only if the measures do not decide.
 
         Raises:
-            Unscored: the result depends on a part without a verdict.
-            Planned: the result depends on a part that is not known in a plan.
+            Unscored: the value depends on an operand without a verdict.
+            Planned: the value depends on an operand whose value is unknown in a plan.
         """
         alternatives = self._measures_first
         if len(alternatives) == len(alternatives[0]) == 1:
-            # As below, in half the time.
+            # The result is the same as below, in half the time.
             return max(0.0, min(1.0, await self._value(alternatives[0][0], question, references, prediction)))
         return await highest(
             lowest(self._value(atom, question, references, prediction) for atom in atoms)
@@ -242,23 +267,22 @@ class Expression:
 
     @cached_property
     def _measures_first(self) -> Sequence[Sequence[Atom]]:
-        def asks(atom: Atom) -> bool:
+        def is_comparator(atom: Atom) -> bool:
             return atom.name in self.comparators
 
-        atoms_in_turn = [sorted(atoms, key=asks) for atoms in self.alternatives]
-        return sorted(atoms_in_turn, key=lambda atoms: sum(map(asks, atoms)))
+        sorted_alternatives = [sorted(atoms, key=is_comparator) for atoms in self.alternatives]
+        return sorted(sorted_alternatives, key=lambda atoms: sum(map(is_comparator, atoms)))
 
     async def _value(self, atom: Atom, question: str, references: Sequence[str], prediction: str) -> float:
-        """The value of one atom, as 0 or 1 where it has a threshold."""
-        asks = atom.name in self.comparators
-        if asks:
+        is_comparator = atom.name in self.comparators
+        if is_comparator:
             value = await self.comparators[atom.name].compare(question, references, prediction)
         if any(map(is_placeholder, [prediction, *references])):
-            # These texts stand for replies. The comparator was called so that its requests are counted.
+            # In a plan, placeholders stand for missing replies. The comparator was called to count its requests.
             raise Planned("not compared in a plan")
-        if not asks:
+        if not is_comparator:
             value = self.measures[atom.name](prediction, references)
-        return value if atom.least is None else float(value >= atom.least)
+        return value if atom.threshold is None else float(value >= atom.threshold)
 
 
 def parse_expression(
@@ -268,15 +292,15 @@ def parse_expression(
     comparators: Mapping[str, Comparator],
     keyword: str = "comparator",
 ) -> Expression:
-    """Parse an expression such as `"judge or em"`; `keyword` is the name of the argument, for messages.
+    """Parse an expression such as `"judge or em"`; messages call it by the name of the argument, `keyword`.
 
     Raises:
-        InputError: it is malformed, a name is unknown, or a threshold is not in (0, 1].
+        InputError: the expression is malformed, a name is unknown, or a threshold is not in (0, 1].
     """
 
     def wrong(why: str) -> InputError:
-        form = 'Examples: "judge", "canonical", "f1>=0.5", "judge or em".'
-        return InputError(f"{keyword}={text!r}: {why}.\n{form}")
+        examples = 'Examples: "judge", "canonical", "f1>=0.5", "judge or em".'
+        return InputError(f"{keyword}={text!r}: {why}.\n{examples}")
 
     if not isinstance(text, str) or not text.strip():
         raise wrong("nothing is named")
@@ -284,28 +308,28 @@ def parse_expression(
         raise wrong("there are no brackets; and binds tighter than or")
     known = {**measures, **comparators}
     alternatives = tuple(
-        tuple(_atom(part, known, wrong) for part in re.split(r"\s+and\s+", alternative.strip()))
+        tuple(_parse_atom(part, known, wrong) for part in re.split(r"\s+and\s+", alternative.strip()))
         for alternative in re.split(r"\s+or\s+", text.strip())
     )
     return Expression(text.strip(), alternatives, measures, comparators)
 
 
-def _atom(part: str, known: Mapping[str, object], wrong: Callable[[str], InputError]) -> Atom:
-    match = FORM.fullmatch(part.strip())
+def _parse_atom(part: str, known: Mapping[str, object], wrong: Callable[[str], InputError]) -> Atom:
+    match = ATOM.fullmatch(part.strip())
     if match is None:
         raise wrong(f"{part!r} is not of the form NAME or NAME>=NUMBER{_hint(part)}")
-    name, least = match[1], match[2]
+    name, threshold = match[1], match[2]
     if name not in known:
         raise wrong(f"there is no {name!r}.{did_you_mean(name, known)} There are: {', '.join(known)}")
-    if least is not None and not 0 < float(least) <= 1:
-        raise wrong(f"the threshold of {name} is {least}, and must be above 0 and at most 1")
-    return Atom(name, None if least is None else float(least))
+    if threshold is not None and not 0 < float(threshold) <= 1:
+        raise wrong(f"the threshold of {name} is {threshold}, and must be above 0 and at most 1")
+    return Atom(name, None if threshold is None else float(threshold))
 
 
 def _hint(part: str) -> str:
-    """A correction of a common mistake, or nothing."""
-    if other := OTHER_SIGN.fullmatch(part.strip()):
-        return f"; the sign is >=, as in {other[1]}>={other[2]}"
-    if upper := UPPER.search(part):
-        return f"; write {upper[0].lower()} in lower case"
+    """Return a correction of a common mistake; empty if there is none."""
+    if match := WRONG_OPERATOR.fullmatch(part.strip()):
+        return f"; the sign is >=, as in {match[1]}>={match[2]}"
+    if match := UPPER_CASE_OPERATOR.search(part):
+        return f"; write {match[0].lower()} in lower case"
     return ""

@@ -1,12 +1,19 @@
-"""The user's judge: a function, or an object with methods, sync or async, with checks of what they return."""
+"""The user's judge: a function, or an object with methods, sync or async, with checks of their results."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from operator import index
 from typing import Any, Final, cast
 
-from pytest_rageval.answers.judge_protocol import HIGHEST, LOWEST, Judge, Preference, Rating, Verdict
-from pytest_rageval.answers.judge_replies import LABELS
+from pytest_rageval.answers.judge_protocol import (
+    MAX_GRADE,
+    MIN_GRADE,
+    Judge,
+    JudgeVerdict,
+    Preference,
+    Rating,
+)
+from pytest_rageval.answers.judge_replies import SUPPORT_LABELS
 from pytest_rageval.concurrency.event_loop import BackgroundEventLoop
 from pytest_rageval.errors import CallableError, Unscored
 from pytest_rageval.plural import counted
@@ -18,7 +25,6 @@ from pytest_rageval.user_code import (
     as_share,
     format_signature,
     has_parameter,
-    is_built_in,
     unwrap_stub,
 )
 
@@ -50,46 +56,44 @@ OPTIONAL_METHODS: Final[Mapping[str, tuple[str, str]]] = {
         '"support", "partial_support" or "not_support" for each nugget',
     ),
 }
-"""By name: the signature and what needs it, and what it returns, for the error where it is missing."""
+"""By method: its signature with the scores that need it, and its results; for the error if the method is missing."""
 
 
-COMPARE: Final = "compare(question, references, prediction)"
+COMPARE_CALL: Final = "compare(question, references, prediction)"
 
 
 def adapt_judge(judge: object, loop: BackgroundEventLoop) -> Judge:
-    """Return the object of the fixture `rageval_judge` as a `Judge`; one of this package is one already.
-
-    A function is a judge with only this method `compare`.
+    """Return the user's object from the fixture `rageval_judge` as a `Judge`; a function becomes the method `compare`.
 
     Raises:
-        CallableError: there is neither, or it does not take the arguments of `compare`.
+        CallableError: the object is not a function and has no method `compare`, or `compare` does not accept its
+            arguments.
     """
-    if is_built_in(judge):
-        return cast("Judge", judge)
-    own = unwrap_stub(judge)
-    functions = {name: getattr(judge, name, None) for name in READERS}
-    names = {name: f"rageval_judge.{name}" for name in READERS}
-    if not callable(functions["compare"]) and callable(own):
+    user_object = unwrap_stub(judge)
+    functions = {name: getattr(judge, name, None) for name in RESULT_PARSERS}
+    names = {name: f"rageval_judge.{name}" for name in RESULT_PARSERS}
+    if not callable(functions["compare"]) and callable(user_object):
         functions["compare"], names["compare"] = judge, "rageval_judge"
     methods = {
-        name: UserCallable(names[name], function, loop, int(name == "rate"), read=READERS[name])
+        name: UserCallable(names[name], function, loop, int(name == "rate"), read=RESULT_PARSERS[name])
         for name, function in functions.items()
         if callable(function)
     }
     if "compare" not in methods:
         raise CallableError(
-            f"rageval_judge is {type(own).__name__}, which is not a function, and lacks the method {COMPARE}.\n"
+            f"rageval_judge is {type(user_object).__name__}, which is not a function, "
+            f"and lacks the method {COMPARE_CALL}.\n"
             "Return such a function, or an object with it as a method, from the fixture (sync or async; True, False, "
             "a number between 0 and 1, or None), or leave the fixture out for the default judge."
         )
-    compare: Any = getattr(own, "compare", own)
+    compare: Any = getattr(user_object, "compare", user_object)
     history: dict[str, Any] = {"history": []} if has_parameter(compare, "history") else {}
     if not accepts_arguments(compare, "question", [], "prediction", **history):
         raise CallableError(
-            f"{names['compare']} is {format_signature(compare)}, and is called with three arguments: {COMPARE}.\n"
+            f"{names['compare']} is {format_signature(compare)}, and is called with three arguments: {COMPARE_CALL}.\n"
             + (
-                f"Return {own.__name__}(), not the class."
-                if isinstance(own, type)
+                f"Return {user_object.__name__}(), not the class."
+                if isinstance(user_object, type)
                 else "Give it these parameters."
             )
         )
@@ -97,23 +101,24 @@ def adapt_judge(judge: object, loop: BackgroundEventLoop) -> Judge:
 
 
 class UserJudge:
-    """A function `compare(question, references, prediction)`, or an object with it and perhaps further methods.
+    """A judge that calls the user's methods; `compare` is required, and the others are optional.
 
-    Each method is sync or async, takes the arguments of `Judge` (and the messages before the question, if it has a
-    parameter `history`), and returns None for "no verdict", otherwise
+    Each method is sync or async and takes the arguments of `Judge`. If it has a parameter `history`, it also gets
+    the messages before the question. It returns None for "no verdict", otherwise
 
-    - `compare` and `relevant`: a bool, or a number in [0, 1]; `sufficient` too, or (verdict, explanation);
-    - `grade`: a number in [0, 1], from nothing of a reference to all of it. Numbers from 2 to 5 are errors: a 1 could
-      then be the best or the worst grade;
+    - `compare` and `relevant`: a bool, or a number in [0, 1];
+    - `sufficient`: the same, or (verdict, explanation);
+    - `grade`: a number in [0, 1], from nothing of a reference to all of it. Numbers from 2 to 5 are errors, because a 1
+      could then be the best or the worst grade;
     - `prefer`: 1 or 2 for the better answer, 0 for neither, or (preference, explanation);
-    - `rate`: a grade in [1, 5], or (grade, explanation); no bool;
+    - `rate`: a grade in [1, 5], or (grade, explanation), but no bool;
     - `support`: a list of "support", "partial_support" or "not_support", one for each nugget; or of 1, 0.5 and 0.
 
-    Anything else is a QueryError that names the method, what it returned, the question and what is allowed. An
-    exception of the method is one too. A method that is missing is a CallableError when it is needed.
+    Any other result raises a QueryError with the method, the result, the question and the allowed results. So does an
+    exception of the method. A missing method raises a CallableError when it is needed.
 
     Args:
-        methods: the methods of the judge, by name; "compare" is among them.
+        methods: the methods of the judge by name, with "compare" among them.
     """
 
     def __init__(self, methods: Mapping[str, UserCallable]) -> None:
@@ -132,9 +137,9 @@ class UserJudge:
         """Call the user's `relevant`."""
         return cast("float", await self._call("relevant", question, passage))
 
-    async def sufficient(self, question: str, passages: Sequence[str]) -> Verdict:
+    async def sufficient(self, question: str, passages: Sequence[str]) -> JudgeVerdict:
         """Call the user's `sufficient`."""
-        return cast("Verdict", await self._call("sufficient", question, list(passages)))
+        return cast("JudgeVerdict", await self._call("sufficient", question, list(passages)))
 
     async def prefer(self, question: str, first: str, second: str) -> Preference:
         """Call the user's `prefer`."""
@@ -167,7 +172,7 @@ class UserJudge:
 
     @property
     def model_names(self) -> frozenset[str]:
-        """The models that it asked so far through this package."""
+        """The names of the models that the judge has called so far through this package."""
         return frozenset[str]().union(*(method.completion_counts for method in self._methods.values()))
 
     def repetition(self, n: int) -> "UserJudge":  # noqa: ARG002 - a repeated call needs no other judge
@@ -175,50 +180,50 @@ class UserJudge:
         return self
 
     def identity(self, method: str) -> Mapping[str, Any]:
-        """Return the method's name; its verdicts are up to the user."""
+        """Return the identity of the user's method; its verdicts depend on nothing else that is known."""
         name = method.partition(" ")[0]
         return {"": self._methods[name].identity if name in self._methods else "none"}
 
     def template(self, method: str) -> str:  # noqa: ARG002 - the same for all methods
-        """Return nothing: the prompt, if there is one, is the user's."""
+        """Return an empty text, because prompts of the user's judge are unknown."""
         return ""
 
 
-YES_OR_NUMBER: Final = "Return True or False, a number between 0 and 1, or None for no verdict."
-SHARE: Final = (
+ALLOWED_VERDICT: Final = "Return True or False, a number between 0 and 1, or None for no verdict."
+ALLOWED_SHARE: Final = (
     "Return a number between 0 (nothing of a reference) and 1 (all of it), or None for no verdict. "
-    f"A grade from {LOWEST} to {HIGHEST} is (grade - {LOWEST}) / {HIGHEST - LOWEST} of it."
+    f"A grade from {MIN_GRADE} to {MAX_GRADE} is (grade - {MIN_GRADE}) / {MAX_GRADE - MIN_GRADE} of it."
 )
 
 
-def _read_share(verdict: object, allowed: str) -> float:
-    score = as_share(_not_none(verdict))
+def _parse_share(verdict: object, allowed: str) -> float:
+    score = as_share(_require_result(verdict))
     if score is None:
-        raise _unusable(verdict, allowed)
+        raise _invalid_result(verdict, allowed)
     return score
 
 
-def _read_verdict(verdict: object) -> Verdict:
-    value, explanation = _with_explanation(_not_none(verdict))
-    share = as_share(_not_none(value))
+def _parse_verdict(verdict: object) -> JudgeVerdict:
+    value, explanation = _split_explanation(_require_result(verdict))
+    share = as_share(_require_result(value))
     if share is None or not isinstance(explanation, str):
         allowed = "Return True or False, a number between 0 and 1, (one of these, explanation), or None for no verdict."
-        raise _unusable(verdict, allowed)
-    return Verdict(share, explanation)
+        raise _invalid_result(verdict, allowed)
+    return JudgeVerdict(share, explanation)
 
 
-def _with_explanation(returned: object) -> tuple[object, object]:
-    """The two of a pair; anything but a pair has no explanation."""
+def _split_explanation(returned: object) -> tuple[object, object]:
+    """Return the result and the explanation of a pair; the explanation is empty if the result is not a pair."""
     if isinstance(returned, tuple | list) and len(returned) == 2:  # noqa: PLR2004 - a pair
         value, explanation = returned
         return value, explanation
     return returned, ""
 
 
-def _read_preference(returned: object) -> Preference:
-    preference, explanation = _with_explanation(_not_none(returned))
-    preference = _not_none(preference)
-    # True equals 1, but is ambiguous as a preference.
+def _parse_preference(returned: object) -> Preference:
+    preference, explanation = _split_explanation(_require_result(returned))
+    preference = _require_result(preference)
+    # A bool is rejected: True equals 1, but does not say which answer is better.
     chosen = (
         None if isinstance(preference, bool) or not hasattr(preference, "__index__") else index(preference)
     )
@@ -227,54 +232,56 @@ def _read_preference(returned: object) -> Preference:
             "Return 1 or 2 for the better answer, 0 for neither, (one of these, explanation), "
             "or None for no verdict."
         )
-        raise _unusable(returned, allowed)
+        raise _invalid_result(returned, allowed)
     return Preference(chosen, explanation)
 
 
-def _read_rating(rating: object) -> Rating:
-    rating = _not_none(rating, "rating")
-    grade, explanation = _with_explanation(rating)
-    # True is a number, but no grade: it would be the worst.
+def _parse_rating(rating: object) -> Rating:
+    rating = _require_result(rating, "rating")
+    grade, explanation = _split_explanation(rating)
+    # A bool is rejected: True would be 1, the worst grade.
     score = None if isinstance(grade, bool) else as_number(grade)
-    if score is None or not LOWEST <= score <= HIGHEST or not isinstance(explanation, str):
+    if score is None or not MIN_GRADE <= score <= MAX_GRADE or not isinstance(explanation, str):
         allowed = (
-            f"Return a grade from {LOWEST} to {HIGHEST}, or (grade, explanation), or None for no rating."
+            f"Return a grade from {MIN_GRADE} to {MAX_GRADE}, or (grade, explanation), or None for no rating."
         )
-        raise _unusable(rating, allowed)
+        raise _invalid_result(rating, allowed)
     return Rating(score, explanation)
 
 
-def _read_labels(labels: object) -> tuple[float, ...]:
-    labels = _not_none(labels, "labels")
-    read = [_label(label) for label in labels] if isinstance(labels, list | tuple) else [None]
-    if None in read:
-        allowed = f"Return a list with one of {', '.join(LABELS)} (or 1, 0.5, 0) for each nugget, or None."
-        raise _unusable(labels, allowed)
-    return tuple(label for label in read if label is not None)
+def _parse_labels(labels: object) -> tuple[float, ...]:
+    labels = _require_result(labels, "labels")
+    values = [_parse_label(label) for label in labels] if isinstance(labels, list | tuple) else [None]
+    if None in values:
+        allowed = (
+            f"Return a list with one of {', '.join(SUPPORT_LABELS)} (or 1, 0.5, 0) for each nugget, or None."
+        )
+        raise _invalid_result(labels, allowed)
+    return tuple(value for value in values if value is not None)
 
 
-def _label(label: object) -> float | None:
-    number = LABELS.get(label) if isinstance(label, str) else as_share(label)
-    return number if number in LABELS.values() else None
+def _parse_label(label: object) -> float | None:
+    number = SUPPORT_LABELS.get(label) if isinstance(label, str) else as_share(label)
+    return number if number in SUPPORT_LABELS.values() else None
 
 
-READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
-    "compare": partial(_read_share, allowed=YES_OR_NUMBER),
-    "grade": partial(_read_share, allowed=SHARE),
-    "relevant": partial(_read_share, allowed=YES_OR_NUMBER),
-    "sufficient": _read_verdict,
-    "prefer": _read_preference,
-    "rate": _read_rating,
-    "support": _read_labels,
+RESULT_PARSERS: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "compare": partial(_parse_share, allowed=ALLOWED_VERDICT),
+    "grade": partial(_parse_share, allowed=ALLOWED_SHARE),
+    "relevant": partial(_parse_share, allowed=ALLOWED_VERDICT),
+    "sufficient": _parse_verdict,
+    "prefer": _parse_preference,
+    "rate": _parse_rating,
+    "support": _parse_labels,
 }
 
 
-def _not_none(returned: object, what: str = "verdict") -> object:
+def _require_result(returned: object, what: str = "verdict") -> object:
     if returned is None:
         raise Unscored(f"the judge gave no {what}")
     return returned
 
 
-def _unusable(returned: object, allowed: str) -> InvalidResult:
+def _invalid_result(returned: object, allowed: str) -> InvalidResult:
     shown = repr(returned)
     return InvalidResult(f"returned {shown:.60}", f"returned {shown} for {{question}}.\n{allowed}")

@@ -27,7 +27,7 @@ from pytest_rageval.errors import InputError, Unscored
 from pytest_rageval.evalsets.human_labels import HumanLabels, LabelledAnswer, load_labels
 from pytest_rageval.evaluations.calibration import judge_items, judge_verdict
 from pytest_rageval.llm.servers.rate_limits import StallNotifier
-from pytest_rageval.prompts.rendering import OTHER, Prompts, read_prompts
+from pytest_rageval.prompts.rendering import REWORDED_PROMPTS, Prompts, read_prompts
 from pytest_rageval.reports.judge_calibration import agreement_with_people, calibration_lines
 from pytest_rageval.reports.results import usage_entry, usage_lines
 from pytest_rageval.scores import YES_THRESHOLD, Outcome
@@ -248,7 +248,7 @@ async def _report(
     model = replace(cast("LLMJudge", session.models.judge), prompts=prompts)
     base = await judge_items(labels, judge_verdict(model, labels.scale))
     votes = split_votes(base)
-    flips = {} if votes is None else {f"{model.poll.votes} votes": votes}
+    flips = {} if votes is None else {f"{model.voting.votes} votes": votes}
     reworded = positions = None
     # Abstentions are wrong by rule; the model is not asked about them.
     asked = {
@@ -267,7 +267,9 @@ async def _report(
             scores = [(one.value, other.value) for one, other in _scored_pairs(before, after)]
             positions = position_bias(cast("list[tuple[float, float]]", scores))
     if options.paraphrase:
-        outcomes = await judge_items(labels, judge_verdict(replace(model, prompts=OTHER), labels.scale))
+        outcomes = await judge_items(
+            labels, judge_verdict(replace(model, prompts=REWORDED_PROMPTS), labels.scale)
+        )
         flips["other words"] = changed_verdicts(_only(asked, base), _only(asked, outcomes))
         reworded = Calibration(labels, outcomes)
     trials: dict[str, list[Trial]] = {}

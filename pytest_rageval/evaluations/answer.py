@@ -92,7 +92,7 @@ def answer_measure_score(name: str) -> ScoreDef:
         f"answer.{name}",
         evaluate_answer_measure,
         {"generate"},
-        settings=lambda pipeline, resolved: pipeline.measure_settings.used({resolved.part}),
+        settings=lambda pipeline, resolved: pipeline.measure_settings.fingerprint({resolved.part}),
         family=FAMILY,
         definition=DEFINITIONS.get(name, ""),
         needs=(REFERENCES,),

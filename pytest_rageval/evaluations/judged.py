@@ -11,7 +11,7 @@ Open-Domain Question Answering"; the prompts are our own.
 from typing import Final
 
 from pytest_rageval.answers.abstention import abstains
-from pytest_rageval.answers.judge_protocol import HIGHEST, LOWEST, Rating
+from pytest_rageval.answers.judge_protocol import MAX_GRADE, MIN_GRADE, Rating
 from pytest_rageval.datatypes import Example
 from pytest_rageval.errors import NoGroundTruth
 from pytest_rageval.evaluations.pipeline import (
@@ -27,7 +27,7 @@ from pytest_rageval.scores import Evidence
 
 __all__ = ["SCORES"]
 
-GRADES: Final = (float(LOWEST), float(HIGHEST))
+GRADES: Final = (float(MIN_GRADE), float(MAX_GRADE))
 
 
 @each_example
@@ -46,7 +46,7 @@ async def evaluate_correctness(
     if not references:
         raise NoGroundTruth(NO_REFERENCES)
     ranking, answer = await pipeline.ranking_and_answer(example, resolved.k)
-    rating = Rating(LOWEST, "The generator gives no answer.")
+    rating = Rating(MIN_GRADE, "The generator gives no answer.")
     if not abstains(answer):
         rating = await pipeline.rate("correctness", example.full_question, [answer], references)
     return rating.grade, Evidence(ranking, answer, references, explanation=rating.explanation)
@@ -62,9 +62,9 @@ async def evaluate_faithfulness(
     """
     ranking, answer = await pipeline.ranking_and_answer(example, resolved.k)
     if abstains(answer):
-        rating = Rating(HIGHEST, "The generator gives no answer, and so states nothing.")
+        rating = Rating(MAX_GRADE, "The generator gives no answer, and so states nothing.")
     elif not ranking:
-        rating = Rating(LOWEST, "Nothing was retrieved that could support it.")
+        rating = Rating(MIN_GRADE, "Nothing was retrieved that could support it.")
     else:
         rating = await pipeline.rate("faithfulness", example.full_question, [answer], texts_of(ranking))
     return rating.grade, Evidence(ranking, answer, explanation=rating.explanation)
@@ -81,7 +81,7 @@ async def evaluate_context_quality(
     """
     gold = texts_of(gold_passages(example))
     ranking = await pipeline.ranking_with_texts(example, resolved.k)
-    rating = Rating(LOWEST, "Nothing was retrieved.")
+    rating = Rating(MIN_GRADE, "Nothing was retrieved.")
     if ranking:
         rating = await pipeline.rate("context_quality", example.full_question, texts_of(ranking), gold)
     return rating.grade, Evidence(ranking, explanation=rating.explanation)

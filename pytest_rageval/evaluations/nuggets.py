@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from pytest_rageval.answers.abstention import abstains
-from pytest_rageval.answers.judge_protocol import PART
+from pytest_rageval.answers.judge_protocol import PARTIAL_SUPPORT
 from pytest_rageval.concurrency.gathering import gather_all
 from pytest_rageval.datatypes import Example, Ranking, excerpt
 from pytest_rageval.errors import NoGroundTruth, Undefined
@@ -148,7 +148,7 @@ def _evidence(
 def _remark(example: Example, labels: Labels, *, vital: bool) -> str:
     """Return a text that names the unsupported nuggets, vital ones first; with `vital` only vital ones."""
     unsupported = [
-        (not nugget.vital, f"{excerpt(nugget.text)}{' (in part)' if label == PART else ''}")
+        (not nugget.vital, f"{excerpt(nugget.text)}{' (in part)' if label == PARTIAL_SUPPORT else ''}")
         for nugget, label in zip(example.nuggets, labels, strict=True)
         if label < 1 and (nugget.vital or not vital)
     ]

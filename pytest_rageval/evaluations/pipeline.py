@@ -475,7 +475,7 @@ class Pipeline:
         self.recorded_verdicts[question, passage.text] = verdict
         return verdict
 
-    async def sufficient(self, question: str, passages: Sequence[Document]) -> judges.Verdict:
+    async def sufficient(self, question: str, passages: Sequence[Document]) -> judges.JudgeVerdict:
         """Return the judge's verdict whether passages are enough to answer a question, in [0, 1], with the reasons."""
         texts = texts_of(passages)
         verdict = await self._verdict(
@@ -508,7 +508,7 @@ class Pipeline:
         verdict: T | _VotedVerdict[T] = await self.results.get(key, lambda: _collect_votes(compute()))
         if not isinstance(verdict, _VotedVerdict):
             return verdict
-        judges.add_tally(key, verdict.votes)
+        judges.record_tally(key, verdict.votes)
         return verdict.verdict
 
     @property
@@ -579,7 +579,7 @@ class _VotedVerdict(Generic[T]):
 
 async def _collect_votes(work: Awaitable[T]) -> T | _VotedVerdict[T]:
     """Return a verdict; if several votes determined it, return it with the votes. Most verdicts have one vote."""
-    verdict, votes = await judges.with_tally(work)
+    verdict, votes = await judges.collect_tallies(work)
     return _VotedVerdict(verdict, votes) if votes.verdicts else verdict
 
 

@@ -18,7 +18,7 @@ from itertools import accumulate, chain, compress, count, product
 from typing import Any, Final, NamedTuple, cast
 
 from pytest_rageval.answers.abstention import abstains
-from pytest_rageval.answers.citations import Listed, cited, listed
+from pytest_rageval.answers.citations import ListedAnswers, match_listed_answers, parse_citations
 from pytest_rageval.answers.comparators import highest, lowest
 from pytest_rageval.answers.overlap import containment
 from pytest_rageval.concurrency.gathering import gather_all
@@ -72,8 +72,8 @@ async def evaluate_answer_recall(
     if resolved.spec.name == "rel_recall" and not prompt.available_answers:
         raise Undefined(prompt.no_answer_reason)
     answer = await pipeline.cited_answer(example, resolved.k, resolved.order)
-    items = listed(answer, example.wanted)
-    if items.found or not abstains(answer):
+    items = match_listed_answers(answer, example.wanted)
+    if items.matched or not abstains(answer):
         items = await _add_equivalent_items(pipeline, example, resolved, answer, items)
     result, evidence = _compare(prompt, answer, items)
     counts = {"parametric_answers": result.parametric, **evidence.counts}
@@ -82,7 +82,7 @@ async def evaluate_answer_recall(
         expected=_first_aliases(example),
         expected_as="wanted",
         counts=counts,
-        remark=_remark(items.others),
+        remark=_remark(items.unmatched),
         sizes=_sizes(result.answers),
     )
     return _recall_value(result.answers, resolved), evidence
@@ -204,7 +204,7 @@ class _Prompt:
 
     def compare(self, answer: str, listed_answers: frozenset[int]) -> RelPrime:
         """Compare the generator's answer, and the positions of the wanted answers that it lists, with the prompt."""
-        citations = cited(answer, len(self.passage_names))
+        citations = parse_citations(answer, len(self.passage_names))
         # A passage with several names counts as several passages, one after the other. `ends` has the number of names
         # of the first n passages, for n from 0.
         ends = list(accumulate(map(len, self.passage_names), initial=0))
@@ -335,13 +335,13 @@ async def _generate_and_compare(
     pipeline: Pipeline, example: Example, resolved: ResolvedScore, prompt: _Prompt
 ) -> tuple[RelPrime, Evidence]:
     answer = await pipeline.cited_answer(example, resolved.k, resolved.order)
-    return _compare(prompt, answer, listed(answer, example.wanted))
+    return _compare(prompt, answer, match_listed_answers(answer, example.wanted))
 
 
-def _compare(prompt: _Prompt, answer: str, items: Listed) -> tuple[RelPrime, Evidence]:
-    result = prompt.compare(answer, items.found)
+def _compare(prompt: _Prompt, answer: str, items: ListedAnswers) -> tuple[RelPrime, Evidence]:
+    result = prompt.compare(answer, items.matched)
     counts = {"hallucinated_citations": result.hallucinated, **prompt.counts}
-    citations = cited(answer, len(prompt.passage_names))
+    citations = parse_citations(answer, len(prompt.passage_names))
     remark = "" if citations.positions or citations.hallucinated else "cited nothing"
     return result, Evidence(prompt.ranking, answer, counts=counts, remark=remark)
 
@@ -360,8 +360,8 @@ def _item_comparator(pipeline: Pipeline, resolved: ResolvedScore) -> str:
 
 
 async def _add_equivalent_items(
-    pipeline: Pipeline, example: Example, resolved: ResolvedScore, answer: str, items: Listed
-) -> Listed:
+    pipeline: Pipeline, example: Example, resolved: ResolvedScore, answer: str, items: ListedAnswers
+) -> ListedAnswers:
     """Return the items, in which an item that equals no alias counts for the wanted answers that say the same.
 
     The comparator must find that the item says what one of the aliases says, and that an alias says what the item says:
@@ -369,7 +369,7 @@ async def _add_equivalent_items(
     one item per wanted answer.
     """
     comparator, question, wanted = _item_comparator(pipeline, resolved), example.full_question, example.wanted
-    unequal = items.others[:MAX_COMPARED_ITEMS]
+    unequal = items.unmatched[:MAX_COMPARED_ITEMS]
     if is_placeholder(answer):
         unequal = tuple(f"{answer} {n}" for n in range(len(wanted)))
 
@@ -384,11 +384,11 @@ async def _add_equivalent_items(
 
     pairs = list(product(unequal, enumerate(wanted)))
     verdicts = await gather_all(lowest(both_ways(item, aliases)) for item, (_, aliases) in pairs)
-    choices = dict(items.choices)
+    choices = dict(items.candidates)
     for (item, (position, _)), verdict in zip(pairs, verdicts, strict=True):
         if verdict:
             choices[item] = (*choices.get(item, ()), position)
-    return Listed(choices)
+    return ListedAnswers(choices)
 
 
 def _remark(items: Sequence[str]) -> str:

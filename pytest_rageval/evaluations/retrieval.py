@@ -14,7 +14,7 @@ from pytest_rageval.errors import NoGroundTruth, Unscored
 from pytest_rageval.evaluations.pipeline import NO_GOLD, Pipeline, ResolvedScore, texts_of
 from pytest_rageval.evaluations.ranking import match_ranking
 from pytest_rageval.evaluations.scoring import GOLD, ScoreDef, each_example
-from pytest_rageval.prompts.templates import numbered
+from pytest_rageval.prompts.templates import numbered_list
 from pytest_rageval.scores import REFERENCE_LATENCY, Evidence
 from pytest_rageval.stats.intervals import Quantile
 
@@ -68,7 +68,7 @@ async def evaluate_context_tokens(
     from pytest_rageval.llm.budget import count_tokens  # noqa: PLC0415 - a run without models need not load it
 
     ranking = await pipeline.ranking_with_texts(example, resolved.k)
-    return float(count_tokens(numbered(texts_of(ranking))) if ranking else 0), Evidence(ranking)
+    return float(count_tokens(numbered_list(texts_of(ranking))) if ranking else 0), Evidence(ranking)
 
 
 @each_example

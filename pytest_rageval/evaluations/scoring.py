@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from functools import wraps
 from typing import Any, Final, Literal
 
-from pytest_rageval.answers.comparators import ASKED_OF_JUDGE, Expression
-from pytest_rageval.answers.judge_protocol import with_tally
+from pytest_rageval.answers.comparators import JUDGE_METHOD_OF_COMPARATOR, Expression
+from pytest_rageval.answers.judge_protocol import collect_tallies
 from pytest_rageval.concurrency.gathering import gather_all
 from pytest_rageval.datatypes import Example
 from pytest_rageval.errors import CallableError, QueryError, RagevalError, Undefined, Unscored
@@ -195,7 +195,7 @@ class ScoreDef:
             fingerprint |= _prefixed("judge", pipeline.judge.identity(method))
         if self._generator_methods:
             fingerprint |= _changed_draws(pipeline.draw_settings)
-        fingerprint |= pipeline.measure_settings.used(_comparator_names(comparisons))
+        fingerprint |= pipeline.measure_settings.fingerprint(_comparator_names(comparisons))
         if "cite" in self.dependencies and resolved.order == "random":
             fingerprint["seed"] = pipeline.seed
         if resolved.relevant != "gold":
@@ -221,7 +221,8 @@ class ScoreDef:
 
     def _judge_methods(self, comparisons: Mapping[str, Expression]) -> list[str]:
         by_comparators = {
-            ASKED_OF_JUDGE[name] for name in _comparator_names(comparisons) & ASKED_OF_JUDGE.keys()
+            JUDGE_METHOD_OF_COMPARATOR[name]
+            for name in _comparator_names(comparisons) & JUDGE_METHOD_OF_COMPARATOR.keys()
         }
         return sorted((self.dependencies & JUDGE_METHODS) | by_comparators)
 
@@ -332,7 +333,7 @@ async def score_each(
 
     async def outcome(example: Example) -> Outcome:
         try:
-            scored, votes = await with_tally(score(example))
+            scored, votes = await collect_tallies(score(example))
         except QueryError as error:
             return Outcome(example, None, error.reason, failed=error, cause=error.cause)
         except Undefined as undefined:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from pytest_rageval.answers.abstention import abstains
-from pytest_rageval.answers.judge_protocol import Verdict
+from pytest_rageval.answers.judge_protocol import JudgeVerdict
 from pytest_rageval.datatypes import Example
 from pytest_rageval.evaluations.pipeline import Pipeline, ResolvedScore
 from pytest_rageval.evaluations.scoring import ScoreDef, each_example
@@ -36,7 +36,7 @@ async def evaluate_sufficient(
     call of the judge.
     """
     ranking = await pipeline.ranking_with_texts(example, resolved.k)
-    verdict = Verdict(0.0, "Nothing was retrieved.")
+    verdict = JudgeVerdict(0.0, "Nothing was retrieved.")
     if ranking:
         verdict = await pipeline.sufficient(example.full_question, ranking.documents)
     return verdict.value, Evidence(ranking, explanation=verdict.explanation)

@@ -57,7 +57,7 @@ def place_of(report: pytest.TestReport | pytest.CollectReport, root: Path) -> Pl
 
 def annotations(
     tests: Iterable[Mapping[str, Any]],
-    user_frames: Mapping[str, Place],
+    places: Mapping[str, Place],
     *,
     beside_other: bool,
     environ: Mapping[str, str] = os.environ,
@@ -66,7 +66,7 @@ def annotations(
 
     Args:
         tests: entries of the report.
-        user_frames: place of each test, by node id.
+        places: place of each test, by node id.
         beside_other: True if the plugin `OTHER_PLUGIN` annotates failures too.
         environ: environment variables, with the path of the workspace that contains the repository.
     """
@@ -75,7 +75,7 @@ def annotations(
     seen = set[str]()
     for test in tests:
         properties = {
-            **_place_properties(user_frames.get(test["nodeid"]), workspace),
+            **_place_properties(places.get(test["nodeid"]), workspace),
             "title": test["nodeid"],
         }
         if test["outcome"] in {"failed", "error"}:

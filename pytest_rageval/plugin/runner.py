@@ -483,9 +483,9 @@ def parse_prompts(prompts: object) -> "Prompts | None":
     """Return the prompts of the fixture `rageval_prompts`; None if it is empty. Fail if they are invalid."""
     if prompts == {}:
         return None
-    from pytest_rageval.prompts.rendering import prompts_of  # noqa: PLC0415 - see session
+    from pytest_rageval.prompts.rendering import build_prompts  # noqa: PLC0415 - see session
 
-    return fail_on_error(lambda: prompts_of(prompts, "rageval_prompts"))
+    return fail_on_error(lambda: build_prompts(prompts, "rageval_prompts"))
 
 
 def fail_on_error(function: Callable[[], T]) -> T:
@@ -533,7 +533,7 @@ class PlanningPlugin:
         """List the tests that could not be planned to the end."""
         if n := len(self._unfinished):
             tests = f"{counted(n, 'test')} could not be planned to the end"
-            head = f"{tests}; requests after these user_frames are not counted:"
+            head = f"{tests}; requests after these places are not counted:"
             print_lines(terminalreporter, [head, *(f"  {line}" for line in self._unfinished)], red=True)
 
 

@@ -1,6 +1,8 @@
 """Prompts for generators and judges.
 
-`templates` holds the texts, `examples` their worked examples, and `rendering` fills them in.
+- `templates`: the templates, and the fences around quoted texts.
+- `examples`: worked examples in prompts.
+- `rendering`: fills the templates.
 
-A prompt is part of the key of each request: a changed template requests new replies.
+A prompt is part of the key of each request, so a changed template requests new replies.
 """

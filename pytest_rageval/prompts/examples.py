@@ -1,7 +1,8 @@
 """Worked examples of prompts.
 
-All facts in them are invented or common knowledge, so what a model knows neither helps nor misleads. Given one passage
-a base model learns to copy; among several, to choose. A changed word asks all models again, and makes baselines stale.
+Their facts are invented or common knowledge, so a model's own knowledge neither helps nor misleads. Most examples have
+several passages: from one passage a base model learns to copy, from several to choose. A changed word requests all
+replies again and makes baselines stale.
 """
 
 from collections.abc import Sequence
@@ -13,10 +14,10 @@ __all__ = [
     "LONG_ANSWER_EXAMPLES",
     "PREFERENCE_EXAMPLES",
     "SEARCH_EXAMPLES",
-    "Example",
+    "WorkedExample",
 ]
 
-Example = tuple[str, tuple[str, ...], str]  # a question, passages, and what is to be written
+WorkedExample = tuple[str, tuple[str, ...], str]  # a question, its passages, and the reply
 
 CABLE_CAR: Final = (
     "The cable car Aurelie climbs from Brack to the Senn plateau in eleven minutes. Dogs ride along for "
@@ -37,7 +38,7 @@ HUTS: Final = (
 ROADS: Final = "Two roads leave Brack. The upper one crosses the Tamm on the Ostrel bridge, built in 1931."
 RIVER: Final = "The river Tamm runs under the Ostrel bridge and, two miles on, under the Linden bridge."
 
-ANSWER_EXAMPLES: Final[tuple[Example, ...]] = (
+ANSWER_EXAMPLES: Final[tuple[WorkedExample, ...]] = (
     (
         "What is the cable car to the Senn plateau called?",
         (HUTS, CABLE_CAR, OBSERVATORY),
@@ -61,7 +62,7 @@ ANSWER_EXAMPLES: Final[tuple[Example, ...]] = (
 )
 """Short answers."""
 
-CITING_EXAMPLES: Final[tuple[Example, ...]] = (
+CITING_EXAMPLES: Final[tuple[WorkedExample, ...]] = (
     (
         "Which bridges cross the Tamm?",
         (RIVER, BATHS, ROADS),
@@ -73,9 +74,9 @@ CITING_EXAMPLES: Final[tuple[Example, ...]] = (
         "dogs [2], skis [2]",
     ),
 )
-"""All answers, each with the numbers of its passages."""
+"""Lists of all answers, each with the numbers of its passages."""
 
-LONG_ANSWER_EXAMPLES: Final[tuple[Example, ...]] = (
+LONG_ANSWER_EXAMPLES: Final[tuple[WorkedExample, ...]] = (
     (
         ("What should visitors of the Senn plateau know about getting there and staying overnight?"),
         (HUTS, OBSERVATORY, CABLE_CAR),
@@ -94,7 +95,7 @@ LONG_ANSWER_EXAMPLES: Final[tuple[Example, ...]] = (
         ),
     ),
 )
-"""Answers in whole sentences, which join two of the passages."""
+"""Answers in whole sentences that combine two of the passages."""
 
 SEARCH_EXAMPLES: Final[tuple[tuple[str, str, Sequence[str]], ...]] = (
     (
@@ -150,7 +151,7 @@ SEARCH_EXAMPLES: Final[tuple[tuple[str, str, Sequence[str]], ...]] = (
         ],
     ),
 )
-"""Questions, each with a passage that answers it and queries that share few of its words."""
+"""Questions, each with a passage that answers it, and with search queries that share few words with the question."""
 
 PREFERENCE_EXAMPLES: Final[tuple[tuple[str, str, str, str, int], ...]] = (
     (
@@ -190,4 +191,4 @@ PREFERENCE_EXAMPLES: Final[tuple[tuple[str, str, str, str, int], ...]] = (
         0,
     ),
 )
-"""Questions, each with two answers, the reasons of a judge, and its rating: 1, 2, or 0 for neither."""
+"""Questions, each with two answers, a judge's reasons, and its rating: 1, 2, or 0 for neither."""

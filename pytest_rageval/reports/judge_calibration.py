@@ -70,13 +70,13 @@ def agreement_with_people(calibration: Calibration) -> dict[str, Any]:
         "labels": calibration.labels.name,
         "scale": calibration.labels.scale,
         **comparator,
-        "n": len(calibration.compared),
+        "n": len(calibration.labelled_verdicts),
         "unscored": calibration.unscored,
         "undecided": calibration.undecided,
         **({"unusable": list(unusable)} if unusable else {}),
         "agreement": {
             name: estimate and {"value": estimate.value, "ci95": [estimate.low, estimate.high]}
-            for name, estimate in calibration.measured.items()
+            for name, estimate in calibration.agreement.items()
         },
         "people": people
         and {
@@ -126,7 +126,9 @@ def calibration_failure(ruling: CalibrationResult, *, limit: int | None) -> list
     for line in calibration_lines(agreement_with_people(calibration)):
         lines.extend(wrapped(line, 2))
     differing = calibration.disagreements
-    lines.append(f"{len(differing)} of {counted(len(calibration.compared), 'verdict')} are not the people's:")
+    lines.append(
+        f"{len(differing)} of {counted(len(calibration.labelled_verdicts), 'verdict')} are not the people's:"
+    )
     shown = differing if limit is None else differing[:limit]
     for one in shown:
         lines.extend(_item(one, calibration.labels.scale))

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from pytest_rageval.datatypes import Ranking
 from pytest_rageval.llm.budget import count_tokens
-from pytest_rageval.prompts.templates import numbered
+from pytest_rageval.prompts.templates import numbered_list
 from pytest_rageval.reports.document import RetrievalEntry
 from pytest_rageval.scores import Score
 from pytest_rageval.stats.intervals import Quantile
@@ -42,7 +42,7 @@ def with_tokens(ranking: Ranking) -> Retrieved:
     if ranking.textless:
         return Retrieved(ranking, None)
     texts = [document.text for document in ranking]
-    return Retrieved(ranking, count_tokens(numbered(texts)) if texts else 0)
+    return Retrieved(ranking, count_tokens(numbered_list(texts)) if texts else 0)
 
 
 def retrieval_entry(found: Collection[Retrieved]) -> RetrievalEntry | None:

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any, Final
 
-from pytest_rageval.calibration import Bounds, Calibration, CalibrationResult, rule_on
+from pytest_rageval.calibration import Bounds, Calibration, CalibrationResult, check_bounds
 from pytest_rageval.errors import RagevalError
 from pytest_rageval.evalsets.human_labels import HumanLabels, Kind
 from pytest_rageval.evaluations.pipeline import ScoreRequest
@@ -42,13 +42,13 @@ class CalibrationGate:
                 calibration = self._calibrate(bounds.labels, bounds.comparator)
                 if self._session.settings.plan:
                     continue
-                result = rule_on(calibration, bounds)
+                result = check_bounds(calibration, bounds)
             except RagevalError as error:
                 problems.append(str(error))
                 continue
             self._results.append(result)
             problems += [result.reason] if result.status == "error" else []
-            for measure, estimate in calibration.measured.items():
+            for measure, estimate in calibration.agreement.items():
                 if estimate is not None:
                     self._test.record_property(f"rageval {measure} {calibration.labels.name}", estimate.value)
         return problems

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from pytest_rageval.answers.comparators import CanonicalComparator
-from pytest_rageval.answers.judge_protocol import Preference, Rating, Verdict
+from pytest_rageval.answers.judge_protocol import JudgeVerdict, Preference, Rating
 from pytest_rageval.config import EMBEDDED, ServerSettings, Settings
 from pytest_rageval.datatypes import Document, Nugget
 from pytest_rageval.errors import InputError
@@ -107,17 +107,17 @@ class ConfiguredModels:
         """
         settings, models, configured = self.settings, self.settings.judge_models, self.settings.judge
         if models:
-            from pytest_rageval.answers.llm_judge import LLMJudge, Poll  # noqa: PLC0415 - see the class
+            from pytest_rageval.answers.llm_judge import LLMJudge, Voting  # noqa: PLC0415 - see the class
 
-            poll = Poll(settings.judge_votes)
+            voting = Voting(settings.judge_votes)
             return LLMJudge(
                 self._gateway(),
                 self.server("judge"),
                 models[0],
                 settings.max_tokens,
-                poll,
+                voting,
                 parameters=configured.parameters,
-                others=models[1:],
+                other_models=models[1:],
             )
         if "judge" in self._user_servers and settings.generator.model != EMBEDDED:
             raise InputError(NO_MODEL_FOR_CLIENT.format(" that judges", "judge-"))
@@ -243,7 +243,7 @@ class DefaultGenerator:
         generator = self.models.generator
         if self.prompts is not None and not self.models.settings.embedded:
             generator = replace(cast("LLMGenerator", generator), prompts=self.prompts)
-        return generator if self.temperature is None else generator.at(self.temperature)
+        return generator if self.temperature is None else generator.with_temperature(self.temperature)
 
 
 @dataclass(frozen=True)
@@ -273,7 +273,7 @@ class DefaultJudge:
         judge = self._require_model("Whether a passage is relevant", remedy)
         return await judge.relevant(question, passage)
 
-    async def sufficient(self, question: str, passages: Sequence[str]) -> Verdict:
+    async def sufficient(self, question: str, passages: Sequence[str]) -> JudgeVerdict:
         """Return 1.0 if the passages contain enough to answer a question, else 0.0."""
         remedy = "leave out the score sufficient"
         judge = self._require_model("Whether passages are enough for an answer", remedy)

@@ -327,7 +327,7 @@ class Pipelines:
             self._adapt_generator(components.generator),
             self._adapt_judge(components.judge),
             comparator=settings.comparator,
-            measures=measure_settings.of(registry.measures),
+            measures=measure_settings.configure(registry.measures),
             measure_settings=measure_settings,
             comparators={
                 name: PluginComparator(name, comparator, self._loop)

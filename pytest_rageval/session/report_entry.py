@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Evidence", "ReportEntryBuilder"]
 
-stratify_answers: Final = Lazy("evaluations.sufficiency", "strata")
+stratify_answers: Final = Lazy("evaluations.sufficiency", "stratify_answers")
 common_entry: Final = Lazy("reports.notes", "common_entry")
 common_items: Final = Lazy("reports.evidence", "common_items")
 evaluated_questions: Final = Lazy("reports.evidence", "evaluated_questions")

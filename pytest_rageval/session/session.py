@@ -44,7 +44,7 @@ __all__ = ["RunContext", "Session"]
 
 T = TypeVar("T")
 
-blame_outcomes = Lazy("evaluations.sufficiency", "blamed")
+blame_outcomes = Lazy("evaluations.sufficiency", "blame_outcomes")
 # Few runs have a sample, shards or arena battles.
 part_of = Lazy("evalsets.subsets", "subset_of")
 battles = Lazy("session.battles", "Battles")

@@ -26,8 +26,8 @@ from pytest_rageval.answers import (
     judge_replies,
     overlap,
 )
-from pytest_rageval.answers.canonical import is_long, states
-from pytest_rageval.answers.citations import listed
+from pytest_rageval.answers.canonical import is_long, matches_any
+from pytest_rageval.answers.citations import match_listed_answers
 from pytest_rageval.answers.embedding import cosine
 from pytest_rageval.cli import console as show
 from pytest_rageval.cli import evalset_generate as candidates
@@ -57,7 +57,7 @@ from pytest_rageval.measures import (
 )
 from pytest_rageval.prompts import rendering as continuing
 from pytest_rageval.prompts.rendering import DEFAULT_PROMPTS
-from pytest_rageval.prompts.templates import fenced, mark_for
+from pytest_rageval.prompts.templates import fence, fence_token
 from pytest_rageval.reports import layout, page, question_rows
 from pytest_rageval.reports import markdown as markdown_report
 from pytest_rageval.retrievers import bm25
@@ -161,10 +161,10 @@ def _quietly(read: Callable[[str], object]) -> Callable[[str], object]:
 ALIASES = [["Paris"], ["Washington, D.C."], ["Tom and Jerry", "T and J"]]
 
 FUNCTIONS: dict[str, Callable[[str], object]] = {
-    "citations.cited": lambda said: citations.cited(said, 5),
+    "citations.parse_citations": lambda said: citations.parse_citations(said, 5),
     "citations.without_citations": citations.without_citations,
     "citations.between_citations": citations.between_citations,
-    "citations.listed": lambda said: listed(said, [*ALIASES, [said]]).found,
+    "citations.match_listed_answers": lambda said: match_listed_answers(said, [*ALIASES, [said]]).matched,
     "abstention.abstains": abstention.abstains,
     "overlap.normalize": overlap.normalize,
     "overlap.exact_match": lambda said: overlap.exact_match(said, [ANSWER]),
@@ -177,10 +177,10 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "tokenize.separate_unspaced": tokenize.separate_unspaced,
     "tokenize.join_unspaced": tokenize.join_unspaced,
     "normal_form.normal_form": lambda said: (normal_form("NFKC", said), normal_form("NFD", said)),
-    "canonical.states": lambda said: states(said, ANSWER, question="Who built it, and when?"),
-    "canonical.states, a reference": lambda said: states(ANSWER, said),
-    "canonical.states, a question": lambda said: states("Maud Lewis", "Lewis", question=said),
-    "canonical.states, short ones": lambda said: states(f"{said[:3900]} y", f"{said[:1200]} x"),
+    "canonical.matches_any": lambda said: matches_any(said, [ANSWER], question="Who built it, and when?"),
+    "canonical.matches_any, a reference": lambda said: matches_any(ANSWER, [said]),
+    "canonical.matches_any, a question": lambda said: matches_any("Maud Lewis", ["Lewis"], question=said),
+    "canonical.matches_any, short ones": lambda said: matches_any(f"{said[:3900]} y", [f"{said[:1200]} x"]),
     "canonical.is_long": is_long,
     "overlap.rouge1": lambda said: overlap.rouge1(said, [f"{said} x"]),
     "overlap.rouge2": lambda said: overlap.rouge2(said, [f"{said} x"]),
@@ -188,13 +188,15 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "overlap.bleu": lambda said: overlap.bleu(said, [f"{said} x"]),
     "overlap.meteor": lambda said: overlap.meteor(said, [f"{said} x"]),
     "judge_replies.parse_yes_no": _quietly(judge_replies.parse_yes_no),
-    "judge_replies.parse_reasoned": _quietly(lambda said: judge_replies.parse_reasoned(f"{said}\nyes")),
+    "judge_replies.parse_explained_yes_no": _quietly(
+        lambda said: judge_replies.parse_explained_yes_no(f"{said}\nyes")
+    ),
     "judge_replies.parse_yes_no, after yes": _quietly(lambda said: judge_replies.parse_yes_no(f"yes{said}")),
     "judge_replies.parse_grade": _quietly(judge_replies.parse_grade),
     "judge_replies.parse_grade, after a grade": _quietly(lambda said: judge_replies.parse_grade(f"3{said}")),
     "judge_replies.parse_preference": _quietly(judge_replies.parse_preference),
-    "judge_replies.parse_preferred": _quietly(
-        lambda said: judge_replies.parse_preferred(f"{said}<rating>1</rating>")
+    "judge_replies.parse_explained_preference": _quietly(
+        lambda said: judge_replies.parse_explained_preference(f"{said}<rating>1</rating>")
     ),
     "judge_replies.parse_preference, in a tag": _quietly(
         lambda said: judge_replies.parse_preference(f"<rating>{said}1</rating>")
@@ -206,8 +208,8 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "judge_replies.parse_rating, an explanation": _quietly(
         lambda said: judge_replies.parse_rating(json.dumps({"explanation": said, "grade": 3}))
     ),
-    "fence.mark_for": lambda said: mark_for([said, said]),
-    "templates.fenced": lambda said: fenced("answer", said, MARK),
+    "templates.fence_token": lambda said: fence_token([said, said]),
+    "templates.fence": lambda said: fence("answer", said, MARK),
     "prompts": lambda said: (
         DEFAULT_PROMPTS.answer(said, [said]),
         DEFAULT_PROMPTS.same_answer(said, [said], said),
@@ -381,11 +383,12 @@ PARTS = ("answers", "measures", "prompts.templates", "tokenize", "cli.quotes", "
 
 ELSEWHERE = {
     "embedding.cosine": "test_an_embedding_reads_a_beginning",
-    "embedding.bertscore_f1": "as cosine: the same tokenizer, which cuts the text off",
+    "embedding.bertscore": "as cosine: the same tokenizer, which cuts the text off",
+    "embedding.bertscore_f1": "as cosine",
     "embedding.bertscore_precision": "as cosine",
     "embedding.bertscore_recall": "as cosine",
     "gold_measures.compute_measure": "its text is the name of a measure",
-    "judge_replies.unread": "its text is ours; the reply is shortened for the message",
+    "judge_replies.unreadable_reply": "its text is ours; the reply is shortened for the message",
     "ranking.usefulness": "its text is the name of a measure",
     "tokenize.is_word_character": "its text is one character",
 }
@@ -405,7 +408,7 @@ def _public_text_functions() -> Iterator[str]:
             ]
         for module in modules:
             if module.__name__.startswith("pytest_rageval.answers.canonical."):
-                continue  # read through `states` alone
+                continue  # read through `matches_any` alone
             for name in getattr(module, "__all__", ()):
                 function = getattr(module, name)
                 if (

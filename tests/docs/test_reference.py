@@ -17,7 +17,7 @@ from pytest_rageval.config import OPTIONS, resolve
 from pytest_rageval.config.model_settings import TABLE_PARSERS
 from pytest_rageval.evalsets import FORMATS
 from pytest_rageval.plugin.summary import LEGEND
-from pytest_rageval.prompts.templates import MARK, PLACEHOLDER, TEMPLATES
+from pytest_rageval.prompts.templates import FENCE_PLACEHOLDER, PLACEHOLDER, TEMPLATES
 from tests.docs.pages import ROOT
 from tests.foreign_plugins import WITHOUT
 
@@ -143,7 +143,7 @@ def test_every_prompt_is_on_the_page_of_files_with_its_placeholders():
     """As a replacement has to have them."""
     rows = re.findall(r"(?m)^\| `(\w+)` \| ((?:`\{\w+\}` ?)+)\|", page("reference/files"))
     assert {name: set(re.findall(r"\{(\w+)\}", cells)) for name, cells in rows} == {
-        name: set(PLACEHOLDER.findall(text)) - {MARK} for name, text in TEMPLATES.items()
+        name: set(PLACEHOLDER.findall(text)) - {FENCE_PLACEHOLDER} for name, text in TEMPLATES.items()
     }
 
 

@@ -12,30 +12,32 @@ from pytest_rageval.answers import abstention
 from pytest_rageval.answers.abstention import abstains
 
 WORDS = sorted(
-    set(re.findall(r"[a-z']+", " ".join(abstention._FORMS)))
+    set(re.findall(r"[a-z']+", " ".join(abstention._PATTERNS)))
     | {"[1]", "**not**", "don\u2019t", "Sorry, but", "In the passages,", "no answer in the documents", "."}
 )
-FORMS = list(map(re.compile, abstention._FORMS))
+PATTERNS = list(map(re.compile, abstention._PATTERNS))
 
 
 def _one_by_one(text: str) -> bool:
     """By every form on its own, whatever words the text has."""
-    any_form = SimpleNamespace(match=lambda first: next(filter(None, (f.match(first) for f in FORMS)), None))
+    any_form = SimpleNamespace(
+        match=lambda first: next(filter(None, (f.match(first) for f in PATTERNS)), None)
+    )
     with (
-        patch.object(abstention, "_WORDS", re.compile("")),
-        patch.object(abstention, "_ANY_FORM", any_form),
+        patch.object(abstention, "_NEGATIVE_WORD", re.compile("")),
+        patch.object(abstention, "_ANY_PATTERN", any_form),
     ):
         return abstains.__wrapped__(text)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("form", abstention._FORMS)
+@pytest.mark.parametrize("form", abstention._PATTERNS)
 def test_a_text_of_a_form_has_one_of_the_words(form: str) -> None:
     """So a text without them needs no form."""
 
     @given(st.from_regex(form))
     def has_one(text: str) -> None:
-        assert abstention._WORDS.search(text)
+        assert abstention._NEGATIVE_WORD.search(text)
 
     has_one()
 
@@ -47,7 +49,7 @@ def test_the_forms_together_find_what_each_finds(text: str) -> None:
 
 
 @pytest.mark.slow
-@given(st.one_of(*map(st.from_regex, abstention._FORMS)))
+@given(st.one_of(*map(st.from_regex, abstention._PATTERNS)))
 def test_a_text_that_begins_with_a_form_is_found_too(text: str) -> None:
     """With its case, its spaces and what follows."""
     assert abstains(text) == _one_by_one(text)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from pytest_rageval.answers.canonical import states_any
+from pytest_rageval.answers.canonical import matches_any
 from pytest_rageval.stats.agreement import cohen_kappa
 from tests.judged_answers import OPENQA, Judged, bare, labelled_answers, openqa_eval
 
@@ -49,7 +49,7 @@ def test_the_canonical_comparison_agrees_with_people_more_than_containment(
         "exact match": _any(judged, lambda prediction, reference: prediction == reference),
         "containment": _any(judged, lambda prediction, reference: reference in prediction),
         "canonical": [
-            states_any(item.prediction, item.references, question=item.question) for item in judged
+            matches_any(item.prediction, item.references, question=item.question) for item in judged
         ],
     }
     table = {name: _agreement(judged, each) for name, each in verdicts.items()}

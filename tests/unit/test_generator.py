@@ -67,7 +67,7 @@ def test_a_model_at_temperature_0_has_one_cached_answer() -> None:
     kept = _Kept(_0="a")
     generator = EmbeddedGenerator(kept, SERVER, "m")
     assert generator.answers_nowait("generate", "Which?", PASSAGES, (3, 4)) == ("a", "a")
-    assert generator.at(0.5).answers_nowait("generate", "Which?", PASSAGES, (3, 4)) is None
+    assert generator.with_temperature(0.5).answers_nowait("generate", "Which?", PASSAGES, (3, 4)) is None
 
 
 def test_the_users_own_code_has_no_cached_replies(loop: BackgroundEventLoop) -> None:
@@ -103,12 +103,6 @@ def test_functions_are_generators(loop: BackgroundEventLoop, generator: Callable
 def test_a_sync_function_is_called_in_the_tests_thread(loop: BackgroundEventLoop) -> None:
     """As a retriever is."""
     assert _generate(loop, lambda _q, _p: str(threading.get_ident())) == str(threading.get_ident())
-
-
-def test_a_generator_of_the_package_is_used_unchanged(loop: BackgroundEventLoop) -> None:
-    """It uses the gateway, and nothing else calls it."""
-    ours = LLMGenerator(_Gateway(), SERVER, "m")
-    assert adapt_generator(ours, loop) is ours
 
 
 def test_draws_have_one_prompt_which_is_filled_once(loop: BackgroundEventLoop) -> None:

@@ -1,15 +1,14 @@
-"""Canonical comparison: decide by rules whether a short answer states a reference, where no model judges.
+"""Canonical comparison: decides by rules, without a model, whether a short answer matches a reference.
 
-Both are brought to one form of numbers, units, dates and names. `states` and, for several references, `states_any`
-are the entry points.
+Numbers, units, dates and names of both are brought to one form. The entry point is `matches_any`.
 
-- `words`: normalises a text and splits it into words.
-- `numbers`, `quantities`, `dates`: read figures.
-- `parsing`: makes words and figures of a text, and analyses the question.
-- `phrases`: finds words of a reference in a prediction.
-- `comparison`: decides, negation included.
+- `words`: normalizes a text, splits it into lexemes and stems words.
+- `numbers`, `quantities`, `dates`: parse figures.
+- `parsing`: parses a text into words, figures and punctuation, and analyses the question.
+- `phrases`: finds phrases of a reference in a prediction.
+- `comparison`: decides whether a prediction matches.
 """
 
-from pytest_rageval.answers.canonical.comparison import is_long, states, states_any
+from pytest_rageval.answers.canonical.comparison import is_long, matches_any
 
-__all__ = ["is_long", "states", "states_any"]
+__all__ = ["is_long", "matches_any"]

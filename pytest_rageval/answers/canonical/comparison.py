@@ -1,7 +1,7 @@
-"""Decides whether a prediction states a reference: what is required, how much of it is enough, what is negated.
+"""Decides whether a prediction matches a reference: figures and phrases that it must state, and negation.
 
-People who compare answers accept one that leaves out a detail of a long reference: "Landover, Maryland" for
-"FedExField in Landover, Maryland". They do not when a figure, an item of a list or a word such as "south" is missing.
+People accept an answer that leaves out a detail of a long reference: "Landover, Maryland" for "FedExField in Landover,
+Maryland". They reject an answer that lacks a figure, an item of a list or a word such as "south".
 """
 
 import re
@@ -11,17 +11,17 @@ from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
 
-from pytest_rageval.answers.canonical.dates import Date, date_states, dates_agree
+from pytest_rageval.answers.canonical.dates import Date, date_matches, dates_compatible
 from pytest_rageval.answers.canonical.parsing import (
     Figure,
-    Mark,
     ParsedQuestion,
+    Punctuation,
     Token,
-    ask,
-    content_at,
-    figure_states,
+    content_word_at,
+    figure_matches,
     form_at,
     parse,
+    parse_question,
 )
 from pytest_rageval.answers.canonical.phrases import Phrase, Span, initialisms, phrase_spans
 from pytest_rageval.answers.canonical.quantities import Quantity
@@ -32,54 +32,58 @@ from pytest_rageval.answers.canonical.words import (
     PARTICLES,
     Word,
     fold,
-    listed,
-    word_of,
+    make_word,
+    word_set,
 )
 
-__all__ = ["is_long", "states", "states_any"]
+__all__ = ["is_long", "matches_any"]
 
-LEAST_SHARE = Fraction(2, 3)
-_LEAST_WORDS = 3
-_MOST_MISSING = 20
-LONGEST = 4000
-"""Characters of a text that are read: short answers have far fewer, and each word is held against each."""
-MOST_SAID = 1000  # words, figures and marks of a prediction that are read
-MOST_WANTED = 300  # those of a reference that has more than so many are not compared
+MIN_WORD_SHARE = Fraction(2, 3)
+_MIN_WORDS = 3
+_MAX_MISSING_WORDS = 20
+MAX_CHARACTERS = 4000
+"""The comparison uses at most this many characters of a text: it compares each word with each word."""
+MAX_PREDICTION_TOKENS = 1000
+"""The comparison uses at most this many tokens of a prediction."""
+MAX_REFERENCE_TOKENS = 300
+"""A reference with more tokens only matches an equal prediction."""
 
-# Between the parts of one reference a prediction may say this many tokens.
-_REACH = 12
 _PARENTHESIS = re.compile(r"\s*\(([^()]*)\)\s*")
-_REGION = re.compile(r"^([^,]+),(?!.*\b(?:and|or)\b)", re.IGNORECASE)
-_PLACE_AROUND = re.compile(r"[^,]+? in ([^,]+)(?:,.*)?", re.IGNORECASE | re.DOTALL)
-_ALTERNATIVE = re.compile(r"\s+/\s+|\s*;\s*or\s+")
-# The number of a footnote that data has kept ("Lloyd1"); with another number there it is another ("Apollo12").
-_GLUED_NOTE = re.compile(r"(?<=[^\W\d_]{3})\d{1,2}(?!\w)")
+_TOWN_BEFORE_REGION = re.compile(r"^([^,]+),(?!.*\b(?:and|or)\b)", re.IGNORECASE)
+_PLACE_IN_PLACE = re.compile(r"[^,]+? in ([^,]+)(?:,.*)?", re.IGNORECASE | re.DOTALL)
+_ALTERNATIVE_SEPARATOR = re.compile(r"\s+/\s+|\s*;\s*or\s+")
+# The number of a footnote at the end of a word ("Lloyd1"), or a number that is part of a name ("Apollo12").
+_ATTACHED_FOOTNOTE = re.compile(r"(?<=[^\W\d_]{3})\d{1,2}(?!\w)")
 _CAPITALS = re.compile(r"[A-Z]{2,7}")
-_JOINING = ARTICLES | frozenset("-'\".#")
+_PHRASE_JOINERS = ARTICLES | frozenset("-'\".#")
 
-# A negation reaches over three content words within its clause.
-_NEGATION_REACH = 3
-_CLAUSE_ENDS = frozenset(".,;:!?()") | listed("but and although though however because while")
+# A negation extends over three content words or figures within its clause.
+_MAX_WORDS_AFTER_NEGATION = 3
+_CLAUSE_ENDS = frozenset(".,;:!?()") | word_set("but and although though however because while")
 
-# "not only A", "not until 1989" and "no more than 20" assert what follows.
-_ASSERTING = listed("only until till before merely just more less later fewer exceed")
-_VERBS = listed(
+# A negator before one of these words does not negate: "not only A", "not until 1989", "no more than 20".
+_ASSERTING = word_set("only until till before merely just more less later fewer exceed")
+_AUXILIARIES = word_set(
     "is are was were be do does did has have had can could will would should shall may might must"
 )
-_REPLACING = (("rather", "than"), ("instead", "of"), ("opposed", "to"))
-_YES = listed("yes yeah yep true correct right affirmative indeed")
-_NO = listed("no nope false incorrect wrong")
-_ANSWER_STEMS = frozenset(word_of(form).stem for form in _YES | _NO)
+_CONTRASTS = (("rather", "than"), ("instead", "of"), ("opposed", "to"))
+_YES = word_set("yes yeah yep true correct right affirmative indeed")
+_NO = word_set("no nope false incorrect wrong")
+_ANSWER_STEMS = frozenset(make_word(form).stem for form in _YES | _NO)
 
-# Words before the answer proper: "typically, no".
-_POLARITY_REACH = 2
+# "no" in "Typically, no" is the answer, although a word precedes it.
+_MAX_WORDS_BEFORE_POLARITY = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Demand:
-    """The figures and phrases that a prediction must state, and whether each is denied.
+class Requirements:
+    """The figures and phrases that a prediction must state to match a reference.
 
-    `counted` pairs a figure with the noun right after it; `itemised` says that the phrases are the items of a list.
+    Attributes:
+        figures: the figures, each with True if the reference negates it.
+        phrases: the phrases.
+        counted: the figures that a noun follows directly, each with the stem of the noun.
+        itemised: True if the phrases are the items of a list.
     """
 
     figures: tuple[tuple[Figure, bool], ...]
@@ -88,199 +92,225 @@ class Demand:
     itemised: bool = False
 
     def __bool__(self) -> bool:
-        """Return True if the reference demands a figure or a phrase."""
+        """Return True if a figure or a phrase is required."""
         return bool(self.figures or self.phrases)
 
 
 def is_long(reference: str) -> bool:
-    """Return True if a reference is too long to be compared by words: over 4,000 characters or 300 words."""
-    return len(reference) > LONGEST or len(parse(reference)) > MOST_WANTED
+    """Return True if a reference is too long for the comparison: over 4,000 characters or 300 tokens."""
+    return len(reference) > MAX_CHARACTERS or len(parse(reference)) > MAX_REFERENCE_TOKENS
 
 
-def states(prediction: str, reference: str, *, question: str = "") -> bool:
-    """Tell whether a prediction states a reference answer.
+def matches_any(prediction: str, references: Sequence[str], *, question: str = "") -> bool:
+    """Return True if a prediction matches at least one of the references.
 
-    It does when it gives every figure of the reference (number, date, time; units converted where that is exact) and
-    its content words, as phrases in order, neither denied nor as one of several choices. More information is allowed.
-    Of three or more content words two thirds suffice. Words of the question need not be repeated; a question for a
-    person accepts the family name alone, one that begins with "when" the year of a date, one with "where" the town of
-    a building. An initialism from the question is not evidence, nor is a name that says whose relative someone is.
+    A prediction matches a reference if it contains
 
-    Case, spaces, accents and the spelling of numbers never matter. A blank prediction states nothing. A reference of
-    signs only ("?!") is compared unchanged, and so is one that is long (`is_long`); of a prediction the first 4,000
-    characters are read. Meant for short factual answers in English; names and words of other languages and scripts
-    are compared by equality and containment. Synonyms are not known.
+    - every figure of the reference (number, date or time; units are converted if the conversion is exact), and
+    - the content words of the reference, as phrases in order. Of three or more content words two thirds are enough.
 
-    >>> states("The period is half a year.", "six months")
+    The prediction must not negate them or name them as one of several alternatives. It may contain more information.
+
+    The question changes what is required:
+
+    - Words of the question need not be repeated. An initialism of the question is not enough.
+    - If it asks for a person, the family name alone is enough. A name that only describes a relative ("the husband of
+      Mary Shelley") is not.
+    - If it starts with "when", the year of a date is enough. If it starts with "where", the town of a building is.
+
+    Case, spaces, accents and the spelling of numbers do not matter. A blank prediction matches nothing. A reference
+    without words ("?!") and a long one (`is_long`) match only an equal prediction. Of a prediction the first 4,000
+    characters are compared. The rules are for short factual answers in English. Words of other languages and scripts
+    are compared by equality and containment. Synonyms do not match.
+
+    If several references are dates, an exact date in the prediction must agree with the exact references: "12 March
+    1990" does not match "1990" if "14 June 1990" is a reference too. If there are exact references in several years, a
+    year alone does not match.
+
+    >>> matches_any("The period is half a year.", ["six months"])
     True
-    >>> states("York", "New York"), states("It is not allowed", "allowed")
+    >>> matches_any("York", ["New York"]), matches_any("It is not allowed", ["allowed"])
     (False, False)
-    >>> states("Shelley", "Mary Shelley", question="Who wrote Frankenstein?")
+    >>> matches_any("Shelley", ["Mary Shelley"], question="Who wrote Frankenstein?")
     True
-    """
-    return _states(prediction, reference, ask(_beginning(question)))
-
-
-def _states(prediction: str, reference: str, asked: ParsedQuestion) -> bool:
-    if not prediction.strip():
-        return False
-    said, wanted = fold(prediction), fold(reference)
-    if said == wanted:
-        return bool(said) or prediction.strip().casefold() == reference.strip().casefold()
-    if is_long(reference) or not parse(reference):
-        return False
-    tokens = parse(_beginning(prediction))[:MOST_SAID]
-    versions = _versions(reference, place=asked.place, given=frozenset() if asked.choice else asked.stems)
-    if any(_version_stated(tokens, version, asked) for version in versions):
-        return not _numbered_otherwise(tokens, reference)
-    return asked.place and _place_around_stated(tokens, reference, asked)
-
-
-def _numbered_otherwise(tokens: Sequence[Token], reference: str) -> bool:
-    """Return True if the prediction has another number after a word that the reference glues to one ("Apollo11")."""
-    if not _GLUED_NOTE.search(reference):
-        return False
-    numbered = {
-        (form_at(pair, 0), pair[1]) for pair in pairwise(parse(reference)) if isinstance(pair[1], Figure)
-    }
-    words = {word for word, _ in numbered}
-    said = {
-        (form_at(tokens, at), following)
-        for at, following in enumerate(tokens[1:])
-        if isinstance(following, Figure) and form_at(tokens, at) in words
-    }
-    return bool(said) and said.isdisjoint(numbered)
-
-
-def states_any(prediction: str, references: Sequence[str], *, question: str = "") -> bool:
-    """Tell whether a prediction states any of several references to one answer.
-
-    Of two that are dates, the more exact one counts where the prediction is exact too: "12 March 1990" does not state
-    "1990" where "14 June 1990" is a reference as well. Where exact dates of several years are right, a year alone does
-    not tell which is meant.
-
-    >>> [states_any(date, ["1990", "14 June 1990"]) for date in ("12 March 1990", "14 June 1990", "1990")]
+    >>> [matches_any(date, ["1990", "14 June 1990"]) for date in ("12 March 1990", "14 June 1990", "1990")]
     [False, True, True]
     """
-    dates = {reference: date for reference in references if (date := _date_alone(reference)) is not None}
-    said = [
+    dates = {reference: date for reference in references if (date := _as_date(reference)) is not None}
+    predicted_dates = [
         token.value
-        for token in (parse(_beginning(prediction)) if len(dates) > 1 else ())
+        for token in (parse(_truncate(prediction)) if len(dates) > 1 else ())
         if isinstance(token, Figure) and isinstance(token.value, Date)
     ]
 
-    def belied(reference: str) -> bool:
+    def is_contradicted(reference: str) -> bool:
+        """Return True if the prediction has an exact date within the reference, but none of the exact references."""
         date = dates.get(reference)
         if date is None:
             return False
-        finer = [
-            other for other in dates.values() if other.exactness > date.exactness and date_states(date, other)
+        more_exact = [
+            other
+            for other in dates.values()
+            if other.exactness > date.exactness and date_matches(date, other)
         ]
-        stating = [each for each in said if date_states(date, each)]
-        exact = bool(stating) and all(each.exactness > date.exactness for each in stating)
+        within = [predicted for predicted in predicted_dates if date_matches(date, predicted)]
+        all_exact = bool(within) and all(predicted.exactness > date.exactness for predicted in within)
         return (
-            exact and bool(finer) and not any(dates_agree(each, other) for each in stating for other in finer)
+            all_exact
+            and bool(more_exact)
+            and not any(dates_compatible(predicted, other) for predicted in within for other in more_exact)
         )
 
     years = {date.year for date in dates.values() if date.month is not None}
-    asked = ask(_beginning(question))
+    parsed_question = parse_question(_truncate(question))
     if len(years) > 1:
-        asked = replace(asked, when=False)
-    return any(_states(prediction, each, asked) and not belied(each) for each in references)
+        parsed_question = replace(parsed_question, asks_when=False)
+    return any(
+        _matches(prediction, reference, parsed_question) and not is_contradicted(reference)
+        for reference in references
+    )
 
 
-def _date_alone(reference: str) -> Date | None:
-    """The date that a reference is, but for a word such as "in"."""
+def _matches(prediction: str, reference: str, question: ParsedQuestion) -> bool:
+    if not prediction.strip():
+        return False
+    folded = fold(prediction)
+    if folded == fold(reference):
+        return bool(folded) or prediction.strip().casefold() == reference.strip().casefold()
+    if is_long(reference) or not parse(reference):
+        return False
+    tokens = parse(_truncate(prediction))[:MAX_PREDICTION_TOKENS]
+    variants = _reference_variants(
+        reference, place=question.wants_place, given=frozenset() if question.offers_choice else question.stems
+    )
+    if any(_matches_variant(tokens, variant, question) for variant in variants):
+        return not _has_other_number(tokens, reference)
+    return question.wants_place and _names_enclosing_place(tokens, reference, question)
+
+
+def _has_other_number(tokens: Sequence[Token], reference: str) -> bool:
+    """Return True if the prediction has only other numbers after a word with an attached number, such as "Apollo11"."""
+    if not _ATTACHED_FOOTNOTE.search(reference):
+        return False
+    expected = {
+        (form_at(pair, 0), pair[1]) for pair in pairwise(parse(reference)) if isinstance(pair[1], Figure)
+    }
+    words = {word for word, _ in expected}
+    predicted = {
+        (form_at(tokens, index), following)
+        for index, following in enumerate(tokens[1:])
+        if isinstance(following, Figure) and form_at(tokens, index) in words
+    }
+    return bool(predicted) and predicted.isdisjoint(expected)
+
+
+def _as_date(reference: str) -> Date | None:
+    """Return the date of a reference that consists of one date and perhaps function words ("in 1974"); else None."""
     tokens = parse(reference) if not is_long(reference) else ()
     figures = [token for token in tokens if isinstance(token, Figure)]
-    words = any(content_at(tokens, at) for at in range(len(tokens)))
-    value = figures[0].value if len(figures) == 1 and not words else None
+    has_content_word = any(content_word_at(tokens, index) for index in range(len(tokens)))
+    value = figures[0].value if len(figures) == 1 and not has_content_word else None
     return value if isinstance(value, Date) else None
 
 
-def _place_around_stated(tokens: Sequence[Token], reference: str, question: ParsedQuestion) -> bool:
-    """Return True if a prediction names the place that contains the reference's place, and no other place in it.
+def _names_enclosing_place(tokens: Sequence[Token], reference: str, question: ParsedQuestion) -> bool:
+    """Return True if a prediction names the larger place of a reference such as "the stadium in Orlando".
 
-    For the reference "the stadium in Orlando", "Orlando, Florida" does; "the harbour in Orlando" names another place
-    there. Only words of the question may stand before the place.
+    "Orlando, Florida" names it. "the harbour in Orlando" names another place in it: before the larger place, only
+    function words and words of the question are allowed.
     """
-    found = _PLACE_AROUND.fullmatch(reference)
+    match = _PLACE_IN_PLACE.fullmatch(reference)
     words = (
-        tuple(token for token in parse(found[1]) if isinstance(token, Word) and token.content)
-        if found
+        tuple(token for token in parse(match[1]) if isinstance(token, Word) and token.is_content_word)
+        if match
         else ()
     )
     if not words or all(word.stem in question.stems for word in words):
         return False
     spans = phrase_spans(tokens, Phrase(words), question)
     return any(
-        all((word := content_at(tokens, at)) is None or word.stem in question.stems for at in range(start))
+        all(
+            (word := content_word_at(tokens, index)) is None or word.stem in question.stems
+            for index in range(start)
+        )
         and not _is_negated(tokens, start, end)
         for start, end in spans
     )
 
 
-def _beginning(text: str) -> str:
-    """Return the part of a text that is compared: its first `LONGEST` characters, cut at the end of a word."""
-    if len(text) <= LONGEST:
+def _truncate(text: str) -> str:
+    """Return the first `MAX_CHARACTERS` characters of a text, cut at the end of a word."""
+    if len(text) <= MAX_CHARACTERS:
         return text
-    return text[: LONGEST + 1].rsplit(maxsplit=1)[0][:LONGEST] if text[:LONGEST].split() else ""
+    return (
+        text[: MAX_CHARACTERS + 1].rsplit(maxsplit=1)[0][:MAX_CHARACTERS]
+        if text[:MAX_CHARACTERS].split()
+        else ""
+    )
 
 
-def _version_stated(tokens: Sequence[Token], reference: str, question: ParsedQuestion) -> bool:
-    wanted = _polarity(parse(reference), question)
-    said = _polarity(tokens, question)
-    outright = _said_outright(parse(reference)) is not None
-    if wanted is not None and (outright or _said_outright(tokens) is not None) and said is not wanted:
+def _matches_variant(tokens: Sequence[Token], reference: str, question: ParsedQuestion) -> bool:
+    expected = _polarity(parse(reference), question)
+    predicted = _polarity(tokens, question)
+    explicit = _explicit_polarity(parse(reference)) is not None or _explicit_polarity(tokens) is not None
+    if expected is not None and explicit and predicted is not expected:
         return False
-    demand = _demands_of(reference, question)
-    if not demand:
-        return wanted is not None and said is wanted
+    requirements = _requirements_of(reference, question)
+    if not requirements:
+        return expected is not None and predicted is expected
     return (
         all(
-            _asserted(tokens, _figure_spans(tokens, figure, question), question, negated=negated)
-            for figure, negated in demand.figures
+            _is_asserted(tokens, _figure_spans(tokens, figure, question), question, negated=negated)
+            for figure, negated in requirements.figures
         )
-        and _phrases_stated(tokens, demand, question)
-        and not _miscounts(tokens, demand, question)
+        and _matches_phrases(tokens, requirements, question)
+        and not _miscounts(tokens, requirements, question)
     )
 
 
 @lru_cache(maxsize=8192)
-def _demands_of(reference: str, question: ParsedQuestion) -> Demand:
-    """Return the demands of a reference.
+def _requirements_of(reference: str, question: ParsedQuestion) -> Requirements:
+    """Return the requirements of a reference.
 
-    Words and figures of the question are not demanded, unless nothing else is left or the question offers a choice.
-    A reference of function words only ("The Who") demands all its words.
+    Words and figures of the question are required only if nothing else is left or the question offers a choice. If the
+    reference consists of function words ("The Who"), all its words are required.
     """
     tokens = parse(reference)
-    given = frozenset() if question.choice else question.stems
+    given = frozenset() if question.offers_choice else question.stems
     if _polarity(tokens, question) is not None:
-        # The yes or no is compared separately; only what it adds is demanded.
-        return _demand(tokens, question, given | _ANSWER_STEMS)
-    demand = _demand(tokens, question, given) or _demand(tokens, question, frozenset())
-    return demand or _demand(tokens, question, frozenset(), every=True)
+        # `_matches_variant` compares yes and no. Here the rest of the reference is required.
+        return _build_requirements(tokens, question, given | _ANSWER_STEMS)
+    requirements = _build_requirements(tokens, question, given) or _build_requirements(
+        tokens, question, frozenset()
+    )
+    return requirements or _build_requirements(tokens, question, frozenset(), every=True)
 
 
-def _demand(
+def _build_requirements(
     tokens: tuple[Token, ...], question: ParsedQuestion, given: frozenset[str], *, every: bool = False
-) -> Demand:
-    numbered = [(at, token) for at, token in enumerate(tokens) if isinstance(token, Figure)]
+) -> Requirements:
+    indexed_figures = [(index, token) for index, token in enumerate(tokens) if isinstance(token, Figure)]
     figures = [
-        (token, _is_negated(tokens, at, at + 1))
-        for at, token in numbered
-        if not given or token not in question.figures
+        (figure, _is_negated(tokens, index, index + 1))
+        for index, figure in indexed_figures
+        if not given or figure not in question.figures
     ]
-    counted = [(token, noun.stem) for at, token in numbered if (noun := content_at(tokens, at + 1))]
-    phrases = [_phrase(tokens, run, given) for run in _runs(tokens, every=every)]
-    listing = {"and", "or"} if question.place else {"and", "or", ",", ";"}
-    itemised = any(form_at(tokens, at) in listing for at in range(len(tokens)))
-    return Demand(tuple(figures), tuple(phrase for phrase in phrases if phrase), tuple(counted), itemised)
+    counted = [
+        (figure, noun.stem)
+        for index, figure in indexed_figures
+        if (noun := content_word_at(tokens, index + 1))
+    ]
+    phrases = [_build_phrase(tokens, run, given) for run in _group_words(tokens, every=every)]
+    separators = {"and", "or"} if question.wants_place else {"and", "or", ",", ";"}
+    itemised = any(form_at(tokens, index) in separators for index in range(len(tokens)))
+    return Requirements(
+        tuple(figures), tuple(phrase for phrase in phrases if phrase), tuple(counted), itemised
+    )
 
 
-def _phrase(tokens: tuple[Token, ...], run: list[int], given: frozenset[str]) -> Phrase | None:
-    """Make the phrase of a run, without the words that the question gives away."""
-    words = [token for at in run if isinstance(token := tokens[at], Word)]
+def _build_phrase(tokens: tuple[Token, ...], run: list[int], given: frozenset[str]) -> Phrase | None:
+    """Build the phrase of a run of indices without the words whose stems are `given`; None if no word is left."""
+    words = [token for index in run if isinstance(token := tokens[index], Word)]
     kept = [word for word in words if word.stem not in given]
     if not kept:
         return None
@@ -289,165 +319,186 @@ def _phrase(tokens: tuple[Token, ...], run: list[int], given: frozenset[str]) ->
         cut_left=words[0] is not kept[0],
         cut_right=words[-1] is not kept[-1],
         negated=_is_negated(tokens, run[0], run[-1] + 1),
-        article=form_at(tokens, run[0] - 1) in ARTICLES,
-        companions=frozenset(token.stem for token in tokens if isinstance(token, Word)),
-        uncut=tuple(words),
+        has_article=form_at(tokens, run[0] - 1) in ARTICLES,
+        reference_stems=frozenset(token.stem for token in tokens if isinstance(token, Word)),
+        full_words=tuple(words),
     )
 
 
-def _runs(tokens: tuple[Token, ...], *, every: bool) -> list[list[int]]:
-    """Group the places of content words into phrases (of all words where `every`).
+def _group_words(tokens: tuple[Token, ...], *, every: bool) -> list[list[int]]:
+    """Group the indices of content words (with `every`: of all words) into phrases.
 
-    A hyphen, an article or the particle inside a name ("Leonardo da Vinci") keeps two of them one phrase.
+    A hyphen, an article or a particle inside a name ("Leonardo da Vinci") does not end a phrase.
     """
     runs: list[list[int]] = [[]]
-    for at, token in enumerate(tokens):
-        form = form_at(tokens, at)
-        inside = form in PARTICLES and 0 < at < len(tokens) - 1
-        between = inside and runs[-1] and content_at(tokens, at + 1)
-        if isinstance(token, Word) and (every or (token.content and not between)):
-            runs[-1].append(at)
-        elif form not in _JOINING and not inside:
+    for index, token in enumerate(tokens):
+        form = form_at(tokens, index)
+        is_particle = form in PARTICLES and 0 < index < len(tokens) - 1
+        inside_name = is_particle and runs[-1] and content_word_at(tokens, index + 1)
+        if isinstance(token, Word) and (every or (token.is_content_word and not inside_name)):
+            runs[-1].append(index)
+        elif form not in _PHRASE_JOINERS and not is_particle:
             runs.append([])
     return [run for run in runs if run]
 
 
-def _asserted(
+def _is_asserted(
     tokens: Sequence[Token], spans: Iterable[Span], question: ParsedQuestion, *, negated: bool
 ) -> bool:
-    """Return True if any of the spans is negated exactly as the reference is."""
-    return any(question.negated or _is_negated(tokens, *span) == negated for span in spans)
+    """Return True if at least one span is negated exactly as in the reference; any span if the question is negated."""
+    return any(question.is_negated or _is_negated(tokens, *span) == negated for span in spans)
 
 
 def _figure_spans(tokens: Sequence[Token], figure: Figure, question: ParsedQuestion) -> Iterator[Span]:
-    wanted = _as_asked(figure, question)
-    for at, token in enumerate(tokens):
+    """Yield the spans of the figures of a prediction that match a figure of the reference."""
+    expected = _adapt_figure(figure, question)
+    for index, token in enumerate(tokens):
         if isinstance(token, Figure) and (
-            figure_states(wanted, token, question.understood) or _coarser(wanted, token, question)
+            figure_matches(expected, token, question.implied_dimensions)
+            or _is_coarser_date(expected, token, question)
         ):
-            yield at, at + 1
+            yield index, index + 1
 
 
-def _coarser(wanted: Figure, said: Figure, question: ParsedQuestion) -> bool:
-    """Return True if the question asks "when" and the answer is the year, or year and month, of the wanted date."""
-    want, have = wanted.value, said.value
+def _is_coarser_date(expected: Figure, predicted: Figure, question: ParsedQuestion) -> bool:
+    """Return True if the question asks "when" and the prediction is the year, or year and month, of the date."""
+    date, coarser = expected.value, predicted.value
     return (
-        question.when
-        and isinstance(want, Date)
-        and isinstance(have, Date)
-        and have.year is not None
-        and have.span == 1
-        and said not in question.figures
-        and date_states(have, want)
+        question.asks_when
+        and isinstance(date, Date)
+        and isinstance(coarser, Date)
+        and coarser.year is not None
+        and coarser.span == 1
+        and predicted not in question.figures
+        and date_matches(coarser, date)
     )
 
 
-def _as_asked(figure: Figure, question: ParsedQuestion) -> Figure:
-    """Give a bare number the unit that the question asks for; take from a date what it names, or does not ask for."""
+def _adapt_figure(figure: Figure, question: ParsedQuestion) -> Figure:
+    """Return the figure of a reference as the question asks for it.
+
+    A number without a unit gets the unit after "how many". A date is reduced to its year if the question asks for a
+    year, and loses its year if the question contains it.
+    """
     value = figure.value
     if isinstance(value, Quantity) and not value.units:
-        return replace(figure, value=replace(value, units=question.counted))
+        return replace(figure, value=replace(value, units=question.counted_units))
     if not isinstance(value, Date) or value.day is value.month is None:
         return figure
-    if question.year and value.year is not None:
+    if question.wants_year and value.year is not None:
         return replace(figure, value=Date(value.year))
-    named = {other.value.year for other in question.figures if isinstance(other.value, Date)}
-    return replace(figure, value=replace(value, year=None, swapped=None)) if value.year in named else figure
+    question_years = {other.value.year for other in question.figures if isinstance(other.value, Date)}
+    if value.year in question_years:
+        return replace(figure, value=replace(value, year=None, swapped=None))
+    return figure
 
 
-def _phrases_stated(tokens: Sequence[Token], demand: Demand, question: ParsedQuestion) -> bool:
-    def stated(phrase: Phrase) -> bool:
-        return _asserted(tokens, phrase_spans(tokens, phrase, question), question, negated=phrase.negated)
+def _matches_phrases(tokens: Sequence[Token], requirements: Requirements, question: ParsedQuestion) -> bool:
+    def is_stated(phrase: Phrase) -> bool:
+        return _is_asserted(tokens, phrase_spans(tokens, phrase, question), question, negated=phrase.negated)
 
-    if all(map(stated, demand.phrases)):
+    if all(map(is_stated, requirements.phrases)):
         return True
-    # A person's name has its own short forms; a part of it may be someone else.
-    return not question.person and _mostly_stated(tokens, demand, stated)
+    # `phrase_spans` finds the short forms of a person's name. Another part of a name may name someone else.
+    return not question.wants_person and _matches_most_words(tokens, requirements, is_stated)
 
 
-def _mostly_stated(tokens: Sequence[Token], demand: Demand, stated: Callable[[Phrase], bool]) -> bool:
+def _matches_most_words(
+    tokens: Sequence[Token], requirements: Requirements, is_stated: Callable[[Phrase], bool]
+) -> bool:
     """Return True if a prediction states two thirds of at least three content words, and part of each list item."""
-    total = sum(len(phrase.words) for phrase in demand.phrases)
-    if total < _LEAST_WORDS:
+    total = sum(len(phrase.words) for phrase in requirements.phrases)
+    if total < _MIN_WORDS:
         return False
-    said = {token.stem for token in tokens if isinstance(token, Word)}
-    # Most predictions share no word with the reference: spare them the search.
-    if sum(word.stem in said for phrase in demand.phrases for word in phrase.words) < LEAST_SHARE * total:
+    predicted_stems = {token.stem for token in tokens if isinstance(token, Word)}
+    # Most predictions share too few words with the reference. This check is much faster than the search below.
+    shared = sum(word.stem in predicted_stems for phrase in requirements.phrases for word in phrase.words)
+    if shared < MIN_WORD_SHARE * total:
         return False
     covered = 0
-    for phrase in demand.phrases:
-        # Beside a part of an item, a word of another item makes it that other one.
-        known = frozenset(word.stem for word in phrase.words) if demand.itemised else phrase.companions
-        shortened = _shortened(replace(phrase, companions=known))
-        found = next((part for part in (phrase, *shortened) if stated(part)), None)
-        if found is None and (demand.itemised or _distinguishes(phrase.words)):
+    for phrase in requirements.phrases:
+        # In a list, a part of one item next to a word of another item is not that part.
+        allowed = (
+            frozenset(word.stem for word in phrase.words) if requirements.itemised else phrase.reference_stems
+        )
+        shortened = _shortened_phrases(replace(phrase, reference_stems=allowed))
+        stated = next((variant for variant in (phrase, *shortened) if is_stated(variant)), None)
+        if stated is None and (requirements.itemised or _has_distinguishing_word(phrase.words)):
             return False
-        covered += len(found.words) if found else 0
-    return covered >= LEAST_SHARE * total
+        covered += len(stated.words) if stated else 0
+    return covered >= MIN_WORD_SHARE * total
 
 
-def _distinguishes(words: Sequence[Word]) -> bool:
+def _has_distinguishing_word(words: Sequence[Word]) -> bool:
     return any(word.form in DISTINGUISHING for word in words)
 
 
-def _shortened(phrase: Phrase) -> Iterator[Phrase]:
-    """The beginnings and ends of a phrase, longest first; only so many words may be missing."""
+def _shortened_phrases(phrase: Phrase) -> Iterator[Phrase]:
+    """Yield the beginnings and ends of a phrase, longest first, with at most `_MAX_MISSING_WORDS` words missing."""
     words = phrase.words
-    for missing in range(1, min(len(words), _MOST_MISSING + 1)):
-        if not _distinguishes(words[-missing:]):
-            yield replace(phrase, words=words[:-missing], cut_right=True, uncut=())
-        if not _distinguishes(words[:missing]):
-            yield replace(phrase, words=words[missing:], cut_left=True, uncut=())
+    for missing in range(1, min(len(words), _MAX_MISSING_WORDS + 1)):
+        if not _has_distinguishing_word(words[-missing:]):
+            yield replace(phrase, words=words[:-missing], cut_right=True, full_words=())
+        if not _has_distinguishing_word(words[:missing]):
+            yield replace(phrase, words=words[missing:], cut_left=True, full_words=())
 
 
-def _miscounts(tokens: Sequence[Token], demand: Demand, question: ParsedQuestion) -> bool:
-    """Return True if the prediction has another number before a noun that the reference counts."""
-    for figure, noun in demand.counted:
-        said = [
+def _miscounts(tokens: Sequence[Token], requirements: Requirements, question: ParsedQuestion) -> bool:
+    """Return True if the prediction has only other numbers before a noun that the reference counts."""
+    for figure, noun in requirements.counted:
+        counts = [
             token
             for token, following in pairwise(tokens)
             if isinstance(token, Figure) and isinstance(following, Word) and following.stem == noun
         ]
-        if said and not any(figure_states(figure, token, question.understood) for token in said):
+        if counts and not any(figure_matches(figure, count, question.implied_dimensions) for count in counts):
             return True
     return False
 
 
 @lru_cache(maxsize=8192)
-def _versions(reference: str, *, place: bool = False, given: frozenset[str] = frozenset()) -> tuple[str, ...]:
-    """Return the forms of a reference, any one of which is enough.
+def _reference_variants(
+    reference: str, *, place: bool = False, given: frozenset[str] = frozenset()
+) -> tuple[str, ...]:
+    """Return the variants of a reference. A prediction that matches one of them matches the reference.
 
-    A parenthesis may be left out; it is a form of its own where it abbreviates the rest, and is not `given`. A slash
-    between spaces separates alternatives. Where a place is asked for, the region after its comma may be left out.
+    A parenthesis may be left out. If it abbreviates the rest, it is a variant, unless its stem is `given`. A slash
+    between spaces separates variants. If `place`, the region after the comma may be left out.
 
-    >>> _versions("Tulsa (Oklahoma)"), _versions("International Border (IB)"), _versions("soccer / football")
-    (('Tulsa',), ('International Border', 'IB'), ('soccer', 'football'))
+    >>> _reference_variants("Tulsa (Oklahoma)"), _reference_variants("International Border (IB)")
+    (('Tulsa',), ('International Border', 'IB'))
+    >>> _reference_variants("soccer / football")
+    ('soccer', 'football')
     """
-    found: list[str] = []
-    for part in _ALTERNATIVE.split(reference):
-        outside = _PARENTHESIS.sub(" ", part).strip()
-        inside = [text.strip() for text in _PARENTHESIS.findall(part)]
+    variants: list[str] = []
+    for alternative in _ALTERNATIVE_SEPARATOR.split(reference):
+        outside = _PARENTHESIS.sub(" ", alternative).strip()
+        inside = [text.strip() for text in _PARENTHESIS.findall(alternative)]
         if not parse(outside):
-            found.append(part.strip())
+            variants.append(alternative.strip())
             continue
-        found.append(outside)
-        if _GLUED_NOTE.search(outside):
-            found.append(_GLUED_NOTE.sub("", outside))
-        region = _REGION.match(outside) if place else None
-        if region:
-            found.append(region[1])
+        variants.append(outside)
+        if _ATTACHED_FOOTNOTE.search(outside):
+            variants.append(_ATTACHED_FOOTNOTE.sub("", outside))
+        town = _TOWN_BEFORE_REGION.match(outside) if place else None
+        if town:
+            variants.append(town[1])
         words = [token for token in parse(outside) if isinstance(token, Word)]
         short = initialisms(words)
-        found.extend(
+        variants.extend(
             text
             for text in inside
-            if (fold(text) in short or _abbreviates(text, outside)) and word_of(fold(text)).stem not in given
+            if (fold(text) in short or _abbreviates(text, outside))
+            and make_word(fold(text)).stem not in given
         )
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(variants))
 
 
 def _abbreviates(short: str, text: str) -> bool:
-    """Return True if the capitals are letters of a text in order, and start it ("ADP", "adenosine diphosphate")."""
+    """Return True if a text contains the capitals of `short` in order and starts with the first of them.
+
+    "ADP" abbreviates "adenosine diphosphate".
+    """
     letters = iter(fold(text))
     capitals = fold(short)
     return (
@@ -458,63 +509,70 @@ def _abbreviates(short: str, text: str) -> bool:
 
 
 def _is_negated(tokens: Sequence[Token], start: int, end: int) -> bool:
-    """Return whether the stretch of tokens from `start` to before `end` is denied.
+    """Return True if the tokens from `start` to before `end` are negated.
 
-    A verb with "not" right after the stretch denies it too ("six months is not ...").
+    A verb with "not" directly after them negates them too ("six months is not ...").
 
     >>> _is_negated(parse("not six months"), 1, 2), _is_negated(parse("No, six months"), 2, 3)
     (True, False)
     """
-    passed = 0
-    for at in range(start - 1, -1, -1):
-        if form_at(tokens, at) in _CLAUSE_ENDS or passed > _NEGATION_REACH:
+    distance = 0
+    for index in range(start - 1, -1, -1):
+        if form_at(tokens, index) in _CLAUSE_ENDS or distance > _MAX_WORDS_AFTER_NEGATION:
             break
-        if _negates(tokens, at):
+        if _negates(tokens, index):
             return True
-        passed += not isinstance(tokens[at], Word) or content_at(tokens, at) is not None
-    return form_at(tokens, end) in _VERBS and form_at(tokens, end + 1) == "not" and _negates(tokens, end + 1)
+        distance += not isinstance(tokens[index], Word) or content_word_at(tokens, index) is not None
+    return (
+        form_at(tokens, end) in _AUXILIARIES
+        and form_at(tokens, end + 1) == "not"
+        and _negates(tokens, end + 1)
+    )
 
 
-def _negates(tokens: Sequence[Token], at: int) -> bool:
-    """Return True if the token at a position negates what follows it."""
-    form, following = form_at(tokens, at), form_at(tokens, at + 1)
-    return following not in _ASSERTING if form in NEGATORS else (form, following) in _REPLACING
+def _negates(tokens: Sequence[Token], index: int) -> bool:
+    """Return True if the token at an index negates the tokens after it."""
+    form, following = form_at(tokens, index), form_at(tokens, index + 1)
+    return following not in _ASSERTING if form in NEGATORS else (form, following) in _CONTRASTS
 
 
-def _said_outright(tokens: Sequence[Token]) -> bool | None:
-    """Return the yes (True) or no (False) at the start of a text; None where it has none.
+def _explicit_polarity(tokens: Sequence[Token]) -> bool | None:
+    """Return True for "yes" and False for "no" at the start of a text; None if it starts with neither.
 
-    "No" before a word it denies ("no dogs") is no answer of its own.
+    In "no dogs", "no" negates a word and is not an answer.
 
-    >>> [_said_outright(parse(text)) for text in ("Yes, it is", "Typically, no", "six")]
+    >>> [_explicit_polarity(parse(text)) for text in ("Yes, it is", "Typically, no", "six")]
     [True, False, None]
     """
-    words = [(at, token.form) for at, token in enumerate(tokens) if isinstance(token, Word)]
-    for at, form in words[: _POLARITY_REACH + 1]:
-        alone = at + 1 >= len(tokens) or isinstance(tokens[at + 1], Mark)
-        if form in _YES and (alone or at == 0):
+    words = [(index, token.form) for index, token in enumerate(tokens) if isinstance(token, Word)]
+    for index, form in words[: _MAX_WORDS_BEFORE_POLARITY + 1]:
+        alone = index + 1 >= len(tokens) or isinstance(tokens[index + 1], Punctuation)
+        if form in _YES and (alone or index == 0):
             return True
-        follows = None if alone else tokens[at + 1]
-        pronoun = isinstance(follows, Word) and not follows.content and follows.form not in NEGATORS
-        if form in _NO and (alone or (at == 0 and pronoun)):
+        follows = None if alone else tokens[index + 1]
+        pronoun = isinstance(follows, Word) and not follows.is_content_word and follows.form not in NEGATORS
+        if form in _NO and (alone or (index == 0 and pronoun)):
             return False
     return None
 
 
 def _polarity(tokens: Sequence[Token], question: ParsedQuestion) -> bool | None:
-    """Return the yes or no that a text amounts to; None where it is neither.
+    """Return True if a text answers yes, False if it answers no, and None if neither.
 
-    To a yes-or-no question, a statement that repeats words of the question says yes, or no where it denies them.
+    As an answer to a yes-or-no question, a text with a negation means no. A text without one that repeats a content
+    word of the question means yes.
 
-    >>> free = ask("Is parking free for staff?")
+    >>> free = parse_question("Is parking free for staff?")
     >>> _polarity(parse("Parking is free."), free), _polarity(parse("It is not free"), free)
     (True, False)
     """
-    outright = _said_outright(tokens)
-    if outright is not None or not question.polar or question.choice:
-        return outright
-    places = range(len(tokens))
-    if any(_negates(tokens, at) for at in places):
+    explicit = _explicit_polarity(tokens)
+    if explicit is not None or not question.is_polar or question.offers_choice:
+        return explicit
+    indices = range(len(tokens))
+    if any(_negates(tokens, index) for index in indices):
         return False
-    repeats = any((word := content_at(tokens, at)) and word.stem in question.stems for at in places)
+    repeats = any(
+        (word := content_word_at(tokens, index)) and word.stem in question.stems for index in indices
+    )
     return True if repeats else None

@@ -1,4 +1,4 @@
-"""Parses a text into the figures, words and marks to compare, and a question into hints on its answer."""
+"""Parses a text into the figures, words and punctuation to compare, and a question into hints about its answer."""
 
 import re
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from pytest_rageval.answers.canonical import dates, numbers, quantities
 from pytest_rageval.answers.canonical.dates import (
     ClockTime,
     Date,
-    date_states,
+    date_matches,
     read_clock_time,
     read_dates,
     read_rate,
@@ -24,7 +24,7 @@ from pytest_rageval.answers.canonical.quantities import (
     Unit,
     read_quantity,
     same_quantity,
-    unit_named,
+    units_named,
 )
 from pytest_rageval.answers.canonical.words import (
     ARTICLES,
@@ -33,27 +33,27 @@ from pytest_rageval.answers.canonical.words import (
     Lexeme,
     Word,
     fold,
-    lexemes,
-    listed,
-    skip,
+    make_word,
+    skip_words,
+    split_lexemes,
     text_at,
-    word_of,
+    word_set,
 )
 
 __all__ = [
     "Figure",
-    "Mark",
     "ParsedQuestion",
+    "Punctuation",
     "Token",
-    "ask",
-    "content_at",
-    "figure_states",
+    "content_word_at",
+    "figure_matches",
     "form_at",
     "parse",
+    "parse_question",
 ]
 
-# Abbreviations and what they stand for. "us" is a country only where it cannot be the pronoun.
-_FORMS = (
+# Patterns of abbreviations, each with its expansion. "us" is expanded only if it cannot be the pronoun.
+_ABBREVIATIONS = (
     (r"\bu\. ?s\.(?: ?a\b\.?)?|\busa\b|(?<=\bthe )us\b|^us$|^us(?=[.,])", "united states"),
     (r"\bunited states of america\b", "united states"),
     (r"\bu\. ?k\.|\buk\b", "united kingdom"),
@@ -74,7 +74,7 @@ _FORMS = (
     (r"\bvs\b\.?", "versus"),
     (r"\bper cent\b|pct\b", "percent"),
 )
-_ANY_FORM = re.compile("|".join(f"({form})" for form, _ in _FORMS))
+_ANY_ABBREVIATION = re.compile("|".join(f"({pattern})" for pattern, _ in _ABBREVIATIONS))
 
 _AT_LEAST = (
     "at least, no less than, not less than, no fewer than, more than, greater than, higher than, longer than, "
@@ -99,202 +99,234 @@ _QUALIFIERS: dict[tuple[str, ...], dict[str, Any]] = {
     )
     for phrase in phrases.split(", ")
 }
-_NOTE = re.compile(r"\[\d{1,3}\]")
-_GLUED_NUMBER = re.compile(r"(?<=[^\W\d_]{3})(?=\d+(?!\w))")
-_STARTS = numbers.STARTS | dates.STARTS | quantities.STARTS | {words[0] for words in _QUALIFIERS} | {"-", "/"}
-"""The words and marks that more than these may start with; all others are read at once."""
-_SIMPLE = frozenset({"mark", "glyph"})
+_FOOTNOTE = re.compile(r"\[\d{1,3}\]")
+_ATTACHED_NUMBER_START = re.compile(r"(?<=[^\W\d_]{3})(?=\d+(?!\w))")
+_FIRST_WORDS = (
+    numbers.FIRST_WORDS
+    | dates.FIRST_WORDS
+    | quantities.FIRST_WORDS
+    | {words[0] for words in _QUALIFIERS}
+    | {"-", "/"}
+)
+"""Words and punctuation that a figure or a rate may start with. Any other lexeme without digits is one token."""
+_SINGLE_TOKEN_KINDS = frozenset({"punctuation", "unspaced"})
 
-_LONGEST_QUALIFIER = 3
-_MOST_QUALIFIERS = 6
-_LINKS = frozenset({"of", "in", "the", "a", "-"})
+_MAX_QUALIFIER_WORDS = 3
+_MAX_QUALIFIERS = 6
+_QUALIFIER_LINKS = frozenset({"of", "in", "the", "a", "-"})
 _RANGE_LINKS = frozenset({"to", "or", "-", "through"})
-_MARKS_OF_RANGE = 3
+_MAX_TOKENS_IN_RANGE = 3
 
 _PERSON_WORDS = frozenset({"who", "whom", "whose", "whos"})
-_PERSON_NOUNS = ROLES | listed(
+_PERSON_NOUNS = ROLES | word_set(
     "person man woman boy girl musician composer painter poet novelist scientist physicist chemist mathematician "
     "explorer inventor politician philosopher quarterback pitcher rapper drummer guitarist producer host father mother "
     "wife husband brother sister son daughter character"
 )
-_POLAR = listed(
+_POLAR_FIRST_WORDS = word_set(
     "is are was were do does did can could will would should shall may might must has have had am"
 )
-_PRICES = listed("cost costs price fee salary budget worth pay paid earn allowance value money bonus fine")
-_EXACT = listed("exactly exact date day month precise precisely time")
-_SHARES = listed("percentage percent share proportion fraction")
+_PRICE_WORDS = word_set(
+    "cost costs price fee salary budget worth pay paid earn allowance value money bonus fine"
+)
+_EXACT_TIME_WORDS = word_set("exactly exact date day month precise precisely time")
+_SHARE_WORDS = word_set("percentage percent share proportion fraction")
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A value and its qualifiers.
+    """A quantity, a date or a time with its qualifiers.
 
-    `bound` is 1 for "at least", "over", "after", -1 for the opposite, 0 where nothing is said. `part` is "early",
-    "mid" or "late" before a date. `approximate` stands for "about"; `ranged` marks the end of a range or one of
-    several offered values ("three or six months").
+    Attributes:
+        value: the value.
+        bound: 1 after "at least", "over" or "after", -1 after "at most", "under" or "before", otherwise 0.
+        part: "early", "mid" or "late", if such a word precedes a date, otherwise empty.
+        approximate: True after a word such as "about".
+        in_range: True for the end of a range, or for one of two alternatives ("three or six months").
     """
 
     value: Quantity | Date | ClockTime
     bound: int = 0
     part: str = ""
     approximate: bool = False
-    ranged: bool = False
+    in_range: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
-    """A punctuation mark between words."""
+class Punctuation:
+    """A punctuation mark."""
 
     text: str
 
 
-Token = Figure | Word | Mark
+Token = Figure | Word | Punctuation
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedQuestion:
-    """A question as far as it matters for comparing answers.
+    """The properties of a question that the comparison of answers depends on.
 
-    `stems` are the words it repeats and `figures` the figures it names; `understood` the dimensions that a bare
-    number in an answer stands for; `counted` the unit after "how many"; `when` that it asks so, for no exact date.
+    Attributes:
+        stems: the stems of its content words.
+        figures: its figures.
+        wants_person: True if it asks for a person.
+        is_polar: True for a yes-or-no question.
+        is_negated: True if it contains a negator.
+        offers_choice: True if it contains "or".
+        wants_year: True if it asks "what year" or "which year".
+        wants_place: True if it starts with "where".
+        asks_when: True if it starts with "when" and does not ask for an exact date or time.
+        implied_dimensions: the dimensions that a number without a unit in an answer may be in.
+        counted_units: the readings of the unit after "how many"; empty if no unit follows.
     """
 
     stems: frozenset[str] = frozenset()
     figures: tuple[Figure, ...] = ()
-    person: bool = False
-    polar: bool = False
-    negated: bool = False
-    choice: bool = False
-    year: bool = False
-    place: bool = False
-    when: bool = False
-    understood: frozenset[str] = frozenset()
-    counted: tuple[Unit, ...] = ()
+    wants_person: bool = False
+    is_polar: bool = False
+    is_negated: bool = False
+    offers_choice: bool = False
+    wants_year: bool = False
+    wants_place: bool = False
+    asks_when: bool = False
+    implied_dimensions: frozenset[str] = frozenset()
+    counted_units: tuple[Unit, ...] = ()
 
 
-def form_at(tokens: Sequence[Token], at: int) -> str:
-    """Return the word or mark at a place; empty where a figure or nothing stands there."""
-    token = tokens[at] if 0 <= at < len(tokens) else None
-    return token.form if isinstance(token, Word) else token.text if isinstance(token, Mark) else ""
+def form_at(tokens: Sequence[Token], index: int) -> str:
+    """Return the word or punctuation at an index; empty for a figure, and if the index is out of range."""
+    token = tokens[index] if 0 <= index < len(tokens) else None
+    return token.form if isinstance(token, Word) else token.text if isinstance(token, Punctuation) else ""
 
 
-def content_at(tokens: Sequence[Token], at: int) -> Word | None:
-    """Return the content word at a place, if one stands there."""
-    token = tokens[at] if 0 <= at < len(tokens) else None
-    return token if isinstance(token, Word) and token.content else None
+def content_word_at(tokens: Sequence[Token], index: int) -> Word | None:
+    """Return the content word at an index; None for another token, and if the index is out of range."""
+    token = tokens[index] if 0 <= index < len(tokens) else None
+    return token if isinstance(token, Word) and token.is_content_word else None
 
 
 @lru_cache(maxsize=16384)
 def parse(text: str) -> tuple[Token, ...]:
-    """Read a text into tokens, in order; a text with nothing to read gives none.
+    """Parse a text into tokens; a blank text has none.
 
     >>> [type(token).__name__ for token in parse("Founded in 1974, by Maud")]
-    ['Word', 'Word', 'Figure', 'Mark', 'Word', 'Word']
+    ['Word', 'Word', 'Figure', 'Punctuation', 'Word', 'Word']
     """
-    pieces = lexemes(_written_out(_unglued(fold(text))))
+    lexemes = split_lexemes(_expand_abbreviations(_separate_footnotes(fold(text))))
     tokens: list[Token] = []
-    at = 0
-    while at < len(pieces):
-        found, at = _token(pieces, at, tokens)
-        tokens.extend(found)
+    index = 0
+    while index < len(lexemes):
+        parsed, index = _read_tokens(lexemes, index, tokens)
+        tokens.extend(parsed)
     _mark_ranges(tokens)
     return tuple(tokens)
 
 
-def _unglued(text: str) -> str:
-    """Take notes in brackets from a folded text, unless nothing else is left, and part a word from a number at its end.
+def _separate_footnotes(text: str) -> str:
+    """Remove footnotes in brackets from a folded text, and put a space between a word and a number attached to its end.
 
-    >>> _unglued("lloyd1 [2]"), _unglued("may2016"), _unglued("mp3 and h2o"), _unglued("[2]")
-    ('lloyd 1 ', 'may 2016', 'mp3 and h2o', '[2]')
+    Footnotes are kept if the text has nothing else.
+
+    >>> _separate_footnotes("lloyd1 [2]"), _separate_footnotes("may2016")
+    ('lloyd 1 ', 'may 2016')
+    >>> _separate_footnotes("mp3 and h2o"), _separate_footnotes("[2]")
+    ('mp3 and h2o', '[2]')
     """
-    without = _NOTE.sub("", text)
-    return _GLUED_NUMBER.sub(" ", without if without.strip() else text)
+    without_footnotes = _FOOTNOTE.sub("", text)
+    return _ATTACHED_NUMBER_START.sub(" ", without_footnotes if without_footnotes.strip() else text)
 
 
-def _written_out(text: str) -> str:
-    """Replace common abbreviations in a folded text by the words they stand for.
+def _expand_abbreviations(text: str) -> str:
+    """Replace common abbreviations in a folded text by their full forms.
 
-    >>> _written_out("the u.s.a."), _written_out("in the uk"), _written_out("tell us")
+    >>> _expand_abbreviations("the u.s.a."), _expand_abbreviations("in the uk"), _expand_abbreviations("tell us")
     ('the united states', 'in the united kingdom', 'tell us')
-    >>> _written_out("co2"), _written_out("44 b.c.")
+    >>> _expand_abbreviations("co2"), _expand_abbreviations("44 b.c.")
     ('carbon dioxide', '44 bc')
     """
-    return _ANY_FORM.sub(lambda found: _FORMS[(found.lastindex or 1) - 1][1], text)
+    return _ANY_ABBREVIATION.sub(lambda match: _ABBREVIATIONS[(match.lastindex or 1) - 1][1], text)
 
 
-def _token(pieces: Sequence[Lexeme], at: int, tokens: Sequence[Token]) -> tuple[tuple[Token, ...], int]:
-    """Read what starts at a lexeme, after these tokens, with the index after it."""
-    piece, end = pieces[at], at + 1
-    if piece.text in _STARTS or not (piece.kind in _SIMPLE or piece.text[:1].isalpha()):
-        found = _beyond_a_word(pieces, at, tokens[-1] if tokens else None)
-        if found is not None:
-            return found
-    roman = roman_value(piece.text) if content_at(tokens, len(tokens) - 1) else None
+def _read_tokens(
+    lexemes: Sequence[Lexeme], index: int, tokens: Sequence[Token]
+) -> tuple[tuple[Token, ...], int]:
+    """Parse the tokens that start at a lexeme; `tokens` precede them. Return them with the index after them."""
+    lexeme, end = lexemes[index], index + 1
+    if lexeme.text in _FIRST_WORDS or not (lexeme.kind in _SINGLE_TOKEN_KINDS or lexeme.text[:1].isalpha()):
+        rate_or_figures = _read_rate_or_figures(lexemes, index, tokens[-1] if tokens else None)
+        if rate_or_figures is not None:
+            return rate_or_figures
+    roman = roman_value(lexeme.text) if content_word_at(tokens, len(tokens) - 1) else None
     if roman is not None:
         return (Figure(Quantity(roman)),), end
-    if piece.kind == "mark":
-        return (Mark(piece.text),), end
-    text = piece.text
-    # "4k" and "3d" are words, although a number starts them.
-    if piece.kind == "number" and end < len(pieces) and pieces[end].glued and pieces[end].kind == "word":
-        text, end = text + pieces[end].text, end + 1
-    return (word_of(text, glyph=piece.kind == "glyph"),), end
+    if lexeme.kind == "punctuation":
+        return (Punctuation(lexeme.text),), end
+    text = lexeme.text
+    # "4k" and "3d" are words, although they start with a number.
+    if (
+        lexeme.kind == "number"
+        and end < len(lexemes)
+        and lexemes[end].touches_previous
+        and lexemes[end].kind == "word"
+    ):
+        text, end = text + lexemes[end].text, end + 1
+    return (make_word(text, unspaced=lexeme.kind == "unspaced"),), end
 
 
-def _beyond_a_word(
-    pieces: Sequence[Lexeme], at: int, before: Token | None
+def _read_rate_or_figures(
+    lexemes: Sequence[Lexeme], index: int, previous: Token | None
 ) -> tuple[tuple[Token, ...], int] | None:
-    """Read a rate or a figure, perhaps with qualifiers."""
-    rate = read_rate(pieces, at, counted=isinstance(before, Figure))
+    """Parse a rate, or figures and their qualifiers, after the token `previous`."""
+    rate = read_rate(lexemes, index, counted=isinstance(previous, Figure))
     if rate is not None:
-        # "twice a week" is no "weekly"; a price "a week" is.
-        value = before.value if isinstance(before, Figure) else None
+        # "weekly" matches a price "a week", but not "twice a week", so a rate after a number of times is another word.
+        value = previous.value if isinstance(previous, Figure) else None
         occasions = isinstance(value, Quantity) and "occasions" in value.dimensions()
-        return (word_of(f"times{rate[0]}" if occasions else rate[0]),), rate[1]
-    # "once every 180 days" says no more than "every 180 days".
-    if text_at(pieces, at) == "once" and text_at(pieces, at + 1) in {"every", "each", "in"}:
-        return (), at + 1
-    return _qualified(pieces, at) or _figures(pieces, at)
+        return (make_word(f"times{rate[0]}" if occasions else rate[0]),), rate[1]
+    # "once every 180 days" means "every 180 days".
+    if text_at(lexemes, index) == "once" and text_at(lexemes, index + 1) in {"every", "each", "in"}:
+        return (), index + 1
+    return _read_qualified_figures(lexemes, index) or _read_figures(lexemes, index)
 
 
-def _qualified(pieces: Sequence[Lexeme], at: int) -> tuple[tuple[Figure, ...], int] | None:
-    """Read qualifiers together with the figure they belong to: "under the bridge" qualifies nothing."""
+def _read_qualified_figures(lexemes: Sequence[Lexeme], index: int) -> tuple[tuple[Figure, ...], int] | None:
+    """Parse qualifiers and the figures after them; return None if no figure follows ("under the bridge")."""
     fields: dict[str, Any] = {}
-    start = end = at
-    for _ in range(_MOST_QUALIFIERS + 1):
-        words = _qualifier(pieces, start)
+    start = end = index
+    for _ in range(_MAX_QUALIFIERS + 1):
+        words = _read_qualifier(lexemes, start)
         if not words:
             break
         fields |= _QUALIFIERS[words]
         end = start + len(words)
-        start = end + (text_at(pieces, end) in _LINKS)
+        start = end + (text_at(lexemes, end) in _QUALIFIER_LINKS)
     else:
         return None
     if not fields:
         return None
-    start = skip(pieces, end, ARTICLES | {"of", "in", "-"})
-    found = _figures(pieces, start) if start < len(pieces) else None
-    if found is None and text_at(pieces, start - 1) in ARTICLES:
-        found = _figures(pieces, start - 1)
-    return found and (tuple(replace(figure, **fields) for figure in found[0]), found[1])
+    start = skip_words(lexemes, end, ARTICLES | {"of", "in", "-"})
+    figures = _read_figures(lexemes, start) if start < len(lexemes) else None
+    if figures is None and text_at(lexemes, start - 1) in ARTICLES:
+        figures = _read_figures(lexemes, start - 1)
+    return figures and (tuple(replace(figure, **fields) for figure in figures[0]), figures[1])
 
 
-def _qualifier(pieces: Sequence[Lexeme], at: int) -> tuple[str, ...]:
-    """The words of the longest qualifier that starts at a lexeme."""
-    for length in range(_LONGEST_QUALIFIER, 0, -1):
-        words = tuple(piece.text for piece in pieces[at : at + length])
+def _read_qualifier(lexemes: Sequence[Lexeme], index: int) -> tuple[str, ...]:
+    """Return the words of the longest qualifier that starts at a lexeme; empty if none starts there."""
+    for length in range(_MAX_QUALIFIER_WORDS, 0, -1):
+        words = tuple(lexeme.text for lexeme in lexemes[index : index + length])
         if words in _QUALIFIERS:
             return words
     return ()
 
 
-def _figures(pieces: Sequence[Lexeme], at: int) -> tuple[tuple[Figure, ...], int] | None:
-    """Read the figure that starts here, preferring the reading that explains more."""
-    time = read_clock_time(pieces, at)
+def _read_figures(lexemes: Sequence[Lexeme], index: int) -> tuple[tuple[Figure, ...], int] | None:
+    """Parse the time, the date (or the two of a range) or the quantity that starts at a lexeme, in this order."""
+    time = read_clock_time(lexemes, index)
     if time is not None:
         return (Figure(time[0]),), time[1]
-    dates = read_dates(pieces, at)
-    quantity = read_quantity(pieces, at)
+    dates = read_dates(lexemes, index)
+    quantity = read_quantity(lexemes, index)
     # A number of four digits is a year unless a unit or a scale follows it.
     if dates and not (quantity and quantity[1] > dates[1] and dates[0][0] == Date(dates[0][0].year)):
         return tuple(Figure(date) for date in dates[0]), dates[1]
@@ -302,95 +334,103 @@ def _figures(pieces: Sequence[Lexeme], at: int) -> tuple[tuple[Figure, ...], int
 
 
 def _mark_ranges(tokens: list[Token]) -> None:
-    """Mark the ends of "3 to 6 months", "between 3 and 6" and "three, or six"."""
-    found = [
-        (at, token.value)
-        for at, token in enumerate(tokens)
+    """Set `in_range` for both numbers of "3 to 6 months", "between 3 and 6" and "three, or six"; share their unit."""
+    quantities = [
+        (index, token.value)
+        for index, token in enumerate(tokens)
         if isinstance(token, Figure) and isinstance(token.value, Quantity)
     ]
-    for (low, one), (high, other) in pairwise(found):
-        between = [form_at(tokens, at) for at in range(low + 1, high)]
+    for (low_index, low), (high_index, high) in pairwise(quantities):
+        between = [form_at(tokens, index) for index in range(low_index + 1, high_index)]
         words = [form for form in between if form != ","]
-        spanned = form_at(tokens, low - 1) == "between" and words == ["and"]
+        after_between = form_at(tokens, low_index - 1) == "between" and words == ["and"]
         linked = len(words) == 1 and words[0] in _RANGE_LINKS
-        same_kind = not one.units or not other.units or one.dimensions() & other.dimensions()
-        if (spanned or linked) and len(between) <= _MARKS_OF_RANGE and same_kind:
-            for at, value in ((low, replace(one, units=one.units or other.units)), (high, other)):
-                figure = tokens[at]
+        same_kind = not low.units or not high.units or low.dimensions() & high.dimensions()
+        if (after_between or linked) and len(between) <= _MAX_TOKENS_IN_RANGE and same_kind:
+            for index, value in (
+                (low_index, replace(low, units=low.units or high.units)),
+                (high_index, high),
+            ):
+                figure = tokens[index]
                 if isinstance(figure, Figure):
-                    tokens[at] = replace(figure, value=value, ranged=True)
+                    tokens[index] = replace(figure, value=value, in_range=True)
 
 
-def figure_states(wanted: Figure, said: Figure, understood: frozenset[str]) -> bool:
-    """Return whether a said figure states the wanted one.
+def figure_matches(expected: Figure, predicted: Figure, implied_dimensions: frozenset[str]) -> bool:
+    """Return True if a predicted figure matches the expected one.
 
-    A qualifier may be left out, because the question usually carries it, but not replaced by its opposite. One end of
-    a range does not state a single number.
+    A qualifier may be missing, because it is often in the question, but it must not be the opposite. One end of a range
+    does not match a single number.
     """
     return (
-        _value_states(wanted, said, understood)
-        and wanted.bound * said.bound >= 0
-        and (not wanted.part or not said.part or wanted.part == said.part)
-        and (wanted.ranged or not said.ranged)
+        _value_matches(expected, predicted, implied_dimensions)
+        and expected.bound * predicted.bound >= 0
+        and (not expected.part or not predicted.part or expected.part == predicted.part)
+        and (expected.in_range or not predicted.in_range)
     )
 
 
-def _value_states(wanted: Figure, said: Figure, understood: frozenset[str]) -> bool:
-    want, have = wanted.value, said.value
-    if isinstance(want, Quantity) and isinstance(have, Quantity):
-        return same_quantity(want, have, understood, approximate=wanted.approximate)
-    if isinstance(want, Date) and isinstance(have, Date):
-        return date_states(want, have)
-    if isinstance(want, ClockTime) and isinstance(have, ClockTime):
-        return not want.minutes.isdisjoint(have.minutes)
-    # A year may be a count ("1200"), and a number a year.
-    if isinstance(want, Quantity):
-        return want.number == _bare_year(have)
-    year = _bare_year(want)
+def _value_matches(expected: Figure, predicted: Figure, implied_dimensions: frozenset[str]) -> bool:
+    expected_value, predicted_value = expected.value, predicted.value
+    if isinstance(expected_value, Quantity) and isinstance(predicted_value, Quantity):
+        return same_quantity(
+            expected_value, predicted_value, implied_dimensions, approximate=expected.approximate
+        )
+    if isinstance(expected_value, Date) and isinstance(predicted_value, Date):
+        return date_matches(expected_value, predicted_value)
+    if isinstance(expected_value, ClockTime) and isinstance(predicted_value, ClockTime):
+        return not expected_value.minutes.isdisjoint(predicted_value.minutes)
+    # "1200" may have been parsed as a year on one side and as a number on the other.
+    if isinstance(expected_value, Quantity):
+        return expected_value.number == _bare_year(predicted_value)
+    year = _bare_year(expected_value)
     return (
         year is not None
-        and isinstance(have, Quantity)
-        and same_quantity(Quantity(Fraction(year)), have, understood)
+        and isinstance(predicted_value, Quantity)
+        and same_quantity(Quantity(Fraction(year)), predicted_value, implied_dimensions)
     )
 
 
 def _bare_year(value: Quantity | Date | ClockTime) -> int | None:
+    """Return the year of a date that is only a year; otherwise None."""
     return value.year if isinstance(value, Date) and value == Date(value.year) else None
 
 
 @lru_cache(maxsize=4096)
-def ask(text: str) -> ParsedQuestion:
-    """Read a question; an empty text gives nothing away.
+def parse_question(text: str) -> ParsedQuestion:
+    """Parse a question; an empty text has no properties.
 
-    >>> ask("Who wrote Frankenstein?").person, ask("Is parking free?").polar
+    >>> parse_question("Who wrote Frankenstein?").wants_person, parse_question("Is parking free?").is_polar
     (True, True)
-    >>> sorted(ask("How many weeks does it take?").understood)
+    >>> sorted(parse_question("How many weeks does it take?").implied_dimensions)
     ['seconds']
     """
     tokens = parse(text)
     words = [token for token in tokens if isinstance(token, Word)]
     forms = [token.form if isinstance(token, Word) else "" for token in tokens]
     first, pairs = form_at(tokens, 0), list(pairwise(forms))
-    person_named = any(
-        form in {"which", "what"} and not _PERSON_NOUNS.isdisjoint(forms[at + 1 : at + 3])
-        for at, form in enumerate(forms)
+    names_person = any(
+        form in {"which", "what"} and not _PERSON_NOUNS.isdisjoint(forms[index + 1 : index + 3])
+        for index, form in enumerate(forms)
     )
-    understood = {unit.dimension for form in forms if len(form) > 1 for unit in unit_named(form)}
-    if not _PRICES.isdisjoint(forms) or ("how", "much") in pairs:
-        understood |= CURRENCIES
-    if not _SHARES.isdisjoint(forms):
-        understood.add("share")
+    implied_dimensions = {unit.dimension for form in forms if len(form) > 1 for unit in units_named(form)}
+    if not _PRICE_WORDS.isdisjoint(forms) or ("how", "much") in pairs:
+        implied_dimensions |= CURRENCIES
+    if not _SHARE_WORDS.isdisjoint(forms):
+        implied_dimensions.add("share")
     how_many = pairs.index(("how", "many")) if ("how", "many") in pairs else len(forms)
     return ParsedQuestion(
-        stems=frozenset(stem for word in words if word.content for stem in (word.stem, word.alternative)),
+        stems=frozenset(
+            stem for word in words if word.is_content_word for stem in (word.stem, word.alternative_stem)
+        ),
         figures=tuple(token for token in tokens if isinstance(token, Figure)),
-        person=person_named or not _PERSON_WORDS.isdisjoint(forms),
-        polar=first in _POLAR,
-        negated=not NEGATORS.isdisjoint(forms),
-        choice="or" in forms,
-        year=("what", "year") in pairs or ("which", "year") in pairs,
-        place=first in {"where", "wheres"},
-        when=first in {"when", "whens"} and _EXACT.isdisjoint(forms),
-        understood=frozenset(understood),
-        counted=unit_named(form_at(tokens, how_many + 2)),
+        wants_person=names_person or not _PERSON_WORDS.isdisjoint(forms),
+        is_polar=first in _POLAR_FIRST_WORDS,
+        is_negated=not NEGATORS.isdisjoint(forms),
+        offers_choice="or" in forms,
+        wants_year=("what", "year") in pairs or ("which", "year") in pairs,
+        wants_place=first in {"where", "wheres"},
+        asks_when=first in {"when", "whens"} and _EXACT_TIME_WORDS.isdisjoint(forms),
+        implied_dimensions=frozenset(implied_dimensions),
+        counted_units=units_named(form_at(tokens, how_many + 2)),
     )

@@ -1,10 +1,16 @@
-"""Find the words of a reference in a prediction: in order and side by side, or as people shorten names."""
+"""Finds phrases of a reference in a prediction: the same words in order, or another form, such as a shortened name."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from pytest_rageval.answers.canonical.parsing import Mark, ParsedQuestion, Token, content_at, form_at
+from pytest_rageval.answers.canonical.parsing import (
+    ParsedQuestion,
+    Punctuation,
+    Token,
+    content_word_at,
+    form_at,
+)
 from pytest_rageval.answers.canonical.words import (
     ARTICLES,
     DISTINGUISHING,
@@ -14,31 +20,31 @@ from pytest_rageval.answers.canonical.words import (
     ROLES,
     TITLES,
     Word,
-    listed,
     same_word,
     stem,
+    word_set,
 )
 
 __all__ = ["Phrase", "Span", "initialisms", "phrase_spans"]
 
-Span = tuple[int, int]
-_LEAST_INITIALISM = 3
+Span = tuple[int, int]  # the index of the first token, and the index after the last
+_MIN_INITIALISM_LENGTH = 3
 _INITIALISM_LENGTHS = range(2, 8)
-_MOST_INVERTED = 4
+_MAX_INVERTED_WORDS = 4
 _JOINING_MARKS = frozenset("-'\".")
 _FILLERS = ARTICLES | PARTICLES | PREPOSITIONS | _JOINING_MARKS
 
-# The last word of an office or a body is not a family name, in singular or plural.
-_NO_FAMILY = frozenset(map(stem, ROLES)) | {"jr", "sr", "junior", "senior", "esq"}
-_SUFFIXES = listed("jr sr junior senior esq inc ltd llc plc corp corporation company gmbh fc afc")
-_RELATIONS = listed(
+# Stems of words that are not a family name, although they may be the last word of a phrase.
+_NOT_FAMILY_NAMES = frozenset(map(stem, ROLES)) | {"jr", "sr", "junior", "senior", "esq"}
+_SUFFIXES = word_set("jr sr junior senior esq inc ltd llc plc corp corporation company gmbh fc afc")
+_RELATIONS = word_set(
     "husband wife widow widower son daughter father mother parent brother sister sibling cousin nephew niece uncle "
     "aunt grandson granddaughter grandfather grandmother stepson stepdaughter fiancee mistress friend student pupil "
     "disciple assistant successor predecessor rival descendant heir"
 )
-_SHORTEST_CLIPPING = 3
-_FULL_NAME = 2
-_SHORT_FORMS = (
+_MIN_CLIPPING_LENGTH = 3
+_FULL_NAME_WORDS = 2
+_NAMES_WITH_SHORT_FORMS = (
     "robert bob bobby rob robbie bert, william bill billy will willie, richard dick rick ricky, james jim "
     "jimmy jamie, john jack johnny, edward ed eddie ted teddy ned, theodore ted teddy theo, charles charlie "
     "chuck, henry harry hank, thomas tom tommy, michael mike mick mickey, joseph joe joey, anthony tony, "
@@ -49,193 +55,218 @@ _SHORT_FORMS = (
     "patricia patty, susan sue susie, barbara barb, jennifer jenny, deborah debbie"
 )
 _SHORT_NAMES = frozenset(
-    (short, names[0]) for names in map(str.split, _SHORT_FORMS.split(",")) for short in names[1:]
+    (short, names[0]) for names in map(str.split, _NAMES_WITH_SHORT_FORMS.split(",")) for short in names[1:]
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Phrase:
-    """Content words that are side by side in a reference.
+    """Adjacent content words of a reference, without the words that the question contains.
 
-    `cut_left` and `cut_right` say that words which the question gives away were taken off at that side; `negated`
-    that the reference denies the phrase; `article` that it has an article and so is no bare name. `companions` are
-    the stems of all words of the reference, and `uncut` the words before any were taken off.
+    Attributes:
+        words: the words to find in a prediction.
+        cut_left: True if words were removed at the beginning.
+        cut_right: True if words were removed at the end.
+        negated: True if the reference negates the phrase.
+        has_article: True if an article precedes the phrase in the reference.
+        reference_stems: the stems of all words of the reference.
+        full_words: the words of the phrase before any were removed; empty for `words`.
     """
 
     words: tuple[Word, ...]
     cut_left: bool = False
     cut_right: bool = False
     negated: bool = False
-    article: bool = False
-    companions: frozenset[str] = frozenset()
-    uncut: tuple[Word, ...] = ()
+    has_article: bool = False
+    reference_stems: frozenset[str] = frozenset()
+    full_words: tuple[Word, ...] = ()
 
 
 def phrase_spans(tokens: Sequence[Token], phrase: Phrase, question: ParsedQuestion) -> Iterator[Span]:
-    """Return the places of `_candidates` that do not name something else ("New York" for "York")."""
-    for span in _candidates(tokens, phrase, question):
-        if not _of_something_else(tokens, span, phrase, question):
+    """Yield the spans of tokens that state a phrase, without spans that name something else ("New York" for "York")."""
+    for span in _candidate_spans(tokens, phrase, question):
+        if not _names_something_else(tokens, span, phrase, question):
             yield span
 
 
-def _of_something_else(tokens: Sequence[Token], span: Span, phrase: Phrase, question: ParsedQuestion) -> bool:
-    """Return True if the words before a span make it part of another name, or describe a relative of that person."""
-    if question.person and _is_relation(tokens, span[0], question.stems | phrase.companions):
+def _names_something_else(
+    tokens: Sequence[Token], span: Span, phrase: Phrase, question: ParsedQuestion
+) -> bool:
+    """Return True if the words before a span make it part of another name, or describe a relation to that person."""
+    if question.wants_person and _is_relation(tokens, span[0], question.stems | phrase.reference_stems):
         return True
-    before = content_at(tokens, span[0] - 1)
+    before = content_word_at(tokens, span[0] - 1)
     if before is None or before.form not in DISTINGUISHING:
         return False
-    unspecific = phrase.article or form_at(tokens, span[0] - 2) in {"a", "an"}
-    known = before.stem in question.stems | phrase.companions
-    return not known and not (before.form == "new" and unspecific)
+    common_noun = phrase.has_article or form_at(tokens, span[0] - 2) in {"a", "an"}
+    known = before.stem in question.stems | phrase.reference_stems
+    return not known and not (before.form == "new" and common_noun)
 
 
-def _is_relation(tokens: Sequence[Token], at: int, known: frozenset[str]) -> bool:
-    """Return True if the words before a name describe a relation to it ("the husband of") or a contrast ("unlike")."""
-    while form_at(tokens, at - 1) in TITLES | ROLES | ARTICLES:
-        at -= 1
-    last, link = content_at(tokens, at - 2), form_at(tokens, at - 1)
+def _is_relation(tokens: Sequence[Token], index: int, known: frozenset[str]) -> bool:
+    """Return True if the words before a name describe a relation to it ("the husband of") or a contrast ("unlike").
+
+    A relation whose stem is in `known` does not count.
+    """
+    while form_at(tokens, index - 1) in TITLES | ROLES | ARTICLES:
+        index -= 1
+    last, link = content_word_at(tokens, index - 2), form_at(tokens, index - 1)
     related = link in {"of", "to"} and last is not None and last.form in _RELATIONS and last.stem not in known
     return related or link == "unlike"
 
 
-def _candidates(tokens: Sequence[Token], phrase: Phrase, question: ParsedQuestion) -> Iterator[Span]:
-    """Every place where a prediction states a phrase, best form first.
+def _candidate_spans(tokens: Sequence[Token], phrase: Phrase, question: ParsedQuestion) -> Iterator[Span]:
+    """Yield every span that may state a phrase, in four forms.
 
-    The words are in the order of the reference, next to each other but for articles, particles and one further
-    word; or turned round about a preposition; or written together, apart or as an initialism; or as a shorter form of
-    the name (see `_name_variants`).
+    1. The words, or those of a shorter form of the name (`_name_variants`), in the order of the reference.
+    2. The words in inverted order ("director of finance", "Shelley, Mary").
+    3. The same letters with other spaces and hyphens ("e-mail", "email").
+    4. An initialism.
     """
-    whole = phrase.words
-    for words in _name_variants(whole, person=question.person and not phrase.article):
-        family_alone = len(words) < min(len(whole), 2)
-        for span in _sequence(tokens, words, question):
-            other_name = family_alone and _is_other_name(tokens, span)
-            if not other_name and not _replaced(tokens, span, phrase, question):
+    words = phrase.words
+    for variant in _name_variants(words, person=question.wants_person and not phrase.has_article):
+        family_name_alone = len(variant) < min(len(words), 2)
+        for span in _find_sequence(tokens, variant, question):
+            other_name = family_name_alone and _is_other_name(tokens, span)
+            if not other_name and not _has_substitute(tokens, span, phrase, question):
                 yield span
-    if 1 < len(whole) <= _MOST_INVERTED:
-        yield from _inverted(tokens, whole, question)
-    if not whole[0].glyph:
-        yield from _joined(tokens, whole)
-        yield from _abbreviated(tokens, phrase.uncut or whole, question)
+    if 1 < len(words) <= _MAX_INVERTED_WORDS:
+        yield from _find_inverted(tokens, words, question)
+    if not words[0].unspaced:
+        yield from _find_respaced(tokens, words)
+        yield from _find_initialism(tokens, phrase.full_words or words, question)
 
 
-def _sequence(tokens: Sequence[Token], words: tuple[Word, ...], question: ParsedQuestion) -> Iterator[Span]:
-    """The places where words stand in order with at most one other word among them.
+def _find_sequence(
+    tokens: Sequence[Token], words: tuple[Word, ...], question: ParsedQuestion
+) -> Iterator[Span]:
+    """Yield the spans that have the words in order, with fillers and at most one other word between them.
 
-    All but the last may be given names. Characters of a script without spaces must follow each other directly.
+    Every word except the last may be a given name, which matches its short forms. Characters of a script without spaces
+    must be adjacent.
     """
     if not any(isinstance(token, Word) and same_word(words[-1], token) for token in tokens):
-        # Else each place would be followed up to the last word, and for nothing.
+        # Without the last word there is no span, and the search below would take long.
         return
-    given = partial(_same_given_name, person=question.person)
-    first, *rest = [*(partial(given, word) for word in words[:-1]), partial(same_word, words[-1])]
+    same_given_name = partial(_same_given_name, person=question.wants_person)
+    first, *rest = [*(partial(same_given_name, word) for word in words[:-1]), partial(same_word, words[-1])]
     for start, token in enumerate(tokens):
         if not (isinstance(token, Word) and first(token)):
             continue
-        at, spare = start + 1, int(not words[0].glyph)
+        index, spare = start + 1, int(not words[0].unspaced)
         for matches in rest:
-            found = _next_match(tokens, at, matches, spare)
-            if found is None or (words[0].glyph and found[0] > at + 1):
+            match = _next_match(tokens, index, matches, spare)
+            if match is None or (words[0].unspaced and match[0] > index + 1):
                 break
-            at, spare = found
+            index, spare = match
         else:
-            yield start, at
+            yield start, index
 
 
-def _next_match(tokens: Sequence[Token], at: int, matches: Callable[[Word], bool], spare: int) -> Span | None:
-    """Find a word after a place, over fillers and at most `spare` other words, one of which may follow an "and".
+def _next_match(
+    tokens: Sequence[Token], start: int, matches: Callable[[Word], bool], spare: int
+) -> tuple[int, int] | None:
+    """Find a word from an index on; skip fillers and at most `spare` other words, also after an "and".
 
-    Returns the place after it and how many other words are still allowed.
+    Returns:
+        The index after the word, and how many other words may still be skipped; None if the word is not found.
     """
-    for place in range(at, len(tokens)):
-        token = tokens[place]
+    for index in range(start, len(tokens)):
+        token = tokens[index]
         if isinstance(token, Word) and matches(token):
-            return place + 1, spare
-        if form_at(tokens, place) == "and" and spare:
+            return index + 1, spare
+        if form_at(tokens, index) == "and" and spare:
             # "Maud and Petra Hollis" names Maud Hollis, and "Maud and Hollis" does not.
-            other = content_at(tokens, place + 1)
+            other = content_word_at(tokens, index + 1)
             if other is None or matches(other):
                 return None
-            return _next_match(tokens, place + 2, matches, spare - 1)
-        if form_at(tokens, place) not in _FILLERS:
-            if not spare or content_at(tokens, place) is None:
+            return _next_match(tokens, index + 2, matches, spare - 1)
+        if form_at(tokens, index) not in _FILLERS:
+            if not spare or content_word_at(tokens, index) is None:
                 return None
             spare -= 1
     return None
 
 
 def _is_other_name(tokens: Sequence[Token], span: Span) -> bool:
-    """Return True if a family name that was found alone follows another given name or an article."""
+    """Return True if another given name or an article precedes the span of a family name."""
     before = form_at(tokens, span[0] - 1)
-    given = content_at(tokens, span[0] - 1) is not None and before not in TITLES | ROLES | PARTICLES
-    return before in ARTICLES or given
+    given_name = content_word_at(tokens, span[0] - 1) is not None and before not in TITLES | ROLES | PARTICLES
+    return before in ARTICLES or given_name
 
 
-def _replaced(tokens: Sequence[Token], span: Span, phrase: Phrase, question: ParsedQuestion) -> bool:
-    """Return True if another word stands in place of a word that was cut from the phrase.
+def _has_substitute(tokens: Sequence[Token], span: Span, phrase: Phrase, question: ParsedQuestion) -> bool:
+    """Return True if the prediction has another word in place of a word that was removed from the phrase.
 
-    A noun of the question may follow the phrase, because it names the kind of thing that is asked for. It may not
-    precede it.
+    A word of the question may follow the phrase, because it names the kind of thing that the question asks for. It may
+    not precede the phrase.
     """
-    before, after = content_at(tokens, span[0] - 1), content_at(tokens, span[1])
-    if phrase.cut_left and before and before.stem not in phrase.companions:
+    before, after = content_word_at(tokens, span[0] - 1), content_word_at(tokens, span[1])
+    if phrase.cut_left and before and before.stem not in phrase.reference_stems:
         return True
-    ends = span[1] + 1 >= len(tokens) or not isinstance(tokens[span[1] + 1], Word)
-    known = phrase.companions | question.stems
-    return phrase.cut_right and after is not None and ends and after.stem not in known
+    after_is_last = span[1] + 1 >= len(tokens) or not isinstance(tokens[span[1] + 1], Word)
+    known = phrase.reference_stems | question.stems
+    return phrase.cut_right and after is not None and after_is_last and after.stem not in known
 
 
-def _inverted(tokens: Sequence[Token], words: tuple[Word, ...], question: ParsedQuestion) -> Iterator[Span]:
-    """The places of "director of finance" for "finance director", of adverbs ("rained heavily") and "Shelley, Mary"."""
+def _find_inverted(
+    tokens: Sequence[Token], words: tuple[Word, ...], question: ParsedQuestion
+) -> Iterator[Span]:
+    """Yield spans in inverted order: "director of finance", "rained heavily", and "Shelley, Mary" for a person."""
     for cut in range(1, len(words)):
-        for start, middle in _sequence(tokens, words[cut:], question):
-            at = middle
-            while form_at(tokens, at) in _FILLERS:
-                at += 1
-            moved = any(form_at(tokens, place) in PREPOSITIONS for place in range(middle, at))
-            follows = form_at(tokens, at)
-            if question.person and follows == ",":
-                at, moved = at + 1, True
-            if moved or follows.endswith("ly"):
-                places = _sequence(tokens, words[:cut], question)
-                yield from ((start, end) for begin, end in places if begin == at)
+        for start, middle in _find_sequence(tokens, words[cut:], question):
+            second_start = middle
+            while form_at(tokens, second_start) in _FILLERS:
+                second_start += 1
+            inverts = any(form_at(tokens, index) in PREPOSITIONS for index in range(middle, second_start))
+            following = form_at(tokens, second_start)
+            if question.wants_person and following == ",":
+                second_start, inverts = second_start + 1, True
+            if inverts or following.endswith("ly"):
+                spans = _find_sequence(tokens, words[:cut], question)
+                yield from ((start, end) for begin, end in spans if begin == second_start)
 
 
-def _joined(tokens: Sequence[Token], words: tuple[Word, ...]) -> Iterator[Span]:
-    """The places where other word divisions spell the same letters ("e-mail", "email")."""
+def _find_respaced(tokens: Sequence[Token], words: tuple[Word, ...]) -> Iterator[Span]:
+    """Yield the spans with the same letters, but other spaces or hyphens ("e-mail", "email")."""
     letters = "".join(word.form for word in words)
     for start, token in enumerate(tokens):
         if not isinstance(token, Word) or not letters.startswith(token.form):
             continue
-        said, at = len(token.form), start + 1
-        while at < len(tokens) and said < len(letters):
-            piece = tokens[at]
-            if isinstance(piece, Word) and letters.startswith(piece.form, said):
-                said += len(piece.form)
-            elif not (isinstance(piece, Mark) and piece.text in "-.,'"):
+        matched, index = len(token.form), start + 1
+        while index < len(tokens) and matched < len(letters):
+            following = tokens[index]
+            if isinstance(following, Word) and letters.startswith(following.form, matched):
+                matched += len(following.form)
+            elif not (isinstance(following, Punctuation) and following.text in "-.,'"):
                 break
-            at += 1
-        # The same division was looked for before, with the guards of names.
-        if said == len(letters) and sum(isinstance(piece, Word) for piece in tokens[start:at]) != len(words):
-            yield start, at
+            index += 1
+        # `_find_sequence` finds the words with the same spaces.
+        respaced = sum(isinstance(token, Word) for token in tokens[start:index]) != len(words)
+        if matched == len(letters) and respaced:
+            yield start, index
 
 
-def _abbreviated(
+def _find_initialism(
     tokens: Sequence[Token], words: tuple[Word, ...], question: ParsedQuestion
 ) -> Iterator[Span]:
-    """The places of an initialism of the words, or of the words after one.
+    """Yield the spans of an initialism of the words, or of words whose initialism is the only word.
 
-    An initialism of the question says nothing: it is what the words of the answer are for, and many words have it.
+    An initialism that is in the question does not count: the question asks for its full form, and other words may have
+    the same initialism.
     """
-    content = [(at, word) for at in range(len(tokens)) if (word := content_at(tokens, at))]
+    content = [(index, word) for index in range(len(tokens)) if (word := content_word_at(tokens, index))]
     if len(words) > 1:
-        short = {form for form in initialisms(words) if question.choice or stem(form) not in question.stems}
-        for at, word in content:
-            # Two letters are too easily something else inside a sentence.
-            if (len(word.form) >= _LEAST_INITIALISM or len(content) == 1) and word.form in short:
-                yield at, at + 1
-    elif len(words[0].form) >= _LEAST_INITIALISM and (question.choice or words[0].stem not in question.stems):
+        allowed = {
+            form for form in initialisms(words) if question.offers_choice or stem(form) not in question.stems
+        }
+        for index, word in content:
+            # Two letters inside a sentence may mean something else.
+            if (len(word.form) >= _MIN_INITIALISM_LENGTH or len(content) == 1) and word.form in allowed:
+                yield index, index + 1
+    elif len(words[0].form) >= _MIN_INITIALISM_LENGTH and (
+        question.offers_choice or words[0].stem not in question.stems
+    ):
         size = len(words[0].form)
         for first in range(len(content) - size + 1):
             run = content[first : first + size]
@@ -244,68 +275,69 @@ def _abbreviated(
 
 
 def initialisms(words: Sequence[Word]) -> frozenset[str]:
-    """Return the initialisms of some words: of all ("DoD"), and of those with content ("USA").
+    """Return the initialisms of two or more words: of all of them ("DoD"), and of the content words only ("USA").
 
-    Function words ("is", "it") are no initialisms.
+    An initialism that spells a function word ("is", "it") is left out.
 
-    >>> from pytest_rageval.answers.canonical.words import word_of
-    >>> sorted(initialisms([word_of(form) for form in "department of defense".split()]))
+    >>> from pytest_rageval.answers.canonical.words import make_word
+    >>> sorted(initialisms([make_word(form) for form in "department of defense".split()]))
     ['dd', 'dod']
     """
-    every = "".join(word.form[:1] for word in words)
-    content = "".join(word.form[:1] for word in words if word.content)
-    short = {every, content} - FUNCTION_WORDS if len(words) > 1 else set()
-    return frozenset(each for each in short if len(each) in _INITIALISM_LENGTHS)
+    of_all = "".join(word.form[:1] for word in words)
+    of_content = "".join(word.form[:1] for word in words if word.is_content_word)
+    candidates = {of_all, of_content} - FUNCTION_WORDS if len(words) > 1 else set()
+    return frozenset(initialism for initialism in candidates if len(initialism) in _INITIALISM_LENGTHS)
 
 
-def _same_given_name(one: Word, other: Word, *, person: bool) -> bool:
-    """Return whether two words may be one given name before the same family name.
+def _same_given_name(first: Word, second: Word, *, person: bool) -> bool:
+    """Return True if two words may be the same given name before the same family name.
 
-    An initial stands for a name, a customary short form for the full one and, where the question asks for a person,
-    any clipping of three letters or more.
+    A name matches its initial and its customary short forms. If the question asks for a person, it also matches its
+    first three letters or more.
 
-    >>> from pytest_rageval.answers.canonical.words import word_of
-    >>> bob, robert, dan, daniel = map(word_of, ("bob", "robert", "dan", "daniel"))
+    >>> from pytest_rageval.answers.canonical.words import make_word
+    >>> bob, robert, dan, daniel = map(make_word, ("bob", "robert", "dan", "daniel"))
     >>> _same_given_name(bob, robert, person=False), _same_given_name(dan, daniel, person=True)
     (True, True)
     >>> _same_given_name(dan, daniel, person=False), _same_given_name(bob, daniel, person=True)
     (False, False)
     """
-    if same_word(one, other) or not _SHORT_NAMES.isdisjoint({(one.form, other.form), (other.form, one.form)}):
+    forms = first.form, second.form
+    if same_word(first, second) or not _SHORT_NAMES.isdisjoint({forms, forms[::-1]}):
         return True
-    short, full = sorted((one.form, other.form), key=len)
-    clipped = len(short) == 1 or (person and len(short) >= _SHORTEST_CLIPPING)
+    short, full = sorted(forms, key=len)
+    clipped = len(short) == 1 or (person and len(short) >= _MIN_CLIPPING_LENGTH)
     return clipped and full.startswith(short)
 
 
 def _name_variants(words: tuple[Word, ...], *, person: bool) -> tuple[tuple[Word, ...], ...]:
-    """Return the shorter forms that state the same name, longest first, itself included.
+    """Return a name and its shorter forms, longest first.
 
-    Everywhere forms of address, "junior" and middle initials may go. Of a person, also the office, the middle names
-    and all but the family name.
+    Forms of address, "junior" and middle initials may be left out of every name. A person may also be named without the
+    office, without middle names, or by the family name alone.
 
-    >>> from pytest_rageval.answers.canonical.words import word_of
-    >>> name = tuple(map(word_of, ("general", "george", "h", "thomas")))
+    >>> from pytest_rageval.answers.canonical.words import make_word
+    >>> name = tuple(map(make_word, ("general", "george", "h", "thomas")))
     >>> [" ".join(word.form for word in variant) for variant in _name_variants(name, person=True)]
     ['general george h thomas', 'george h thomas', 'george thomas', 'thomas']
     >>> [" ".join(word.form for word in variant) for variant in _name_variants(name[1:], person=False)]
     ['george h thomas', 'george thomas']
     """
-    bare = _without_titles(words, person=person)
-    first, family = bare[0], bare[-1]
-    variants = [words, bare]
-    if len(bare) > _FULL_NAME:
-        inner = (word for word in bare[1:-1] if len(word.form) > 1 and word.form not in PARTICLES)
-        variants.append((first, *inner, family))
-    if person and len(bare) >= _FULL_NAME:
-        variants.append((first, family))
-        shortened = first.form not in DISTINGUISHING | TITLES and len(family.form) > 1
-        if shortened and family.stem not in _NO_FAMILY:
+    name = _strip_titles(words, person=person)
+    given, family = name[0], name[-1]
+    variants = [words, name]
+    if len(name) > _FULL_NAME_WORDS:
+        middle = (word for word in name[1:-1] if len(word.form) > 1 and word.form not in PARTICLES)
+        variants.append((given, *middle, family))
+    if person and len(name) >= _FULL_NAME_WORDS:
+        variants.append((given, family))
+        family_alone = given.form not in DISTINGUISHING | TITLES and len(family.form) > 1
+        if family_alone and family.stem not in _NOT_FAMILY_NAMES:
             variants.append((family,))
     return tuple(dict.fromkeys(variants))
 
 
-def _without_titles(words: tuple[Word, ...], *, person: bool) -> tuple[Word, ...]:
+def _strip_titles(words: tuple[Word, ...], *, person: bool) -> tuple[Word, ...]:
     titles = TITLES | ROLES if person else TITLES
     while len(words) > 1 and words[0].form in titles:
         words = words[1:]

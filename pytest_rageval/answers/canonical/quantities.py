@@ -1,6 +1,7 @@
-"""Numbers with units, conversion between units, and when one quantity states another.
+"""Parses numbers with units, and compares quantities in different units.
 
-A name has one or more readings: a "pound" may be money or weight. Units convert only where the relation is exact.
+The name of a unit has one or more readings: a "pound" may be money or weight. Units are converted only if the
+relation between them is exact.
 """
 
 from collections.abc import Sequence
@@ -8,26 +9,32 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from pytest_rageval.answers.canonical.numbers import Number, read_number
-from pytest_rageval.answers.canonical.words import Lexeme, skip, text_at
+from pytest_rageval.answers.canonical.words import Lexeme, skip_words, text_at
 
-__all__ = ["CURRENCIES", "STARTS", "Quantity", "Unit", "read_quantity", "same_quantity", "unit_named"]
+__all__ = ["CURRENCIES", "FIRST_WORDS", "Quantity", "Unit", "read_quantity", "same_quantity", "units_named"]
 
 _OCCASIONS = {"once": 1, "twice": 2, "thrice": 3}
-_LEAST_DIGITS = 2
+_MAX_SYMBOL_LENGTH = 2
+_MIN_ROUNDED_DIGITS = 2
 
 CURRENCIES = frozenset({"gbp", "usd", "eur", "jpy", "inr", "krw", "rub", "cny", "chf"})
-STARTS = CURRENCIES | {"minus", *_OCCASIONS}  # what quantities start with beside numbers
+FIRST_WORDS = CURRENCIES | {"minus", *_OCCASIONS}  # words other than numbers that a quantity may start with
 _DURATIONS = frozenset({"seconds", "months"})
 _TEMPERATURES = frozenset({"celsius", "fahrenheit", "kelvin"})
-_DIMENSIONS = {"square": 2, "sq": 2, "cubic": 3}
+_POWERS = {"square": 2, "sq": 2, "cubic": 3}
 
-# One letter after a number is a unit only where the two touch ("5m") or the unit is metric.
-_SPACED_LETTERS = frozenset("mglh")
+# One-letter units that may have a space before them. Other letters are units only right after the number ("5s").
+_SPACED_UNIT_LETTERS = frozenset("mglh")
 
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """One reading of a unit: the dimension it measures and its size in it."""
+    """One reading of the name of a unit.
+
+    Attributes:
+        dimension: the dimension that the unit measures, such as "seconds".
+        size: the size of the unit, in the base unit of its dimension.
+    """
 
     dimension: str
     size: Fraction
@@ -35,7 +42,12 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """A number as written, with the readings of its unit (none: a bare number)."""
+    """A number with its unit.
+
+    Attributes:
+        number: the number in the unit as written.
+        units: the readings of the unit; empty for a number without a unit.
+    """
 
     number: Fraction
     units: tuple[Unit, ...] = ()
@@ -45,7 +57,7 @@ class Quantity:
         return frozenset(unit.dimension for unit in self.units)
 
 
-# The size of each unit in the base unit of its dimension, and its names; plurals in -s are derived.
+# "dimension: size name name, size name": sizes are in the base unit of the dimension. Plurals in -s are derived.
 _TABLE = """
 seconds: 1/1000 millisecond ms, 1 second sec s, 60 minute min, 3600 hour hr h, 86400 day, 604800 week wk
 seconds: 1209600 fortnight
@@ -78,178 +90,199 @@ cny: 1 yuan renminbi cny
 rub: 1 rouble ruble rub
 chf: 1 franc chf
 """
-_NAMED: dict[str, tuple[Unit, ...]] = {}
+_UNITS_BY_NAME: dict[str, tuple[Unit, ...]] = {}
 for _row in _TABLE.strip().splitlines():
     _dimension, _units = _row.split(": ")
     for _size, *_names in map(str.split, _units.split(", ")):
         _plurals = [f"{_name}s" for _name in _names if len(_name) > 1 and not _name.endswith("es")]
         for _name in (*_names, *_plurals):
-            _NAMED[_name] = (*_NAMED.get(_name, ()), Unit(_dimension, Fraction(_size)))
-_PLAIN_SHARE = (Unit("share", Fraction(1)),)
+            _UNITS_BY_NAME[_name] = (*_UNITS_BY_NAME.get(_name, ()), Unit(_dimension, Fraction(_size)))
+_WHOLE_SHARE = (Unit("share", Fraction(1)),)
 
 
-def unit_named(word: str) -> tuple[Unit, ...]:
-    """Return the readings of a folded unit name; empty where it names no unit.
+def units_named(word: str) -> tuple[Unit, ...]:
+    """Return the readings of a folded name; empty if it is not the name of a unit.
 
-    >>> [unit.dimension for unit in unit_named("weeks")]
+    >>> [unit.dimension for unit in units_named("weeks")]
     ['seconds']
-    >>> sorted(unit.dimension for unit in unit_named("pounds")), unit_named("cat")
+    >>> sorted(unit.dimension for unit in units_named("pounds")), units_named("cat")
     (['gbp', 'grams'], ())
     """
-    return _NAMED.get(word, ())
+    return _UNITS_BY_NAME.get(word, ())
 
 
-def read_quantity(pieces: Sequence[Lexeme], at: int) -> tuple[Quantity, int] | None:
-    """Read the quantity that starts at a lexeme, with the index after it.
+def read_quantity(lexemes: Sequence[Lexeme], index: int) -> tuple[Quantity, int] | None:
+    """Parse the quantity that starts at a lexeme; return it with the index after it, or None.
 
-    A number with no unit is a bare number, whatever noun follows it. A number that touches letters which are no unit
-    ("4k", "3d") is no quantity.
+    A number before a noun that is not a unit is a quantity without a unit. A number with attached letters that are not
+    a unit ("4k", "3d") is not a quantity.
 
-    >>> from pytest_rageval.answers.canonical.words import lexemes
-    >>> half, six = (read_quantity(lexemes(text), 0)[0] for text in ("half a year", "six months"))
-    >>> price, weight = (read_quantity(lexemes(text), 0)[0] for text in ("gbp 26", "26 pounds"))
+    >>> from pytest_rageval.answers.canonical.words import split_lexemes
+    >>> half, six = (read_quantity(split_lexemes(text), 0)[0] for text in ("half a year", "six months"))
+    >>> price, weight = (read_quantity(split_lexemes(text), 0)[0] for text in ("gbp 26", "26 pounds"))
     >>> same_quantity(half, six), same_quantity(price, weight)
     (True, True)
     """
-    word = pieces[at].text
+    word = lexemes[index].text
     if word in CURRENCIES:
-        return _price(pieces, at)
+        return _read_price(lexemes, index)
     if word in _OCCASIONS:
-        return Quantity(Fraction(_OCCASIONS[word]), unit_named("time")), at + 1
-    following = pieces[at + 1] if at + 1 < len(pieces) else None
-    if word == "minus" or (word == "-" and not pieces[at].glued and following and following.glued):
-        # A number has one sign at most.
-        twice = text_at(pieces, at + 1) in {"", "-", "minus"}
-        below = None if twice else read_quantity(pieces, at + 1)
-        return below and (Quantity(-below[0].number, below[0].units), below[1])
-    number = read_number(pieces, at)
+        return Quantity(Fraction(_OCCASIONS[word]), units_named("time")), index + 1
+    following = lexemes[index + 1] if index + 1 < len(lexemes) else None
+    if word == "minus" or (
+        word == "-" and not lexemes[index].touches_previous and following and following.touches_previous
+    ):
+        # A number has at most one sign.
+        second_sign = text_at(lexemes, index + 1) in {"", "-", "minus"}
+        unsigned = None if second_sign else read_quantity(lexemes, index + 1)
+        return unsigned and (Quantity(-unsigned[0].number, unsigned[0].units), unsigned[1])
+    number = read_number(lexemes, index)
     if number is None:
-        return _one(pieces, at) if word in {"a", "an"} else None
-    quantity, end = _counted(pieces, number)
-    following = pieces[end] if end < len(pieces) else None
-    touches = following and following.glued and following.kind == "word" and following.text.isascii()
-    return None if touches and pieces[end - 1].kind == "number" else (quantity, end)
+        return _read_single_unit(lexemes, index) if word in {"a", "an"} else None
+    quantity, end = _add_unit(lexemes, number)
+    following = lexemes[end] if end < len(lexemes) else None
+    touches = (
+        following and following.touches_previous and following.kind == "word" and following.text.isascii()
+    )
+    return None if touches and lexemes[end - 1].kind == "number" else (quantity, end)
 
 
-def _price(pieces: Sequence[Lexeme], at: int) -> tuple[Quantity, int] | None:
-    number = read_number(pieces, at + 1, money=True)
-    if number is None or number.ordinal:
+def _read_price(lexemes: Sequence[Lexeme], index: int) -> tuple[Quantity, int] | None:
+    number = read_number(lexemes, index + 1, money=True)
+    if number is None or number.is_ordinal:
         return None
-    units = tuple(unit for unit in unit_named(pieces[at].text) if unit.size == 1)
-    return Quantity(number.value, units), number.end + (text_at(pieces, number.end) == pieces[at].text)
+    units = tuple(unit for unit in units_named(lexemes[index].text) if unit.size == 1)
+    return Quantity(number.value, units), number.end + (text_at(lexemes, number.end) == lexemes[index].text)
 
 
-def _one(pieces: Sequence[Lexeme], at: int) -> tuple[Quantity, int] | None:
-    """Read "a month" or "an hour" as one of them."""
-    name = text_at(pieces, at + 1)
-    one = Quantity(Fraction(1), unit_named(name))
-    if name == "second" or len(name) <= _LEAST_DIGITS or one.dimensions().isdisjoint(_DURATIONS):
+def _read_single_unit(lexemes: Sequence[Lexeme], index: int) -> tuple[Quantity, int] | None:
+    """Parse "a month" or "an hour" as a quantity of one."""
+    name = text_at(lexemes, index + 1)
+    quantity = Quantity(Fraction(1), units_named(name))
+    if name == "second" or len(name) <= _MAX_SYMBOL_LENGTH or quantity.dimensions().isdisjoint(_DURATIONS):
         return None
-    return _with_part(pieces, one, at + 2)
+    return _add_fraction(lexemes, quantity, index + 2)
 
 
-def _with_part(pieces: Sequence[Lexeme], quantity: Quantity, end: int) -> tuple[Quantity, int]:
-    """Read on over "a year and a half" and "two hours and a quarter"."""
-    if text_at(pieces, end) == "and" and text_at(pieces, end + 1) in {"a", "one"}:
-        part = read_number(pieces, end + 1)
-        if part is not None and part.part:
-            return Quantity(quantity.number + part.value, quantity.units), part.end
+def _add_fraction(lexemes: Sequence[Lexeme], quantity: Quantity, end: int) -> tuple[Quantity, int]:
+    """Parse the rest of "a year and a half" or "two hours and a quarter" and add it to the quantity."""
+    if text_at(lexemes, end) == "and" and text_at(lexemes, end + 1) in {"a", "one"}:
+        fraction = read_number(lexemes, end + 1)
+        if fraction is not None and fraction.is_fraction:
+            return Quantity(quantity.number + fraction.value, quantity.units), fraction.end
     return quantity, end
 
 
-def _counted(pieces: Sequence[Lexeme], number: Number) -> tuple[Quantity, int]:
-    """Read the unit after a number, and what follows it."""
-    if number.part:
+def _add_unit(lexemes: Sequence[Lexeme], number: Number) -> tuple[Quantity, int]:
+    """Parse the unit after a number, with a fraction or a smaller unit after it."""
+    if number.is_fraction:
         # "half a year", "three quarters of an hour".
-        units, end = _unit_at(pieces, skip(pieces, number.end, {"of", "a", "an", "-"}))
-        return Quantity(number.value, units or _PLAIN_SHARE), end if units else number.end
-    units, end = _unit_at(pieces, number.end)
-    if number.ordinal or not units:
+        units, end = _read_unit(lexemes, skip_words(lexemes, number.end, {"of", "a", "an", "-"}))
+        return Quantity(number.value, units or _WHOLE_SHARE), end if units else number.end
+    units, end = _read_unit(lexemes, number.end)
+    if number.is_ordinal or not units:
         return Quantity(number.value), number.end
-    return _with_smaller(pieces, *_with_part(pieces, Quantity(number.value, units), end))
+    return _add_smaller_unit(lexemes, *_add_fraction(lexemes, Quantity(number.value, units), end))
 
 
-def _unit_at(pieces: Sequence[Lexeme], at: int) -> tuple[tuple[Unit, ...], int]:
-    """Read a unit, if one stands here; a hyphen may join it to its number."""
-    start = at + (text_at(pieces, at) == "-")
-    word, following = text_at(pieces, start), text_at(pieces, start + 1)
-    if word in _DIMENSIONS:
-        lengths = _powers(following, _DIMENSIONS[word])
-        return lengths, start + 1 + bool(lengths)
+def _read_unit(lexemes: Sequence[Lexeme], index: int) -> tuple[tuple[Unit, ...], int]:
+    """Parse the unit at an index, or after a hyphen there; return its readings (empty for none) and the next index."""
+    start = index + (text_at(lexemes, index) == "-")
+    word, following = text_at(lexemes, start), text_at(lexemes, start + 1)
+    if word in _POWERS:
+        units = _area_or_volume_units(following, _POWERS[word])
+        return units, start + 1 + bool(units)
     if word[-1:] in {"2", "3"}:
-        return _powers(word[:-1], int(word[-1])), start + 1
-    units = unit_named(word)
-    if not units or (len(word) == 1 and not pieces[start].glued and word not in _SPACED_LETTERS):
-        return (), at
+        return _area_or_volume_units(word[:-1], int(word[-1])), start + 1
+    units = units_named(word)
+    if not units or (
+        len(word) == 1 and not lexemes[start].touches_previous and word not in _SPACED_UNIT_LETTERS
+    ):
+        return (), index
     if any(unit.dimension == "angle" for unit in units):
-        # "Degrees" is narrowed by the scale that follows it.
-        scale = tuple(unit for unit in unit_named(following) if unit.dimension in _TEMPERATURES)
+        # "degrees" before the name of a temperature scale is that scale.
+        scale = tuple(unit for unit in units_named(following) if unit.dimension in _TEMPERATURES)
         return (scale, start + 2) if scale else (units, start + 1)
     return units, start + 1
 
 
-def _powers(length: str, power: int) -> tuple[Unit, ...]:
-    """The units of area or volume from the name of a length."""
+def _area_or_volume_units(length_name: str, power: int) -> tuple[Unit, ...]:
+    """Return the square (power 2) or cubic (power 3) units of a unit of length."""
     return tuple(
-        Unit(f"metres^{power}", unit.size**power) for unit in unit_named(length) if unit.dimension == "metres"
+        Unit(f"metres^{power}", unit.size**power)
+        for unit in units_named(length_name)
+        if unit.dimension == "metres"
     )
 
 
-def _with_smaller(pieces: Sequence[Lexeme], quantity: Quantity, end: int) -> tuple[Quantity, int]:
-    """Join "1 hour 30 minutes" or "6 feet and 2 inches" into one quantity."""
-    number = read_number(pieces, skip(pieces, end, {"and", ","}))
-    if number is None or number.ordinal or number.part:
+def _add_smaller_unit(lexemes: Sequence[Lexeme], quantity: Quantity, end: int) -> tuple[Quantity, int]:
+    """Parse the second part of "1 hour 30 minutes" or "6 feet and 2 inches" and add it to the quantity."""
+    number = read_number(lexemes, skip_words(lexemes, end, {"and", ","}))
+    if number is None or number.is_ordinal or number.is_fraction:
         return quantity, end
-    units, after = _unit_at(pieces, number.end)
-    larger = {unit.dimension: unit.size for unit in quantity.units if unit.dimension not in CURRENCIES}
-    unit = next((unit for unit in units if unit.size < larger.get(unit.dimension, 0)), None)
+    units, after = _read_unit(lexemes, number.end)
+    larger_sizes = {unit.dimension: unit.size for unit in quantity.units if unit.dimension not in CURRENCIES}
+    unit = next((unit for unit in units if unit.size < larger_sizes.get(unit.dimension, 0)), None)
     if unit is None:
         return quantity, end
-    whole = quantity.number * larger[unit.dimension] + number.value * unit.size
-    return Quantity(whole / unit.size, (unit,)), after
+    total = quantity.number * larger_sizes[unit.dimension] + number.value * unit.size
+    return Quantity(total / unit.size, (unit,)), after
 
 
 def same_quantity(
-    wanted: Quantity, said: Quantity, understood: frozenset[str] = frozenset(), *, approximate: bool = False
+    expected: Quantity,
+    predicted: Quantity,
+    implied_dimensions: frozenset[str] = frozenset(),
+    *,
+    approximate: bool = False,
 ) -> bool:
-    """Return whether a said quantity is the wanted one.
+    """Return True if a predicted quantity equals the expected one.
 
-    `understood` are the dimensions that the question names: a bare number may stand for one of them. A bare wanted
-    number is met with any unit, unless the question named another one. `approximate` accepts a rounding.
+    An expected number without a unit matches any unit, unless the question implies a dimension.
 
-    >>> from pytest_rageval.answers.canonical.words import lexemes
-    >>> days, weeks = (read_quantity(lexemes(text), 0)[0] for text in ("14 days", "two weeks"))
+    Args:
+        expected: the quantity of the reference.
+        predicted: the quantity of the prediction.
+        implied_dimensions: the dimensions that the question asks for. A number without a unit may be in one of them.
+        approximate: whether one number may be a rounding of the other.
+
+    >>> from pytest_rageval.answers.canonical.words import split_lexemes
+    >>> days, weeks = (read_quantity(split_lexemes(text), 0)[0] for text in ("14 days", "two weeks"))
     >>> same_quantity(days, weeks), same_quantity(days, Quantity(Fraction(14)))
     (True, False)
     >>> same_quantity(days, Quantity(Fraction(14)), frozenset({"seconds"}))
     True
     """
-    if wanted.units and said.units:
-        # In the said unit, so that a rounding is seen in the digits as they stand.
+    if expected.units and predicted.units:
+        # Both numbers are in the predicted unit: a rounding shows in the digits as written.
         pairs = [
-            (wanted.number * want.size / have.size, said.number)
-            for want in wanted.units
-            for have in said.units
-            if want.dimension == have.dimension
+            (expected.number * expected_unit.size / unit.size, predicted.number)
+            for expected_unit in expected.units
+            for unit in predicted.units
+            if expected_unit.dimension == unit.dimension
         ]
-    elif wanted.units == said.units or _PLAIN_SHARE in {wanted.units, said.units}:
-        # "0.5" and "half" are one number; "50" and "50%" are not.
-        pairs = [(wanted.number, said.number)]
+    elif expected.units == predicted.units or _WHOLE_SHARE in {expected.units, predicted.units}:
+        # "0.5" equals "half", but "50" does not equal "50%".
+        pairs = [(expected.number, predicted.number)]
     else:
-        named = bool((wanted.dimensions() | said.dimensions()) & understood)
-        pairs = [(wanted.number, said.number)] if named or not (wanted.units or understood) else []
+        implied = bool((expected.dimensions() | predicted.dimensions()) & implied_dimensions)
+        pairs = (
+            [(expected.number, predicted.number)]
+            if implied or not (expected.units or implied_dimensions)
+            else []
+        )
     return any(
-        want == have or (approximate and (_rounds_to(want, have) or _rounds_to(have, want)))
-        for want, have in pairs
+        first == second or (approximate and (_rounds_to(first, second) or _rounds_to(second, first)))
+        for first, second in pairs
     )
 
 
 def _rounds_to(exact: Fraction, rounded: Fraction) -> bool:
-    """Return True if `exact` rounds to `rounded` with two significant digits or more; halves may round either way."""
+    """Return True if `exact` rounds to `rounded`, up or down from a half, and `rounded` has two significant digits."""
     place = Fraction(1)
     while (rounded / place).denominator != 1 and place > Fraction(1, 10**6):
         place /= 10
     digits = int(abs(rounded / place))
     while digits and digits % 10 == 0:
         digits, place = digits // 10, place * 10
-    return len(str(digits)) >= _LEAST_DIGITS and abs(exact - rounded) * 2 <= place
+    return len(str(digits)) >= _MIN_ROUNDED_DIGITS and abs(exact - rounded) * 2 <= place

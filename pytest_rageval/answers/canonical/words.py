@@ -1,8 +1,8 @@
-"""The words of a text: one form of each character, lexemes, stems that inflected forms share, closed word classes.
+"""Normalizes a text, splits it into lexemes and stems words; lists of function words, titles and other word classes.
 
-What differs only in case, in the width or composition of characters, in the shape of quotes and dashes or in the
-script of digits comes out equal. A number keeps its written form without thousands separators; a numeric date, a
-clock time and a simple fraction stay whole.
+Two texts have the same lexemes if they differ only in case, in the width or composition of characters, in the shape of
+quotes and dashes, or in the script of digits. A number keeps its written form without thousands separators. A numeric
+date, a clock time and a simple fraction are one lexeme each.
 """
 
 import re
@@ -25,33 +25,33 @@ __all__ = [
     "Lexeme",
     "Word",
     "fold",
-    "lexemes",
-    "listed",
-    "numbered",
-    "pairs",
+    "make_word",
+    "numbers_by_word",
+    "parse_pairs",
     "same_word",
-    "skip",
+    "skip_words",
+    "split_lexemes",
     "stem",
     "text_at",
-    "word_of",
+    "word_set",
 ]
 
 _QUOTES = dict.fromkeys(map(ord, "\u2018\u2019\u201a\u201b\u02bc\u2032\u0060\u00b4"), "'") | (
     dict.fromkeys(map(ord, "\u201c\u201d\u201e\u201f\u2033\u00ab\u00bb"), '"')
 )
 _HYPHENS = dict.fromkeys(map(ord, "\u2010\u2011\u2012\u2013\u2212"), "-") | {0x2014: " - ", 0x2015: " - "}
-_SIGNS = _QUOTES | _HYPHENS | {0x00B0: " degrees ", 0x00D7: " x "}
+_CHARACTER_FORMS = _QUOTES | _HYPHENS | {0x00B0: " degrees ", 0x00D7: " x "}
 _CURRENCIES = {"$": "usd", "£": "gbp", "€": "eur", "¥": "jpy", "₹": "inr", "₩": "krw", "₽": "rub"}
 
-# Letters that Unicode does not decompose although readers drop their mark.
+# Letters that Unicode does not decompose into a base letter and a mark, with the base letters that replace them.
 _UNDECOMPOSED = str.maketrans("øłđð\u0131ħ", "olddih") | str.maketrans({"þ": "th", "æ": "ae", "œ": "oe"})
 
-# The spelling of the same letters where a keyboard lacks them.
-_EXPANDED = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "å": "aa", "ø": "oe"})
+# The two-letter spelling of letters that a keyboard may lack.
+_TWO_LETTER_SPELLINGS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "å": "aa", "ø": "oe"})
 _SPACED_THOUSANDS = re.compile(r"(?<=\d)[\u00a0\u2009\u202f](?=\d{3}(?!\d))")
-_DOLLARS_OF = re.compile(r"\b(?:us|au|ca|nz|hk)(?=\$)")
+_DOLLAR_COUNTRY = re.compile(r"\b(?:us|au|ca|nz|hk)(?=\$)")
 
-# In scripts without spaces each character is a lexeme, otherwise a name inside a sentence could never be found.
+# In scripts without spaces each character is a lexeme. Otherwise a name inside a sentence could not be found.
 _UNSPACED = rf"\u3005-\u303f{COMMON_UNSPACED}"
 _LETTER = f"(?:[a-z]|(?![{_UNSPACED}])[^\\x00-\\x7f])"
 _LEXEME = re.compile(
@@ -61,47 +61,47 @@ _LEXEME = re.compile(
     | (?P<fraction>\d+/\d+(?![\d/]))
     | (?P<number>\d{{1,3}}(?:[,']\d{{3}})+(?!\d)(?:\.\d+)?|\d+(?:\.\d+)?|(?<!\d)\.\d+)
     | (?P<word>{_LETTER}+(?:'{_LETTER}+)*(?:\d[\da-z]*)?(?:\+\+|\#)?)
-    | (?P<glyph>[{_UNSPACED}])
-    | (?P<mark>[^\s])
+    | (?P<unspaced>[{_UNSPACED}])
+    | (?P<punctuation>[^\s])
     """,
     re.VERBOSE,
 )
-_WRITTEN_OUT = {"%": "percent", "&": "and"}
+_SYMBOL_WORDS = {"%": "percent", "&": "and"}
 _IRREGULAR_NOT = {"can't": "can", "won't": "will", "shan't": "shall"}
 _CLITIC = re.compile(r"'(?:s|re|ll|ve|d|m)$|'")
 
-# Longer rows of digits are codes, not amounts; Python refuses to read the longest.
-_LONGEST_NUMBER = 40
+# Longer sequences of digits are codes, not amounts, and Python's `int` rejects very long ones.
+_MAX_NUMBER_LENGTH = 40
 
 
-def listed(words: str) -> frozenset[str]:
-    """Return the words of a text as a set."""
+def word_set(words: str) -> frozenset[str]:
+    """Return the words of a space-separated list as a set."""
     return frozenset(words.split())
 
 
-def numbered(words: str, start: int) -> dict[str, int]:
-    """Number the words of a text, in order: {"zero": 0, "one": 1} of "zero one" from 0."""
+def numbers_by_word(words: str, start: int) -> dict[str, int]:
+    """Number the words of a space-separated list in order: "zero one" with start 0 is {"zero": 0, "one": 1}."""
     return {word: number for number, word in enumerate(words.split(), start=start)}
 
 
-def pairs(table: str) -> dict[str, str]:
-    """The words of a table "from to, from to"."""
+def parse_pairs(table: str) -> dict[str, str]:
+    """Parse "key value, key value" into a dict."""
     return dict(pair.split() for pair in table.split(","))
 
 
-_ABBREVIATED = listed(
+_ABBREVIATED = word_set(
     "dr mr mrs ms st mt jr sr prof gen col capt lt sgt rev hon gov sen rep pres messrs "
     "jan feb mar apr jun jul aug sep sept oct nov dec am pm a p ft approx ca c no vol"
 )
-_IRREGULAR = pairs(
+_IRREGULAR = parse_pairs(
     "men man, women woman, children child, people person, feet foot, teeth tooth, mice mouse, geese goose, lives life, "
     "wives wife, knives knife, leaves leaf, wolves wolf, halves half, countrymen countryman, won win, wrote write, "
     "written write, made make, began begin, begun begin, gave give, given give, took take, taken take, held hold, "
     "built build, sang sing, sung sing, left leave, paid pay, died die, dying die"
 )
 
-# British forms that no ending rule reaches.
-_AMERICAN = pairs(
+# British spellings that differ from the American one in more than an ending.
+_AMERICAN = parse_pairs(
     "grey gray, tyre tire, cheque check, kerb curb, plough plow, mould mold, storey story, aluminium "
     "aluminum, programme program, jewellery jewelry, moustache mustache, pyjama pajama, sceptic skeptic, "
     "draught draft, aeroplane airplane"
@@ -121,27 +121,29 @@ _SPELLINGS = tuple(
 )
 _VOWEL = re.compile(r"[aeiouy]")
 _DOUBLED = re.compile(r"([b-df-hj-np-tv-z])\1$")
-_SHORTEST_INFLECTED = 4
-_SHORTEST_BASE = 3
+_MIN_INFLECTED_LENGTH = 4
+_MIN_BASE_LENGTH = 3
 ARTICLES = frozenset({"a", "an", "the"})
-PREPOSITIONS = listed(
+PREPOSITIONS = word_set(
     "of in on at to by for from with into onto within during through throughout via per upon among between "
     "toward towards until till as"
 )
 
-# Words inside a family name, which people leave out or keep as they like.
-PARTICLES = listed("da de del della der di do dos du la le los las van von den ter zu al el bin ibn ben y e")
-NEGATORS = listed("not no never neither nor cannot without none nobody nothing")
-_AUXILIARIES = listed(
+# Particles of family names. People may leave them out.
+PARTICLES = word_set(
+    "da de del della der di do dos du la le los las van von den ter zu al el bin ibn ben y e"
+)
+NEGATORS = word_set("not no never neither nor cannot without none nobody nothing")
+_AUXILIARIES = word_set(
     "is are was were be been being am has have had having do does did doing can could should would shall might must"
 )
-_PRONOUNS = listed(
+_PRONOUNS = word_set(
     "it its he him his she her hers they them their theirs we us our you your i me my this that these those there here "
     "who whom whose which what where when why how one ones s"
 )
 
-# Hedges and fillers say how sure or how exact a text is, not what it says.
-_FILLERS = listed(
+# Hedges, conjunctions and fillers. They add no fact to a text.
+_FILLERS = word_set(
     "about around approximately approx roughly nearly almost circa ca typically usually generally normally probably "
     "likely currently actually officially originally mainly mostly primarily also just only so then thus than and or "
     "but if while because called named known located found every each ago somewhere exactly precisely some any such "
@@ -149,18 +151,18 @@ _FILLERS = listed(
 )
 FUNCTION_WORDS = ARTICLES | PREPOSITIONS | _AUXILIARIES | _PRONOUNS | _FILLERS
 
-# Before a name these make it the name of something else: "New York" is not "York".
-DISTINGUISHING = listed(
+# A name after one of these words is another name: "New York" is not "York".
+DISTINGUISHING = word_set(
     "new north south east west northern southern eastern western upper lower northeast northwest southeast southwest "
     "northeastern northwestern southeastern southwestern vice deputy assistant former ex pre post anti non sub semi "
     "half step un co"
 )
 
-# Forms of address: left out without loss before any name.
-TITLES = listed("mr mrs ms miss dr sir dame lady lord madam mme prof professor rev reverend fr hon")
+# Forms of address. They may be left out before any name.
+TITLES = word_set("mr mrs ms miss dr sir dame lady lord madam mme prof professor rev reverend fr hon")
 
-# Offices: left out before a person's name, but no family names themselves.
-ROLES = listed(
+# Offices and organisations. They may be left out before a person's name, and are not family names.
+ROLES = word_set(
     "president king queen prince princess emperor empress pope saint st bishop archbishop cardinal duke duchess earl "
     "count countess baron baroness general captain colonel major lieutenant sergeant admiral marshal commander chief "
     "senator governor mayor minister secretary chancellor judge justice congressman congresswoman representative "
@@ -172,23 +174,26 @@ ROLES = listed(
 
 @dataclass(frozen=True, slots=True)
 class Lexeme:
-    """One piece of a text.
+    """A lexical unit of a text.
 
-    `kind` is "word", "glyph", "number", "fraction", "date", "clock" or "mark"; `glued` says that nothing, not even a
-    space, stands before it.
+    Attributes:
+        text: the normalized text of the lexeme.
+        kind: "word", "unspaced" (one character of a script without spaces), "number", "fraction", "date", "clock" or
+            "punctuation".
+        touches_previous: True if it follows another lexeme without a space.
     """
 
     text: str
     kind: str
-    glued: bool = False
+    touches_previous: bool = False
 
 
 @lru_cache(maxsize=16384)
 def fold(text: str) -> str:
-    """Fold case, width, composition, digits, quotes and dashes; keep every letter.
+    """Normalize case, width, composition, digits, quotes and dashes; keep accents.
 
-    Signs that carry no meaning for an answer become spaces; currency signs and the degree sign become words. Blank
-    and sign-only texts fold to punctuation or to nothing.
+    Other symbols outside ASCII become spaces. Currency signs and the degree sign become words. A text that has no word
+    character folds to punctuation or to an empty text.
 
     >>> fold("  \uff23afé\u2019s  £26 ")
     "café's gbp 26"
@@ -197,28 +202,28 @@ def fold(text: str) -> str:
     """
     if not text.isascii():
         text = _SPACED_THOUSANDS.sub("", text)
-        text = "".join(map(_spread_fraction, text)).translate(_SIGNS)
-        text = normal_form("NFKC", text).translate(_SIGNS)
-        # Characters that only steer the layout would split a word in two.
+        text = "".join(map(_expand_fraction, text)).translate(_CHARACTER_FORMS)
+        text = normal_form("NFKC", text).translate(_CHARACTER_FORMS)
+        # Format characters, such as a soft hyphen, would split a word in two.
         text = "".join(c for c in text if unicodedata.category(c) != "Cf")
     text = text.casefold()
     if not text.isascii():
         text = normal_form("NFKC", text)
-        text = "".join(c if c.isascii() else _plain(c) for c in text)
+        text = "".join(c if c.isascii() else _fold_character(c) for c in text)
     if "$" in text:
-        text = _DOLLARS_OF.sub("", text).replace("$", " usd ")
+        text = _DOLLAR_COUNTRY.sub("", text).replace("$", " usd ")
     return " ".join(text.split())
 
 
-def _spread_fraction(character: str) -> str:
-    """Write a one-character fraction such as ½ with a slash, apart from what precedes it."""
+def _expand_fraction(character: str) -> str:
+    """Write a one-character fraction such as ½ with a slash and spaces around it."""
     if unicodedata.decomposition(character).startswith("<fraction>"):
         return f" {unicodedata.normalize('NFKC', character).replace(chr(0x2044), '/')} "
     return character
 
 
-def _plain(character: str) -> str:
-    """The folded spelling of one character outside ASCII."""
+def _fold_character(character: str) -> str:
+    """Return the folded form of one character outside ASCII."""
     if character.isdecimal():
         return str(unicodedata.decimal(character))
     if character in _CURRENCIES:
@@ -226,8 +231,8 @@ def _plain(character: str) -> str:
     return character if is_word_character(character) else " "
 
 
-def _unaccented(word: str) -> str:
-    """Remove the accents of Latin and Greek letters from a folded word: "röntgen", "łódź", but not "が"."""
+def _strip_accents(word: str) -> str:
+    """Remove the accents of Latin and Greek letters, such as "ö" and "ź", from a folded word; keep those of "が"."""
     if word.isascii():
         return word
     kept: list[str] = []
@@ -241,59 +246,61 @@ def _unaccented(word: str) -> str:
     return normal_form("NFC", "".join(kept))
 
 
-def lexemes(folded: str) -> list[Lexeme]:
-    """Cut a folded text into lexemes, in order.
+def split_lexemes(folded: str) -> list[Lexeme]:
+    """Split a folded text into lexemes.
 
-    The full stop of an abbreviation or an initial is dropped, so that only sentence ends remain as marks.
+    The full stop of an abbreviation or an initial is dropped, so that a full stop always ends a sentence.
 
-    >>> [piece.text for piece in lexemes("dr. smith's 1,200 cats, 9:30")]
+    >>> [lexeme.text for lexeme in split_lexemes("dr. smith's 1,200 cats, 9:30")]
     ['dr', 'smith', '1200', 'cats', ',', '9:30']
-    >>> [piece.text for piece in lexemes("doesn't")], [piece.kind for piece in lexemes("東京")]
-    (['does', 'not'], ['glyph', 'glyph'])
+    >>> [lexeme.text for lexeme in split_lexemes("doesn't")], [lexeme.kind for lexeme in split_lexemes("東京")]
+    (['does', 'not'], ['unspaced', 'unspaced'])
     """
-    pieces: list[Lexeme] = []
+    lexemes: list[Lexeme] = []
     end = -1
-    for found in _LEXEME.finditer(folded):
-        kind, text = found.lastgroup or "mark", found.group()
-        glued = found.start() == end
-        end = found.end()
-        last = pieces[-1].text if pieces else ""
-        if text == "." and glued and (len(last) == 1 or last in _ABBREVIATED):
+    for match in _LEXEME.finditer(folded):
+        kind, text = match.lastgroup or "punctuation", match.group()
+        touches_previous = match.start() == end
+        end = match.end()
+        last = lexemes[-1].text if lexemes else ""
+        if text == "." and touches_previous and (len(last) == 1 or last in _ABBREVIATED):
             continue
         if text.endswith("n't"):
-            pieces += Lexeme(_IRREGULAR_NOT.get(text, text[:-3]), "word", glued), Lexeme("not", "word")
+            lexemes += (
+                Lexeme(_IRREGULAR_NOT.get(text, text[:-3]), "word", touches_previous),
+                Lexeme("not", "word"),
+            )
             continue
         if kind == "word":
-            # Also the possessive ending goes.
             text = _CLITIC.sub("", text)
-        elif text in _WRITTEN_OUT:
-            kind, text = "word", _WRITTEN_OUT[text]
+        elif text in _SYMBOL_WORDS:
+            kind, text = "word", _SYMBOL_WORDS[text]
         elif kind == "number":
             text = text.replace(",", "").replace("'", "")
-        if kind in {"number", "fraction"} and len(text) > _LONGEST_NUMBER:
+        if kind in {"number", "fraction"} and len(text) > _MAX_NUMBER_LENGTH:
             kind = "word"
-        pieces.append(Lexeme(text, kind, glued))
-    return pieces
+        lexemes.append(Lexeme(text, kind, touches_previous))
+    return lexemes
 
 
-def text_at(pieces: Sequence[Lexeme], at: int) -> str:
-    """Return the text of a lexeme, or nothing beyond either end."""
-    return pieces[at].text if 0 <= at < len(pieces) else ""
+def text_at(lexemes: Sequence[Lexeme], index: int) -> str:
+    """Return the text of the lexeme at an index; empty if the index is out of range."""
+    return lexemes[index].text if 0 <= index < len(lexemes) else ""
 
 
-def skip(pieces: Sequence[Lexeme], at: int, words: Container[str]) -> int:
-    """Return the first index from `at` on whose lexeme is none of the words."""
-    while text_at(pieces, at) in words:
-        at += 1
-    return at
+def skip_words(lexemes: Sequence[Lexeme], index: int, words: Container[str]) -> int:
+    """Return the first index, from `index` on, of a lexeme that is not one of the words."""
+    while text_at(lexemes, index) in words:
+        index += 1
+    return index
 
 
 @lru_cache(maxsize=16384)
 def stem(word: str) -> str:
-    """Stem a folded, unaccented word; words outside a-z come back unchanged.
+    """Return the stem of a folded word without accents; a word with characters outside a-z is returned unchanged.
 
-    Plurals, verb endings, adverbs and British or American spelling are levelled. Short words (fewer than four
-    letters) are never cut.
+    Singular and plural, verb forms, adjective and adverb, and British and American spelling have the same stem. Words
+    of fewer than four letters lose no ending.
 
     >>> stem("colours") == stem("color"), stem("rained") == stem("rain")
     (True, True)
@@ -302,29 +309,29 @@ def stem(word: str) -> str:
     >>> stem("manager") == stem("management"), stem("bus"), stem("москва")
     (False, 'bus', 'москва')
     """
-    short = len(word) < _SHORTEST_INFLECTED or not (word.isascii() and word.isalpha())
+    short = len(word) < _MIN_INFLECTED_LENGTH or not (word.isascii() and word.isalpha())
     word = _IRREGULAR.get(word, word)
     if short:
         return word
     for spelling, american in _SPELLINGS:
         word = spelling.sub(american, word)
-    word = _base(_singular(word))
+    word = _strip_ending(_strip_plural(word))
     word = _AMERICAN.get(word, word)
-    # "use", "used" and "using" meet only when the silent e goes as well.
-    return word[:-1] if word.endswith("e") and len(word) > _SHORTEST_BASE else _DOUBLED.sub(r"\1", word)
+    # Without its silent e, "use" has the same stem as "used" and "using".
+    return word[:-1] if word.endswith("e") and len(word) > _MIN_BASE_LENGTH else _DOUBLED.sub(r"\1", word)
 
 
-def _base(word: str) -> str:
+def _strip_ending(word: str) -> str:
     """Strip at most one verb or adverb ending."""
     for ending, replacement in (("ied", "y"), ("ily", "y"), ("ing", ""), ("ed", ""), ("ly", "")):
         base = word.removesuffix(ending) + replacement
-        if word.endswith(ending) and len(base) >= _SHORTEST_BASE and _VOWEL.search(base):
+        if word.endswith(ending) and len(base) >= _MIN_BASE_LENGTH and _VOWEL.search(base):
             return _DOUBLED.sub(r"\1", base)
     return word
 
 
-def _singular(word: str) -> str:
-    if word.endswith("ies") and len(word) > _SHORTEST_INFLECTED:
+def _strip_plural(word: str) -> str:
+    if word.endswith("ies") and len(word) > _MIN_INFLECTED_LENGTH:
         return word[:-3] + "y"
     if word.endswith(("sses", "xes", "ches", "shes", "zes")):
         return word[:-2]
@@ -333,38 +340,41 @@ def _singular(word: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A word: its folded form and the stems under which it is known.
+    """A word in its folded form, with its stems.
 
-    `alternative` is the stem of the spelling with two letters for an umlaut; for most words both stems are the same.
-    `glyph` marks a character of a script without spaces, which must touch its neighbours.
+    Attributes:
+        form: the folded word without accents.
+        stem: the stem of `form`.
+        alternative_stem: the stem of the spelling with two letters for an umlaut; mostly equal to `stem`.
+        unspaced: True for a character of a script without spaces.
     """
 
     form: str
     stem: str
-    alternative: str
-    glyph: bool = False
+    alternative_stem: str
+    unspaced: bool = False
 
     @property
-    def content(self) -> bool:
+    def is_content_word(self) -> bool:
         """True if the word is neither a function word nor a negator."""
         return self.form not in FUNCTION_WORDS and self.form not in NEGATORS
 
 
 @lru_cache(maxsize=16384)
-def word_of(form: str, *, glyph: bool = False) -> Word:
-    """Make the word of a folded form.
+def make_word(form: str, *, unspaced: bool = False) -> Word:
+    """Build the `Word` of a folded form.
 
-    >>> word_of("röntgen").stem, word_of("röntgen").alternative
+    >>> make_word("röntgen").stem, make_word("röntgen").alternative_stem
     ('rontgen', 'roentgen')
     """
-    bare = _unaccented(form)
-    return Word(bare, stem(bare), stem(_unaccented(form.translate(_EXPANDED))), glyph)
+    bare = _strip_accents(form)
+    return Word(bare, stem(bare), stem(_strip_accents(form.translate(_TWO_LETTER_SPELLINGS))), unspaced)
 
 
-def same_word(one: Word, other: Word) -> bool:
-    """Return whether two words are forms or spellings of one.
+def same_word(first: Word, second: Word) -> bool:
+    """Return True if two words are inflected forms or spellings of the same word.
 
-    >>> same_word(word_of("röntgen"), word_of("roentgen")), same_word(word_of("colours"), word_of("color"))
+    >>> same_word(make_word("röntgen"), make_word("roentgen")), same_word(make_word("colours"), make_word("color"))
     (True, True)
     """
-    return other.stem in {one.stem, one.alternative} or one.stem == other.alternative
+    return second.stem in {first.stem, first.alternative_stem} or first.stem == second.alternative_stem

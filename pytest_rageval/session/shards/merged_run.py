@@ -299,19 +299,19 @@ class MergedRun:
             ]
             for name, markers in common["markers"].items()
         }
-        user_frames = list(chain.from_iterable(part["places"] for _, part in parts))
+        places = list(chain.from_iterable(part["places"] for _, part in parts))
         name, size = common["evalset"]["name"], common["evalset"]["size"]
-        if sorted(user_frames) != list(range(size)):
+        if sorted(places) != list(range(size)):
             raise InputError(
-                f"{joined.nodeid}: the shards have {len(set(user_frames))} of the {size} questions of {name}, and "
-                f"{len(user_frames) - len(set(user_frames))} twice."
+                f"{joined.nodeid}: the shards have {len(set(places))} of the {size} questions of {name}, and "
+                f"{len(places) - len(set(places))} twice."
             )
         examples = chain.from_iterable(
             deserializer.deserialize(part["examples"])
             for deserializer, (_, part) in zip(deserializers, parts, strict=True)
         )
-        joined.evalset = EvalSet(name, tuple(_sort_by_place(user_frames, examples)))
-        self._read_scores(joined, parts, deserializers, user_frames)
+        joined.evalset = EvalSet(name, tuple(_sort_by_place(places, examples)))
+        self._read_scores(joined, parts, deserializers, places)
         for deserializer, (shard, part) in zip(deserializers, parts, strict=True):
             self._read_calibrations(joined, shard, part, deserializer)
             for model, names in part["served"].items():
@@ -351,7 +351,7 @@ class MergedRun:
         joined: MergedTest,
         parts: Sequence[TestPart],
         deserializers: Sequence[Deserializer],
-        user_frames: Sequence[int],
+        places: Sequence[int],
     ) -> None:
         """Read the outcomes of each score from all shards, and what the score depends on."""
         for score_parts in zip(*(part["scores"] for _, part in parts), strict=True):
@@ -378,7 +378,7 @@ class MergedRun:
                 for deserializer, score in zip(deserializers, score_parts, strict=True)
             ]
             joined.runs[request, compared] = [
-                list(_sort_by_place(user_frames, chain.from_iterable(run_parts)))
+                list(_sort_by_place(places, chain.from_iterable(run_parts)))
                 for run_parts in zip(*runs_of_shards, strict=True)
             ]
 
@@ -505,9 +505,9 @@ def _apply_xfail(outcome: Mapping[str, str], expected: Mapping[str, Any]) -> Map
     return outcome
 
 
-def _sort_by_place(user_frames: Sequence[int], values: Any) -> Iterator[Any]:
-    """Return the values in the order of their user_frames in the eval set."""
-    return (value for _, value in sorted(zip(user_frames, values, strict=True), key=lambda item: item[0]))
+def _sort_by_place(places: Sequence[int], values: Any) -> Iterator[Any]:
+    """Return the values in the order of their places in the eval set."""
+    return (value for _, value in sorted(zip(places, values, strict=True), key=lambda item: item[0]))
 
 
 def _prefix_message(shard: Shard, text: str) -> str:

@@ -186,7 +186,7 @@ class ShardRecord:
 
     def serialize(self, *, shares_alpha: bool) -> dict[str, Any]:
         """Return the key `shard` of the test's entry in the report: the record as plain data."""
-        user_frames = {example.id: place for place, example in enumerate(self._sampled.examples)}
+        places = {example.id: place for place, example in enumerate(self._sampled.examples)}
         evalset = evalset_entry(self._sampled)
         if self._warning:
             evalset = {**evalset, "warnings": [*evalset.get("warnings", ()), self._warning]}
@@ -194,7 +194,7 @@ class ShardRecord:
         entry = {
             "file": path.relative_to(root).as_posix() if path.is_relative_to(root) else path.name,
             "evalset": evalset,
-            "places": [user_frames[example.id] for example in self._part.examples],
+            "places": [places[example.id] for example in self._part.examples],
             "examples": serialize(list(self._part.examples)),
             "markers": {
                 name: [
@@ -231,16 +231,16 @@ class ShardRecord:
 
         Each is a list: a digest of the judged texts, the example's index in the shard, and the verdict.
         """
-        user_frames = {example.full_question: place for place, example in enumerate(self._part.examples)}
+        places = {example.full_question: place for place, example in enumerate(self._part.examples)}
         judged = self._session.pipelines.get(self._components).recorded_verdicts
         return [
             [
                 digest([*map(str, texts), conversation_text(history_of(texts[0]))])[:16],
-                user_frames[texts[0]],
+                places[texts[0]],
                 verdict,
             ]
             for texts, verdict in judged.items()
-            if texts[0] in user_frames
+            if texts[0] in places
         ]
 
     def _definition(self, request: ScoreRequest) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pytest_rageval.answers.canonical import states
+from pytest_rageval.answers.canonical import matches_any
 
 
 @pytest.mark.parametrize(
@@ -27,4 +27,4 @@ from pytest_rageval.answers.canonical import states
 )
 def test_a_right_answer_with_a_second_clause_is_accepted(question: str, answer: str, reference: str) -> None:
     """A second clause may place, repeat or complete the answer, so syntax alone does not make it another one."""
-    assert states(answer, reference, question=question)
+    assert matches_any(answer, [reference], question=question)

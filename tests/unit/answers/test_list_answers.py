@@ -4,16 +4,18 @@ import time
 
 import pytest
 
-from pytest_rageval.answers.citations import listed
+from pytest_rageval.answers.citations import match_listed_answers
 
 WANTED = [["Marazan"], ["Stephen Morris"], ["In the Wet", "Wet"], ["Trustee from the Toolroom"]]
 
 
 def test_a_worked_example() -> None:
     """Two of four wanted answers, one of them twice, and an item that is none."""
-    found = listed("Marazan [1], stephen morris! [1][2], Marazan [3], The Great Gatsby [2].", WANTED)
-    assert found.found == {0, 1}
-    assert found.others == ("The Great Gatsby",)
+    found = match_listed_answers(
+        "Marazan [1], stephen morris! [1][2], Marazan [3], The Great Gatsby [2].", WANTED
+    )
+    assert found.matched == {0, 1}
+    assert found.unmatched == ("The Great Gatsby",)
 
 
 @pytest.mark.parametrize(
@@ -42,8 +44,8 @@ def test_a_worked_example() -> None:
 )
 def test_lists_in_many_forms(output: str) -> None:
     """Commas, semicolons, lines, bullets, numbers and "and"."""
-    found = listed(output, [["Paris"], ["Rome"], ["Oslo"]])
-    assert (found.found, found.others, len(found.choices)) == ({0, 1, 2}, (), 3)
+    found = match_listed_answers(output, [["Paris"], ["Rome"], ["Oslo"]])
+    assert (found.matched, found.unmatched, len(found.candidates)) == ({0, 1, 2}, (), 3)
 
 
 @pytest.mark.parametrize(
@@ -67,60 +69,65 @@ def test_lists_in_many_forms(output: str) -> None:
 )
 def test_an_alias_with_a_separator_stays_whole(output: str, alias: str) -> None:
     """The longest stretch that equals an alias is one item."""
-    assert listed(output, [[alias], ["nothing"]]).found == {0}
+    assert match_listed_answers(output, [[alias], ["nothing"]]).matched == {0}
 
 
 def test_the_longest_stretch_wins() -> None:
     """Its parts, wanted too, are not listed by it."""
     wanted = [["Simon"], ["Garfunkel"], ["Simon and Garfunkel"]]
-    assert listed("Simon and Garfunkel", wanted).found == {2}
-    assert listed("Simon, Garfunkel", wanted).found == {0, 1}
+    assert match_listed_answers("Simon and Garfunkel", wanted).matched == {2}
+    assert match_listed_answers("Simon, Garfunkel", wanted).matched == {0, 1}
 
 
 def test_names_with_signs_are_not_broken() -> None:
     """Nor is an alias looked for across a citation, which ends an item."""
-    assert listed("Simon & Garfunkel, AC/DC", [["Simon"], ["AC"], ["DC"]]).found == frozenset()
-    assert listed("Tom [1] and Jerry [2]", [["Tom and Jerry"], ["Tom"], ["Jerry"]]).found == {1, 2}
+    assert (
+        match_listed_answers("Simon & Garfunkel, AC/DC", [["Simon"], ["AC"], ["DC"]]).matched == frozenset()
+    )
+    assert match_listed_answers("Tom [1] and Jerry [2]", [["Tom and Jerry"], ["Tom"], ["Jerry"]]).matched == {
+        1,
+        2,
+    }
 
 
 def test_an_article_joins_nothing() -> None:
     """An item that vanishes in normal form must not swallow its neighbour."""
-    assert listed("A, B", [["A"], ["B"]]).found == {0, 1}
-    assert listed("A, B", [["B"]]).others == ("A",)
+    assert match_listed_answers("A, B", [["A"], ["B"]]).matched == {0, 1}
+    assert match_listed_answers("A, B", [["B"]]).unmatched == ("A",)
 
 
 @pytest.mark.parametrize("output", ["Marazan is a book", "Marazan (novel)", "The Marazans", "Mara, zan", ""])
 def test_an_answer_counts_when_it_is_the_whole_item(output: str) -> None:
     """A longer or broken one is another."""
-    assert listed(output, WANTED).found == frozenset()
+    assert match_listed_answers(output, WANTED).matched == frozenset()
 
 
 def test_years_in_a_row_are_items() -> None:
     """A comma parts digits except before a group of three."""
     wanted = [["2006"], ["1977"], ["2004"]]
-    assert listed("2006 [1],1977 [2], 2004,2006", wanted).found == {0, 1, 2}
+    assert match_listed_answers("2006 [1],1977 [2], 2004,2006", wanted).matched == {0, 1, 2}
 
 
 def test_an_item_counts_for_one_answer() -> None:
     """One "Bush" is one of two; with the full name of one beside it, the other is found."""
     wanted = [["George W. Bush", "Bush"], ["George H. W. Bush", "Bush"]]
-    assert len(listed("Bush", wanted).found) == 1
-    assert len(listed("Bush, Bush", wanted).found) == 1
-    assert listed("Bush, George W. Bush", wanted).found == {0, 1}
-    assert listed("George W. Bush, Bush", wanted).found == {0, 1}
+    assert len(match_listed_answers("Bush", wanted).matched) == 1
+    assert len(match_listed_answers("Bush, Bush", wanted).matched) == 1
+    assert match_listed_answers("Bush, George W. Bush", wanted).matched == {0, 1}
+    assert match_listed_answers("George W. Bush, Bush", wanted).matched == {0, 1}
 
 
 def test_two_aliases_of_an_answer_find_it_once() -> None:
     """And neither is another item."""
-    found = listed("In the Wet, Wet", WANTED)
-    assert (found.found, found.others) == ({2}, ())
+    found = match_listed_answers("In the Wet, Wet", WANTED)
+    assert (found.matched, found.unmatched) == ({2}, ())
 
 
 @pytest.mark.parametrize("wanted", [[], [[]], [[""]], [["", " "]]])
 def test_without_wanted_answers_nothing_is_found(wanted: list[list[str]]) -> None:
     """A blank alias equals no item, an empty one neither."""
-    assert listed("Paris, , Rome", wanted).found == frozenset()
-    assert listed("Paris, , Rome, Paris", wanted).others == ("Paris", "Rome")
+    assert match_listed_answers("Paris, , Rome", wanted).matched == frozenset()
+    assert match_listed_answers("Paris, , Rome, Paris", wanted).unmatched == ("Paris", "Rome")
 
 
 @pytest.mark.parametrize(
@@ -129,11 +136,14 @@ def test_without_wanted_answers_nothing_is_found(wanted: list[list[str]]) -> Non
 def test_a_runaway_output_is_read_in_time(output: str) -> None:
     """Thousands of separators, and nothing wanted between them."""
     began = time.process_time()
-    assert listed(output, [["東京都庁舎本館ビル展望室"], ["Washington, D.C."]]).found == frozenset()
+    assert (
+        match_listed_answers(output, [["東京都庁舎本館ビル展望室"], ["Washington, D.C."]]).matched
+        == frozenset()
+    )
     assert time.process_time() - began < 5
 
 
 def test_signs_alone_are_an_item_only_where_they_are_wanted() -> None:
     """A full stop behind a citation is none; a song called "?" may be."""
-    assert listed("Paris [1]. !", [["?"]]).others == ("Paris",)
-    assert listed("Paris, ?", [["?"]]).found == {0}
+    assert match_listed_answers("Paris [1]. !", [["?"]]).unmatched == ("Paris",)
+    assert match_listed_answers("Paris, ?", [["?"]]).matched == {0}

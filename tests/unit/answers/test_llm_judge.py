@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from pytest_rageval.answers.judge_replies import parse_grade, parse_preference, parse_yes_no
-from pytest_rageval.answers.llm_judge import LLMJudge, Poll
+from pytest_rageval.answers.llm_judge import LLMJudge, Voting
 from pytest_rageval.errors import Unscored
 from pytest_rageval.llm.messages import Reply, Request
 from pytest_rageval.llm.servers.server import RemoteServer
@@ -493,7 +493,7 @@ def test_reasoning_without_a_verdict_is_unscored() -> None:
 def test_votes_are_samples_of_one_prompt(method: str) -> None:
     """Distinguished by the number of the sample alone, so each has its own place in the cache; drawn at 0.5."""
     gateway = _Gateway("yes" if method == "compare" else "5")
-    judge = LLMJudge(gateway, RemoteServer("http://here/v1"), "j", poll=Poll(3))
+    judge = LLMJudge(gateway, RemoteServer("http://here/v1"), "j", voting=Voting(3))
     assert asyncio.run(getattr(judge, method)("How far?", ["5 km"], "five km")) == 1.0
     assert [request.sample for request in gateway.requests] == [0, 1, 2]
     assert len({request.key for request in gateway.requests}) == 3
@@ -520,7 +520,7 @@ def test_the_reasons_of_a_preference_are_those_of_a_vote_for_it(
         async def get_reply_for_score(self, _server: object, request: Request) -> Reply:
             return Reply(replies[request.sample])
 
-    judge = LLMJudge(Several(), RemoteServer("http://here/v1"), "j", poll=Poll(3))
+    judge = LLMJudge(Several(), RemoteServer("http://here/v1"), "j", voting=Voting(3))
     assert asyncio.run(judge.prefer("How far?", "6 km", "5 km")) == preference
 
 
@@ -531,18 +531,18 @@ def test_several_judges_get_the_requests_of_a_single_one() -> None:
         one = _Gateway("<rating>2</rating>")
         asyncio.run(LLMJudge(one, RemoteServer("http://here/v1"), model).prefer("How far?", "6", "5 km"))
         alone += [request.key for request in one.requests]
-    judge = LLMJudge(gateway, RemoteServer("http://here/v1"), "a", others=("b", "c"))
+    judge = LLMJudge(gateway, RemoteServer("http://here/v1"), "a", other_models=("b", "c"))
     assert asyncio.run(judge.prefer("How far?", "6", "5 km")).better == 2
     assert [request.key for request in gateway.requests] == alone
     assert judge.identity("prefer")[""] == "a, b, c at http://here/v1"
     assert judge.model_names == {"a", "b", "c"}
-    assert judge.repetition(1).others == ("b", "c")
+    assert judge.repetition(1).other_models == ("b", "c")
 
 
 def test_passages_are_voted_on_too() -> None:
     """Whether one is relevant is a verdict like any other."""
     gateway = _Gateway("no")
-    judge = LLMJudge(gateway, RemoteServer("http://here/v1"), "j", poll=Poll(5))
+    judge = LLMJudge(gateway, RemoteServer("http://here/v1"), "j", voting=Voting(5))
     assert asyncio.run(judge.relevant("How far?", "It is 5 km.")) == 0.0
     assert len(gateway.requests) == 5
 

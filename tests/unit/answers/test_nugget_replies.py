@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from pytest_rageval.answers.judge_protocol import with_tally
+from pytest_rageval.answers.judge_protocol import collect_tallies
 from pytest_rageval.answers.judge_replies import parse_nuggets, parse_support
-from pytest_rageval.answers.llm_judge import LLMJudge, Poll
+from pytest_rageval.answers.llm_judge import LLMJudge, Voting
 from pytest_rageval.answers.user_judge import adapt_judge
 from pytest_rageval.concurrency.event_loop import BackgroundEventLoop
 from pytest_rageval.datatypes import Nugget
@@ -34,7 +34,7 @@ class _Gateway:
 
 
 def _judge(gateway: _Gateway, votes: int = 1) -> LLMJudge:
-    return LLMJudge(gateway, RemoteServer("http://here/v1"), "j", 100, Poll(votes))
+    return LLMJudge(gateway, RemoteServer("http://here/v1"), "j", 100, Voting(votes))
 
 
 @pytest.mark.parametrize(
@@ -96,9 +96,9 @@ def test_the_median_of_several_votes_counts_for_each_nugget() -> None:
     """A reply that cannot be read is a lost vote; of two the lower label counts. The verdict is one, and was split."""
     replies = ('["support", "not_support"]', '["support", "support"]', '["not_support", "partial_support"]')
     judging = _judge(_Gateway(*replies), 3).support("Q?", ["a", "b"], "T")
-    assert asyncio.run(with_tally(judging)) == ((YES, PART), Tally(1, 1, 3, 3))
+    assert asyncio.run(collect_tallies(judging)) == ((YES, PART), Tally(1, 1, 3, 3))
     lost = _judge(_Gateway(*replies[:2], "?"), 3).support("Q?", ["a", "b"], "T")
-    assert asyncio.run(with_tally(lost)) == ((YES, NO), Tally(1, 1, 2, 1, 1))
+    assert asyncio.run(collect_tallies(lost)) == ((YES, NO), Tally(1, 1, 2, 1, 1))
 
 
 def _own(loop: BackgroundEventLoop, returned: object) -> Sequence[float]:

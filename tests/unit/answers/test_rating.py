@@ -9,7 +9,7 @@ import pytest
 
 from pytest_rageval.answers.judge_protocol import Rating
 from pytest_rageval.answers.judge_replies import RATING_FORMAT, parse_rating
-from pytest_rageval.answers.llm_judge import LONGEST, LLMJudge, Poll
+from pytest_rageval.answers.llm_judge import MAX_QUOTED_LENGTH, LLMJudge, Voting
 from pytest_rageval.answers.user_judge import adapt_judge
 from pytest_rageval.concurrency.event_loop import BackgroundEventLoop
 from pytest_rageval.errors import CallableError, Unscored
@@ -83,7 +83,7 @@ class _Gateway:
 
 
 def _judge(gateway: _Gateway, votes: int = 1) -> LLMJudge:
-    return LLMJudge(gateway, RemoteServer("http://here/v1"), "j", 100, Poll(votes))
+    return LLMJudge(gateway, RemoteServer("http://here/v1"), "j", 100, Voting(votes))
 
 
 def _rate(gateway: _Gateway, votes: int = 1) -> Rating:
@@ -119,9 +119,9 @@ def test_a_reply_that_is_none_is_repaired_once() -> None:
 
 def test_a_reply_without_end_is_not_repeated_whole() -> None:
     """Its beginning shows the model what it did."""
-    gateway = _Gateway("no" * LONGEST, said(4))
+    gateway = _Gateway("no" * MAX_QUOTED_LENGTH, said(4))
     _rate(gateway)
-    assert len(gateway.requests[1].messages[1]["content"]) == LONGEST
+    assert len(gateway.requests[1].messages[1]["content"]) == MAX_QUOTED_LENGTH
 
 
 def test_after_one_repair_there_is_no_rating() -> None:

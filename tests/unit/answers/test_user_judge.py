@@ -9,11 +9,9 @@ import pytest
 
 from pytest_rageval.answers.comparators import GradedComparator
 from pytest_rageval.answers.judge_protocol import Preference
-from pytest_rageval.answers.llm_judge import LLMJudge
 from pytest_rageval.answers.user_judge import adapt_judge
 from pytest_rageval.concurrency.event_loop import BackgroundEventLoop
 from pytest_rageval.errors import CallableError, InputError, Unscored
-from pytest_rageval.llm.servers.server import RemoteServer
 from pytest_rageval.user_code import PlanStub
 
 
@@ -199,14 +197,6 @@ def test_a_judge_without_grade_is_an_error_that_names_the_method(loop: Backgroun
         "needs.\nAdd it (sync or async; a number between 0 and 1), or leave the fixture out and name a model with "
         "--rageval-judge-model."
     )
-
-
-def test_a_judge_of_the_package_is_used_unchanged(loop: BackgroundEventLoop) -> None:
-    """It says itself what its verdicts depend on, and how a repeated run asks it again."""
-    judge = LLMJudge(gateway=None, server=RemoteServer("http://here/v1"), model="j")
-    assert adapt_judge(judge, loop) is judge
-    assert adapt_judge(judge, loop).identity("compare")[""] == "j at http://here/v1"
-    assert adapt_judge(judge, loop).repetition(2) != judge
 
 
 def _prefer(loop: BackgroundEventLoop, method: Any) -> Preference:

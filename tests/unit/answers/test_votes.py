@@ -7,21 +7,21 @@ from statistics import median
 
 import pytest
 
-from pytest_rageval.answers.judge_protocol import add_tally, with_tally
-from pytest_rageval.answers.llm_judge import Ballot, Poll, majority
+from pytest_rageval.answers.judge_protocol import collect_tallies, record_tally
+from pytest_rageval.answers.llm_judge import Voter, Voting, majority
 from pytest_rageval.errors import Planned, ServerError, Unscored
 from pytest_rageval.stats.agreement import Tally
 from pytest_rageval.stats.agreement import majority as majority_or
 
 
-def _settled(votes: Sequence[float | Exception], settle=majority) -> tuple[float, Tally]:
-    async def vote(ballot: Ballot) -> float:
-        said = votes[ballot.sample]
+def _decided(votes: Sequence[float | Exception], aggregate=majority) -> tuple[float, Tally]:
+    async def vote(voter: Voter) -> float:
+        said = votes[voter.sample]
         if isinstance(said, Exception):
             raise said
         return said
 
-    return asyncio.run(with_tally(Poll(len(votes)).verdict("q", ["j"], vote, settle)))
+    return asyncio.run(collect_tallies(Voting(len(votes)).decide("q", ["j"], vote, aggregate)))
 
 
 LOST = Unscored("the judge's reply is neither yes nor no: 'maybe'")
@@ -40,7 +40,7 @@ LOST = Unscored("the judge's reply is neither yes nor no: 'maybe'")
 )
 def test_most_of_the_votes_that_can_be_read_decide(votes, verdict: float, tally: Tally) -> None:
     """Split where they are not all the same; those of the minority and those not read are counted."""
-    assert _settled(votes) == (verdict, tally)
+    assert _decided(votes) == (verdict, tally)
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_most_of_the_votes_that_can_be_read_decide(votes, verdict: float, tally:
 )
 def test_the_median_of_the_grades_counts(votes, verdict: float, tally: Tally) -> None:
     """One that is far off does not move it; of two it is their mean."""
-    assert _settled(votes, median) == (verdict, tally)
+    assert _decided(votes, median) == (verdict, tally)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_the_median_of_the_grades_counts(votes, verdict: float, tally: Tally) ->
 )
 def test_preferences_without_a_majority_are_a_tie(votes, verdict: float, tally: Tally) -> None:
     """More than half of the votes that can be read, not merely the most of them."""
-    assert _settled(votes, partial(majority_or, tie=0.0)) == (verdict, tally)
+    assert _decided(votes, partial(majority_or, tie=0.0)) == (verdict, tally)
 
 
 @pytest.mark.parametrize(
@@ -83,43 +83,45 @@ def test_preferences_without_a_majority_are_a_tie(votes, verdict: float, tally: 
 def test_without_a_majority_there_is_no_verdict(votes, why: str) -> None:
     """Unscored, and not guessed: a tie, or no vote at all."""
     with pytest.raises(Unscored) as caught:
-        _settled(votes)
+        _decided(votes)
     assert str(caught.value) == why
 
 
 @pytest.mark.parametrize("error", [Planned("not asked"), ServerError("no server")])
-def test_other_errors_end_the_poll_when_all_have_voted(error: Exception) -> None:
+def test_other_errors_end_the_voting_when_all_have_voted(error: Exception) -> None:
     """A plan counts every vote, and what was paid for is kept."""
     asked: list[int] = []
 
-    async def vote(ballot: Ballot) -> float:
-        if ballot.sample == 0:
+    async def vote(voter: Voter) -> float:
+        if voter.sample == 0:
             raise error
         await asyncio.sleep(0)
-        asked.append(ballot.sample)
+        asked.append(voter.sample)
         return 1.0
 
     with pytest.raises(type(error)):
-        asyncio.run(Poll(3).verdict("q", ["j"], vote, majority))
+        asyncio.run(Voting(3).decide("q", ["j"], vote, majority))
     assert asked == [1, 2]
 
 
-def test_a_single_vote_is_the_verdict_and_is_no_poll() -> None:
+def test_a_single_vote_is_the_verdict_without_a_tally() -> None:
     """Without chance; there is nothing that it could agree with, and so nothing to count."""
-    assert _settled([1.0]) == (1.0, Tally())
-    assert [Poll(n).temperature for n in (1, 3)] == [0.0, 0.5]
+    assert _decided([1.0]) == (1.0, Tally())
+    assert [Voting(n).temperature for n in (1, 3)] == [0.0, 0.5]
 
 
 @pytest.mark.parametrize("votes", [1, 3])
 def test_several_models_vote_together(votes: int) -> None:
     """Each as often as one alone would; the majority of all decides."""
-    asked: list[Ballot] = []
+    asked: list[Voter] = []
 
-    async def vote(ballot: Ballot) -> float:
-        asked.append(ballot)
-        return float(ballot.model != "b")
+    async def vote(voter: Voter) -> float:
+        asked.append(voter)
+        return float(voter.model != "b")
 
-    verdict = asyncio.run(with_tally(Poll(votes, first=5).verdict("q", ["a", "b", "c"], vote, majority)))
+    verdict = asyncio.run(
+        collect_tallies(Voting(votes, first_sample=5).decide("q", ["a", "b", "c"], vote, majority))
+    )
     assert verdict == (1.0, Tally(1, 1, 3 * votes, votes))
     assert asked == [(model, 5 + n) for model in "abc" for n in range(votes)]
 
@@ -129,16 +131,16 @@ def test_votes_are_counted_for_what_rests_on_them() -> None:
 
     async def inner() -> str:
         async def one(about: str) -> None:
-            add_tally(about, Tally(1, 0, 3))
+            record_tally(about, Tally(1, 0, 3))
 
         await asyncio.gather(one("a"), one("b"), one("a"))
         return "done"
 
     async def outer() -> Tally:
-        result, votes = await with_tally(inner())
+        result, votes = await collect_tallies(inner())
         assert result == "done"
         assert votes == Tally(2, 0, 6)
-        add_tally("c", Tally(1, 1, 3, 1))
+        record_tally("c", Tally(1, 1, 3, 1))
         return votes
 
-    assert asyncio.run(with_tally(outer()))[1] == Tally(1, 1, 3, 1)
+    assert asyncio.run(collect_tallies(outer()))[1] == Tally(1, 1, 3, 1)

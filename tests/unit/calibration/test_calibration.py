@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.calibration import Bounds, Calibration, rule_on
+from pytest_rageval.calibration import Bounds, Calibration, check_bounds
 from pytest_rageval.datatypes import Document, Example, Ranking
 from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets.human_labels import (
@@ -44,7 +44,7 @@ def calibration(
 def test_yes_and_no() -> None:
     """Kappa and accuracy over what has both; no correlation."""
     found = calibration("yes/no", [YES, YES, NO, NO, NO], [YES, 0.5, YES, NO, None])
-    assert found.measured == {
+    assert found.agreement == {
         "kappa": cohen_kappa([1, 1, 0, 0], [1, 1, 1, 0]),
         "accuracy": accuracy([1, 1, 0, 0], [1, 1, 1, 0]),
     }
@@ -55,7 +55,7 @@ def test_yes_and_no() -> None:
 def test_grades() -> None:
     """The mean of the annotators, correlated; a disagreement is more than a step, furthest first."""
     found = calibration("graded", [[0.5, 1.0], 0.25, NO, YES], [0.75, 0.5, 0.5, NO])
-    assert found.measured == {"pearson": pearson([0.75, 0.25, 0, 1], [0.75, 0.5, 0.5, 0])}
+    assert found.agreement == {"pearson": pearson([0.75, 0.25, 0, 1], [0.75, 0.5, 0.5, 0])}
     assert [one.item.example.id for one in found.disagreements] == ["q3", "q2"]
 
 
@@ -64,7 +64,7 @@ def test_pairs() -> None:
     human = [[1.0, 1.0, -1.0], [1.0, -1.0, 0.0], -1.0]
     found = calibration("pairwise", human, [1.0, -1.0, -1.0])
     one, other = [1, 0, -1], [1, -1, -1]
-    assert found.measured == {
+    assert found.agreement == {
         "kappa": cohen_kappa(one, other),
         "accuracy": accuracy(one, other),
         "pearson": pearson(one, other),
@@ -74,7 +74,7 @@ def test_pairs() -> None:
 def test_people_without_a_majority_are_left_out_and_counted() -> None:
     """Of yes and no; nobody knows which of them is right."""
     found = calibration("yes/no", [[YES, NO], [YES, YES], [NO, NO]], [YES, YES, NO])
-    assert (len(found.compared), found.undecided, found.unscored) == (2, 1, 0)
+    assert (len(found.labelled_verdicts), found.undecided, found.unscored) == (2, 1, 0)
 
 
 def test_items_that_cannot_be_used_are_shown() -> None:
@@ -248,20 +248,20 @@ def test_no_question_with_a_label_of_each_passage() -> None:
 def test_a_ruling(bounds: dict[str, float], status: str | None, reason: str) -> None:
     """The agreement on a bound passes; without bounds there is no verdict."""
     found = calibration("yes/no", [YES, YES, NO, NO], [YES, YES, YES, NO])
-    ruling = rule_on(found, Bounds("labels.jsonl", **bounds))
+    ruling = check_bounds(found, Bounds("labels.jsonl", **bounds))
     assert (ruling.status, ruling.reason) == (status, reason)
 
 
 def test_what_cannot_be_measured_is_an_error() -> None:
     """Undefined where one label is all there is; refused where the scale has no such measure."""
     all_yes = calibration("yes/no", [YES, YES], [YES, YES])
-    ruling = rule_on(all_yes, Bounds("labels.jsonl", min_kappa=0.6))
+    ruling = check_bounds(all_yes, Bounds("labels.jsonl", min_kappa=0.6))
     assert ruling.status == "error"
     assert "kappa of judge and people is undefined over 2 items: " in ruling.reason
     with pytest.raises(
         InputError, match=r"yes/no labels, which have no pearson.\nGive min_kappa or min_accuracy"
     ):
-        rule_on(all_yes, Bounds("labels.jsonl", min_pearson=0.6))
+        check_bounds(all_yes, Bounds("labels.jsonl", min_pearson=0.6))
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from pytest_rageval.config import OPTIONS, Settings, resolve
 from pytest_rageval.config.parsers import PARSERS
 from pytest_rageval.config.presets import read_preset
 from pytest_rageval.errors import InputError
-from pytest_rageval.prompts.rendering import prompts_of
+from pytest_rageval.prompts.rendering import build_prompts
 
 NAMES = list(tomllib.loads(Path(config.__file__).with_name("presets.toml").read_text(encoding="utf-8")))
 HERE = Path("/somewhere")
@@ -29,7 +29,7 @@ def test_a_preset_has_settings_that_can_be_used(name: str) -> None:
     preset = read_preset(name)
     for option, value in preset.settings.items():
         assert getattr(_resolve(preset=name, model="m"), option) == PARSERS[option](value)
-    prompts_of(preset.prompts, name)
+    build_prompts(preset.prompts, name)
     assert preset.not_set
     assert re.search(r"20\d\d|code", preset.source)
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from pytest_rageval.answers.judge_protocol import Preference, Rating, Verdict
+from pytest_rageval.answers.judge_protocol import JudgeVerdict, Preference, Rating
 from pytest_rageval.concurrency.event_loop import BackgroundEventLoop
 from pytest_rageval.datatypes import Document, Example, Gold
 from pytest_rageval.evaluations.pipeline import Pipeline, ScoreRequest
@@ -109,14 +109,14 @@ class World:
         self.asked["relevant", question, passage] += 1
         return self.relevance.get(passage, 0.0)
 
-    async def sufficient(self, question: str, passages: Sequence[str]) -> Verdict:
+    async def sufficient(self, question: str, passages: Sequence[str]) -> JudgeVerdict:
         """The judge of what was shown."""
         shown = "|".join(passages)
         self.asked["sufficient", question, shown] += 1
         verdict = self.enough.get(shown, 0.0)
         if isinstance(verdict, Exception):
             raise verdict
-        return Verdict(verdict, f"It reads {shown}.")
+        return JudgeVerdict(verdict, f"It reads {shown}.")
 
     async def rate(
         self, criterion: str, question: str, rated: Sequence[str], against: Sequence[str]

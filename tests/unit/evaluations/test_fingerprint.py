@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.answers.comparators import EMBEDDED
+from pytest_rageval.answers.comparators import EMBEDDING_MEASURES
 from pytest_rageval.config import Settings
 from pytest_rageval.embeddings.encoder import PACKAGE
 from pytest_rageval.errors import InputError
@@ -93,7 +93,7 @@ def test_a_score_depends_on_what_it_asks(spec: str, words: dict[str, str], names
 def test_every_built_in_score_declares_its_requests() -> None:
     """One that nobody has told of would depend on everything."""
     for name in SCORES:
-        if name.removeprefix("answer.") in EMBEDDED and find_spec(PACKAGE) is None:
+        if name.removeprefix("answer.") in EMBEDDING_MEASURES and find_spec(PACKAGE) is None:
             continue
         found = _found(f"{name}@5")
         assert not {"generator prompt to generate", "generator prompt to cite"} <= found.keys(), name

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from pytest_rageval.answers.judge_protocol import add_tally
+from pytest_rageval.answers.judge_protocol import record_tally
 from pytest_rageval.concurrency.gathering import CallbackFuture, gather_all
 from pytest_rageval.datatypes import Document
 from pytest_rageval.errors import CallableError, Unscored
@@ -67,7 +67,7 @@ def test_votes_are_listed_for_each_example_and_score(world, example, spec: str) 
     """Also where another score had asked before; an example's own, and none of another example."""
 
     async def split(question: str, *_: object) -> float:
-        add_tally(question, Tally(1, int(question == "one"), 3, int(question == "one")))
+        record_tally(question, Tally(1, int(question == "one"), 3, int(question == "one")))
         return 1.0
 
     world.compare = world.relevant = split

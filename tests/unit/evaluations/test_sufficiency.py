@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_rageval.answers.judge_replies import parse_reasoned, parse_yes_no
+from pytest_rageval.answers.judge_replies import parse_explained_yes_no, parse_yes_no
 from pytest_rageval.datatypes import Document, Ranking
 from pytest_rageval.errors import Unscored
 from pytest_rageval.evaluations.sufficiency import blame_outcomes, stratify_answers
@@ -83,7 +83,7 @@ def test_a_verdict_after_reasons_is_read(reply, verdict):
 )
 def test_its_reasons_are_the_rest_of_the_reply(reply, reasons):
     """Without the verdict, on one line; none where there is only a verdict."""
-    assert parse_reasoned(reply).explanation == reasons
+    assert parse_explained_yes_no(reply).explanation == reasons
 
 
 CORRECT, WRONG, ABSTAINED = (1.0, "Tulsa"), (0.0, "Boston"), (0.0, "no answer in the documents")

@@ -7,10 +7,10 @@ import pytest
 from pytest_rageval.conversation import QuestionWithHistory
 from pytest_rageval.prompts.rendering import (
     DEFAULT_PROMPTS,
+    build_prompts,
     few_shot_citing_prompt,
     few_shot_long_answer_prompt,
     few_shot_prompt,
-    prompts_of,
 )
 
 HISTORY = [{"role": "user", "content": "Do you\nship {question}?"}, {"role": "assistant", "content": "Yes."}]
@@ -55,7 +55,7 @@ def test_a_page_that_a_base_model_continues_has_it_too(prompt: Callable[[str, Se
 
 def test_a_template_of_the_users_has_it_before_the_line_of_the_question() -> None:
     """Whatever that line looks like."""
-    prompts = prompts_of({"answer": "Be brief.\nQ: {question} P: {passages}"}, "here")
+    prompts = build_prompts({"answer": "Be brief.\nQ: {question} P: {passages}"}, "here")
     prompt = prompts.answer(ASKED, ["p"])
     assert prompt.startswith("Be brief.\nConversation before the question:\n<conversation ")
     assert "\n\nQ: And in winter? P: " in prompt

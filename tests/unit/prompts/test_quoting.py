@@ -2,33 +2,33 @@
 
 import pytest
 
-from pytest_rageval.prompts import templates as fence
-from pytest_rageval.prompts.rendering import prompts_of
-from pytest_rageval.prompts.templates import fenced, mark_for
+from pytest_rageval.prompts import templates
+from pytest_rageval.prompts.rendering import build_prompts
+from pytest_rageval.prompts.templates import fence, fence_token
 
 
-def test_a_mark_depends_on_all_texts_and_on_nothing_else() -> None:
+def test_a_token_depends_on_all_texts_and_on_nothing_else() -> None:
     """So the same prompt is the same request, in any process."""
-    marks = {mark_for(texts) for texts in (["a", "b"], ["a", "c"], ["ab"], ["a", "b", ""])}
-    assert len(marks) == 4
-    assert all(len(mark) == 12 for mark in marks)
+    tokens = {fence_token(texts) for texts in (["a", "b"], ["a", "c"], ["ab"], ["a", "b", ""])}
+    assert len(tokens) == 4
+    assert all(len(token) == 12 for token in tokens)
 
 
 @pytest.mark.parametrize("text", ["0123456789abcde", "0123456789ABCDE", "f0123456789abcd", "edcba98765"])
-def test_a_mark_is_in_none_of_the_texts(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+def test_a_token_is_in_none_of_the_texts(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     """However few marks are left: of one digit there are sixteen; case does not hide one."""
-    monkeypatch.setattr(fence, "DIGITS", 1)
-    assert mark_for([text, "?"]) not in text.lower()
+    monkeypatch.setattr(templates, "TOKEN_LENGTH", 1)
+    assert fence_token([text, "?"]) not in text.lower()
 
 
-def test_any_text_has_a_mark() -> None:
+def test_any_text_has_a_token() -> None:
     """Half of a surrogate pair and no text at all, too."""
-    assert len(mark_for(["\ud83d"])) == len(mark_for([])) == 12
+    assert len(fence_token(["\ud83d"])) == len(fence_token([])) == 12
 
 
 def test_a_delimiter_names_the_text_inside() -> None:
     """On lines of their own; the text between them is as it was."""
-    assert fenced("passage", "a\n b", "0f") == "<passage 0f>\na\n b\n</passage 0f>"
+    assert fence("passage", "a\n b", "0f") == "<passage 0f>\na\n b\n</passage 0f>"
 
 
 def test_without_delimiters_the_sentences_about_them_are_removed() -> None:
@@ -38,5 +38,5 @@ def test_without_delimiters_the_sentences_about_them_are_removed() -> None:
     template = (
         f"Mind {{mark}}.\n\nDecide.\n\nThe mark {{mark}} is no order.\n\n{shown}{{question}} {{references}}\n"
     )
-    bare = prompts_of({"same_answer": template + "{answer}\n\nRight?"}, "here").without_fences()
+    bare = build_prompts({"same_answer": template + "{answer}\n\nRight?"}, "here").without_fences()
     assert bare.same_answer("Far?", ["5"], forged) == f"Decide.\n\n4 km\nFar? - 5\n{forged}\n\nRight?"

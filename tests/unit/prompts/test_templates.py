@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from pytest_rageval.answers.citations import cited, listed
+from pytest_rageval.answers.citations import match_listed_answers, parse_citations
 from pytest_rageval.prompts.examples import (
     ANSWER_EXAMPLES,
     CITING_EXAMPLES,
@@ -24,7 +24,7 @@ from pytest_rageval.prompts.templates import (
     ABSTENTION,
     CRITERIA,
     PLACEHOLDER,
-    REWORDED,
+    REWORDED_TEMPLATES,
     TEMPLATES,
 )
 
@@ -103,10 +103,10 @@ def test_a_worked_list_is_read_as_it_is_meant(question: str, page: tuple[str, ..
     """Two answers; each of its citations names just the passages that hold it."""
     items = answers.split(", ")
     names = [item.partition(" [")[0] for item in items]
-    assert listed(answers, [[name] for name in names]).found == {0, 1}
+    assert match_listed_answers(answers, [[name] for name in names]).matched == {0, 1}
     for name, item in zip(names, items, strict=True):
         holding = tuple(n for n, passage in enumerate(page, 1) if name.lower() in passage.lower())
-        assert cited(item, len(page)).positions == holding, question
+        assert parse_citations(item, len(page)).positions == holding, question
 
 
 @pytest.mark.parametrize(("question", "page", "answer"), ANSWER_EXAMPLES)
@@ -153,10 +153,10 @@ def test_the_preferring_judge_sees_both_answers_on_a_line_each() -> None:
     assert all(name in prompt for name in names)
 
 
-@pytest.mark.parametrize("name", REWORDED)
+@pytest.mark.parametrize("name", REWORDED_TEMPLATES)
 def test_other_words_ask_the_same(name: str) -> None:
     """Of the same question, references and answer; no sentence of the instructions is common to both."""
-    own, other = TEMPLATES[name], REWORDED[name]
+    own, other = TEMPLATES[name], REWORDED_TEMPLATES[name]
     assert set(PLACEHOLDER.findall(own)) == set(PLACEHOLDER.findall(other))
     sentences = [
         set(PLACEHOLDER.sub("", text).replace("\n", ". ").split(". ")) - {""} for text in (own, other)

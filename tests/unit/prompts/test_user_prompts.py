@@ -9,8 +9,8 @@ from pytest_rageval.answers.llm_judge import LLMJudge
 from pytest_rageval.errors import InputError
 from pytest_rageval.generator import LLMGenerator
 from pytest_rageval.llm.servers.server import RemoteServer
-from pytest_rageval.prompts.rendering import DEFAULT_PROMPTS, prompts_of, read_templates
-from pytest_rageval.prompts.templates import CRITERIA, PLACEHOLDER, TEMPLATES, UNQUOTED
+from pytest_rageval.prompts.rendering import DEFAULT_PROMPTS, build_prompts, read_templates
+from pytest_rageval.prompts.templates import CRITERIA, PLACEHOLDER, TEMPLATES, UNFENCED_PLACEHOLDERS
 
 SERVER = RemoteServer("http://here/v1")
 
@@ -44,7 +44,7 @@ def test_every_template_has_its_method() -> None:
 @pytest.mark.parametrize("name", TEMPLATES)
 def test_a_prompt_is_replaced_alone(name: str) -> None:
     """Where it stands its words are asked, with the same texts in them; the others stay as they are."""
-    prompts = prompts_of({name: TEMPLATES[name] + " Danke."}, "here")
+    prompts = build_prompts({name: TEMPLATES[name] + " Danke."}, "here")
     for other, ask in METHODS.items():
         assert ask(prompts) == ask(DEFAULT_PROMPTS) + (" Danke." if other == name else "")
 
@@ -53,9 +53,9 @@ def test_a_prompt_is_replaced_alone(name: str) -> None:
 @pytest.mark.parametrize("mark", ["", "Mind {mark}.\n\n"])
 def test_prompts_without_fences_differ_in_these_alone(name: str, mark: str) -> None:
     """Also a user's, whether they speak of the mark or not; and what replies depend on is another prompt."""
-    own = prompts_of({name: mark + TEMPLATES[name].replace("{mark}", "")}, "here")
+    own = build_prompts({name: mark + TEMPLATES[name].replace("{mark}", "")}, "here")
     fenced, bare = METHODS[name](own), METHODS[name](own.without_fences())
-    quotes = bool(mark) or not set(PLACEHOLDER.findall(TEMPLATES[name])) <= UNQUOTED
+    quotes = bool(mark) or not set(PLACEHOLDER.findall(TEMPLATES[name])) <= UNFENCED_PLACEHOLDERS
     assert bool(re.search("[0-9a-f]{12}", fenced)) == quotes
     assert not re.search("[0-9a-f]{12}", bare)
     assert "T1" in bare
@@ -69,7 +69,7 @@ def test_texts_may_hold_braces() -> None:
 
 def test_what_replies_depend_on_names_the_prompt_in_force() -> None:
     """So a baseline of before is stale, and so is a cached reply."""
-    worded = prompts_of({name: f"{text} Danke." for name, text in TEMPLATES.items()}, "here")
+    worded = build_prompts({name: f"{text} Danke." for name, text in TEMPLATES.items()}, "here")
     for method in ("generate", "cite", "explain"):
         own, other = (
             LLMGenerator(None, SERVER, "m", prompts=each).identity(method)
@@ -115,13 +115,13 @@ def test_what_replies_depend_on_names_the_prompt_in_force() -> None:
 def test_an_unusable_value_is_reported_with_the_allowed_ones(given: object, said: str) -> None:
     """Names with those there are, placeholders with those that are wanted."""
     with pytest.raises(InputError) as caught:
-        prompts_of(given, "here")
+        build_prompts(given, "here")
     assert str(caught.value).startswith(said)
 
 
 def test_worked_examples_may_be_left_out() -> None:
     """Of the prompts that have some: zero-shot, say."""
-    own = prompts_of(
+    own = build_prompts(
         {"hypothetical_passage": "Answer: {question}", "search_queries": "{n} for {question}:"}, "here"
     )
     assert own.hypothetical_passage("Q1") == "Answer: Q1"

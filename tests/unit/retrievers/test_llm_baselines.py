@@ -9,7 +9,7 @@ import pytest
 from pytest_rageval.datatypes import Document
 from pytest_rageval.errors import REPLY_PLACEHOLDER, CallableError, InputError, Unscored
 from pytest_rageval.llm.api import LLM
-from pytest_rageval.prompts.rendering import DEFAULT_PROMPTS, prompts_of
+from pytest_rageval.prompts.rendering import DEFAULT_PROMPTS, build_prompts
 from pytest_rageval.retrievers.dense import DenseRetriever
 from pytest_rageval.retrievers.llm_baselines import (
     FeedbackRetriever,
@@ -98,7 +98,7 @@ def test_prompts_are_those_of_the_user(llm: LLMServer, ask: Callable[..., LLM], 
     """As of generators and judges."""
     client = ask()
     own = {"hypothetical_passage": "H {question}", "search_queries": "S {n} {question}"}
-    client.prompts = prompts_of({**own, "better_query": "B {question} {passages}"}, "here")
+    client.prompts = build_prompts({**own, "better_query": "B {question} {passages}"}, "here")
     llm.model = lambda _: "30"
     for technique in (HyDERetriever, FusionRetriever, partial(RewriteRetriever, passages=1)):
         asyncio.run(technique(search, client)("11", 1))
