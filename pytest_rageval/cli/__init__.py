@@ -20,7 +20,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from pytest_rageval.cli.console import note, say
+from pytest_rageval.cli.console import echo, echo_err
 from pytest_rageval.config import OPTIONS, Option, named_cache
 from pytest_rageval.errors import RagevalError, require
 from pytest_rageval.secret import parse_public_cache
@@ -57,14 +57,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status: int = options.run(options)
         sys.stdout.flush()
     except RagevalError as error:
-        note(str(error))
+        echo_err(str(error))
         return UNUSABLE
     except BrokenPipeError:
         # The reader of our output, such as `head`, has closed it. The flush at exit must not fail either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
-        note(f"{type(error).__name__}: {error}")
+        echo_err(f"{type(error).__name__}: {error}")
         return UNUSABLE
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -450,7 +450,7 @@ class _Version(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
         from importlib.metadata import version  # noqa: PLC0415
 
-        say(f"rageval {version('pytest-rageval')}")
+        echo(f"rageval {version('pytest-rageval')}")
         parser.exit()
 
 
@@ -460,7 +460,7 @@ class _Completion(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, _: Any, shell: Any, *__: Any) -> None:
         shtab = require("shtab", extra="completion", purpose="--print-completion")
         _complete_files(parser, shtab.FILE)
-        say(shtab.complete(parser, shell=shell))  # nosec B604
+        echo(shtab.complete(parser, shell=shell))  # nosec B604
         parser.exit()
 
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from pytest_rageval.cli.console import count, reason_lines, say
+from pytest_rageval.cli.console import echo, format_count, reason_lines
 from pytest_rageval.cli.evalset_reading import read_evalset, refuse_existing
-from pytest_rageval.cli.quotes import Quotable, Quotes
+from pytest_rageval.cli.quotes import QuoteIndex, SearchableText
 from pytest_rageval.datatypes import Document, EvalSet, Example, Gold, Span, excerpt
 from pytest_rageval.evalsets.corpus import read_corpus
 from pytest_rageval.evalsets.records import write_jsonl
@@ -33,14 +33,14 @@ def anchor_command(options: argparse.Namespace) -> int:
     if rest is not None:
         _write(rest, [_with_reasons(result) for result in left])
     bare = sum(not example.gold for example in anchored)
-    say(
-        f"{out}: {count(len(anchored) - bare, 'example')} anchored"
+    echo(
+        f"{out}: {format_count(len(anchored) - bare, 'example')} anchored"
         + (f", and {bare:,} without gold passages and answers" if bare else "")
         + ("" if anchored else ", nothing written")
         + (f"; {len(left):,} left over{f', in {rest}' if rest else ''}:" if left else "")
     )
     for line in reason_lines(doubt.why for result in left for doubt in result.doubts):
-        say(line)
+        echo(line)
     return int(bool(left))
 
 
@@ -67,7 +67,7 @@ def anchor(evalset: EvalSet, corpus: Iterable[Document]) -> Iterator[Anchored]:
     An example without gold passages gets one at each of its answers: each of `wanted` must have a single
     place, where a place within another one does not count. An example with neither stays as it is.
 
-    Texts are found word for word (see `Quotable`). A passage found nowhere or at several places gets none; nothing is
+    Texts are found word for word (see `SearchableText`). A passage found nowhere or at several places gets none; nothing is
     guessed. In a corpus of passages, a text that spans two is not found.
     """
     places = _Places(evalset)
@@ -120,7 +120,7 @@ class _Places:
         self._passages: dict[str, dict[Span | None, str]]
         self._passages = {gold.id: {} for gold in unanchored if gold.id is not None}
         self._quotes: dict[str, Where] = {quote: set() for quote in quotes}
-        self._index = Quotes(quotes)
+        self._index = QuoteIndex(quotes)
 
     def add(self, document: Document) -> None:
         if document.id in self._passages:
@@ -128,7 +128,7 @@ class _Places:
             # Two texts at one place: without a source, the id is all that says where.
             if passage.setdefault(document.span, document.text) != document.text:
                 passage[None] = document.text
-        for quote, found in self._index.within(document.text):
+        for quote, found in self._index.find_in(document.text):
             places = self._quotes[quote]
             for start, end in found:
                 place = _place(document, start, end)
@@ -175,7 +175,9 @@ def _anchored_by_id(gold: Gold, passage: Mapping[Span | None, str]) -> Gold:
     if gold.text.split() == text.split():
         return _at(gold, span)
     document = Document(text, span=span)
-    places = {_place(document, start, end) for start, end in Quotable(text).find(gold.text)[:MAX_PLACES]}
+    places = {
+        _place(document, start, end) for start, end in SearchableText(text).find(gold.text)[:MAX_PLACES]
+    }
     if not places:
         raise _NoPlaceError("the passage of this id has another text")
     return _at(gold, _only(places))

@@ -10,13 +10,13 @@ from itertools import chain
 from typing import Any, Final, NamedTuple
 
 from pytest_rageval.answers.overlap import containment, normalize
-from pytest_rageval.cli.console import count, plain, say
+from pytest_rageval.cli.console import echo, format_count, to_one_line
 from pytest_rageval.cli.evalset_reading import read_evalset
-from pytest_rageval.cli.quotes import Quotable, Quotes
+from pytest_rageval.cli.quotes import QuoteIndex, SearchableText
 from pytest_rageval.datatypes import Document, EvalSet, Example, Gold, Span, excerpt
 from pytest_rageval.digests import digest
 from pytest_rageval.errors import InputError
-from pytest_rageval.evalsets.corpus import is_of_files, read_corpus
+from pytest_rageval.evalsets.corpus import is_folder_of_files, read_corpus
 from pytest_rageval.evalsets.field_map import near_misses
 from pytest_rageval.gate.drop_tests import GOLD, question_clusters
 from pytest_rageval.gate.verdict import FEW_CLUSTERS
@@ -37,7 +37,7 @@ def check_command(options: argparse.Namespace) -> int:
     """Print the mistakes that are found; 1 if there are errors."""
     evalset, places = read_evalset(options)
     corpus = None if options.corpus is None else read_corpus(options.corpus)
-    of_files = options.corpus is not None and is_of_files(options.corpus)
+    of_files = options.corpus is not None and is_folder_of_files(options.corpus)
     kinds = [*_question_findings(evalset), *_gold_findings(evalset, corpus, of_files=of_files)]
     kinds = sorted((kind for kind in kinds if kind.found), key=lambda kind: not kind.error)
     # Each example scores 0 or 1, and half of them 1.
@@ -59,29 +59,31 @@ def check_command(options: argparse.Namespace) -> int:
             },
             "design_effect": {by: effect for by, (_, _, effect) in shared.items()},
         }
-        say(json.dumps(document, indent=2))
+        echo(json.dumps(document, indent=2))
         return int(errors > 0)
     for kind in kinds:
-        say(f"{'error' if kind.error else 'note'}: {kind.title}: {len(kind.found):,}")
+        echo(f"{'error' if kind.error else 'note'}: {kind.title}: {len(kind.found):,}")
         for line in _lines(kind.found, places):
-            say(f"  {plain(line)}")
-    say(
-        f"{plain(evalset.name)}: {count(len(evalset), 'example')}, {count(errors, 'error')}, {count(notes, 'note')}"
+            echo(f"  {to_one_line(line)}")
+    echo(
+        f"{to_one_line(evalset.name)}: {format_count(len(evalset), 'example')}, {format_count(errors, 'error')}, {format_count(notes, 'note')}"
         + ("" if options.corpus else "; gold passages were not looked up, without --corpus")
     )
     if drop is None or drop >= 1:
-        say(f"With {count(len(evalset), 'example')} no drop can be distinguished from chance; write more.")
+        echo(
+            f"With {format_count(len(evalset), 'example')} no drop can be distinguished from chance; write more."
+        )
     else:
-        say(f"A drop of {drop:.3f} or more is found in {POWER:.0%} of runs, if the mean was 0.5 before.")
-        say(
+        echo(f"A drop of {drop:.3f} or more is found in {POWER:.0%} of runs, if the mean was 0.5 before.")
+        echo(
             f"  That is for scores of 0 and 1, a test at {ALPHA:g}, and two unrelated retrievers. "
             "Two versions of one agree on most examples, so that smaller drops are found."
         )
     for by, (largest, clusters, effect) in shared.items():
-        unrelated = count(round(len(evalset) / effect), "unrelated one")
-        say(
-            f"Up to {count(largest, 'question')} share a {by} ({count(clusters, 'group')}). If these get worse "
-            f"together, {count(len(evalset), 'example')} tell as much as {unrelated} "
+        unrelated = format_count(round(len(evalset) / effect), "unrelated one")
+        echo(
+            f"Up to {format_count(largest, 'question')} share a {by} ({format_count(clusters, 'group')}). If these get worse "
+            f"together, {format_count(len(evalset), 'example')} tell as much as {unrelated} "
             f"(design effect {effect:.1f})"
             + (f". Then test with cluster={by!r}." if clusters >= FEW_CLUSTERS else ".")
         )
@@ -224,7 +226,7 @@ def _unbalanced_tags(evalset: EvalSet) -> Iterator[Finding]:
         }
         yield Finding(
             tuple(example.id for key, example in zip(keys, evalset, strict=True) if key == least),
-            f"{tag} is {shown[least]} in {count(seldom, 'example')}, and {shown[most]} in {often}",
+            f"{tag} is {shown[least]} in {format_count(seldom, 'example')}, and {shown[most]} in {often}",
         )
 
 
@@ -236,7 +238,7 @@ def _gold_findings(evalset: EvalSet, corpus: Iterable[Document] | None, *, of_fi
 
     A gold passage with a span is in the corpus if the one file that its source names (`files_named`)
     reaches to the span's end; one with an id, if a passage has that id; any other, if its text occurs in
-    the corpus. If it has a text too, this must stand at that place (see `Quotable`). Where the corpus's ids
+    the corpus. If it has a text too, this must stand at that place (see `SearchableText`). Where the corpus's ids
     are paths of files, and no gold passage has one, those with a text are looked up by the text.
     """
     lookups: dict[GoldKey, _Lookup] = {}
@@ -288,7 +290,7 @@ class _Lookup:
     differs: str | None = None
 
     def compare(self, text: str) -> None:
-        if self.gold.text is None or Quotable(text).holds(self.gold.text):
+        if self.gold.text is None or SearchableText(text).contains(self.gold.text):
             self.present, self.differs = True, None
             self.text = self.text or text
         elif not self.present:
@@ -344,7 +346,7 @@ class _GoldIndex:
         for example in evalset:
             for n, gold in enumerate(example.gold):
                 self._register((example.id, n), gold, of_files=of_files)
-        self._quotes = Quotes(self._by_text)
+        self._quotes = QuoteIndex(self._by_text)
 
     def _register(self, key: GoldKey, gold: Gold, *, of_files: bool) -> None:
         if gold.span is not None:
@@ -364,7 +366,7 @@ class _GoldIndex:
         self._an_id = self._an_id or document.id
         for lookup in self._by_id.get(document.id or "", ()):
             lookup.compare(document.text)
-        for quote, _ in self._quotes.within(document.text):
+        for quote, _ in self._quotes.find_in(document.text):
             for lookup in self._by_text[quote]:
                 lookup.compare(quote)
         if document.span is not None:

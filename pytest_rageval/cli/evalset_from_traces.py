@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from pytest_rageval.cli.console import count, say
+from pytest_rageval.cli.console import echo, format_count
 from pytest_rageval.cli.evalset_reading import refuse_existing
 from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets.records import from_records, write_jsonl
@@ -24,7 +24,7 @@ def from_traces_command(options: argparse.Namespace) -> int:
         )
     if not traces.questions:
         raise InputError(
-            f"No question was found in {traces.found}, nothing was written.{traces.listed()}\n"
+            f"No question was found in {traces.counts_text}, nothing was written.{traces.notes_text()}\n"
             "A question is the input of the outermost span, or the query of a retriever's."
         )
     records = (
@@ -33,17 +33,17 @@ def from_traces_command(options: argparse.Namespace) -> int:
     )
     evalset = from_records(records, name=output.name)
     write_jsonl(evalset, output)
-    say(f"{output}: {count(len(evalset), 'question')} of {traces.found}{traces.listed()}")
+    echo(f"{output}: {format_count(len(evalset), 'question')} of {traces.counts_text}{traces.notes_text()}")
     answered = sum(each.answer is not None for each in traces.questions)
     expected = sum(each.reference is not None for each in traces.questions)
     given = answered if options.answers_are_references else 0
     if expected or given:
         parts = f"expected by data sets: {expected:,}, given by the application: {given:,}"
-        say(f"{count(expected + given, 'reference')} ({parts})")
+        echo(f"{format_count(expected + given, 'reference')} ({parts})")
     if answered and not given:
-        say(
-            f"{count(answered, 'answer')} written as answer_given, not as a reference answer "
+        echo(
+            f"{format_count(answered, 'answer')} written as answer_given, not as a reference answer "
             "(--answers-are-references changes this)"
         )
-    say("None has gold passages yet: add them, and check with `rageval evalset check`.")
+    echo("None has gold passages yet: add them, and check with `rageval evalset check`.")
     return 0

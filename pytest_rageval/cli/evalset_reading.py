@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from pytest_rageval.datatypes import EvalSet
 from pytest_rageval.errors import InputError
-from pytest_rageval.evalsets.format import Format, format_of
+from pytest_rageval.evalsets.format import Format, find_format
 from pytest_rageval.evalsets.formats import FORMATS
 from pytest_rageval.evalsets.records import from_records
 
@@ -32,7 +32,7 @@ def read_evalset(options: argparse.Namespace) -> tuple[EvalSet, Mapping[str, str
     path = path.absolute()  # "." has no name, and errors and reports need one.
     field_map = _pairs("field", "OURS=THEIRS", "question=query", options.field)
     with _flags_named(FLAGS):
-        found = format_of(path, FORMATS, options.format, ["fields"] if field_map else ())
+        found = find_format(path, FORMATS, options.format, ["fields"] if field_map else ())
     parsed = _format_options(found, options.option, field_map)
     places: list[str] = []
 

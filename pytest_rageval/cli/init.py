@@ -14,8 +14,8 @@ from pathlib import Path
 from textwrap import indent
 from typing import Final, NamedTuple
 
-from pytest_rageval.cli.console import note, say
-from pytest_rageval.cli.retriever_name import check_retriever, retriever_named
+from pytest_rageval.cli.console import echo, echo_err
+from pytest_rageval.cli.retriever_name import check_retriever, parse_retriever_name
 from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets.loading import load
 
@@ -212,10 +212,10 @@ def init_command(options: argparse.Namespace) -> int:
     for path, file in files.items():
         _write(path, file)
     if warning:
-        note(f"warning: {warning}")
-    say("\nNext:")
+        echo_err(f"warning: {warning}")
+    echo("\nNext:")
     for number, step in enumerate(_steps(options), 1):
-        say(f"  {number}. {step}")
+        echo(f"  {number}. {step}")
     return 0
 
 
@@ -277,7 +277,7 @@ def _conftest(options: argparse.Namespace) -> str:
     if options.retriever is None:
         example = FRAMEWORKS[options.framework]
         return CONFTEST.format(imports=example.imports, body=example.body)
-    match = retriever_named(options.retriever)
+    match = parse_retriever_name(options.retriever)
     return CONFTEST.format(
         imports=f"\nfrom {match['module']} import {match['name']}\n",
         body=f"return {match['name']}{match['rest']}",
@@ -400,14 +400,14 @@ def _write(path: Path, file: File) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("x", encoding="utf-8", newline="\n") as new:
             new.write(file.content)
-        say(f"wrote {path.as_posix()}: {file.purpose}")
+        echo(f"wrote {path.as_posix()}: {file.purpose}")
         return
     text = ""
     with suppress(OSError, UnicodeDecodeError):
         text = path.read_text(encoding="utf-8")
     if (file.mark or file.addition.strip()) in text:
-        say(f"unchanged {path.as_posix()}: it has the lines already")
+        echo(f"unchanged {path.as_posix()}: it has the lines already")
     else:
         place = f" {file.place}" if file.place else ""
-        say(f"kept {path.as_posix()}, which exists. Add to it{place} ({file.purpose}):")
-        say(indent(file.addition.rstrip(), "    "))
+        echo(f"kept {path.as_posix()}, which exists. Add to it{place} ({file.purpose}):")
+        echo(indent(file.addition.rstrip(), "    "))

@@ -1,7 +1,6 @@
 """`rageval merge`: joins the JSON reports of a run's shards and rules on their thresholds as one run."""
 
 import argparse
-import json
 import os
 import re
 import shlex
@@ -11,10 +10,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from pytest_rageval.cli.console import note, say
+from pytest_rageval.cli.console import echo, echo_err
+from pytest_rageval.cli.report_reading import read_report
 from pytest_rageval.config import Settings, is_ci
 from pytest_rageval.errors import InputError
-from pytest_rageval.files import refuse_special
 from pytest_rageval.gate.baseline import Baseline
 from pytest_rageval.gate.comparison import Pin
 from pytest_rageval.llm.usage import Usage
@@ -38,7 +37,10 @@ RED = frozenset({"failed", "error"})  # outcomes of tests that fail a run
 def merge_command(options: argparse.Namespace) -> int:
     """Judge the joined scores, write what is asked for, and print the table; 1 if a test failed."""
     _check(options)
-    shards = [_read(path) for path in options.files]
+    shards = [
+        Shard(str(path), read_report(path, remedy="Give the JSON reports of shards."))
+        for path in options.files
+    ]
     run = MergedRun(shards, partial=options.partial, command=_command(options))
     settings = _settings(run, options)
     baselines: dict[str, Baseline] = {}
@@ -46,16 +48,16 @@ def merge_command(options: argparse.Namespace) -> int:
     ruled = [run.ruled(test, settings, Path.cwd(), baselines, explain=explain) for test in run.tests]
     document = _document(run, ruled, settings)
     for line in _lines(document):
-        say(line)
+        echo(line)
     status = int(run.stopped or any(test.entry["outcome"] in RED for test in ruled))
     missing = list(_missing(run, ruled, settings))
     for line in missing:
-        note(line)
+        echo_err(line)
     status = status or int(bool(missing) and settings.require_baseline)
     if options.history is not None:
         document |= _with_history(options.history, document, settings)
     for path in options.report:
-        say(f"report: {deliver(KINDS[path.suffix], document, path)}")
+        echo(f"report: {deliver(KINDS[path.suffix], document, path)}")
     _update(run, ruled, settings, options)
     return status
 
@@ -94,22 +96,6 @@ def _command(options: argparse.Namespace) -> str:
         names = [str(pattern)]
     baseline = [] if options.baseline is None else ["--baseline", shlex.quote(str(options.baseline))]
     return " ".join(["rageval merge", *names, *baseline, *(["--partial"] if options.partial else [])])
-
-
-def _read(path: Path) -> Shard:
-    """The report of a shard; InputError if the file is not one."""
-    try:
-        refuse_special(path)
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise InputError(f"{path} cannot be read: {error}.\nGive the JSON reports of shards.") from None
-    if (
-        not isinstance(document, dict)
-        or document.get("schema") != 1
-        or not isinstance(document.get("tests"), list)
-    ):
-        raise InputError(f"{path} is not a JSON report of this package.\nGive the JSON reports of shards.")
-    return Shard(str(path), document)
 
 
 def _settings(run: MergedRun, options: argparse.Namespace) -> Settings:
@@ -190,7 +176,7 @@ def _missing(run: MergedRun, ruled: Sequence[MergedTestResult], settings: Settin
 def _with_history(path: Path, document: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
     """Append the joined run to a history; return its last runs as a key of the document."""
     if settings.sample < 1:
-        say(f"history: nothing added to {path}, as these shards have a part of the questions")
+        echo(f"history: nothing added to {path}, as these shards have a part of the questions")
         return {}
     if not (entry := history_entry(document)):
         return {}
@@ -199,9 +185,9 @@ def _with_history(path: Path, document: Mapping[str, Any], settings: Settings) -
     except OSError as error:
         raise InputError(f"The history {path} cannot be written: {error.strerror or error}.") from None
     except InputError as error:
-        note(f"{error}\nReports have no chart of it.")
+        echo_err(f"{error}\nReports have no chart of it.")
         runs = []
-    say(f"history: {path}")
+    echo(f"history: {path}")
     return {"history": runs} if runs else {}
 
 
@@ -221,7 +207,7 @@ def _update(
             each.entry["nodeid"]: each.results["baseline"] for each in ruled if "baseline" in each.results
         }
         if not entries:
-            say("baseline: nothing to write, no test that ran has a threshold with max_drop")
+            echo("baseline: nothing to write, no test that ran has a threshold with max_drop")
         else:
             today = datetime.now(UTC).date().isoformat()
             pin = (
@@ -239,13 +225,13 @@ def _update(
                 partial=partial,
                 pin=pin,
             )
-            say(written.note)
+            echo(written.note)
             for line in written.changes:
-                say(f"  {line}")
+                echo(f"  {line}")
     if options.cassette is not None:
         lines = {key: line for shard in run.shards for key, line in shard.about["recorded"].items()}
         sampled = "--rageval-sample" if settings.sample < 1 else ""
         for line in update_cassette(
             options.cassette, lines, drop_unused=options.drop_unused, partial=partial or sampled
         ):
-            say(line)
+            echo(line)

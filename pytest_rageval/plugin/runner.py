@@ -366,9 +366,9 @@ class GatePlugin:
     def pytest_unconfigure(self) -> None:
         """Let go of all that was evaluated: pytest then searches every object for garbage, several times."""
         if self._session is not None:
-            from pytest_rageval.evalsets.loading import forget  # noqa: PLC0415 - loaded by now
+            from pytest_rageval.evalsets.loading import clear_last_evalset  # noqa: PLC0415 - loaded by now
 
-            forget()
+            clear_last_evalset()
             self._session = None
 
     def _violations(self, item: pytest.Item) -> str:

@@ -36,11 +36,11 @@ class TraceRun:
         traces = read_traces(paths)
         self._files = ", ".join(each.name for each in paths)
         self._recorded = {
-            question_key(each.asked.question or "", each.asked.history): each for each in traces.questions
+            question_key(each.question.text or "", each.question.history): each for each in traces.questions
         }
         if all(each.retrieved is None for each in traces.questions):
             raise InputError(
-                f"{self._files}: no retrieval was recorded, in {traces.found}.{traces.listed()}\n"
+                f"{self._files}: no retrieval was recorded, in {traces.counts_text}.{traces.notes_text()}\n"
                 "A trace needs a span of the retriever, with the ids or the texts of the passages."
             )
 

@@ -46,7 +46,7 @@ T = TypeVar("T")
 
 blamed = Lazy("evaluations.sufficiency", "blamed")
 # Few runs score a part of their questions, or let systems battle.
-part_of = Lazy("evalsets.subsets", "subset_of")
+part_of = Lazy("evalsets.subsets", "select_subset")
 battles = Lazy("session.battles", "Battles")
 
 
