@@ -194,7 +194,7 @@ def model_names(entries: Iterable[Entry]) -> str:
 
 
 def info_command(options: argparse.Namespace) -> int:
-    """Print the replies and tokens of each model and the number of embeddings; damaged entries are counted separately."""
+    """Print the replies and tokens of each model, and the number of embeddings; damaged entries are not included."""
     if options.cache is not None:
         return _shared_store_info(options.cache, options)
     directory = options.cache_dir
