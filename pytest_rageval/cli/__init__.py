@@ -510,8 +510,8 @@ def _parser() -> argparse.ArgumentParser:
     """Return the parser of the command line. It sets `run` to the function that runs the command."""
     main = argparse.ArgumentParser(
         prog="rageval",
-        description="Commands beside the pytest plugin: start a project, compare runs, judge the shards of a run, "
-        "measure a model as judge, and maintain caches, cassettes and eval sets.",
+        description="Commands in addition to the pytest plugin: start a project, compare runs, judge the shards of a "
+        "run, measure a model as judge, and maintain caches, cassettes and eval sets.",
     )
     main.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     main.add_argument(

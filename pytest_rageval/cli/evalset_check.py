@@ -27,7 +27,7 @@ from pytest_rageval.stats.power import POWER, design_effect, detectable_drop_unp
 __all__ = ["check_command"]
 
 MAX_IMBALANCE: Final = (
-    10  # ratio of the examples with a tag's most frequent value to those with its rarest value
+    10  # ratio of the number of examples with a tag's commonest value to that with its rarest
 )
 ALPHA: Final = 0.05  # significance level of the drop that an eval set can show
 YES_OR_NO: Final = frozenset({"yes", "no"})

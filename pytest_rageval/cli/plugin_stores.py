@@ -33,7 +33,7 @@ CONFTEST: Final = "conftest"
 
 
 def stores_for(place: Path | StoreURL) -> Mapping[str, StoreFactory]:
-    """Return the store factories by scheme; those of plugins are included only if no built-in store has the scheme.
+    """Return the built-in store factories by scheme; with those of plugins if no built-in store has the place's scheme.
 
     Raises:
         InputError: a conftest.py or plugin that adds a store cannot be imported, or its hook raises.

@@ -48,6 +48,10 @@ class TraceRun:
         """Return the first k documents that were retrieved, and the searches; Unscored if that was not recorded."""
         recorded = self._recorded.get(question_key(query, history))
         if recorded is None or recorded.retrieved is None:
-            found = "no trace has this question" if recorded is None else f"its trace came {recorded.lacks}"
+            found = (
+                "no trace has this question"
+                if recorded is None
+                else f"its trace came {recorded.missing_reason}"
+            )
             raise Unscored(f"not recorded for {query!r:.80}: {found}, in {self._files}")
         return Retrieval(recorded.retrieved[:k], recorded.steps if len(recorded.steps) > 1 else None)

@@ -51,14 +51,14 @@ def _paragraphs(context: Any, check: Check) -> list[tuple[str, str]]:
         pairs = list(zip(*columns, strict=False))
     else:
         pairs = [_pair(pair, check, "context") for pair in check.array(context, "context")]
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for title, sentences in pairs:
         text = " ".join(
             sentence.strip() for sentence in check.array(sentences, "context") if isinstance(sentence, str)
         )
         if text:
-            found.setdefault(check.text(title, "context"), text)
-    return list(found.items())
+            texts.setdefault(check.text(title, "context"), text)
+    return list(texts.items())
 
 
 def _pair(value: Any, check: Check, name: str) -> tuple[Any, Any]:

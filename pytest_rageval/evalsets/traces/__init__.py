@@ -34,7 +34,7 @@ class RecordedQuestion:
         time: the start of the trace or the last change of the item, in seconds since 1970; 0 if unknown.
         retrieved: the documents from which the question was answered, those of the last search or reranking; None if
             they are unknown.
-        lacks: the reason that `retrieved` is None, for messages: "without a retrieval".
+        missing_reason: the reason that `retrieved` is None, for messages: "without a retrieval".
         steps: the searches, in the order of their starts.
         answer: the answer of the application; None if it was not recorded.
         reference: the expected answer of a data set; None if there is none.
@@ -48,7 +48,7 @@ class RecordedQuestion:
     question: ExtractedQuestion
     time: float
     retrieved: tuple[Document, ...] | None = None
-    lacks: str = "without a retrieval"
+    missing_reason: str = "without a retrieval"
     steps: Sequence[Step] = ()
     answer: str | None = None
     reference: str | None = None
@@ -164,7 +164,7 @@ def _keep_latest(recorded: Iterable[RecordedQuestion], notes: Counter[str]) -> l
             question.id = f"q-{key[:12]}"
             notes["without an id: named after the question"] += 1
         if question.retrieved is None and not question.of_evalset:
-            notes[f"{question.lacks}: kept as a question"] += 1
+            notes[f"{question.missing_reason}: kept as a question"] += 1
         notes["retrieved passages without an id: known by their text"] += sum(
             document.id is None for document in question.retrieved or ()
         )
