@@ -99,7 +99,7 @@ def _with_plugin_names(*arguments: Argument) -> tuple[Argument, ...]:
     )
 
 
-def _make_parser(
+def _value_parser(
     convert: Callable[[str], Any], is_valid: Callable[[Any], bool], expected: str
 ) -> Callable[[str], Any]:
     """Return a function that parses the value of an argument, or raises argparse's error with what is `expected`."""
@@ -114,17 +114,17 @@ def _make_parser(
     return parse
 
 
-_parse_days: Final = _make_parser(
+_parse_days: Final = _value_parser(
     float, lambda days: 0 <= days < math.inf, "a number of days, expected 0 or more, such as 30 or 0.5"
 )
-_parse_questions: Final = _make_parser(
+_parse_questions: Final = _value_parser(
     int, lambda number: number >= 1, "a number of questions, expected 1 or more"
 )
-_parse_runs: Final = _make_parser(int, lambda number: number >= 1, "a number of runs, expected 1 or more")
-_parse_votes: Final = _make_parser(
+_parse_runs: Final = _value_parser(int, lambda number: number >= 1, "a number of runs, expected 1 or more")
+_parse_votes: Final = _value_parser(
     int, lambda votes: votes >= 1 and votes % 2 == 1, "an odd number of votes; an even one may be tied"
 )
-_parse_url: Final = _make_parser(
+_parse_url: Final = _value_parser(
     str, lambda url: url.startswith(("http://", "https://")), "a URL that begins with http:// or https://"
 )
 

@@ -26,9 +26,8 @@ from pytest_rageval.stats.power import POWER, design_effect, detectable_drop_unp
 
 __all__ = ["check_command"]
 
-MAX_IMBALANCE: Final = (
-    10  # ratio of the number of examples with a tag's commonest value to that with its rarest
-)
+MAX_IMBALANCE: Final = 10
+"""Maximum ratio of the number of examples with a tag's most frequent value to the number with its rarest value."""
 ALPHA: Final = 0.05  # significance level of the drop that an eval set can show
 YES_OR_NO: Final = frozenset({"yes", "no"})
 MAX_FINDINGS: Final = 5  # number of findings of a kind that are printed

@@ -414,7 +414,7 @@ def _install_arguments(folder: str) -> list[str]:
 
 
 def _write(path: Path, file: ProjectFile) -> None:
-    """Write a file that is missing."""
+    """Write a file that is missing; for a file that exists, print what to add to it."""
     if not os.path.lexists(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("x", encoding="utf-8", newline="\n") as new:

@@ -330,6 +330,7 @@ class _JsonDocument:
         self._position += 1
 
     def _parse_value(self) -> Any:
+        """Parse the JSON value that follows; read further chunks until it is complete."""
         self.peek()
         while True:
             try:

@@ -31,9 +31,9 @@ __all__ = [
     "write_jsonl",
 ]
 
-Records = Iterator[
-    tuple[str, Any]
-]  # the place ("support.jsonl line 3", for messages) and the value of each record
+Records = Iterator[tuple[str, Any]]
+"""The place of each record for error messages, such as "support.jsonl line 3", and the record."""
+
 OWN_FIELDS: Final = ("id", "question", "answers", "answer_set", "gold", "reference", "nuggets", "tags")
 FIELDS: Final = (*OWN_FIELDS, *CONTEXT)
 GOLD_FIELDS: Final = ("id", "text", "source", "start", "end", "grade", "group")

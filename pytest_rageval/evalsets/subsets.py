@@ -11,7 +11,7 @@ HASH_DIGITS = 16  # hex digits of a digest that are used as a number
 
 
 def in_sample(name: str, share: float) -> bool:
-    """Return True if the example with this id is in the sample of a share of all examples, from 0 to 1.
+    """Return True if the example with this id is in the sample; `share` is the sample's share of all examples.
 
     A sample contains every smaller sample.
     """

@@ -50,7 +50,7 @@ def _is_qrels(shape: Shape) -> bool:
 
 
 def is_json_by_topic(head: str) -> bool:
-    """Return True if a file begins as JSON `{topic: {document: number}}`, the form of qrels and runs in ranx."""
+    """Return True if a file begins as JSON `{topic: {document: number}}`: qrels or a run of ranx or pytrec_eval."""
     return JSON_BY_TOPIC.match(head) is not None
 
 

@@ -77,7 +77,7 @@ def _records(path: Path) -> Iterator[tuple[str, Any]]:
     elif shape.record or not shape.is_json:
         yield from json_records(path)
     else:
-        # One object over several lines.
+        # The file is one JSON object over several lines.
         with open_file(path) as file:
             raw = file.stream.read()
         try:

@@ -58,7 +58,7 @@ def read_phoenix(record: Mapping[str, Any], place: str) -> Iterator[TraceRecord]
         id=str(first_field(context, "span_id") or first_field(fields, "span_id", "spanId") or place),
         parent=str(first_field(fields, "parent_id", "parentId", "parent_span_id") or ""),
         kind=SPAN_KINDS.get(str(fields.get("span_kind")).lower(), SpanKind.OTHER),
-        # OpenTelemetry's own exporter to the console has it within `status`.
+        # OpenTelemetry's console exporter has the status code within `status`.
         failed="ERROR" in (fields.get("status_code"), get_path(fields, "status", "status_code")),
         start=parse_time(fields.get("start_time")),
         end=parse_time(fields.get("end_time")),
