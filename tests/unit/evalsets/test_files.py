@@ -97,7 +97,7 @@ def test_elements_are_what_json_reads(
     for document, key in ((values, None), ({"a": [1], "data": values, "b": {"data": 1}}, "data")):
         path.write_text(json.dumps(document, indent=indent, ensure_ascii=bool(chunk % 2)), encoding="utf-8")
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(streams, "CHUNK", chunk)
+            patch.setattr(streams, "CHUNK_BYTES", chunk)
             assert [value for _, value in json_elements(path, key)] == values
 
 
