@@ -1,12 +1,14 @@
-"""The `rageval` command. `main()` parses the arguments and imports the module of the chosen command only.
+"""The `rageval` command. `main()` parses the arguments and imports only the module of the chosen command.
 
 - One module per command: `init`, `demo`, `scores`, `diff`, `merge`, `history`, `badge`, `judge`, `gateway`, `batch`.
 - `rageval cache`: `cache_reading` (info, export) and `cache_writing` (import, prune, verify).
 - `rageval evalset`: `evalset_check`, `evalset_anchor`, `evalset_generate`, `evalset_nuggets`, `evalset_from_traces`.
-- Shared: `console` (printing), `plugin_stores` (cache stores of plugins), `evalset_reading` (files of the `evalset`
-  commands), `quotes` (finds quotes in texts), `report_diff` and `diff_page` (of `diff`), `retriever_name` (of `init`).
+- Shared by commands: `console` (printing), `command_session` (settings and session of commands that use models),
+  `plugin_stores` (cache stores of plugins), `evalset_reading` (files of the `evalset` commands), `report_reading`
+  (reads JSON reports), `quotes` (finds quotes in texts).
+- Parts of a command: `report_diff` and `diff_page` (`diff`), `retriever_name` (`init`).
 
-A command returns the exit status, and raises `RagevalError` for input that cannot be used.
+The function of a command returns the exit status. It raises `RagevalError` for input that cannot be used.
 """
 
 import argparse
@@ -20,20 +22,23 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from pytest_rageval.cli.console import note, say
+from pytest_rageval.cli.console import echo, echo_err
 from pytest_rageval.config import OPTIONS, Option, resolve_cache
 from pytest_rageval.errors import RagevalError, require
 from pytest_rageval.secret import parse_public_cache
 
 __all__ = ["main"]
 
-UNUSABLE = 2  # exit status, as argparse's own, for arguments and files that cannot be used
-INTERRUPTED = 130
+EXIT_UNUSABLE = 2  # argparse's exit status for bad arguments, here also for files that cannot be used
+EXIT_INTERRUPTED = 130
 SHELLS: Final = ("bash", "zsh", "tcsh", "fish")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command of these arguments, by default those of the process.
+    """Run the command that the arguments name.
+
+    Args:
+        arguments: the command and its arguments; default: the arguments of the process.
 
     Returns:
         The exit status: 0; 1 if the command found damage or errors; 2 for unusable input; 130 after Ctrl-C.
@@ -42,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         SystemExit: with 2 for arguments that are not allowed, with 0 after `--help` and `--version`.
     """
     for stream in (sys.stdout, sys.stderr):
-        # The terminal's encoding may lack letters of a model's name.
+        # The terminal's encoding may lack characters of the output, such as a model's name.
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="backslashreplace")
@@ -52,71 +57,84 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if rest and "arguments" not in options:
             parser.error(f"unrecognized arguments: {' '.join(rest)}")
         if "arguments" in options:
-            # Of pytest's arguments, those before the first that is no option are in the rest.
+            # argparse returns pytest's options before the first positional argument in `rest`.
             options.arguments = [*rest, *options.arguments]
         status: int = options.run(options)
         sys.stdout.flush()
     except RagevalError as error:
-        note(str(error))
-        return UNUSABLE
+        echo_err(str(error))
+        return EXIT_UNUSABLE
     except BrokenPipeError:
-        # The reader of our output, such as `head`, has closed it. The flush at exit must not fail either.
+        # The process that reads stdout, such as `head`, has closed it. The flush at exit must not fail either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
-        note(f"{type(error).__name__}: {error}")
-        return UNUSABLE
+        echo_err(f"{type(error).__name__}: {error}")
+        return EXIT_UNUSABLE
     except KeyboardInterrupt:
-        return INTERRUPTED
+        return EXIT_INTERRUPTED
     return status
 
 
 Argument = tuple[tuple[str, ...], dict[str, Any]]
-"""The names of an argument, and the other words of `add_argument`."""
+"""The positional and the keyword arguments of `argparse.ArgumentParser.add_argument`."""
 
 
-def _value(names: str, metavar: str, text: str, parse: Callable[[str], Any] = Path, **words: Any) -> Argument:
-    return tuple(names.split()), {"metavar": metavar, "help": text, "type": parse, **words}
+def _value(
+    names: str, metavar: str, text: str, parse: Callable[[str], Any] = Path, **kwargs: Any
+) -> Argument:
+    """Return an argument or an option with a value; `names` are separated by spaces, `text` is the help."""
+    return tuple(names.split()), {"metavar": metavar, "help": text, "type": parse, **kwargs}
 
 
 def _switch(name: str, text: str) -> Argument:
+    """Return an option without a value; `text` is the help."""
     return (name,), {"action": "store_true", "help": text}
 
 
-def _named_as_in_tests(*arguments: Argument) -> tuple[Argument, ...]:
-    """Let these options have their names in tests, too: messages use these."""
-    return tuple(((*names, f"--rageval-{names[0].removeprefix('--')}"), words) for names, words in arguments)
+def _with_plugin_names(*arguments: Argument) -> tuple[Argument, ...]:
+    """Add to each option the name of the plugin's option, such as --rageval-cache, which messages use."""
+    return tuple(
+        ((*names, f"--rageval-{names[0].removeprefix('--')}"), kwargs) for names, kwargs in arguments
+    )
 
 
-def _checked(kind: Callable[[str], Any], fits: Callable[[Any], bool], expected: str) -> Callable[[str], Any]:
+def _value_parser(
+    convert: Callable[[str], Any], is_valid: Callable[[Any], bool], expected: str
+) -> Callable[[str], Any]:
+    """Return a function that parses the value of an argument, or raises argparse's error with what is `expected`."""
+
     def parse(text: str) -> Any:
         with suppress(ValueError):
-            value = kind(text)
-            if fits(value):
+            value = convert(text)
+            if is_valid(value):
                 return value
         raise argparse.ArgumentTypeError(f"{text!r} is not {expected}")
 
     return parse
 
 
-DAYS: Final = _checked(
+_parse_days: Final = _value_parser(
     float, lambda days: 0 <= days < math.inf, "a number of days, expected 0 or more, such as 30 or 0.5"
 )
-QUESTIONS: Final = _checked(int, lambda number: number >= 1, "a number of questions, expected 1 or more")
-RUNS: Final = _checked(int, lambda number: number >= 1, "a number of runs, expected 1 or more")
-VOTES: Final = _checked(
+_parse_questions: Final = _value_parser(
+    int, lambda number: number >= 1, "a number of questions, expected 1 or more"
+)
+_parse_runs: Final = _value_parser(int, lambda number: number >= 1, "a number of runs, expected 1 or more")
+_parse_votes: Final = _value_parser(
     int, lambda votes: votes >= 1 and votes % 2 == 1, "an odd number of votes; an even one may be tied"
 )
-URL: Final = _checked(
+_parse_url: Final = _value_parser(
     str, lambda url: url.startswith(("http://", "https://")), "a URL that begins with http:// or https://"
 )
 
 
-def _cache(text: str) -> Any:
+def _parse_cache(text: str) -> Any:
+    """Parse the value of --cache: a folder, or the URL of a store without a password."""
     try:
         return parse_public_cache(text)
     except ValueError as error:
-        # The text itself, which argparse would print, may contain a password.
+        # argparse's own message would print the text, which may contain a password.
         raise argparse.ArgumentTypeError(f"it cannot be used: {error}") from None
 
 
@@ -126,18 +144,19 @@ CACHE_URL_HELP: Final = (
     "folder, or URL of a shared store, such as redis://HOST/0 (default: RAGEVAL_CACHE_URL, the only place for a URL "
     "with a password, or --cache-dir)"
 )
-PLACES: Final = _named_as_in_tests(
+CACHE_GROUP_OPTIONS: Final = _with_plugin_names(
     _value("--cache-dir", "DIR", CACHE_HELP, default=None),
-    _value("--cache", "PLACE", CACHE_URL_HELP, _cache, default=None),
+    _value("--cache", "PLACE", CACHE_URL_HELP, _parse_cache, default=None),
 )
-SAME_PLACES: Final = _named_as_in_tests(
+"""Options between `rageval cache` and the name of the command."""
+CACHE_COMMAND_OPTIONS: Final = _with_plugin_names(
     _value("--cache-dir", "DIR", CACHE_HELP, default=argparse.SUPPRESS),
-    _value("--cache", "PLACE", CACHE_URL_HELP, _cache, default=argparse.SUPPRESS),
+    _value("--cache", "PLACE", CACHE_URL_HELP, _parse_cache, default=argparse.SUPPRESS),
 )
-"""The same arguments after the command's name; without one, the value that the group parsed stays."""
+"""The same options after the name of the command. An option that is absent there keeps the value of the group."""
 
 JSON: Final = _switch("--json", "print JSON")
-MODELS: Final = _value(
+MODEL: Final = _value(
     "--model", "NAME", "only replies of this model, named as in `rageval cache info`; may be repeated", str,
     action="append",
 )  # fmt: skip
@@ -147,7 +166,7 @@ CORPUS_HELP: Final = (
 )
 CORPUS: Final = _value("--corpus", "CORPUS", CORPUS_HELP, required=True)
 FORCE: Final = _switch("--force", "replace files that exist")
-EVALSET: Final = (
+EVALSET_ARGUMENTS: Final = (
     _value("file", "FILE", "the eval set, in any known format"),
     _value("--format", "NAME", "its format (default: recognized)", str),
     _value("--field", "OURS=THEIRS",
@@ -158,7 +177,7 @@ EVALSET: Final = (
            "may be repeated", str, action="append"),
 )  # fmt: skip
 
-PYTEST: Final[Argument] = (
+PYTEST_ARGUMENTS: Final[Argument] = (
     ("arguments",),
     {
         "metavar": "ARGUMENT",
@@ -167,7 +186,7 @@ PYTEST: Final[Argument] = (
     },
 )
 
-MERGE_OPTIONS: Final = _named_as_in_tests(
+MERGE_OPTIONS: Final = _with_plugin_names(
     _value("--report", "FILE", "report to write: .md for a pull request, .html for a browser, .json for programs; "
            "may be repeated", action="append", default=[]),
     _value("--history", "FILE", "append the joined scores to this file (.jsonl), as --rageval-history does in "
@@ -188,32 +207,42 @@ GENERATE_OPTIONS: Final = (
     "max_tokens", "flex", "concurrency", "timeout", "cache", "cache_dir", "refresh", "replay",
     "cassette", "max_calls", "max_cost", "prices", "prompts", "seed",
 )  # fmt: skip
-"""The plugin's options that `evalset generate` and `evalset nuggets` share."""
+"""Names of the plugin's options that `evalset generate` and `evalset nuggets` have too."""
 
 GATEWAY_OPTIONS: Final = (
     "base_url", "concurrency", "rpm", "tpm", "timeout", "retries", "patience", "cache", "cache_dir", "refresh",
     "replay", "cassette", "record", "record_prompts", "max_calls", "max_cost", "prices",
 )  # fmt: skip
-"""Those that `gateway` shares."""
+"""Names of the plugin's options that `gateway` has too."""
 
 JUDGE_OPTIONS: Final = (
     "judge_parameters", "max_tokens", "flex", "concurrency", "rpm", "tpm", "timeout", "retries", "patience", "cache",
     "cache_dir", "refresh", "replay", "cassette", "max_calls", "max_cost", "prices", "prompts",
 )  # fmt: skip
-"""Those that `judge` shares."""
+"""Names of the plugin's options that `judge` has too."""
 
 
 def _plugin_option(option: Option) -> Argument:
-    # Its name in tests is allowed too: messages use it.
+    """Return a plugin option as an option of a command, also under its name in pytest, which messages use."""
     names = (f"--{option.name.replace('_', '-')}", option.flag)
-    takes: dict[str, Any] = {"action": "store_true", "default": None}
+    kwargs: dict[str, Any] = {"action": "store_true", "default": None}
     if option.metavar:
-        takes = {"metavar": option.metavar}
-    return names, {"dest": option.name, "help": option.help.replace("%", "%%"), **takes}
+        kwargs = {"metavar": option.metavar}
+    return names, {"dest": option.name, "help": option.help.replace("%", "%%"), **kwargs}
 
 
 class Command(NamedTuple):
-    """A command, the function `NAME_command` of a module of this package."""
+    """A command. Its function is named `NAME_command`.
+
+    Attributes:
+        group: the name of its group, such as "cache"; empty for a command without a group.
+        name: the name of the command.
+        module: the module of this package that has the function.
+        summary: the help in the list of commands.
+        details: the further help of the command.
+        arguments: its arguments.
+        epilog: the end of its help, such as the exit status; None if there is none.
+    """
 
     group: str
     name: str
@@ -237,20 +266,20 @@ GROUPS: Final = (
      "Maintains eval sets.",
      "errors were found or examples are missing"),
 )
-"""Each with its name, summary, description, and what the exit status 1 means."""
+"""The groups of commands: name, summary, description, and the meaning of the exit status 1."""
 
 COMMANDS: Final = (
     Command("batch", "submit", "batch",
             "submit the requests that have no reply in the cache",
             "Runs the tests as far as the cache has replies. Requests already in a batch are not submitted again.",
-            (PYTEST,),
+            (PYTEST_ARGUMENTS,),
             "Exit status: 0; 2 if something cannot be used, or a server does not take a batch."),
     Command("batch", "status", "batch",
             "show the batches and their progress", "Runs no test.",
-            (PYTEST,)),
+            (PYTEST_ARGUMENTS,)),
     Command("batch", "collect", "batch",
             "write the replies of finished batches to the cache", "Runs no test.",
-            (PYTEST,)),
+            (PYTEST_ARGUMENTS,)),
     Command("", "init", "init",
             "write a first test of a retriever, which passes",
             "Writes conftest.py, test_retriever.py, an eval set, pytest.ini, .gitattributes and a workflow for GitHub "
@@ -275,8 +304,8 @@ COMMANDS: Final = (
     Command("", "scores", "scores",
             "list all scores, with their range and what they need",
             "A score is named with a cut-off: recall@5 looks at the first five documents.",
-            (_value("name", "NAME", "describe this score in detail; or list those that begin so, such as arena", str,
-                    nargs="?"),
+            (_value("name", "NAME", "describe this score in detail; or list the scores of this group, such as arena",
+                    str, nargs="?"),
              JSON)),
     Command("", "diff", "diff",
             "compare the scores of two runs, or of two systems, from their JSON reports",
@@ -310,9 +339,9 @@ COMMANDS: Final = (
             "bar chart in a line. With --html it also writes a page of charts. Runs are sorted by time.",
             (_value("file", "FILE", "the history (pytest --rageval-history FILE)"),
              _value("--html", "PAGE", "page to write"),
-             _value("--test", "NODEID", "only this test, or tests whose node ids contain this", str),
-             _value("--score", "NAME", "only this score, or scores whose names contain this", str),
-             _value("--last", "N", "only the last N runs", RUNS),
+             _value("--test", "NODEID", "only this test, or tests whose node ids contain this text", str),
+             _value("--score", "NAME", "only this score, or scores whose names contain this text", str),
+             _value("--last", "N", "only the last N runs", _parse_runs),
              JSON),
             "Exit status: 0; 2 if something cannot be used. Damaged lines are reported."),
     Command("", "badge", "badge",
@@ -320,39 +349,41 @@ COMMANDS: Final = (
             "With --score the badge shows the mean of the score; without it, how many thresholds failed or passed.",
             (_value("file", "FILE", "a JSON report, or a history: its last run"),
              _value("--output", "BADGE", "JSON file to write", required=True),
-             _value("--test", "NODEID", "only this test, or tests whose node ids contain this", str),
-             _value("--score", "NAME", "show the mean of this score, or of the score whose name contains this", str),
+             _value("--test", "NODEID", "only this test, or tests whose node ids contain this text", str),
+             _value("--score", "NAME", "show the mean of this score, or of the score whose name contains this text",
+                    str),
              _value("--label", "TEXT", "text on the left side (default: rageval, or the name of the score)", str)),
             "Exit status: 0, also if the run failed; 2 if something cannot be used."),
     Command("cache", "info", "cache_reading",
             "show replies and tokens by model, the number of embeddings, dates and sizes", "",
-            (*SAME_PLACES, JSON)),
+            (*CACHE_COMMAND_OPTIONS, JSON)),
     Command("cache", "export", "cache_reading",
             "write the replies to a cassette",
             "Damaged entries are reported and left out; the exit status is then 1.",
-            (*SAME_PLACES,
+            (*CACHE_COMMAND_OPTIONS,
              _value("file", "FILE", "cassette to write; compressed if it ends in .gz"),
-             MODELS,
+             MODEL,
              _switch("--force", "replace FILE if it exists"))),
     Command("cache", "import", "cache_writing",
             "add the replies of cassettes to the cache",
             "The replies get the date of today. The folder is created if it is missing.",
-            (*SAME_PLACES,
-             _value("files", "FILE", "cassettes; of several replies to a request the first is taken", nargs="+"),
+            (*CACHE_COMMAND_OPTIONS,
+             _value("files", "FILE", "cassettes; if they have several replies to a request, the first is used",
+                    nargs="+"),
              _switch("--replace", "replace cached replies to the same requests"))),
     Command("cache", "prune", "cache_writing",
             "delete old replies and embeddings, or replies by model",
             "At least one condition is needed; all that are set must hold. The file is made smaller afterwards.",
-            (*SAME_PLACES,
-             _value("--older-than", "DAYS", "only entries older than DAYS days, such as 0.5", DAYS),
-             MODELS,
+            (*CACHE_COMMAND_OPTIONS,
+             _value("--older-than", "DAYS", "only entries older than DAYS days, such as 0.5", _parse_days),
+             MODEL,
              _switch("--cut", "only replies cut off by the token limit; no embeddings"),
              _switch("--dry-run", "print what would be deleted, and delete nothing"),
              _value("--cassette", "FILE", "delete from this file, not from the cache"))),
     Command("cache", "verify", "cache_writing",
             "look for damaged entries",
             "Repeated requests and lines out of order are reported too, but do not count as damage.",
-            (*SAME_PLACES,
+            (*CACHE_COMMAND_OPTIONS,
              _value("files", "FILE", "cassettes (default: the cache)", nargs="*"),
              _switch("--repair", "delete damaged entries from the cache, and keep all others"))),
     Command("evalset", "check", "evalset_check",
@@ -361,7 +392,7 @@ COMMANDS: Final = (
             "questions, answers that are in the question or in no gold passage, examples without gold passages or "
             "answers, unknown keys that resemble a known one, and tags with one value over ten times as frequent as "
             "another. The exit status is 1 only if there are errors.",
-            (*EVALSET,
+            (*EVALSET_ARGUMENTS,
              _value("--corpus", "CORPUS", f"where the gold passages are: {CORPUS_HELP}"),
              _switch("--json", "print all findings as JSON"))),
     Command("evalset", "anchor", "evalset_anchor",
@@ -369,7 +400,7 @@ COMMANDS: Final = (
             "Gold by id is looked up in the corpus. Texts and quoted answers are searched word for word, except for "
             "white space. An example is left over if its gold is found nowhere or at several places. The exit status "
             "is then 1.",
-            (*EVALSET,
+            (*EVALSET_ARGUMENTS,
              CORPUS,
              _value("--out", "OUT", "file to write: the anchored examples, in the native format", required=True),
              FORCE,
@@ -381,7 +412,7 @@ COMMANDS: Final = (
             "without it. Replies are cached as in tests, so a repeated command sends no requests. The exit status is 1 "
             "if fewer than N are accepted.",
             (CORPUS,
-             _value("--n", "N", "number of questions, at least 1", QUESTIONS, required=True),
+             _value("--n", "N", "number of questions, at least 1", _parse_questions, required=True),
              _value("--out", "OUT", "file to write: the candidates, in the native format", required=True),
              FORCE,
              _value("--keep-rejected", "FILE", "file to write: rejected questions, with the reasons"),
@@ -393,7 +424,7 @@ COMMANDS: Final = (
             "has nuggets_reviewed: false. A reviewer removes that; `rageval evalset check` lists the examples that "
             "still have it. Replies are cached as in tests. The exit status is 1 if an example is left without "
             "nuggets.",
-            (*EVALSET,
+            (*EVALSET_ARGUMENTS,
              _value("--out", "OUT", "file to write: the whole eval set, in the native format", required=True),
              FORCE,
              *(_plugin_option(option) for option in OPTIONS if option.name in GENERATE_OPTIONS))),
@@ -417,10 +448,11 @@ COMMANDS: Final = (
             "question, and if a text contains instructions to the judge.",
             (_value("labels", "LABELS", "labelled answers or pairs, JSON lines"),
              _value("--model", "NAME", "name of the model at the server", str, required=True),
-             _value("--base-url", "URL", "OpenAI-compatible server (default: OPENAI_BASE_URL, or OpenAI's own)", URL),
+             _value("--base-url", "URL", "OpenAI-compatible server (default: OPENAI_BASE_URL, or OpenAI's own)",
+                    _parse_url),
              _value("--votes", "N",
                     "votes on each verdict, at temperature 0.5; the majority counts (default: 1, at temperature 0)",
-                    VOTES, default=1),
+                    _parse_votes, default=1),
              _switch("--swap", "judge again with the references, or the two answers, in reverse order"),
              _switch("--paraphrase", "judge again with a prompt in other words"),
              _switch("--injections",
@@ -445,40 +477,41 @@ COMMANDS: Final = (
 
 
 class _Version(argparse.Action):
-    """Print the version, which is looked up only then."""
+    """Print the version, which is looked up only when it is requested, and exit."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
         from importlib.metadata import version  # noqa: PLC0415
 
-        say(f"rageval {version('pytest-rageval')}")
+        echo(f"rageval {version('pytest-rageval')}")
         parser.exit()
 
 
 class _Completion(argparse.Action):
-    """Print the script that makes a shell complete the arguments."""
+    """Print the script that makes a shell complete the arguments, and exit."""
 
     def __call__(self, parser: argparse.ArgumentParser, _: Any, shell: Any, *__: Any) -> None:
         shtab = require("shtab", extra="completion", purpose="--print-completion")
         _complete_files(parser, shtab.FILE)
-        say(shtab.complete(parser, shell=shell))  # nosec B604
+        echo(shtab.complete(parser, shell=shell))  # nosec B604
         parser.exit()
 
 
-def _complete_files(parser: argparse.ArgumentParser, how: Any) -> None:
-    for action in parser._actions:  # noqa: SLF001 - argparse has no public list of them
+def _complete_files(parser: argparse.ArgumentParser, completer: Any) -> None:
+    """Set the completer of each argument whose value is a path, also in commands of the parser."""
+    for action in parser._actions:  # noqa: SLF001 - argparse has no public list of actions
         if action.type is Path:
-            action.complete = how  # type: ignore[attr-defined] # read by shtab
+            action.complete = completer  # type: ignore[attr-defined] # read by shtab
         elif isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
-            for each in action.choices.values():
-                _complete_files(each, how)
+            for command_parser in action.choices.values():
+                _complete_files(command_parser, completer)
 
 
 def _parser() -> argparse.ArgumentParser:
-    """Return the parser of the command line; it sets `run`, the function that executes the command."""
+    """Return the parser of the command line. It sets `run` to the function that runs the command."""
     main = argparse.ArgumentParser(
         prog="rageval",
-        description="Commands beside the pytest plugin: start a project, compare runs, judge the shards of a run, "
-        "measure a model as judge, and maintain caches, cassettes and eval sets.",
+        description="Commands in addition to the pytest plugin: start a project, compare runs, judge the shards of a "
+        "run, measure a model as judge, and maintain caches, cassettes and eval sets.",
     )
     main.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     main.add_argument(
@@ -489,45 +522,45 @@ def _parser() -> argparse.ArgumentParser:
         help=f"print a script that completes arguments in {', '.join(SHELLS[:-1])} or {SHELLS[-1]}, and exit",
     )
     commands = {"": main.add_subparsers(title="commands", metavar="COMMAND", required=True)}
-    for name, summary, description, one in GROUPS:
+    for name, summary, description, status_1 in GROUPS:
         group = commands[""].add_parser(
             name,
             help=summary,
             description=description,
-            epilog=f"Exit status: 0; 1 if {one}; 2 if something cannot be used.",
+            epilog=f"Exit status: 0; 1 if {status_1}; 2 if something cannot be used.",
         )
         if name == "cache":
-            for names, words in PLACES:
-                group.add_argument(*names, **words)
+            for names, kwargs in CACHE_GROUP_OPTIONS:
+                group.add_argument(*names, **kwargs)
         commands[name] = group.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for command in COMMANDS:
-        added = commands[command.group].add_parser(
+        parser = commands[command.group].add_parser(
             command.name,
             help=command.summary,
             description=f"{command.summary[0].upper()}{command.summary[1:]}. {command.details}".rstrip(),
             epilog=command.epilog,
         )
-        added.set_defaults(run=partial(_run, command))
-        for names, words in command.arguments:
-            added.add_argument(*names, **words)
+        parser.set_defaults(run=partial(_run, command))
+        for names, kwargs in command.arguments:
+            parser.add_argument(*names, **kwargs)
     return main
 
 
 def _run(command: Command, options: argparse.Namespace) -> int:
-    """Run a command, whose module is imported only now: it may need SQLite, models or NumPy."""
+    """Run a command. Its module is imported only now, since it may import SQLite, clients of models or NumPy."""
     if command.group == "cache":
-        _find_cache(options)
+        _resolve_cache(options)
     module = import_module(f"pytest_rageval.cli.{command.module}")
     status: int = getattr(module, f"{command.name.replace('-', '_')}_command")(options)
     return status
 
 
-def _find_cache(options: argparse.Namespace) -> None:
-    """Set `cache_dir` to the cache's folder, and `cache` to the URL of a shared store or None."""
+def _resolve_cache(options: argparse.Namespace) -> None:
+    """Set `cache_dir` to the folder of the cache, and `cache` to the URL of a shared store or None."""
     if options.cache is None and options.cache_dir is not None:
         return
-    found = resolve_cache(options.cache, os.environ, Path.cwd())
-    if isinstance(found, Path):
-        options.cache_dir, options.cache = found, None
+    place = resolve_cache(options.cache, os.environ, Path.cwd())
+    if isinstance(place, Path):
+        options.cache_dir, options.cache = place, None
     else:
-        options.cache_dir, options.cache = options.cache_dir or CACHE_FOLDER, found
+        options.cache_dir, options.cache = options.cache_dir or CACHE_FOLDER, place

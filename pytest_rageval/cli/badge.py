@@ -1,4 +1,4 @@
-"""`rageval badge`: a run as a badge, in the form that shields.io reads from an endpoint."""
+"""`rageval badge`: writes a badge of a run, in the JSON form that shields.io reads from an endpoint."""
 
 import argparse
 import json
@@ -6,7 +6,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, Final
 
-from pytest_rageval.cli.console import say
+from pytest_rageval.cli.console import echo
+from pytest_rageval.cli.report_reading import is_report
 from pytest_rageval.errors import InputError
 from pytest_rageval.files import write_atomically
 from pytest_rageval.plural import counted
@@ -22,33 +23,33 @@ COLOURS: Final = {
     "pass": "brightgreen",
     "expected": "blue",
 }
-"""By verdict, with names that shields.io knows."""
+"""The colour of a badge by verdict, as shields.io names it."""
 
-UNJUDGED: Final = "blue"
+NO_VERDICT_COLOUR: Final = "blue"
 
 
 def badge_command(options: argparse.Namespace) -> int:
-    """Write the badge of a run, and print its two sides."""
+    """Write the badge of a run, and print its label and message."""
     run = _last_run(options.file)
     [run] = narrowed([run], test=options.test, score=options.score)
-    label, message, color = _overall(run) if options.score is None else _of_score(run)
+    label, message, color = _run_badge(run) if options.score is None else _score_badge(run)
     label = label if options.label is None else options.label
-    # The schema allows no other keys than those it knows.
+    # The schema of shields.io allows no further keys.
     badge = {"schemaVersion": 1, "label": label, "message": message, "color": color}
     options.output.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(options.output, [json.dumps(badge).encode(), b"\n"])
-    say(f"{label}: {message} ({color})")
+    echo(f"{label}: {message} ({color})")
     return 0
 
 
 def _last_run(path: Path) -> Run:
-    """The run of a JSON report, or the last one of a history.
+    """Return the run of a JSON report, or the last run of a history.
 
     Raises:
-        InputError: it is none of them, or has no scores.
+        InputError: the file is neither, or has no scores.
     """
-    document = _report(path)
-    if document is None:
+    document = _parse_json(path)
+    if not is_report(document):
         runs = read_history(path)
         if runs:
             return runs[-1]
@@ -65,24 +66,24 @@ def _last_run(path: Path) -> Run:
     raise InputError(f"{path} has no scores to make a badge of.")
 
 
-def _report(path: Path) -> dict[str, Any] | None:
-    """The document of a JSON report; None where the file is something else, such as a history."""
+def _parse_json(path: Path) -> Any:
+    """Return the JSON document in a file; None if the file is not JSON, as a history, which is JSON lines."""
     try:
-        document = json.loads(path.read_bytes())
+        return json.loads(path.read_bytes())
     except (ValueError, RecursionError):
         return None
-    return document if isinstance(document, dict) and isinstance(document.get("tests"), list) else None
 
 
-def _overall(run: Run) -> tuple[str, str, str]:
+def _run_badge(run: Run) -> tuple[str, str, str]:
+    """Return label, message and colour of the badge with the verdicts of a whole run."""
     verdicts = Counter(point.verdict for point in run.points.values() if point.verdict is not None)
     failed = sum(verdicts[verdict] for verdict in BROKEN)
-    others = sum(outcome in {"failed", "error"} for outcome in run.outcomes.values())
+    failed_tests = sum(outcome in {"failed", "error"} for outcome in run.outcomes.values())
     total = counted(verdicts.total(), "score")
     if failed:
         message, color = f"{failed} of {total} failed", "red"
-    elif others:
-        message, color = f"{counted(others, 'test')} failed", "red"
+    elif failed_tests:
+        message, color = f"{counted(failed_tests, 'test')} failed", "red"
     elif run.stopped:
         message, color = "stopped early", "lightgrey"
     elif verdicts["inconclusive"]:
@@ -92,20 +93,22 @@ def _overall(run: Run) -> tuple[str, str, str]:
     elif verdicts:
         message, color = f"{total} failed as expected", COLOURS["expected"]
     else:
-        message, color = f"{len(run.points)} scored", UNJUDGED
+        message, color = f"{len(run.points)} scored", NO_VERDICT_COLOUR
     return "rageval", message, color
 
 
-def _of_score(run: Run) -> tuple[str, str, str]:
-    """The badge of the only score that is left.
+def _score_badge(run: Run) -> tuple[str, str, str]:
+    """Return label, message and colour of the badge with the mean of the only score in the run.
 
     Raises:
-        InputError: there are several.
+        InputError: the run has several scores.
     """
     if len(run.points) > 1:
-        listed = "".join(f"\n  {key.nodeid} {key.score}" for key in sorted(run.points))
-        raise InputError(f"A badge has one score. Name it with --score and --test; these have it:{listed}")
+        candidates = "".join(f"\n  {key.nodeid} {key.score}" for key in sorted(run.points))
+        raise InputError(
+            f"A badge has one score. Name it with --score and --test; these have it:{candidates}"
+        )
     [(key, point)] = run.points.items()
     if point.mean is None:
         return key.score, point.verdict or "no score", COLOURS.get(point.verdict or "", "lightgrey")
-    return key.score, number_text(point.mean), COLOURS.get(point.verdict or "", UNJUDGED)
+    return key.score, number_text(point.mean), COLOURS.get(point.verdict or "", NO_VERDICT_COLOUR)

@@ -16,13 +16,13 @@ from pytest_rageval.cli.cache_reading import (
     cassette_entries,
     embeddings_survey,
     has_only_embeddings,
-    known_models,
+    model_names,
     models_table,
     open_cache,
-    open_shared,
+    open_shared_store,
     split_damaged,
 )
-from pytest_rageval.cli.console import count, note, plain, say, size
+from pytest_rageval.cli.console import echo, echo_err, format_bytes, format_count, to_one_line
 from pytest_rageval.embeddings.store import EMBEDDINGS_FILE, delete_damaged, delete_older, survey
 from pytest_rageval.errors import InputError, StoreError
 from pytest_rageval.llm.cassette import LaterVersionError, cassette_lines, parse_entry, write_cassette
@@ -51,33 +51,38 @@ NOT_LOOKED_AT: Final = (
 
 
 def import_command(options: argparse.Namespace) -> int:
-    """Add the replies of cassettes to the cache: of all the files, or of none.
+    """Add the replies of cassettes to the cache; if a file cannot be read, no reply is added.
 
-    A cached reply stays, unless `--replace` is set or its entry is damaged.
+    A cached reply is not replaced, unless `--replace` is set or its entry is damaged.
     """
     entries: dict[str, Entry] = {}
-    # The first reply to a request counts, as within a file.
+    # If several files have a reply to the same request, the first is used, as within a file.
     for path in options.files:
         entries = {**cassette_entries(path), **entries}
     place = options.cache or options.cache_dir
-    existing, cached, other = (_imported if options.cache is None else _imported_shared)(
+    existing, cached, other = (_import_to_folder if options.cache is None else _import_to_shared_store)(
         place, entries, replace=options.replace
     )
-    summary = f"{count(len(entries) - len(existing), 'new reply')}, {len(cached):,} there already"
+    summary = f"{format_count(len(entries) - len(existing), 'new reply')}, {len(cached):,} there already"
     if other:
         fate = "replaced" if options.replace else "kept as they were"
         summary += f", of these {len(other):,} with another text, {fate}"
     if len(existing) > len(cached):
-        summary += f", {count(len(existing) - len(cached), 'damaged entry')} replaced"
-    say(f"{place}: {summary}")
+        summary += f", {format_count(len(existing) - len(cached), 'damaged entry')} replaced"
+    echo(f"{place}: {summary}")
     return 0
 
 
-def _imported(
+def _import_to_folder(
     directory: Path, entries: Mapping[str, Entry], *, replace: bool
 ) -> tuple[set[str], dict[str, Reply], list[str]]:
-    """Add entries; return the keys that had one, the replies that were good, and the keys with another reply."""
-    with open_cache(directory, make=True, write=True) as database, database.transaction():
+    """Add entries to the cache in a folder.
+
+    Returns:
+        The keys that had an entry before; the replies of the good ones of these entries; and the keys whose cached
+        reply differs from the imported one.
+    """
+    with open_cache(directory, create=True, write=True) as database, database.transaction():
         existing = existing_keys(database, list(entries))
         cached = ReplyTable(database).get_many(list(existing))
         other = [key for key in cached if cached[key] != entries[key].reply]
@@ -86,10 +91,11 @@ def _imported(
     return existing, cached, other
 
 
-def _imported_shared(
+def _import_to_shared_store(
     url: StoreURL, entries: Mapping[str, Entry], *, replace: bool
 ) -> tuple[set[str], dict[str, Reply], list[str]]:
-    with open_shared(url, make=True) as store:
+    """Add entries to a shared store; return the same as `_import_to_folder`."""
+    with open_shared_store(url, create=True) as store:
         existing = {str(entry.key) for entry in store.entries(list(entries))}
         cached = store.get_many(list(existing))
         other = [key for key in cached if cached[key] != entries[key].reply]
@@ -100,7 +106,10 @@ def _imported_shared(
 
 
 def prune_command(options: argparse.Namespace) -> int:
-    """Delete the replies that meet all conditions, and embeddings by age alone; damaged entries stay."""
+    """Delete the replies that meet all conditions; embeddings only if the only condition is age.
+
+    Damaged entries are not deleted.
+    """
     if options.older_than is None and not options.model and not options.cut:
         raise InputError(
             "No condition was given, so nothing was deleted.\n"
@@ -114,115 +123,131 @@ def prune_command(options: argparse.Namespace) -> int:
         _prune_cassette(options, options.cassette)
         return 0
     if options.cache is not None:
-        _prune_shared(options, options.cache)
+        _prune_shared_store(options, options.cache)
         return 0
     if not has_only_embeddings(options.cache_dir):
         _prune_replies(options, options.cache_dir)
-    # No embedding is of a chat model, and none is cut.
+    # --model and --cut are conditions on replies, which no embedding meets.
     by_age_alone = options.older_than is not None and not options.model and not options.cut
-    if by_age_alone and (kept := embeddings_survey(options.cache_dir)) is not None:
-        limit, dry = _limit(options), options.dry_run
-        old = sum(at < limit for at in kept.written) if dry else delete_older(options.cache_dir, limit)
-        say(f"{options.cache_dir}: {old:,} of {count(kept.embeddings, 'embedding')} {_deleted(options)}")
+    if by_age_alone and (embeddings := embeddings_survey(options.cache_dir)) is not None:
+        cutoff, dry = _cutoff_time(options), options.dry_run
+        old = (
+            sum(written < cutoff for written in embeddings.written)
+            if dry
+            else delete_older(options.cache_dir, cutoff)
+        )
+        echo(
+            f"{options.cache_dir}: {old:,} of {format_count(embeddings.embeddings, 'embedding')} "
+            f"{_deletion_text(options)}"
+        )
     return 0
 
 
 def _prune_replies(options: argparse.Namespace, directory: Path) -> None:
     before, dry = bytes_on_disk(directory), options.dry_run
     with open_cache(directory, write=not dry) as database:
-        # One transaction: a reply that another process writes meanwhile is not deleted unseen.
+        # One transaction, so that a reply that another process writes meanwhile is not deleted unchecked.
         with nullcontext() if dry else database.transaction():
             good, damaged = split_damaged(inspect_entries(database))
             if damaged:
-                note(NOT_LOOKED_AT.format(count(len(damaged), "damaged entry")))
-            selected = _selected(good, options)
+                echo_err(NOT_LOOKED_AT.format(format_count(len(damaged), "damaged entry")))
+            selected = _select_entries(good, options)
             if not dry:
                 ReplyTable(database).delete_many([entry.key for entry in selected])
-        _say_deleted(good, selected, options, directory)
+        _echo_deleted(good, selected, options, directory)
         if dry or not selected:
             return
         try:
             database.execute("VACUUM")
         except StoreError as error:
-            note(f"The file could not be made smaller: {error.__cause__}. Its free space will be used again.")
+            echo_err(
+                f"The file could not be made smaller: {error.__cause__}. Its free space will be used again."
+            )
     if (directory / f"{FILE}-wal").exists():
-        say("The file becomes smaller when the runs that use the cache now have ended.")
+        echo("The file becomes smaller when the runs that use the cache now have ended.")
     else:
-        say(f"{size(bytes_on_disk(directory))} on disk, before {size(before)}")
+        echo(f"{format_bytes(bytes_on_disk(directory))} on disk, before {format_bytes(before)}")
 
 
-def _prune_shared(options: argparse.Namespace, url: StoreURL) -> None:
-    with open_shared(url) as store:
+def _prune_shared_store(options: argparse.Namespace, url: StoreURL) -> None:
+    with open_shared_store(url) as store:
         good, damaged = split_damaged(store.entries())
         if damaged:
-            note(NOT_LOOKED_AT.format(count(len(damaged), "damaged entry")))
-        selected = _selected(good, options)
+            echo_err(NOT_LOOKED_AT.format(format_count(len(damaged), "damaged entry")))
+        selected = _select_entries(good, options)
         if not options.dry_run:
             store.delete_many([entry.key for entry in selected])
-    _say_deleted(good, selected, options, url)
+    _echo_deleted(good, selected, options, url)
     if options.older_than is not None and not options.model and not options.cut:
-        with open_shared(url, "embeddings") as store:
+        with open_shared_store(url, "embeddings") as store:
             vectors, _ = split_damaged(store.entries())
-            old = [entry.key for entry in vectors if entry.written < _limit(options)]
+            old = [entry.key for entry in vectors if entry.written < _cutoff_time(options)]
             if not options.dry_run:
                 store.delete_many(old)
         if vectors:
-            say(f"{url}: {len(old):,} of {count(len(vectors), 'embedding')} {_deleted(options)}")
+            echo(
+                f"{url}: {len(old):,} of {format_count(len(vectors), 'embedding')} {_deletion_text(options)}"
+            )
 
 
 def _prune_cassette(options: argparse.Namespace, path: Path) -> None:
     entries = list(cassette_entries(path).values())
-    selected = _selected(entries, options)
-    _say_deleted(entries, selected, options, path)
+    selected = _select_entries(entries, options)
+    _echo_deleted(entries, selected, options, path)
     if selected and not options.dry_run:
         _, _, notices = check_cassette(path)
         for notice in notices:
-            note(f"{path}: {notice}; the file is rewritten, one line a request, in order")
+            echo_err(f"{path}: {notice}; the file is rewritten, one line a request, in order")
         deleted = {entry.key for entry in selected}
         write_cassette(path, [entry for entry in entries if entry.key not in deleted])
 
 
-def _limit(options: argparse.Namespace) -> float:
-    """The date before which entries are old; infinity without a condition on age."""
+def _cutoff_time(options: argparse.Namespace) -> float:
+    """Return the time before which entries are old, in seconds since 1970; infinity without a condition on age."""
     return math.inf if options.older_than is None else time.time() - options.older_than * DAY_S
 
 
-def _selected(entries: Sequence[Entry], options: argparse.Namespace) -> list[Entry]:
-    limit = _limit(options)
+def _select_entries(entries: Sequence[Entry], options: argparse.Namespace) -> list[Entry]:
+    """Return the entries that meet all conditions of `rageval cache prune`."""
+    cutoff = _cutoff_time(options)
     return [
         entry
         for entry in entries
-        if entry.written < limit
+        if entry.written < cutoff
         and (not options.model or model_of(entry)[0] in options.model)
         and (not options.cut or entry.reply.cut)
     ]
 
 
-def _say_deleted(
+def _echo_deleted(
     entries: Sequence[Entry], selected: Sequence[Entry], options: argparse.Namespace, place: Path | StoreURL
 ) -> None:
     models = {model_of(entry)[0] for entry in entries}
     for name in options.model or ():
         if name not in models:
-            note(f"{place} has no reply of model {plain(name)}; it has replies of: {known_models(entries)}.")
-    say(f"{place}: {len(selected):,} of {count(len(entries), 'reply')} {_deleted(options)}")
+            echo_err(
+                f"{place} has no reply of model {to_one_line(name)}; it has replies of: {model_names(entries)}."
+            )
+    echo(f"{place}: {len(selected):,} of {format_count(len(entries), 'reply')} {_deletion_text(options)}")
     if selected:
-        say(f"\n{models_table(selected)}\n")
+        echo(f"\n{models_table(selected)}\n")
 
 
-def _deleted(options: argparse.Namespace) -> str:
+def _deletion_text(options: argparse.Namespace) -> str:
     return "would be deleted" if options.dry_run else "deleted"
 
 
 def verify_command(options: argparse.Namespace) -> int:
-    """Look for damage in the cache, or in the named cassettes; 1 if there was any, even if it was repaired."""
+    """Look for damage in the cache or in cassettes; return 1 if there is any, even if it is repaired."""
     if not options.files and options.cache is not None:
-        whole = _verify_shared(options.cache, "replies", mend=options.repair)
-        return 0 if _verify_shared(options.cache, "embeddings", mend=options.repair) and whole else 1
+        replies_sound = _verify_shared_store(options.cache, "replies", fix=options.repair)
+        embeddings_sound = _verify_shared_store(options.cache, "embeddings", fix=options.repair)
+        return 0 if replies_sound and embeddings_sound else 1
     if not options.files:
         directory = options.cache_dir
-        sound = has_only_embeddings(directory) or _verify_replies(directory, mend=options.repair)
-        return 0 if _verify_embeddings(directory, mend=options.repair) and sound else 1
+        replies_sound = has_only_embeddings(directory) or _verify_replies(directory, fix=options.repair)
+        embeddings_sound = _verify_embeddings(directory, fix=options.repair)
+        return 0 if replies_sound and embeddings_sound else 1
     if options.repair:
         raise InputError(
             "--repair works on the cache only. Restore a cassette from its history in git.\n"
@@ -232,101 +257,117 @@ def verify_command(options: argparse.Namespace) -> int:
     for path, replies, damage, notices in checks:
         for kind, lines in (("damaged", damage), ("notice", notices)):
             for line in lines:
-                say(f"{path}: {kind}: {line}")
-        say(f"{path}: {count(replies, 'good reply')}, {count(len(damage), 'fault')}")
+                echo(f"{path}: {kind}: {line}")
+        echo(f"{path}: {format_count(replies, 'good reply')}, {format_count(len(damage), 'fault')}")
     return 1 if any(damage for _, _, damage, _ in checks) else 0
 
 
-def _verify_shared(url: StoreURL, namespace: Namespace, *, mend: bool) -> bool:
-    with open_shared(url, namespace) as store:
+def _verify_shared_store(url: StoreURL, namespace: Namespace, *, fix: bool) -> bool:
+    """Print the damaged entries of a shared store, and delete them if `fix` is True; return True if there are none."""
+    with open_shared_store(url, namespace) as store:
         good, damaged = split_damaged(store.entries())
         for entry in damaged:
-            say(f"{url}: damaged: entry {plain(entry.key)}: {'; '.join(entry.why)}")
+            echo(f"{url}: damaged: entry {to_one_line(entry.key)}: {'; '.join(entry.why)}")
         if good or damaged or namespace == "replies":
             kind = "good reply" if namespace == "replies" else "good embedding"
-            say(f"{url}: {count(len(good), kind)}, {count(len(damaged), 'damaged entry')}")
-        if damaged and mend:
-            # A reply that another process keeps in its place meanwhile is asked for again.
+            echo(f"{url}: {format_count(len(good), kind)}, {format_count(len(damaged), 'damaged entry')}")
+        if damaged and fix:
+            # If another process has replaced a damaged entry meanwhile, the new reply is deleted and requested again.
             store.delete_many([str(entry.key) for entry in damaged])
-            say(f"deleted: {count(len(damaged), 'damaged entry')}")
+            echo(f"deleted: {format_count(len(damaged), 'damaged entry')}")
         elif damaged:
-            note(
+            echo_err(
                 "`rageval cache verify --repair` deletes the damaged entries; then they are asked for again."
             )
     return not damaged
 
 
-def _verify_replies(directory: Path, *, mend: bool) -> bool:
+def _verify_replies(directory: Path, *, fix: bool) -> bool:
+    """Print the damage of the reply cache in a folder, and repair it if `fix` is True; return True if there is none."""
     file = directory / FILE
     try:
-        with open_cache(directory, write=mend) as database:
-            return _verify_database(file, database, mend=mend)
+        with open_cache(directory, write=fix) as database:
+            return _verify_database(file, database, fix=fix)
     except BrokenCacheError as error:
-        say(f"{file}: damaged: {error.why}")
-        note(error.advice)
+        echo(f"{file}: damaged: {error.why}")
+        echo_err(error.advice)
         return False
 
 
-def _verify_database(file: Path, database: Database, *, mend: bool) -> bool:
-    # One transaction: no other process writes what would then be deleted.
-    with database.transaction() if mend else nullcontext():
+def _verify_database(file: Path, database: Database, *, fix: bool) -> bool:
+    # One transaction, so that no other process writes an entry that would then be deleted.
+    with database.transaction() if fix else nullcontext():
         faults = file_faults(database)
         for fault in faults:
-            say(f"{file}: damaged: {plain(fault)}")
+            echo(f"{file}: damaged: {to_one_line(fault)}")
         good, damaged = 0, []
-        # Each damaged entry is named at once: reading may fail at the next.
+        # Print each damaged entry immediately, since reading may fail at the next one.
         for entry in inspect_entries(database):
             if isinstance(entry, Damaged):
                 damaged.append(entry)
-                say(f"{file}: damaged: entry {plain(entry.key)}: {'; '.join(entry.why)}")
+                echo(f"{file}: damaged: entry {to_one_line(entry.key)}: {'; '.join(entry.why)}")
             else:
                 good += 1
-        # Writing to a file that is damaged as a whole may make it worse.
-        if mend and not faults:
+        # Writing to a file that is damaged as a whole may damage it more.
+        if fix and not faults:
             repair(database, damaged)
     pending = count_claims(database)
     if pending:
-        say(
-            f"{file}: notice: {count(pending, 'claim')} of running or killed runs; a killed run's claim blocks others "
-            f"for {CLAIM_TTL_S:g} s"
+        echo(
+            f"{file}: notice: {format_count(pending, 'claim')} of running or killed runs; a killed run's claim blocks "
+            f"others for {CLAIM_TTL_S:g} s"
         )
-    version = schema_version(database)
-    say(f"{file}: {count(good, 'good reply')}, {count(len(damaged), 'damaged entry')}, schema {version}")
+    echo(
+        f"{file}: {format_count(good, 'good reply')}, {format_count(len(damaged), 'damaged entry')}, "
+        f"schema {schema_version(database)}"
+    )
     if faults:
-        note(BrokenCacheError.advice)
-    elif mend:
+        echo_err(BrokenCacheError.advice)
+    elif fix:
         for entry in damaged:
-            say(f"{'mended, its reply is kept' if entry.rest else 'deleted'}: {plain(entry.key)}")
+            echo(f"{'mended, its reply is kept' if entry.rest else 'deleted'}: {to_one_line(entry.key)}")
     elif damaged:
-        note("`rageval cache verify --repair` deletes the damaged entries; then they are asked for again.")
+        echo_err(
+            "`rageval cache verify --repair` deletes the damaged entries; then they are asked for again."
+        )
     return not faults and not damaged
 
 
-def _verify_embeddings(directory: Path, *, mend: bool) -> bool:
+def _verify_embeddings(directory: Path, *, fix: bool) -> bool:
+    """Print the damage of the embeddings in a folder, and repair it if `fix` is True; return True if there is none."""
     file = directory / EMBEDDINGS_FILE
     try:
-        kept = survey(directory)
+        embeddings = survey(directory)
     except StoreError as error:
-        say(f"{file}: damaged: {error}")
+        echo(f"{file}: damaged: {error}")
         return False
-    if kept is None:
+    if embeddings is None:
         return True
-    say(f"{file}: {count(kept.embeddings, 'good embedding')}, {count(kept.damaged, 'damaged entry')}")
-    if kept.damaged and mend:
+    echo(
+        f"{file}: {format_count(embeddings.embeddings, 'good embedding')}, "
+        f"{format_count(embeddings.damaged, 'damaged entry')}"
+    )
+    if embeddings.damaged and fix:
         delete_damaged(directory)
-        say(f"deleted: {count(kept.damaged, 'damaged embedding')}")
-    elif kept.damaged:
-        note("`rageval cache verify --repair` deletes them; runs ignore them and encode their texts again.")
-    return not kept.damaged
+        echo(f"deleted: {format_count(embeddings.damaged, 'damaged embedding')}")
+    elif embeddings.damaged:
+        echo_err(
+            "`rageval cache verify --repair` deletes them; runs ignore them and encode their texts again."
+        )
+    return not embeddings.damaged
 
 
 def check_cassette(path: Path) -> tuple[int, list[str], list[str]]:
-    """Check every line of a cassette; return the number of good replies, the damage, and harmless findings."""
+    """Check every line of a cassette.
+
+    Returns:
+        The number of good replies; descriptions of damage; and notices of harmless findings.
+    """
     damage: list[str] = []
     notices: list[str] = []
     seen: dict[str, tuple[int, Reply]] = {}
     repeated, unsorted, highest = 0, [], ""
-    for number, entry in _cassette_entries(path, damage):
+    for number, entry in _check_lines(path, damage):
         first, reply = seen.setdefault(entry.key, (number, entry.reply))
         if reply != entry.reply:
             notices.append(
@@ -340,12 +381,12 @@ def check_cassette(path: Path) -> tuple[int, list[str], list[str]]:
     if repeated:
         notices.append("1 line repeats another" if repeated == 1 else f"{repeated:,} lines repeat others")
     if unsorted:
-        notices.append(f"{count(len(unsorted), 'line')} out of order, the first is line {unsorted[0]}")
+        notices.append(f"{format_count(len(unsorted), 'line')} out of order, the first is line {unsorted[0]}")
     return len(seen), damage, notices
 
 
-def _cassette_entries(path: Path, damage: list[str]) -> Iterator[tuple[int, Entry]]:
-    """Yield the good lines with their numbers; describe the others in `damage`."""
+def _check_lines(path: Path, damage: list[str]) -> Iterator[tuple[int, Entry]]:
+    """Yield the number and the entry of each good line; append a description of each bad line to `damage`."""
     number = 0
     try:
         for number, line in enumerate(cassette_lines(path, "surrogateescape"), 1):

@@ -1,4 +1,4 @@
-"""`rageval evalset check`: mistakes in an eval set, and the smallest drop it can show."""
+"""`rageval evalset check`: finds mistakes in an eval set, and computes the smallest drop that it can show."""
 
 import argparse
 import json
@@ -10,13 +10,13 @@ from itertools import chain
 from typing import Any, Final, NamedTuple
 
 from pytest_rageval.answers.overlap import containment, normalize
-from pytest_rageval.cli.console import count, plain, say
+from pytest_rageval.cli.console import echo, format_count, to_one_line
 from pytest_rageval.cli.evalset_reading import read_evalset
-from pytest_rageval.cli.quotes import Quotable, Quotes
+from pytest_rageval.cli.quotes import QuoteIndex, SearchableText
 from pytest_rageval.datatypes import Document, EvalSet, Example, Gold, Span, excerpt
 from pytest_rageval.digests import digest
 from pytest_rageval.errors import InputError
-from pytest_rageval.evalsets.corpus import is_of_files, read_corpus
+from pytest_rageval.evalsets.corpus import is_folder_of_files, read_corpus
 from pytest_rageval.evalsets.field_map import near_misses
 from pytest_rageval.gate.drop_tests import GOLD_CLUSTERS, question_clusters
 from pytest_rageval.gate.verdict import MIN_CLUSTERS
@@ -26,30 +26,33 @@ from pytest_rageval.stats.power import POWER, design_effect, detectable_drop_unp
 
 __all__ = ["check_command"]
 
-IMBALANCE: Final = 10  # a tag's commonest value has over this many times the examples of its rarest
+MAX_IMBALANCE: Final = 10
+"""Maximum ratio of the number of examples with a tag's most frequent value to the number with its rarest value."""
 ALPHA: Final = 0.05  # significance level of the drop that an eval set can show
 YES_OR_NO: Final = frozenset({"yes", "no"})
-MAX_FINDINGS: Final = 5  # findings of a kind that are shown
-MAX_IDS: Final = 4  # examples of a finding that are named
+MAX_FINDINGS: Final = 5  # number of findings of a kind that are printed
+MAX_IDS: Final = 4  # number of example ids of a finding that are printed
 
 
 def check_command(options: argparse.Namespace) -> int:
-    """Print the mistakes that are found; 1 if there are errors."""
+    """Print the mistakes in an eval set; return 1 if there are errors."""
     evalset, places = read_evalset(options)
     corpus = None if options.corpus is None else read_corpus(options.corpus)
-    of_files = options.corpus is not None and is_of_files(options.corpus)
-    kinds = [*_question_findings(evalset), *_gold_findings(evalset, corpus, of_files=of_files)]
-    kinds = sorted((kind for kind in kinds if kind.found), key=lambda kind: not kind.error)
-    # Each example scores 0 or 1, and half of them 1.
+    of_files = options.corpus is not None and is_folder_of_files(options.corpus)
+    groups = [*_question_findings(evalset), *_gold_findings(evalset, corpus, of_files=of_files)]
+    groups = sorted((group for group in groups if group.findings), key=lambda group: not group.error)
+    # Assume the scores with the largest variance: 0 for half of the examples, and 1 for the other half.
     scores = [0.0, 1.0] * (len(evalset) // 2) + [0.5] * (len(evalset) % 2)
     drop = detectable_drop_unpaired(scores, alpha=ALPHA)
     shared = dict(_shared_gold(evalset))
-    errors, notes = (sum(len(kind.found) for kind in kinds if kind.error is error) for error in (True, False))
+    errors, notes = (
+        sum(len(group.findings) for group in groups if group.error is error) for error in (True, False)
+    )
     if options.json:
         document = {
             "evalset": evalset.name,
             "examples": len(evalset),
-            "findings": [_entry(kind, places) for kind in kinds],
+            "findings": [_json_entry(group, places) for group in groups],
             "detectable_drop": {
                 "drop": 1.0 if drop is None else drop,
                 "power": POWER,
@@ -59,37 +62,40 @@ def check_command(options: argparse.Namespace) -> int:
             },
             "design_effect": {by: effect for by, (_, _, effect) in shared.items()},
         }
-        say(json.dumps(document, indent=2))
+        echo(json.dumps(document, indent=2))
         return int(errors > 0)
-    for kind in kinds:
-        say(f"{'error' if kind.error else 'note'}: {kind.title}: {len(kind.found):,}")
-        for line in _lines(kind.found, places):
-            say(f"  {plain(line)}")
-    say(
-        f"{plain(evalset.name)}: {count(len(evalset), 'example')}, {count(errors, 'error')}, {count(notes, 'note')}"
+    for group in groups:
+        echo(f"{'error' if group.error else 'note'}: {group.title}: {len(group.findings):,}")
+        for line in _finding_lines(group.findings, places):
+            echo(f"  {to_one_line(line)}")
+    examples = format_count(len(evalset), "example")
+    echo(
+        f"{to_one_line(evalset.name)}: {examples}, {format_count(errors, 'error')}, {format_count(notes, 'note')}"
         + ("" if options.corpus else "; gold passages were not looked up, without --corpus")
     )
     if drop is None or drop >= 1:
-        say(f"With {count(len(evalset), 'example')} no drop can be distinguished from chance; write more.")
+        echo(f"With {examples} no drop can be distinguished from chance; write more.")
     else:
-        say(f"A drop of {drop:.3f} or more is found in {POWER:.0%} of runs, if the mean was 0.5 before.")
-        say(
+        echo(f"A drop of {drop:.3f} or more is found in {POWER:.0%} of runs, if the mean was 0.5 before.")
+        echo(
             f"  That is for scores of 0 and 1, a test at {ALPHA:g}, and two unrelated retrievers. "
-            "Two versions of one agree on most examples, so that smaller drops are found."
+            "Two versions of one retriever agree on most examples, so that smaller drops are found."
         )
     for by, (largest, clusters, effect) in shared.items():
-        unrelated = count(round(len(evalset) / effect), "unrelated one")
-        say(
-            f"Up to {count(largest, 'question')} share a {by} ({count(clusters, 'group')}). If these get worse "
-            f"together, {count(len(evalset), 'example')} tell as much as {unrelated} "
-            f"(design effect {effect:.1f})"
+        unrelated = format_count(round(len(evalset) / effect), "unrelated one")
+        echo(
+            f"Up to {format_count(largest, 'question')} share a {by} ({format_count(clusters, 'group')}). If these get "
+            f"worse together, {examples} tell as much as {unrelated} (design effect {effect:.1f})"
             + (f". Then test with cluster={by!r}." if clusters >= MIN_CLUSTERS else ".")
         )
     return int(errors > 0)
 
 
 def _shared_gold(evalset: EvalSet) -> Iterator[tuple[str, tuple[int, int, float]]]:
-    """Yield for each kind of shared gold the largest group of questions, the number of groups and the design effect."""
+    """Yield, for each way in which questions share gold passages, the statistics of these groups of questions.
+
+    The statistics are the size of the largest group, the number of groups, and the design effect.
+    """
     for by in GOLD_CLUSTERS:
         with suppress(InputError):
             sizes = Counter(question_clusters(evalset.examples, by)).values()
@@ -98,45 +104,58 @@ def _shared_gold(evalset: EvalSet) -> Iterator[tuple[str, tuple[int, int, float]
 
 
 class Finding(NamedTuple):
-    """A mistake: the ids of the examples concerned, and a description."""
+    """A mistake.
+
+    Attributes:
+        ids: the ids of the examples concerned.
+        what: a description.
+    """
 
     ids: tuple[str, ...]
     what: str
 
 
-class Kind(NamedTuple):
-    """The findings of one kind. Scores are wrong with an error; others are notes."""
+class FindingGroup(NamedTuple):
+    """The findings of one kind.
+
+    Attributes:
+        name: the name of the kind in JSON output.
+        title: a description of the kind.
+        findings: the findings.
+        error: True for an error, which makes scores wrong; False for a note.
+    """
 
     name: str
     title: str
-    found: Sequence[Finding]
+    findings: Sequence[Finding]
     error: bool = False
 
 
-def _lines(found: Sequence[Finding], places: Mapping[str, str]) -> Iterator[str]:
-    for finding in found[:MAX_FINDINGS]:
-        named = [f"{identifier} ({places[identifier]})" for identifier in finding.ids[:MAX_IDS]]
-        more = len(finding.ids) - len(named)
-        yield f"{', '.join(named)}{f' and {more:,} more' if more else ''}: {finding.what}"
-    if len(found) > MAX_FINDINGS:
-        yield f"and {len(found) - MAX_FINDINGS:,} more (all with --json)"
+def _finding_lines(findings: Sequence[Finding], places: Mapping[str, str]) -> Iterator[str]:
+    for finding in findings[:MAX_FINDINGS]:
+        examples = [f"{identifier} ({places[identifier]})" for identifier in finding.ids[:MAX_IDS]]
+        more = len(finding.ids) - len(examples)
+        yield f"{', '.join(examples)}{f' and {more:,} more' if more else ''}: {finding.what}"
+    if len(findings) > MAX_FINDINGS:
+        yield f"and {len(findings) - MAX_FINDINGS:,} more (all with --json)"
 
 
-def _entry(kind: Kind, places: Mapping[str, str]) -> dict[str, Any]:
+def _json_entry(group: FindingGroup, places: Mapping[str, str]) -> dict[str, Any]:
     return {
-        "kind": kind.name,
-        "title": kind.title,
-        "error": kind.error,
-        "count": len(kind.found),
+        "kind": group.name,
+        "title": group.title,
+        "error": group.error,
+        "count": len(group.findings),
         "found": [
             {"ids": list(ids), "places": [places[identifier] for identifier in ids], "what": what}
-            for ids, what in kind.found
+            for ids, what in group.findings
         ],
     }
 
 
-def _question_findings(evalset: EvalSet) -> list[Kind]:
-    # With another context it is another search.
+def _question_findings(evalset: EvalSet) -> list[FindingGroup]:
+    """Return mistakes in questions, answers, tags and keys."""
+    # The same question with another history, filters or metadata is another search.
     by_question: dict[tuple[str, str], list[Example]] = defaultdict(list)
     by_context: dict[str, list[Example]] = defaultdict(list)
     for example in evalset:
@@ -165,31 +184,41 @@ def _question_findings(evalset: EvalSet) -> list[Kind]:
         Finding(miss.ids, f'"{miss.key}"; if "{miss.meant}" is meant, say --field {miss.meant}={miss.key}')
         for miss in near_misses(evalset)
     ]
-    bare = {
+    unanswerable = {
         example.id
         for example in evalset
         if not (example.wanted or example.relevant or example.reference or example.nuggets)
     }
-    others = [example for example in evalset if example.id not in bare]
+    answerable = [example for example in evalset if example.id not in unanswerable]
     return [
-        Kind("duplicate", "the same question, but for case, punctuation and articles", same, error=True),
-        Kind("near_duplicate", "nearly the same question", near),
-        Kind("leak", "the question contains an answer", list(_leaks(evalset))),
-        Kind(
+        FindingGroup(
+            "duplicate", "the same question, except for case, punctuation and articles", same, error=True
+        ),
+        FindingGroup("near_duplicate", "nearly the same question", near),
+        FindingGroup("leak", "the question contains an answer", list(_leaks(evalset))),
+        FindingGroup(
             "unanswerable",
             "no answers, gold passages, reference or nuggets: few scores can use these (sufficient, udcg)",
-            _where(evalset, lambda example: example.id in bare),
+            _find_examples(evalset, lambda example: example.id in unanswerable),
         ),
-        Kind("no_gold", "no gold passage of a grade above 0", _where(others, lambda each: not each.relevant)),
-        Kind("no_answers", "no answers", _where(others, lambda example: not example.wanted)),
-        Kind(
+        FindingGroup(
+            "no_gold",
+            "no gold passage of a grade above 0",
+            _find_examples(answerable, lambda example: not example.relevant),
+        ),
+        FindingGroup(
+            "no_answers", "no answers", _find_examples(answerable, lambda example: not example.wanted)
+        ),
+        FindingGroup(
             "unreviewed_nuggets",
             'nuggets that a model proposed: review them, and take "nuggets_reviewed" out',
-            _where(evalset, lambda example: example.extra.get("nuggets_reviewed") is False),
+            _find_examples(evalset, lambda example: example.extra.get("nuggets_reviewed") is False),
         ),
-        Kind("misspelt", "a key that is not read, and nearly has the name of one that is", misspelt),
-        Kind("unread_context", "not a list of messages, or not an object of filters, and not read", unread),
-        Kind(
+        FindingGroup("misspelt", "a key that is not read, and resembles a key that is", misspelt),
+        FindingGroup(
+            "unread_context", "not a list of messages, or not an object of filters, and not read", unread
+        ),
+        FindingGroup(
             "unbalanced",
             "a tag's value that few examples have: their mean is imprecise",
             list(_unbalanced_tags(evalset)),
@@ -197,11 +226,13 @@ def _question_findings(evalset: EvalSet) -> list[Kind]:
     ]
 
 
-def _where(examples: Iterable[Example], condition: Callable[[Example], bool]) -> list[Finding]:
+def _find_examples(examples: Iterable[Example], condition: Callable[[Example], bool]) -> list[Finding]:
+    """Return a finding for each example that meets the condition."""
     return [Finding((example.id,), excerpt(example.question)) for example in examples if condition(example)]
 
 
 def _leaks(evalset: EvalSet) -> Iterator[Finding]:
+    """Yield a finding for each question that contains an answer."""
     for example in evalset:
         answers = chain(example.answers, *example.answer_set)
         leak = next((answer for answer in answers if containment(example.question, [answer])), None)
@@ -210,55 +241,68 @@ def _leaks(evalset: EvalSet) -> Iterator[Finding]:
 
 
 def _unbalanced_tags(evalset: EvalSet) -> Iterator[Finding]:
-    """Tags with very rare values; a missing tag is a value. One with a value for every second example is an id."""
+    """Yield a finding for each tag with a very rare value.
+
+    A missing tag counts as a value. A tag with more distinct values than half the number of examples is an id, and is
+    left out.
+    """
     for tag in dict.fromkeys(tag for example in evalset for tag in example.tags):
-        # Digests, since a value may be a list.
+        # Values are compared by their digests, since a value may be a list, which cannot be hashed.
         keys = [digest(example.tags.get(tag)) for example in evalset]
         counts = Counter(keys)
         (most, often), (least, seldom) = counts.most_common()[0], counts.most_common()[-1]
-        if len(counts) > len(evalset) / 2 or often <= IMBALANCE * seldom:
+        if len(counts) > len(evalset) / 2 or often <= MAX_IMBALANCE * seldom:
             continue
-        shown = {
+        value_texts = {
             key: repr(example.tags[tag]) if tag in example.tags else "missing"
             for key, example in zip(keys, evalset, strict=True)
         }
         yield Finding(
             tuple(example.id for key, example in zip(keys, evalset, strict=True) if key == least),
-            f"{tag} is {shown[least]} in {count(seldom, 'example')}, and {shown[most]} in {often}",
+            f"{tag} is {value_texts[least]} in {format_count(seldom, 'example')}, and {value_texts[most]} in {often}",
         )
 
 
-GoldKey = tuple[str, int]  # the id of an example, and the index of one of its gold passages
+GoldKey = tuple[str, int]
+"""The id of an example, and the index of one of its gold passages."""
 
 
-def _gold_findings(evalset: EvalSet, corpus: Iterable[Document] | None, *, of_files: bool) -> list[Kind]:
-    """Mistakes in gold passages; without a corpus, those that their texts show.
+def _gold_findings(
+    evalset: EvalSet, corpus: Iterable[Document] | None, *, of_files: bool
+) -> list[FindingGroup]:
+    """Return mistakes in gold passages; without a corpus, only mistakes that the texts of the gold passages show.
 
-    A gold passage with a span is in the corpus if the one file that its source names (`matching_files`)
-    reaches to the span's end; one with an id, if a passage has that id; any other, if its text occurs in
-    the corpus. If it has a text too, this must stand at that place (see `Quotable`). Where the corpus's ids
-    are paths of files, and no gold passage has one, those with a text are looked up by the text.
+    - A gold passage with a span is in the corpus if exactly one file is named by its source (see `files_named`), and
+      this file is long enough for the span.
+    - A gold passage with an id is in the corpus if a passage has this id.
+    - Any other gold passage is in the corpus if its text occurs in the corpus.
+
+    If a gold passage with a span or an id also has a text, the corpus must have this text at that place (see
+    `SearchableText`). If the ids of the corpus are paths of files (`of_files`), and no gold passage has such an id,
+    gold passages with a text are searched by their text.
     """
-    lookups: dict[GoldKey, _Lookup] = {}
+    lookups: dict[GoldKey, _GoldLookup] = {}
     if corpus is not None:
         index = _GoldIndex(evalset, of_files=of_files)
         for document in corpus:
             index.compare(document)
         lookups = index.results()
     absent = [
-        Finding((identifier,), f"{found.gold.label}: {found.differs or found.why}")
-        for (identifier, _), found in lookups.items()
-        if found.differs or not found.present
+        Finding((identifier,), f"{lookup.gold.label}: {lookup.difference or lookup.why}")
+        for (identifier, _), lookup in lookups.items()
+        if lookup.difference or not lookup.present
     ]
     return [
-        Kind("gold_not_in_corpus", "a gold passage is not in the corpus", absent, error=True),
-        Kind(
-            "answer_not_in_gold", "no gold passage contains the answer", list(_unsupported(evalset, lookups))
+        FindingGroup("gold_not_in_corpus", "a gold passage is not in the corpus", absent, error=True),
+        FindingGroup(
+            "answer_not_in_gold",
+            "no gold passage contains the answer",
+            list(_answers_not_in_gold(evalset, lookups)),
         ),
     ]
 
 
-def _unsupported(evalset: EvalSet, lookups: Mapping[GoldKey, "_Lookup"]) -> Iterator[Finding]:
+def _answers_not_in_gold(evalset: EvalSet, lookups: Mapping[GoldKey, "_GoldLookup"]) -> Iterator[Finding]:
     for example in evalset:
         texts = [
             gold.text or (lookups[example.id, n].text if lookups else None)
@@ -266,10 +310,10 @@ def _unsupported(evalset: EvalSet, lookups: Mapping[GoldKey, "_Lookup"]) -> Iter
             if gold.grade > 0
         ]
         known = [text for text in texts if text is not None]
-        # The answer may be in a passage whose text is unknown.
+        # If the text of a gold passage is unknown, it may contain the answer.
         if known and len(known) == len(texts):
             for aliases in example.wanted:
-                # A passage that settles a question does not say "yes".
+                # A passage that answers a yes-or-no question rarely contains the word "yes" or "no".
                 if {*map(normalize, aliases)} <= YES_OR_NO:
                     continue
                 if not any(containment(text, aliases) for text in known):
@@ -278,44 +322,54 @@ def _unsupported(evalset: EvalSet, lookups: Mapping[GoldKey, "_Lookup"]) -> Iter
 
 
 @dataclass(slots=True)
-class _Lookup:
-    """The search for a gold passage: missing for the reason `why` unless `present`, or because the text `differs`."""
+class _GoldLookup:
+    """The search for a gold passage in the corpus, which is compared with one passage after another.
+
+    Attributes:
+        gold: the gold passage.
+        why: the reason that the gold passage is missing, unless it is present or its text differs.
+        text: the text of the gold passage in the corpus; None if it was not found.
+        present: True if the gold passage is in the corpus.
+        difference: a description of the corpus's text if it differs from the text of the gold passage; else None.
+    """
 
     gold: Gold
     why: str
     text: str | None = None
     present: bool = False
-    differs: str | None = None
+    difference: str | None = None
 
     def compare(self, text: str) -> None:
-        if self.gold.text is None or Quotable(text).holds(self.gold.text):
-            self.present, self.differs = True, None
+        """Compare the gold passage with the text of the corpus at its place."""
+        if self.gold.text is None or SearchableText(text).contains(self.gold.text):
+            self.present, self.difference = True, None
             self.text = self.text or text
         elif not self.present:
-            self.differs = f"the corpus has another text there, {excerpt(text)}"
+            self.difference = f"the corpus has another text there, {excerpt(text)}"
 
     def compare_span(self, span: Span, document: Document, place: Span) -> None:
-        """Compare the gold passage at a span with a passage of the same file, at its place."""
-        exact = place.end - place.start == len(document.text)
-        if exact and place.start <= span.start and span.end <= place.end:
+        """Compare the gold passage at a span with a passage of the same file, whose span is `place`."""
+        has_offsets = place.end - place.start == len(document.text)
+        if has_offsets and place.start <= span.start and span.end <= place.end:
             self.compare(document.text[span.start - place.start : span.end - place.start])
         elif span.end <= place.end:
-            # The file is long enough. Its text there is cut in two, or has no offsets.
-            self.present = self.present or self.differs is None
+            # The file is long enough, but no single passage has the text of the span, or its offsets are unknown.
+            self.present = self.present or self.difference is None
         elif not self.present:
             self.why = f"it ends at {span.end}, beyond all that the corpus has of {place.source}"
 
 
 class _SpanLookup:
-    """The search for a gold passage by span, in each file that its source may name.
+    """The search for a gold passage by span, in each file of the corpus that its source may name.
 
-    A file of exactly this path excludes all others; two whose paths end like it are ambiguous.
+    A file with exactly the path of the source excludes all other files. Two files whose paths end with that path are
+    ambiguous.
     """
 
     def __init__(self, gold: Gold, span: Span) -> None:
         self._gold = gold
         self._span = span
-        self._files: dict[str, _Lookup] = {}
+        self._files: dict[str, _GoldLookup] = {}
 
     def compare(self, document: Document, place: Span) -> None:
         file = normalize_path(place.source)
@@ -323,28 +377,33 @@ class _SpanLookup:
         if file not in named or (file not in self._files and len(self._files) > 1 and len(named) > 1):
             return
         self._files = {name: lookup for name, lookup in self._files.items() if name in named}
-        lookup = self._files.setdefault(file, _Lookup(self._gold, ""))
+        lookup = self._files.setdefault(file, _GoldLookup(self._gold, ""))
         lookup.compare_span(self._span, document, place)
 
-    def result(self) -> _Lookup:
+    def result(self) -> _GoldLookup:
         if len(self._files) > 1:
             files = ", ".join(self._files)
-            return _Lookup(self._gold, f"several files of the corpus may be its source: {files}")
-        return next(iter(self._files.values()), _Lookup(self._gold, "the corpus has no such file"))
+            return _GoldLookup(self._gold, f"several files of the corpus may be its source: {files}")
+        return next(iter(self._files.values()), _GoldLookup(self._gold, "the corpus has no such file"))
 
 
 class _GoldIndex:
+    """The searches for all gold passages of an eval set, by id, file and text.
+
+    Each passage of the corpus is compared only with gold passages that it may contain.
+    """
+
     def __init__(self, evalset: EvalSet, *, of_files: bool) -> None:
-        self._lookups: dict[GoldKey, _Lookup | _SpanLookup] = {}
-        self._by_id: dict[str, list[_Lookup]] = defaultdict(list)
+        self._lookups: dict[GoldKey, _GoldLookup | _SpanLookup] = {}
+        self._by_id: dict[str, list[_GoldLookup]] = defaultdict(list)
         self._by_file: dict[str, list[_SpanLookup]] = defaultdict(list)
-        self._by_text: dict[str, list[_Lookup]] = defaultdict(list)
-        self._by_text_instead: dict[GoldKey, _Lookup] = {}
-        self._an_id: str | None = None
+        self._by_text: dict[str, list[_GoldLookup]] = defaultdict(list)
+        self._fallback_by_text: dict[GoldKey, _GoldLookup] = {}
+        self._first_corpus_id: str | None = None
         for example in evalset:
             for n, gold in enumerate(example.gold):
                 self._register((example.id, n), gold, of_files=of_files)
-        self._quotes = Quotes(self._by_text)
+        self._quotes = QuoteIndex(self._by_text)
 
     def _register(self, key: GoldKey, gold: Gold, *, of_files: bool) -> None:
         if gold.span is not None:
@@ -353,39 +412,44 @@ class _GoldIndex:
             self._by_file[_file_name(gold.span.source)].append(span_lookup)
             return
         if gold.id is not None:
-            lookup = self._lookups[key] = _Lookup(gold, "no passage has this id")
+            lookup = self._lookups[key] = _GoldLookup(gold, "no passage has this id")
             self._by_id[gold.id].append(lookup)
         if gold.id is None or (of_files and gold.text is not None):
-            lookup = _Lookup(gold, "its text is nowhere in the corpus")
-            (self._lookups if gold.id is None else self._by_text_instead)[key] = lookup
+            lookup = _GoldLookup(gold, "its text is nowhere in the corpus")
+            (self._lookups if gold.id is None else self._fallback_by_text)[key] = lookup
             self._by_text[gold.text or ""].append(lookup)
 
     def compare(self, document: Document) -> None:
-        self._an_id = self._an_id or document.id
+        """Compare a passage of the corpus with the gold passages."""
+        self._first_corpus_id = self._first_corpus_id or document.id
         for lookup in self._by_id.get(document.id or "", ()):
             lookup.compare(document.text)
-        for quote, _ in self._quotes.within(document.text):
+        for quote, _ in self._quotes.find_in(document.text):
             for lookup in self._by_text[quote]:
                 lookup.compare(quote)
         if document.span is not None:
             for span_lookup in self._by_file.get(_file_name(document.span.source), ()):
                 span_lookup.compare(document, document.span)
 
-    def results(self) -> dict[GoldKey, _Lookup]:
+    def results(self) -> dict[GoldKey, _GoldLookup]:
+        """Return the search for each gold passage, after the whole corpus was compared."""
         by_id = [lookup for lookups in self._by_id.values() for lookup in lookups]
-        if self._an_id is not None and not any(lookup.present or lookup.differs for lookup in by_id):
-            # Not a few mistakes: gold and corpus use different kinds of ids.
-            self._lookups |= self._by_text_instead
+        if self._first_corpus_id is not None and not any(
+            lookup.present or lookup.difference for lookup in by_id
+        ):
+            # No id of a gold passage was found: gold passages and corpus use different kinds of ids.
+            self._lookups |= self._fallback_by_text
             for lookup in by_id:
                 lookup.why = (
-                    f"no passage has this id, or any of the gold's; the corpus has {self._an_id!r}, say"
+                    "no passage has this id, or that of another gold passage; "
+                    f"the corpus has {self._first_corpus_id!r}, for example"
                 )
         return {
-            key: each.result() if isinstance(each, _SpanLookup) else each
-            for key, each in self._lookups.items()
+            key: lookup.result() if isinstance(lookup, _SpanLookup) else lookup
+            for key, lookup in self._lookups.items()
         }
 
 
 def _file_name(source: str) -> str:
-    """The last part of a path; all that `matching_files` returns for a source have the same."""
+    """Return the file name in a path; all files that `files_named` returns for a source have the same file name."""
     return normalize_path(source).rpartition("/")[2]

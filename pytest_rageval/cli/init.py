@@ -1,4 +1,4 @@
-"""`rageval init`: the files of a first test, which passes at once."""
+"""`rageval init`: writes the files of a first test, which passes without changes."""
 
 import argparse
 import configparser
@@ -14,8 +14,8 @@ from pathlib import Path
 from textwrap import indent
 from typing import Final, NamedTuple
 
-from pytest_rageval.cli.console import note, say
-from pytest_rageval.cli.retriever_name import check_retriever, retriever_named
+from pytest_rageval.cli.console import echo, echo_err
+from pytest_rageval.cli.retriever_name import check_retriever, parse_retriever_name
 from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets.loading import load
 
@@ -34,17 +34,17 @@ EXAMPLES: Final = (
     ("q2", "How long do parcels to Norway take?", "four", "shipping"),
     ("q3", "How long does the warranty cover the battery?", "two years", "warranty"),
 )
-"""Each with its id, question, answer, and the passage that has it."""
+"""The questions of the example: id, question, answer, and the id of the passage that contains the answer."""
 
-STUB: Final = {
+PLACEHOLDER_RECORD: Final = {
     "id": "replace-me",
     "question": "REPLACE: a question that your users ask",
     "answers": ["REPLACE: the answer"],
     "gold": [{"id": "REPLACE: the id of the passage that answers it", "text": "REPLACE: its text"}],
 }
-"""The eval set for a retriever whose passages are unknown."""
+"""The only record of the eval set for a retriever whose passages are unknown."""
 
-CONFTEST: Final = '''\
+CONFTEST_FILE: Final = '''\
 """Gives the retriever to pytest-rageval."""
 
 import pytest
@@ -64,17 +64,23 @@ EXAMPLE_PASSAGES: Final = (
 BM25: Final = "from pytest_rageval import BM25Retriever\n"
 
 
-class Example(NamedTuple):
-    """The example retriever in a framework: the code before and in the fixture, and the packages to install."""
+class FrameworkExample(NamedTuple):
+    """The example retriever in a framework.
+
+    Attributes:
+        imports: the code before the fixture.
+        body: the code in the fixture.
+        requires: the package to install; empty if none is needed.
+    """
 
     imports: str
     body: str
     requires: str = ""
 
 
-FRAMEWORKS: Final[Mapping[str | None, Example]] = {
-    None: Example(f"\n{BM25}{EXAMPLE_PASSAGES}", "return BM25Retriever(PASSAGES)"),
-    "langchain": Example(
+FRAMEWORKS: Final[Mapping[str | None, FrameworkExample]] = {
+    None: FrameworkExample(f"\n{BM25}{EXAMPLE_PASSAGES}", "return BM25Retriever(PASSAGES)"),
+    "langchain": FrameworkExample(
         f"""from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 
@@ -90,7 +96,7 @@ class KeywordRetriever(BaseRetriever):
         "return KeywordRetriever()",
         "langchain-core",
     ),
-    "llamaindex": Example(
+    "llamaindex": FrameworkExample(
         f"""from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import NodeWithScore, TextNode
 
@@ -107,7 +113,7 @@ class KeywordRetriever(BaseRetriever):
         "return KeywordRetriever()",
         "llama-index-core",
     ),
-    "haystack": Example(
+    "haystack": FrameworkExample(
         f"""from haystack import Document
 from haystack.components.retrievers.in_memory import InMemoryBM25Retriever
 from haystack.document_stores.in_memory import InMemoryDocumentStore
@@ -119,7 +125,7 @@ from haystack.document_stores.in_memory import InMemoryDocumentStore
     ),
 }
 
-TEST: Final = '''\
+TEST_FILE: Final = '''\
 """Tests the retriever. The markers are the test."""
 
 import pytest
@@ -131,7 +137,7 @@ def test_the_passage_is_found():
     pass
 '''
 
-INI: Final = """\
+INI_FILE: Final = """\
 [pytest]
 pythonpath = .
 # Without the plugin its markers would do nothing, and every test would pass.
@@ -141,10 +147,10 @@ required_plugins = pytest-rageval
 # Replies that `pytest --rageval-record` recorded. CI then needs no key:
 # rageval_cassette = evals/replies.jsonl
 """
-TO_ADD: Final = "pythonpath = ."
-TO_ADD_TOML: Final = 'pythonpath = ["."]'
+INI_ADDITION: Final = "pythonpath = ."
+TOML_ADDITION: Final = 'pythonpath = ["."]'
 
-ATTRIBUTES: Final = f"""\
+GITATTRIBUTES: Final = f"""\
 # Two branches that record different replies merge without a conflict.
 {REPLIES} text eol=lf merge=union
 rageval_baseline.json text eol=lf
@@ -167,7 +173,7 @@ concurrency:
 
 jobs:
 """
-JOB: Final = """\
+WORKFLOW_JOB: Final = """\
   @JOB@:@NAME@
     runs-on: ubuntu-latest
     permissions:
@@ -185,15 +191,15 @@ JOB: Final = """\
 """
 
 
-class File(NamedTuple):
-    """A file to write, or what to add to it where there is one.
+class ProjectFile(NamedTuple):
+    """A file of the user's project: it is written if it is missing; otherwise the lines to add are printed.
 
     Attributes:
-        purpose: what it is for.
-        content: of a new file.
-        addition: to one that exists.
-        place: where in it.
-        mark: a text that only a file with the addition has; default: the addition.
+        purpose: the purpose of the file, for messages.
+        content: the content of a new file.
+        addition: the lines to add to an existing file.
+        place: the place in an existing file at which to add them, such as "below `jobs:`"; may be empty.
+        mark: a text that shows that an existing file has these lines already; default: the addition.
     """
 
     purpose: str
@@ -204,22 +210,22 @@ class File(NamedTuple):
 
 
 def init_command(options: argparse.Namespace) -> int:
-    """Write the files that are missing; name the others, with what to add to them."""
+    """Write the files that are missing; for files that exist, print what to add to them."""
     files = _files(options)
-    # As in a run of pytest in this folder.
+    # The folders that pytest adds to sys.path when it runs in this folder.
     folders = [str(Path.cwd()), *_pythonpath()]
     warning = "" if options.retriever is None else check_retriever(options.retriever, folders)
     for path, file in files.items():
         _write(path, file)
     if warning:
-        note(f"warning: {warning}")
-    say("\nNext:")
-    for number, step in enumerate(_steps(options), 1):
-        say(f"  {number}. {step}")
+        echo_err(f"warning: {warning}")
+    echo("\nNext:")
+    for number, step in enumerate(_next_steps(options), 1):
+        echo(f"  {number}. {step}")
     return 0
 
 
-def _steps(options: argparse.Namespace) -> list[str]:
+def _next_steps(options: argparse.Namespace) -> list[str]:
     """Return the next steps for the user, one text each."""
     run = "Run `pytest`: it passes. Without a baseline, max_drop only warns."
     baseline = (
@@ -240,8 +246,8 @@ def _steps(options: argparse.Namespace) -> list[str]:
     return [run, baseline, "Add min=… to the threshold in test_retriever.py when you know the mean."]
 
 
-def _files(options: argparse.Namespace) -> dict[Path, File]:
-    """Return the files to write, by path in the current folder; raise InputError for an unusable argument."""
+def _files(options: argparse.Namespace) -> dict[Path, ProjectFile]:
+    """Return the files of the project, by path relative to the current folder; InputError for an unusable argument."""
     if options.evalset is not None and options.retriever is None:
         raise InputError(
             f"--evalset {options.evalset} needs --retriever: the example's retriever knows three passages, not yours.\n"
@@ -255,37 +261,45 @@ def _files(options: argparse.Namespace) -> dict[Path, File]:
         )
     conftest = _conftest(options)
     bounds = "min=0.9, max_drop=0.02" if options.retriever is None else "max_drop=0.02"
-    test = TEST.format(evalset=_in_project(evalset), spec=_spec(options), bounds=bounds)
-    found = {
-        Path("conftest.py"): File("the fixture that returns your retriever", conftest, conftest),
-        Path("test_retriever.py"): File("the test", test, test),
+    test = TEST_FILE.format(evalset=_path_literal(evalset), spec=_score_spec(options), bounds=bounds)
+    files = {
+        Path("conftest.py"): ProjectFile("the fixture that returns your retriever", conftest, conftest),
+        Path("test_retriever.py"): ProjectFile("the test", test, test),
     }
     if options.evalset is None:
-        known = options.retriever is None
-        records = map(_record, EXAMPLES) if known else [STUB]
+        is_example = options.retriever is None
+        records = map(_example_record, EXAMPLES) if is_example else [PLACEHOLDER_RECORD]
         lines = "".join(f"{json.dumps(record)}\n" for record in records)
-        three = "three questions, each with the passage that answers it"
-        found[QUESTIONS] = File(three if known else "a placeholder for your questions", lines, "")
-    ini = _ini()
-    found[ini] = File("pytest's settings", INI, TO_ADD_TOML if ini.suffix == ".toml" else TO_ADD)
-    found[Path(".gitattributes")] = File("how git merges recorded replies", ATTRIBUTES, ATTRIBUTES)
-    found[_repository() / ".github" / "workflows" / "rageval.yml"] = _workflow(options)
-    return found
+        purpose = (
+            "three questions, each with the passage that answers it"
+            if is_example
+            else "a placeholder for your questions"
+        )
+        files[QUESTIONS] = ProjectFile(purpose, lines, "")
+    ini = _settings_file()
+    files[ini] = ProjectFile(
+        "pytest's settings", INI_FILE, TOML_ADDITION if ini.suffix == ".toml" else INI_ADDITION
+    )
+    files[Path(".gitattributes")] = ProjectFile(
+        "how git merges recorded replies", GITATTRIBUTES, GITATTRIBUTES
+    )
+    files[_repository_root() / ".github" / "workflows" / "rageval.yml"] = _workflow(options)
+    return files
 
 
 def _conftest(options: argparse.Namespace) -> str:
     if options.retriever is None:
         example = FRAMEWORKS[options.framework]
-        return CONFTEST.format(imports=example.imports, body=example.body)
-    match = retriever_named(options.retriever)
-    return CONFTEST.format(
+        return CONFTEST_FILE.format(imports=example.imports, body=example.body)
+    match = parse_retriever_name(options.retriever)
+    return CONFTEST_FILE.format(
         imports=f"\nfrom {match['module']} import {match['name']}\n",
         body=f"return {match['name']}{match['rest']}",
     )
 
 
-def _spec(options: argparse.Namespace) -> str:
-    """The score that the eval set allows without a model."""
+def _score_spec(options: argparse.Namespace) -> str:
+    """Return the score for the first test: one that the eval set allows without a model."""
     if options.retriever is None:
         return "recall@1"
     if options.evalset is None:
@@ -301,22 +315,22 @@ def _spec(options: argparse.Namespace) -> str:
     )
 
 
-def _record(example: tuple[str, str, str, str]) -> dict[str, object]:
+def _example_record(example: tuple[str, str, str, str]) -> dict[str, object]:
     identifier, question, answer, passage = example
     gold = {"id": passage, "text": PASSAGES[passage]}
     return {"id": identifier, "question": question, "answers": [answer], "gold": [gold]}
 
 
-def _in_project(path: Path) -> str:
-    """Return the path as a Python string for the marker, relative to the current folder if it is below it."""
+def _path_literal(path: Path) -> str:
+    """Return the path as a Python string literal for the marker, relative to the current folder if possible."""
     absolute = path.resolve()
     with suppress(ValueError):
         absolute = absolute.relative_to(Path.cwd().resolve())
     return json.dumps(absolute.as_posix(), ensure_ascii=False)
 
 
-def _ini() -> Path:
-    """The file in which pytest's settings are, or belong."""
+def _settings_file() -> Path:
+    """Return the path of the file with pytest's settings; `pytest.ini` if there is none."""
     for name in ("pytest.toml", ".pytest.toml", "pytest.ini", ".pytest.ini"):
         if os.path.lexists(name):
             return Path(name)
@@ -333,81 +347,86 @@ def _ini() -> Path:
 
 
 def _pythonpath() -> list[str]:
-    """The folders that pytest's settings add to sys.path."""
-    path, found = _ini(), None
+    """Return the folders that pytest's setting `pythonpath` adds to sys.path."""
+    path, value = _settings_file(), None
     with suppress(OSError, ValueError, configparser.Error):
         if path.suffix == ".toml":
             content = tomllib.loads(path.read_text(encoding="utf-8"))
-            tables = [content, content.get("tool", {})]
-            pytests = [table["pytest"] for table in tables if "pytest" in table]
-            tables = [table for each in pytests for table in (each.get("ini_options", {}), each)]
-            found = next((table["pythonpath"] for table in tables if "pythonpath" in table), None)
+            parents = [content, content.get("tool", {})]
+            pytest_tables = [parent["pytest"] for parent in parents if "pytest" in parent]
+            tables = [inner for table in pytest_tables for inner in (table.get("ini_options", {}), table)]
+            value = next((table["pythonpath"] for table in tables if "pythonpath" in table), None)
         else:
             parser = configparser.RawConfigParser()
             parser.read(path, encoding="utf-8")
             section = "tool:pytest" if path.name == "setup.cfg" else "pytest"
-            found = parser.get(section, "pythonpath", fallback=None)
-    return [str(Path(each).resolve()) for each in (found.split() if isinstance(found, str) else found or ())]
+            value = parser.get(section, "pythonpath", fallback=None)
+    folders = value.split() if isinstance(value, str) else value or ()
+    return [str(Path(folder).resolve()) for folder in folders]
 
 
-def _repository() -> Path:
-    """The root of the repository, from here: GitHub reads workflows only there."""
+def _repository_root() -> Path:
+    """Return the root of the git repository, relative to the current folder; GitHub reads workflows only there."""
     here = Path.cwd()
     root = next((folder for folder in (here, *here.parents) if (folder / ".git").exists()), here)
     return Path(os.path.relpath(root, here))
 
 
-def _workflow(options: argparse.Namespace) -> File:
-    """The workflow; in a part of a repository, its job and its steps name the folder."""
-    folder = Path(os.path.relpath(Path.cwd(), _repository().resolve())).as_posix()
+def _workflow(options: argparse.Namespace) -> ProjectFile:
+    """Return the GitHub workflow; in a subfolder of a repository, its job and steps name the folder."""
+    folder = Path(os.path.relpath(Path.cwd(), _repository_root().resolve())).as_posix()
     job, name, inside = "rageval", "", ""
     if folder != ".":
         job = f"rageval-{re.sub(r'[^A-Za-z0-9_]+', '-', folder).strip('-')}"
         name = f"\n    name: {json.dumps(f'rageval {folder}')}"
         inside = f"\n        with:\n          name: {job}\n          working-directory: {json.dumps(folder)}"
-    words, more = _installed(folder), ""
-    if not words:
-        more = " # add what your retriever imports"
-    words.append("pytest-rageval")
+    install, comment = _install_arguments(folder), ""
+    if not install:
+        comment = " # add what your retriever imports"
+    install.append("pytest-rageval")
     if options.retriever is None:
-        words += [requires] if (requires := FRAMEWORKS[options.framework].requires) else []
-        more = ""
-    marks = {"JOB": job, "NAME": name, "INSTALL": " ".join(words), "MORE": more, "WITH": inside}
-    text = JOB.replace("@VERSION@", version("pytest-rageval"))
-    for mark, value in marks.items():
-        text = text.replace(f"@{mark}@", value)
+        install += [requires] if (requires := FRAMEWORKS[options.framework].requires) else []
+        comment = ""
+    values = {"JOB": job, "NAME": name, "INSTALL": " ".join(install), "MORE": comment, "WITH": inside}
+    text = WORKFLOW_JOB.replace("@VERSION@", version("pytest-rageval"))
+    for placeholder, value in values.items():
+        text = text.replace(f"@{placeholder}@", value)
     purpose = "runs the test on GitHub, and comments on the pull request"
-    return File(purpose, WORKFLOW + text, text, "below `jobs:`", f"\n  {job}:")
+    return ProjectFile(purpose, WORKFLOW + text, text, "below `jobs:`", f"\n  {job}:")
 
 
-def _installed(folder: str) -> list[str]:
-    """The arguments with which pip installs the project in a folder of the repository, as far as can be seen."""
-    inside = "" if folder == "." else f"{folder}/"
-    required = Path("requirements.txt").exists()
-    found = ["-r", shlex.quote(f"{inside}requirements.txt")] if required else []
+def _install_arguments(folder: str) -> list[str]:
+    """Return the arguments with which pip installs the project in a folder of the repository; empty if unknown."""
+    prefix = "" if folder == "." else f"{folder}/"
+    has_requirements = Path("requirements.txt").exists()
+    arguments = ["-r", shlex.quote(f"{prefix}requirements.txt")] if has_requirements else []
     tables: Mapping[str, object] = {}
     with suppress(OSError, ValueError):
         tables = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))
-    # With a requirements file, a table with only metadata often belongs to an application that no tool can build.
-    if Path("setup.py").exists() or "build-system" in tables or ("project" in tables and not required):
-        found.append("." if folder == "." else shlex.quote(f"./{folder}"))
-    return found
+    # If there is a requirements file, a table `project` alone often belongs to an application that cannot be built.
+    if (
+        Path("setup.py").exists()
+        or "build-system" in tables
+        or ("project" in tables and not has_requirements)
+    ):
+        arguments.append("." if folder == "." else shlex.quote(f"./{folder}"))
+    return arguments
 
 
-def _write(path: Path, file: File) -> None:
-    """Write a file that is missing."""
+def _write(path: Path, file: ProjectFile) -> None:
+    """Write a file that is missing; for a file that exists, print what to add to it."""
     if not os.path.lexists(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("x", encoding="utf-8", newline="\n") as new:
             new.write(file.content)
-        say(f"wrote {path.as_posix()}: {file.purpose}")
+        echo(f"wrote {path.as_posix()}: {file.purpose}")
         return
     text = ""
     with suppress(OSError, UnicodeDecodeError):
         text = path.read_text(encoding="utf-8")
     if (file.mark or file.addition.strip()) in text:
-        say(f"unchanged {path.as_posix()}: it has the lines already")
+        echo(f"unchanged {path.as_posix()}: it has the lines already")
     else:
         place = f" {file.place}" if file.place else ""
-        say(f"kept {path.as_posix()}, which exists. Add to it{place} ({file.purpose}):")
-        say(indent(file.addition.rstrip(), "    "))
+        echo(f"kept {path.as_posix()}, which exists. Add to it{place} ({file.purpose}):")
+        echo(indent(file.addition.rstrip(), "    "))

@@ -1,7 +1,6 @@
-"""`rageval merge`: joins the JSON reports of a run's shards and evaluates their thresholds as one run."""
+"""`rageval merge`: joins the JSON reports of a run's shards and decides the verdicts as for one run."""
 
 import argparse
-import json
 import os
 import re
 import shlex
@@ -10,10 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from pytest_rageval.cli.console import note, say
+from pytest_rageval.cli.console import echo, echo_err
+from pytest_rageval.cli.report_reading import read_report
 from pytest_rageval.config import Settings, is_ci
 from pytest_rageval.errors import InputError
-from pytest_rageval.files import refuse_special
 from pytest_rageval.gate.baseline import Baseline
 from pytest_rageval.gate.comparison import AnchorPin
 from pytest_rageval.llm.usage import Usage
@@ -30,37 +29,40 @@ from pytest_rageval.session.shards.record import VERDICT_SETTINGS
 
 __all__ = ["merge_command"]
 
-NUMBER: Final = re.compile(r"(?<=\D)\d+(?=\D*$)")  # the last one of a file name, unless it begins with it
-RED = frozenset({"failed", "error"})  # outcomes of tests that fail a run
+LAST_NUMBER: Final = re.compile(r"(?<=\D)\d+(?=\D*$)")  # in a file name that does not begin with it
+FAILING_OUTCOMES = frozenset({"failed", "error"})  # outcomes of tests that fail a run
 
 
 def merge_command(options: argparse.Namespace) -> int:
-    """Judge the joined scores, write what is asked for, and print the table; 1 if a test failed."""
-    _check(options)
-    shards = [_read(path) for path in options.files]
+    """Join the reports, print the table of scores, and write the requested files; return 1 if a test failed."""
+    _check_options(options)
+    shards = [
+        Shard(str(path), read_report(path, remedy="Give the JSON reports of shards."))
+        for path in options.files
+    ]
     run = MergedRun(shards, partial=options.partial, command=_command(options))
     settings = _settings(run, options)
     baselines: dict[str, Baseline] = {}
     explain = any(path.suffix != ".md" for path in options.report)
     results = [run.evaluate(test, settings, Path.cwd(), baselines, explain=explain) for test in run.tests]
     document = _document(run, results, settings)
-    for line in _lines(document):
-        say(line)
-    status = int(run.stopped or any(test.entry["outcome"] in RED for test in results))
-    missing = list(_missing(run, results, settings))
+    for line in _summary_lines(document):
+        echo(line)
+    status = int(run.stopped or any(result.entry["outcome"] in FAILING_OUTCOMES for result in results))
+    missing = list(_missing_lines(run, results, settings))
     for line in missing:
-        note(line)
+        echo_err(line)
     status = status or int(bool(missing) and settings.require_baseline)
     if options.history is not None:
-        document |= _with_history(options.history, document, settings)
+        document |= _append_history(options.history, document, settings)
     for path in options.report:
-        say(f"report: {deliver(KINDS[path.suffix], document, path)}")
-    _update(run, results, settings, options)
+        echo(f"report: {deliver(KINDS[path.suffix], document, path)}")
+    _update_files(run, results, settings, options)
     return status
 
 
-def _check(options: argparse.Namespace) -> None:
-    """Refuse options before anything is read or written; InputError."""
+def _check_options(options: argparse.Namespace) -> None:
+    """Check options before a file is read or written; InputError for an option that cannot be used."""
     for path in options.report:
         if path.suffix not in KINDS:
             kinds = ", ".join(kind for kind in KINDS if kind.startswith("."))
@@ -79,51 +81,36 @@ def _check(options: argparse.Namespace) -> None:
 
 
 def _command(options: argparse.Namespace) -> str:
-    """The command for these reports and this baseline, to be copied from a message."""
+    """Return a command that merges these reports, for messages; users copy it."""
     paths: list[Path] = options.files
     names = [shlex.quote(str(path)) for path in paths]
-    pattern = paths[0].with_name(NUMBER.sub("*", paths[0].name))
-    # By a pattern where it finds these files and no others, also when this command's reports lie beside them.
-    found = {
+    pattern = paths[0].with_name(LAST_NUMBER.sub("*", paths[0].name))
+    # Use a glob pattern if it matches exactly these files, and none of the reports that this command writes.
+    matches = {
         *pattern.parent.glob(pattern.name),
-        *(each for each in options.report if each.match(str(pattern))),
+        *(report for report in options.report if report.match(str(pattern))),
     }
-    plain = str(pattern).replace("*", "")
-    if found == {*paths} and len(paths) > 1 and shlex.quote(plain) == plain:
+    literal = str(pattern).replace("*", "")
+    needs_quotes = shlex.quote(literal) != literal
+    if matches == {*paths} and len(paths) > 1 and not needs_quotes:
         names = [str(pattern)]
     baseline = [] if options.baseline is None else ["--baseline", shlex.quote(str(options.baseline))]
     return " ".join(["rageval merge", *names, *baseline, *(["--partial"] if options.partial else [])])
 
 
-def _read(path: Path) -> Shard:
-    """The report of a shard; InputError if the file is not one."""
-    try:
-        refuse_special(path)
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise InputError(f"{path} cannot be read: {error}.\nGive the JSON reports of shards.") from None
-    if (
-        not isinstance(document, dict)
-        or document.get("schema") != 1
-        or not isinstance(document.get("tests"), list)
-    ):
-        raise InputError(f"{path} is not a JSON report of this package.\nGive the JSON reports of shards.")
-    return Shard(str(path), document)
-
-
 def _settings(run: MergedRun, options: argparse.Namespace) -> Settings:
-    """The settings of the shards that verdicts depend on, with the files of the command line."""
-    entry = run.first.entry
-    found = {name: entry["settings"][name] for name in VERDICT_SETTINGS}
+    """Return the settings of the shards on which verdicts depend, with the files that the command line names."""
+    first = run.first.entry
+    values = {name: first["settings"][name] for name in VERDICT_SETTINGS}
     if options.require_baseline:
-        found["require_baseline"] = True
+        values["require_baseline"] = True
     settings = Settings(
-        **found,
-        baseline=Path.cwd() / (options.baseline or entry["baseline"]),
+        **values,
+        baseline=Path.cwd() / (options.baseline or first["baseline"]),
         baseline_named=options.baseline is not None,
         update_baseline=options.update_baseline is not None,
         pin_baseline=options.pin_baseline,
-        calibration=None if entry["calibration"] is None else Path(entry["calibration"]),
+        calibration=None if first["calibration"] is None else Path(first["calibration"]),
     )
     if settings.update_baseline and settings.sample < 1:
         raise InputError(
@@ -134,9 +121,9 @@ def _settings(run: MergedRun, options: argparse.Namespace) -> Settings:
 
 
 def _document(run: MergedRun, results: Sequence[MergedTestResult], settings: Settings) -> dict[str, Any]:
-    """The document of the joined run."""
+    """Return the report document of the joined run."""
     documents = [shard.document for shard in run.shards]
-    tests = [test.entry for test in results if _is_reported(test.entry)]
+    tests = [result.entry for result in results if _is_reported(result.entry)]
     return report_document(
         tests,
         matrix=matrix_entries(tests, seed=settings.seed),
@@ -144,8 +131,8 @@ def _document(run: MergedRun, results: Sequence[MergedTestResult], settings: Set
         settings=documents[0]["settings"],
         llm=usage_entry(sum((Usage.from_dict(shard.entry["usage"]) for shard in run.shards), Usage())),
         package=documents[0]["package"],
-        started=min(each["started"] for each in documents),
-        duration_s=max(each["duration_s"] for each in documents),
+        started=min(document["started"] for document in documents),
+        duration_s=max(document["duration_s"] for document in documents),
         stopped=run.stopped,
         run=documents[0].get("run"),
         merge=run.command,
@@ -159,7 +146,8 @@ def _is_reported(entry: Mapping[str, Any]) -> bool:
     )
 
 
-def _lines(document: Mapping[str, Any]) -> Iterator[str]:
+def _summary_lines(document: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines of the terminal's summary."""
     tests = document["tests"]
     scored = [test for test in tests if test["scores"] or {"agreement", "calibration"} & test.keys()]
     yield from table_lines(scored) if scored else ()
@@ -169,28 +157,28 @@ def _lines(document: Mapping[str, Any]) -> Iterator[str]:
     yield from usage_lines(document["llm"])
     yield from warning_lines(tests)
     for test in tests:
-        if test["outcome"] in RED:
+        if test["outcome"] in FAILING_OUTCOMES:
             yield ""
             yield f"{test['nodeid']} {test['outcome']}:"
             yield from (f"  {line}" for line in test.get("message", "").splitlines())
     yield headline(document)
 
 
-def _missing(run: MergedRun, results: Sequence[MergedTestResult], settings: Settings) -> Iterator[str]:
-    """Yield, after a full run, the entries of the baseline that no score was compared with."""
+def _missing_lines(run: MergedRun, results: Sequence[MergedTestResult], settings: Settings) -> Iterator[str]:
+    """Yield, after a full run, a line for each entry of the baseline that was compared with no score."""
     if settings.update_baseline or run.left_out or run.stopped or not settings.baseline.exists():
         return
-    entries = [test.entry for test in results]
+    entries = [result.entry for result in results]
     compared = {entry["nodeid"]: compared_names(entry["scores"]) for entry in entries}
     excused = [entry["nodeid"] for entry in entries if entry["outcome"] != "passed"]
     required = settings.require_baseline
     yield from uncompared_lines(settings.baseline, compared, excused=excused, required=required)
 
 
-def _with_history(path: Path, document: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
-    """Append the joined run to a history; return its last runs as a key of the document."""
+def _append_history(path: Path, document: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
+    """Append the joined run to a history; return the entry `history` of the document, with the last runs, if any."""
     if settings.sample < 1:
-        say(f"history: nothing added to {path}, as these shards have a part of the questions")
+        echo(f"history: nothing added to {path}, as these shards have a part of the questions")
         return {}
     if not (entry := history_entry(document)):
         return {}
@@ -199,51 +187,55 @@ def _with_history(path: Path, document: Mapping[str, Any], settings: Settings) -
     except OSError as error:
         raise InputError(f"The history {path} cannot be written: {error.strerror or error}.") from None
     except InputError as error:
-        note(f"{error}\nReports have no chart of it.")
+        echo_err(f"{error}\nReports have no chart of it.")
         runs = []
-    say(f"history: {path}")
+    echo(f"history: {path}")
     return {"history": runs} if runs else {}
 
 
-def _update(
+def _update_files(
     run: MergedRun, results: Sequence[MergedTestResult], settings: Settings, options: argparse.Namespace
 ) -> None:
-    """Write the baseline and the cassette where that is asked for."""
-    outcomes = Counter(test.entry["outcome"] for test in results)
+    """Write the baseline (--update-baseline) and the cassette (--cassette)."""
+    outcomes = Counter(result.entry["outcome"] for result in results)
     incomplete = [
-        f"{counted(outcomes[outcome], 'test')} {word}"
-        for outcome, word in (("failed", "failed"), ("error", "in error"), ("skipped", "skipped"))
+        f"{counted(outcomes[outcome], 'test')} {text}"
+        for outcome, text in (("failed", "failed"), ("error", "in error"), ("skipped", "skipped"))
         if outcomes[outcome]
     ]
     partial = ", ".join([*incomplete, *run.left_out, *(["it was interrupted"] if run.stopped else [])])
     if settings.update_baseline:
         entries = {
-            each.entry["nodeid"]: each.results["baseline"] for each in results if "baseline" in each.results
+            result.entry["nodeid"]: result.results["baseline"]
+            for result in results
+            if "baseline" in result.results
         }
         if not entries:
-            say("baseline: nothing to write, no test that ran has a threshold with max_drop")
+            echo("baseline: nothing to write, no test that ran has a threshold with max_drop")
         else:
             commit = run.first.document.get("run", {}).get("commit")
             pin = AnchorPin.today(commit) if settings.pin_baseline else None
             update = update_baseline(
                 settings.baseline,
                 entries,
-                unfinished={each.entry["nodeid"] for each in results if each.entry["outcome"] != "passed"},
+                unfinished={
+                    result.entry["nodeid"] for result in results if result.entry["outcome"] != "passed"
+                },
                 failed={
-                    each.entry["nodeid"]: each.results["out_of_bounds"]
-                    for each in results
-                    if "baseline" in each.results
+                    result.entry["nodeid"]: result.results["out_of_bounds"]
+                    for result in results
+                    if "baseline" in result.results
                 },
                 partial=partial,
                 pin=pin,
             )
-            say(update.note)
+            echo(update.note)
             for line in update.changes:
-                say(f"  {line}")
+                echo(f"  {line}")
     if options.cassette is not None:
         lines = {key: line for shard in run.shards for key, line in shard.entry["recorded"].items()}
         sampled = "--rageval-sample" if settings.sample < 1 else ""
         for line in update_cassette(
             options.cassette, lines, drop_unused=options.drop_unused, partial=partial or sampled
         ):
-            say(line)
+            echo(line)

@@ -1,6 +1,7 @@
-"""Stores that conftest.py and plugins of pytest add: commands look there for a scheme that is not built in.
+"""Stores that conftest.py and pytest plugins add. Commands look there for a URL scheme that is not built in.
 
-No other hook is called: a command does not run pytest. A plugin is asked where its package requires this one.
+Only the hook `pytest_rageval_register` is called, since a command does not run pytest. It is called in conftest.py of
+the current folder, and in installed pytest plugins whose package requires pytest-rageval.
 """
 
 import re
@@ -21,58 +22,51 @@ from pytest_rageval.secret import StoreURL
 if TYPE_CHECKING:
     from pytest_rageval.evaluations.registry import Registry
 
-__all__ = ["registry_for", "stores_for"]
+__all__ = ["stores_for"]
 
 new_registry: Final = Lazy(
     "evaluations.registry", "Registry"
-)  # with scores, which no command of the cache needs
+)  # imports all scores; cache commands rarely need it
 HOOK: Final = "pytest_rageval_register"
-OURS: Final = re.compile(r"pytest[-_.]rageval\b", re.IGNORECASE)  # at the start of a requirement
+OUR_REQUIREMENT: Final = re.compile(r"pytest[-_.]rageval\b", re.IGNORECASE)  # at the start of a requirement
 CONFTEST: Final = "conftest"
 
 
 def stores_for(place: Path | StoreURL) -> Mapping[str, StoreFactory]:
-    """The stores by scheme, with those that others add where the place is in none of the built-in ones.
+    """Return the built-in store factories by scheme; with those of plugins if no built-in store has the place's scheme.
 
     Raises:
-        InputError: what adds a store cannot be imported, or fails.
+        InputError: a conftest.py or plugin that adds a store cannot be imported, or its hook raises.
     """
     if isinstance(place, Path) or place.scheme in STORES:
         return STORES
-    return _added(Path.cwd())
-
-
-def registry_for(place: Path | StoreURL) -> "Registry":
-    """The registry of a session, with the stores for this place."""
-    registry: Registry = new_registry()
-    registry.stores.update(stores_for(place))
-    return registry
+    return _load_plugin_stores(Path.cwd())
 
 
 @cache
-def _added(folder: Path) -> Mapping[str, StoreFactory]:
+def _load_plugin_stores(folder: Path) -> Mapping[str, StoreFactory]:
     registry: Registry = new_registry()
     for name, module in _plugins(folder):
         try:
             getattr(module, HOOK, lambda *_: None)(registry)
         except InputError:
             raise
-        except Exception as error:  # noqa: BLE001 - code of others
+        except Exception as error:  # noqa: BLE001 - the hook is not our code
             raise InputError(f"{HOOK} of {name} fails: {summary_line(error)}.") from None
     return registry.stores
 
 
 def _plugins(folder: Path) -> Iterator[tuple[str, object]]:
-    """Yield what may implement the hook, with its name."""
+    """Yield the name and the module of each plugin that may implement the hook, and of conftest.py."""
     for point in entry_points(group="pytest11"):
-        if point.dist is not None and any(map(OURS.match, point.dist.requires or ())):
+        if point.dist is not None and any(map(OUR_REQUIREMENT.match, point.dist.requires or ())):
             yield point.name, point.load()
     if (file := folder / f"{CONFTEST}.py").is_file():
-        yield str(file), _conftest(file)
+        yield str(file), _import_conftest(file)
 
 
-def _conftest(file: Path) -> ModuleType:
-    """Import a conftest.py, as pytest does."""
+def _import_conftest(file: Path) -> ModuleType:
+    """Import a conftest.py as pytest does: with its folder first in sys.path, under the name `conftest`."""
     sys.path.insert(0, str(file.parent))
     sys.modules.pop(CONFTEST, None)
     try:

@@ -1,4 +1,7 @@
-"""Quotes found word for word in texts, ignoring white space; many quotes in many texts in one pass."""
+"""Finds quotes word for word in texts; differences in white space are ignored.
+
+`SearchableText` finds one quote in one text, `QuoteIndex` many quotes in many texts.
+"""
 
 import re
 import unicodedata
@@ -11,173 +14,190 @@ from typing import Final
 
 from pytest_rageval.tokenize import has_unspaced, join_unspaced, separate_unspaced
 
-__all__ = ["Quotable", "Quotes"]
+__all__ = ["QuoteIndex", "SearchableText"]
 
-RUN: Final = 3  # words in a row by which a quote is looked up; two documents rarely share them by chance
-SIMPLE_SEARCHES: Final = 8  # occurrences that are searched one by one, before the linear algorithm starts
+KEY_WORDS: Final = 3  # number of first words that index a quote; two documents rarely share them by chance
+MAX_SIMPLE_SEARCHES: Final = 8  # occurrences found by `str.find` before the linear-time algorithm starts
 WORD: Final = re.compile(r"\w+")
-PIECE: Final = re.compile(r"\S+")
-LONG: Final = 8  # words from which a quote is also found in other punctuation: so many rarely match by chance
-MARKS: Final = "#*_~`>|.,:;!?…()[]{}\"'“”„‘’«»‹›—–•·\\/+-="
+NON_SPACE: Final = re.compile(r"\S+")
+MIN_WORDS_ANY_PUNCTUATION: Final = 8
+"""Number of words from which a quote matches other punctuation too: that many rarely match by chance."""
+PUNCTUATION: Final = "#*_~`>|.,:;!?…()[]{}\"'“”„‘’«»‹›—–•·\\/+-="
 """Punctuation and Markdown, which may surround a word."""
-NUMBER: Final = re.compile(r"\d[.,]\d")
+DECIMAL_POINT: Final = re.compile(r"\d[.,]\d")
 
 
-class Quotable:
-    """A text in which quotes are looked up.
+class SearchableText:
+    """A text in which quotes are searched.
 
-    A quote is found where the text has the same characters with any white space at the same places; next to
-    characters of scripts without spaces between words, it is optional. Words and numbers are whole: "art" is
-    not in "party", nor 3 in 3.5. A quote of eight words or more is found also where the text has the same
-    words with other punctuation or Markdown around them.
+    A quote matches if its characters are the same, with any white space where the quote has white space. Next to a
+    character of a script without spaces between words, white space is optional. A match never splits a word or a
+    number: "art" is not in "party", and 3 is not in 3.5. A quote of eight words or more also matches the same words
+    with other punctuation or Markdown around them.
     """
 
     def __init__(self, text: str) -> None:
         self.text = text
 
     def find(self, quote: str) -> list[tuple[int, int]]:
-        r"""Return start and end of each occurrence, as offsets in the text; none of a blank quote.
+        r"""Return the start and end offset of each occurrence of the quote; empty for a blank quote.
 
-        >>> Quotable("To be,\n  or not to be.").find("be, or not")
+        >>> SearchableText("To be,\n  or not to be.").find("be, or not")
         [(3, 15)]
         """
-        return self._exactly(quote) or self._in_words(quote)
+        return self._find_characters(quote) or self._find_words(quote)
 
-    def holds(self, quote: str) -> bool:
-        """Return True if the text contains the quote: its characters without white space, or its words."""
-        return "".join(quote.split()) in "".join(self.text.split()) or bool(self._in_words(quote))
+    def contains(self, quote: str) -> bool:
+        """Return True if the text contains the quote's characters without white space, or its words.
 
-    def _exactly(self, quote: str) -> list[tuple[int, int]]:
+        Unlike `find`, this finds a quote that was cut within a word.
+        """
+        return "".join(quote.split()) in "".join(self.text.split()) or bool(self._find_words(quote))
+
+    def _find_characters(self, quote: str) -> list[tuple[int, int]]:
         wanted = join_unspaced(" ".join(quote.split()))
         if not wanted:
             return []
-        tight, starts, originals = self._tight
+        collapsed, starts, original_starts = self._collapsed
 
-        def original(at: int) -> int:
-            piece = bisect_right(starts, at) - 1
-            return originals[piece] + at - starts[piece]
+        def original(offset: int) -> int:
+            piece = bisect_right(starts, offset) - 1
+            return original_starts[piece] + offset - starts[piece]
 
-        places = ((original(at), original(at + len(wanted) - 1) + 1) for at in _occurrences(wanted, tight))
-        return [place for place in places if not any(_splits(self.text, at) for at in place)]
+        matches = (
+            (original(start), original(start + len(wanted) - 1) + 1)
+            for start in _occurrences(wanted, collapsed)
+        )
+        return [match for match in matches if not any(_splits_word(self.text, offset) for offset in match)]
 
-    def _in_words(self, quote: str) -> list[tuple[int, int]]:
-        sought = list(_words_in_marks(quote))
-        if len(sought) < LONG:
+    def _find_words(self, quote: str) -> list[tuple[int, int]]:
+        """Find the words of a quote, with any punctuation around them; empty for a quote of few words."""
+        wanted = list(_bare_words(quote))
+        if len(wanted) < MIN_WORDS_ANY_PUNCTUATION:
             return []
-        words, starts, line = self._words
-        closing = PIECE.match(quote, sought[-1][2])
-        found = []
-        for at in _occurrences(_on_lines(sought), line):
-            first = bisect_right(starts, at) - 1
-            start, end = words[first][1], words[first + len(sought) - 1][2]
-            if closing:
-                # Punctuation after the last word, such as a full stop, as far as the quote has it too.
-                pairs = zip(closing[0], self.text[end : end + len(closing[0])], strict=False)
+        words, starts, joined = self._words
+        ending = NON_SPACE.match(quote, wanted[-1][2])
+        matches = []
+        for offset in _occurrences(_join_lines(wanted), joined):
+            first = bisect_right(starts, offset) - 1
+            start, end = words[first][1], words[first + len(wanted) - 1][2]
+            if ending:
+                # Punctuation after the last word, such as a full stop, belongs to the match if the quote has it too.
+                pairs = zip(ending[0], self.text[end : end + len(ending[0])], strict=False)
                 end += sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
-            found.append((start, end))
-        return found
+            matches.append((start, end))
+        return matches
 
     @cached_property
     def _words(self) -> tuple[list[tuple[str, int, int]], list[int], str]:
-        """The words with their places, the offset of each in the joined words, and the joined words."""
-        words = list(_words_in_marks(self.text))
+        """The words with their offsets in the text, the offset of each word in the joined words, the joined words."""
+        words = list(_bare_words(self.text))
         starts = list(accumulate((len(word) + 1 for word, _, _ in words), initial=0))
-        return words, starts, _on_lines(words)
+        return words, starts, _join_lines(words)
 
     @cached_property
-    def _tight(self) -> tuple[str, list[int], list[int]]:
-        """The text with one space between words, none in scripts without spaces; offsets of its pieces in both."""
+    def _collapsed(self) -> tuple[str, list[int], list[int]]:
+        """The text with single spaces between words, and the start of each word in it and in the original text.
+
+        Scripts without spaces between words get no space.
+        """
         parts: list[str] = []
-        starts, originals, length = [], [], 0
-        for piece in PIECE.finditer(self.text):
+        starts, original_starts, length = [], [], 0
+        for piece in NON_SPACE.finditer(self.text):
             if parts and not has_unspaced(parts[-1][-1] + piece[0][0]):
                 parts.append(" ")
                 length += 1
             starts.append(length)
-            originals.append(piece.start())
+            original_starts.append(piece.start())
             parts.append(piece[0])
             length += len(piece[0])
-        return "".join(parts), starts, originals
+        return "".join(parts), starts, original_starts
 
 
-class Quotes:
-    """Quotes, by their first words: the cost of a document grows with its words, not with the number of quotes."""
+class QuoteIndex:
+    """Quotes, indexed by their first words.
+
+    The cost of searching a document grows with its number of words, not with the number of quotes.
+    """
 
     def __init__(self, quotes: Iterable[str]) -> None:
-        self._by_beginning: dict[tuple[str, ...], set[str]] = defaultdict(set)
+        self._by_first_words: dict[tuple[str, ...], set[str]] = defaultdict(set)
         for quote in quotes:
-            self._by_beginning[tuple(WORD.findall(separate_unspaced(quote))[:RUN])].add(quote)
-        # A quote without words, such as "€", cannot be indexed.
-        self._wordless = self._by_beginning.pop((), set())
-        self._lengths = {len(beginning) for beginning in self._by_beginning}
+            self._by_first_words[tuple(WORD.findall(separate_unspaced(quote))[:KEY_WORDS])].add(quote)
+        # A quote without words, such as "€", cannot be indexed: each text is searched for it.
+        self._wordless = self._by_first_words.pop((), set())
+        self._key_lengths = {len(first_words) for first_words in self._by_first_words}
 
-    def within(self, text: str) -> Iterator[tuple[str, list[tuple[int, int]]]]:
-        """Yield the quotes that a text contains, each with its places."""
-        if not (self._lengths or self._wordless):
+    def find_in(self, text: str) -> Iterator[tuple[str, list[tuple[int, int]]]]:
+        """Yield each quote that a text contains, with the start and end offset of each occurrence."""
+        if not (self._key_lengths or self._wordless):
             return
-        quotable, words = Quotable(text), WORD.findall(separate_unspaced(text))
+        searchable, words = SearchableText(text), WORD.findall(separate_unspaced(text))
         candidates = set(self._wordless)
-        for length in self._lengths:
+        for length in self._key_lengths:
             runs = zip(*(words[first:] for first in range(length)), strict=False)
-            for beginning in self._by_beginning.keys() & set(runs):
-                candidates |= self._by_beginning[beginning]
+            for first_words in self._by_first_words.keys() & set(runs):
+                candidates |= self._by_first_words[first_words]
         for quote in sorted(candidates):
-            places = quotable.find(quote)
-            if places:
-                yield quote, places
+            matches = searchable.find(quote)
+            if matches:
+                yield quote, matches
 
 
 def _occurrences(wanted: str, text: str) -> Iterator[int]:
-    at = text.find(wanted)
-    for _ in range(SIMPLE_SEARCHES):
-        if at < 0:
+    """Yield the offset of each occurrence of a text in another, also of overlapping ones."""
+    offset = text.find(wanted)
+    for _ in range(MAX_SIMPLE_SEARCHES):
+        if offset < 0:
             return
-        yield at
-        at = text.find(wanted, at + 1)
-    if at < 0:
+        yield offset
+        offset = text.find(wanted, offset + 1)
+    if offset < 0:
         return
     # Knuth, Morris and Pratt, since overlapping searches of a repetitive text take quadratic time.
     # borders[n]: the length of the longest prefix that is also a suffix of the first n + 1 characters.
     borders = [0]
     for letter in wanted[1:]:
-        borders.append(_extended(wanted, borders, borders[-1], letter))
+        borders.append(_extend_match(wanted, borders, borders[-1], letter))
     matched = 0
-    for end, letter in enumerate(text[at:], at + 1):
-        matched = _extended(wanted, borders, borders[-1] if matched == len(wanted) else matched, letter)
+    for end, letter in enumerate(text[offset:], offset + 1):
+        matched = _extend_match(wanted, borders, borders[-1] if matched == len(wanted) else matched, letter)
         if matched == len(wanted):
             yield end - matched
 
 
-def _extended(wanted: str, borders: list[int], matched: int, letter: str) -> int:
+def _extend_match(wanted: str, borders: list[int], matched: int, letter: str) -> int:
+    """Return the number of matched characters after one more letter (Knuth, Morris and Pratt)."""
     while matched and wanted[matched] != letter:
         matched = borders[matched - 1]
     return matched + (wanted[matched] == letter)
 
 
-def _words_in_marks(text: str) -> Iterator[tuple[str, int, int]]:
-    """The words of a text without surrounding punctuation, with their places; a number keeps its sign."""
-    for piece in PIECE.finditer(text):
-        word = piece[0].lstrip(MARKS)
+def _bare_words(text: str) -> Iterator[tuple[str, int, int]]:
+    """Yield each word of a text without surrounding punctuation, with its offsets; a number keeps its sign."""
+    for piece in NON_SPACE.finditer(text):
+        word = piece[0].lstrip(PUNCTUATION)
         start = piece.end() - len(word)
         if word[:1].isdigit() and text[max(start - 1, piece.start()) : start] in {"+", "-"}:
             start -= 1
-        end = start + len(text[start : piece.end()].rstrip(MARKS))
+        end = start + len(text[start : piece.end()].rstrip(PUNCTUATION))
         if word and end > start:
             yield text[start:end], start, end
 
 
-def _on_lines(words: Iterable[tuple[str, int, int]]) -> str:
-    """One word a line, so that a run of whole words is found as a text."""
+def _join_lines(words: Iterable[tuple[str, int, int]]) -> str:
+    """Join words with one word per line, so that a text search finds only runs of whole words."""
     return "".join(f"\n{word}" for word, _, _ in words) + "\n"
 
 
-def _splits(text: str, at: int) -> bool:
-    if not 0 < at < len(text):
+def _splits_word(text: str, offset: int) -> bool:
+    """Return True if an offset is within a word, a number, or a letter and its combining mark."""
+    if not 0 < offset < len(text):
         return False
-    if unicodedata.category(text[at])[0] == "M":
+    if unicodedata.category(text[offset])[0] == "M":
         return True
-    before, after = text[at - 1], text[at]
+    before, after = text[offset - 1], text[offset]
     if before.isalnum() and after.isalnum():
         return not has_unspaced(before + after)
     # Before and after the point of a number: 3|.5 and 3.|5.
-    return NUMBER.search(text[max(0, at - 2) : at + 2]) is not None
+    return DECIMAL_POINT.search(text[max(0, offset - 2) : offset + 2]) is not None

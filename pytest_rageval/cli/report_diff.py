@@ -1,6 +1,5 @@
-"""The comparison of `rageval diff`: the scores of two reports, or of two systems of one, question by question."""
+"""Compares two JSON reports, or two systems in one report, score by score and question by question."""
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -8,10 +7,9 @@ from math import fsum, isfinite
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
-from pytest_rageval.cli.console import count, plain
+from pytest_rageval.cli.console import format_count, to_one_line
 from pytest_rageval.errors import InputError
 from pytest_rageval.evaluations.registry import SCORES
-from pytest_rageval.files import refuse_special
 from pytest_rageval.reports.document import QuestionEntry
 from pytest_rageval.reports.results import SCORE_KEYWORDS
 from pytest_rageval.reports.terminal import number_text
@@ -19,31 +17,37 @@ from pytest_rageval.stats.intervals import SCORE_TOLERANCE
 from pytest_rageval.stats.paired_tests import PairedDrops, joint_drop_test
 
 __all__ = [
-    "Difference",
-    "Key",
+    "PairedTest",
     "Report",
-    "Side",
-    "Tested",
-    "compared_reports",
-    "named",
-    "of_system",
-    "read_report",
-    "signed",
+    "ReportedScore",
+    "ScoreComparison",
+    "ScoreKey",
+    "compare_reports",
+    "format_change",
+    "format_ids",
+    "select_system",
 ]
 
-SCHEMA: Final = 1
 ALPHA: Final = 0.025  # of each of the two one-sided tests, so that the interval has 95%
-SIMILARITIES: Final = 1e-6
-"""Differences up to this do not count for scores from embeddings, which vary that much between machines."""
-MAX_IDS: Final = 5  # questions that are named in a line
+SIMILARITY_TOLERANCE: Final = 1e-6
+"""Smaller differences of scores from embeddings are ignored: the scores vary that much between machines."""
+MAX_IDS: Final = 5  # number of question ids in a line
 
-ASKED: Final = ("question", "history", "filters", "gold", "steps")
-SAID: Final = ("answer", "expected", "remark", "lost_by", "case")
-"""Keys of a question, and of its values in a score."""
+QUESTION_KEYS: Final = ("question", "history", "filters", "gold", "steps")
+"""Keys of a report that describe a question for all scores."""
+OUTCOME_KEYS: Final = ("answer", "expected", "remark", "lost_by", "case")
+"""Keys of a report that describe the outcome of a question in one score."""
 
 
-class Key(NamedTuple):
-    """The identity of a score: scores of two runs with equal keys are compared."""
+class ScoreKey(NamedTuple):
+    """The identity of a score: two scores with equal keys are compared.
+
+    Attributes:
+        nodeid: the node id of the test.
+        spec: the name of the score with its cut-off, such as "recall@5".
+        where: the tags of the slice, as text; empty for all examples.
+        settings: the keywords of the threshold that change the score, such as "comparator=em".
+    """
 
     nodeid: str
     spec: str
@@ -58,13 +62,13 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A report, or the tests of one system in it.
+    """A JSON report, or the tests of one system in it.
 
     Attributes:
-        document: its content.
-        path: its file.
-        name: what the output calls it.
-        column: the head of its means in the table.
+        document: the content of the report.
+        path: the path of its file.
+        name: the name of the report in messages.
+        column: the header of the column with its means.
     """
 
     document: Mapping[str, Any]
@@ -74,20 +78,20 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
-    """A score in one report: its mean, and by id the value of each question, None where it is unscored.
+class ReportedScore:
+    """One score in one report.
 
     Attributes:
-        mean: None where no question is scored.
-        values: by id.
-        seen: by id, what was asked, retrieved and answered, with the keys of a `QuestionEntry`, as far as it is known.
-        test: the test's entry in the report.
-        entry: the score's entry.
+        mean: the mean over the questions; None if no question is scored.
+        values: the value of each question by id; None if the question is unscored.
+        questions: the known data of each question by id, with keys of `QuestionEntry`.
+        test: the entry of the test in the report.
+        entry: the entry of the score in the report.
     """
 
     mean: float | None
     values: Mapping[str, float | None]
-    seen: Mapping[str, Mapping[str, Any]]
+    questions: Mapping[str, Mapping[str, Any]]
     test: Mapping[str, Any]
     entry: Mapping[str, Any]
 
@@ -97,8 +101,14 @@ class Side:
         return self.entry.get("statistic")
 
 
-class Tested(NamedTuple):
-    """The mean difference, its 95% interval and the p-value of the two-sided test; None without a question."""
+class PairedTest(NamedTuple):
+    """The result of a paired two-sided test; all fields are None if no question is scored in both reports.
+
+    Attributes:
+        difference: the mean difference.
+        interval: its 95% confidence interval.
+        p_value: the p-value.
+    """
 
     difference: float | None = None
     interval: tuple[float, float] | None = None
@@ -106,12 +116,22 @@ class Tested(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Difference:
-    """A score of both reports; `differences` are after less before, by id, of the questions scored in both."""
+class ScoreComparison:
+    """A score that both reports have.
 
-    key: Key
-    before: Side
-    after: Side
+    Attributes:
+        key: the identity of the score.
+        before: the score in the first report.
+        after: the score in the second report.
+        differences: by id, the value after minus the value before, of each question that is scored in both reports.
+        tolerance: differences up to this count as no change.
+        largest: the largest possible absolute difference of a question.
+        is_cost: True if less is better, as for tokens.
+    """
+
+    key: ScoreKey
+    before: ReportedScore
+    after: ReportedScore
     differences: Mapping[str, float]
     tolerance: float
     largest: float
@@ -119,108 +139,129 @@ class Difference:
 
     @property
     def gained(self) -> list[str]:
-        """Questions that got better, those that changed most first; of a cost, such as tokens, less is better."""
+        """The ids of the questions that got better, largest change first; for a cost, less is better."""
         return self._changed(1)
 
     @property
     def lost(self) -> list[str]:
-        """Questions that got worse, likewise."""
+        """The ids of the questions that got worse, largest change first."""
         return self._changed(-1)
 
     def _changed(self, sign: int) -> list[str]:
         sign = -sign if self.is_cost else sign
-        found = [identifier for identifier, d in self.differences.items() if sign * d > self.tolerance]
-        return sorted(found, key=lambda identifier: -abs(self.differences[identifier]))
+        ids = [
+            identifier for identifier, change in self.differences.items() if sign * change > self.tolerance
+        ]
+        return sorted(ids, key=lambda identifier: -abs(self.differences[identifier]))
 
     @property
     def same(self) -> int:
-        """The number of questions of both runs whose score did not change."""
+        """The number of questions that are scored in both reports and did not change."""
         return len(self.differences) - len(self.gained) - len(self.lost)
 
     @property
     def only_before(self) -> list[str]:
-        """Questions that only the first report has."""
-        return [each for each in self.before.values if each not in self.after.values]
+        """The ids of the questions that only the first report has."""
+        return [identifier for identifier in self.before.values if identifier not in self.after.values]
 
     @property
     def only_after(self) -> list[str]:
-        """Questions that only the second one has."""
-        return [each for each in self.after.values if each not in self.before.values]
+        """The ids of the questions that only the second report has."""
+        return [identifier for identifier in self.after.values if identifier not in self.before.values]
 
     @property
     def errors(self) -> list[str | None]:
-        """Why the score could not be computed in the first report and in the second; None where it could."""
+        """The error of the score in the first and in the second report; None if the score was computed."""
         return [
-            " ".join(str(side.entry.get("reason")).split()) if side.entry.get("verdict") == "error" else None
-            for side in (self.before, self.after)
+            " ".join(str(score.entry.get("reason")).split())
+            if score.entry.get("verdict") == "error"
+            else None
+            for score in (self.before, self.after)
         ]
 
     @property
     def unscored(self) -> list[str]:
-        """Questions of both that have no score in one of them."""
+        """The ids of the questions that both reports have and that are unscored in one of them or in both."""
         return [
-            each for each in self.before.values if each in self.after.values and each not in self.differences
+            identifier
+            for identifier in self.before.values
+            if identifier in self.after.values and identifier not in self.differences
         ]
 
     @property
     def left_out(self) -> int:
-        """Questions that are not compared."""
+        """The number of questions that are not compared."""
         return len(self.only_before) + len(self.only_after) + len(self.unscored)
 
     @cached_property
-    def tested(self) -> Tested:
-        """The paired test, as the gate tests a drop."""
-        return _tested(self)
+    def test_result(self) -> PairedTest:
+        """The result of the paired test with which the gate tests a drop, in both directions."""
+        return _paired_test(self)
 
     def question(self, identifier: str) -> QuestionEntry:
-        """A question as the reports show one that changed: as it is in the second report, and before."""
-        then, now = self.before.seen.get(identifier, {}), self.after.seen.get(identifier, {})
+        """Return a question as it is in the second report, with its score, passages and answer before."""
+        then, now = self.before.questions.get(identifier, {}), self.after.questions.get(identifier, {})
         before = {name: then[name] for name in ("retrieved", "answer") if name in then}
-        found = {
+        entry = {
             "id": identifier,
             "question": "",
             **now,
             "score": self.after.values[identifier],
             "before": {"score": self.before.values[identifier], **before},
         }
-        return cast("QuestionEntry", found)
+        return cast("QuestionEntry", entry)
 
 
-def compared_reports(before: Report, after: Report) -> tuple[list[Difference], list[str]]:
-    """The scores that both have, in the order of the first; and notes on what else differs, and on what is left out."""
-    first, second = _sides(before), _sides(after)
+def compare_reports(before: Report, after: Report) -> tuple[list[ScoreComparison], list[str]]:
+    """Compare the scores that both reports have, in the order of the first report.
+
+    Returns:
+        The comparisons; and notes on other differences between the reports, and on scores that are not compared.
+    """
+    first, second = _reported_scores(before), _reported_scores(after)
     shared = [key for key in first if key in second]
-    compared = [_compared(key, first[key], second[key]) for key in shared if not first[key].statistic]
+    comparisons = [
+        _compare_scores(key, first[key], second[key]) for key in shared if not first[key].statistic
+    ]
     notes = [
         *(
-            f"{plain(key.label)} of {plain(key.nodeid)} is left out: times are not comparable between machines and runs"
+            f"{to_one_line(key.label)} of {to_one_line(key.nodeid)} is left out: times are not comparable between "
+            "machines and runs"
             for key in shared
             if first[key].statistic
         ),
-        *_changed_settings(before.document, after.document),
-        *_reworded(compared),
-        *_missing(first.keys() - second.keys(), before.name),
-        *_missing(second.keys() - first.keys(), after.name),
+        *_settings_notes(before.document, after.document),
+        *_reworded_notes(comparisons),
+        *_missing_notes(first.keys() - second.keys(), before.name),
+        *_missing_notes(second.keys() - first.keys(), after.name),
     ]
-    return compared, notes
+    return comparisons, notes
 
 
-def of_system(document: Mapping[str, Any], name: str, path: Path) -> Mapping[str, Any]:
-    """The report with the tests of one system, under names that they share with the tests of another one."""
+def select_system(document: Mapping[str, Any], name: str, path: Path) -> Mapping[str, Any]:
+    """Return the report with only the tests of one system.
+
+    The system is removed from the node ids, so that tests of two systems have equal node ids and are compared.
+
+    Raises:
+        InputError: the report has no such system; `path` names the report in the message.
+    """
     tests: list[Mapping[str, Any]] = []
-    known: list[Any] = []
+    systems: list[Any] = []
     for test in document["tests"]:
-        system = _mapping(_mapping(test).get("system"))
-        known += system.values()
+        system = _as_mapping(_as_mapping(test).get("system"))
+        systems += system.values()
         if name in system.values():
             others = [value for value in system.values() if value != name]
-            others += _mapping(test.get("parameters")).values()
+            others += _as_mapping(test.get("parameters")).values()
             nodeid = (
                 f"{test.get('function')}[{'-'.join(map(str, others))}]" if others else test.get("function")
             )
             tests.append({**test, "nodeid": nodeid})
     if not tests:
-        names = ", ".join(map(str, dict.fromkeys(known))) or "none: no test of it has a parametrized fixture"
+        names = (
+            ", ".join(map(str, dict.fromkeys(systems))) or "none: no test of it has a parametrized fixture"
+        )
         raise InputError(
             f"{path} has no system {name!r}. Its systems: {names}.\n"
             "A system is a value of the parametrized rageval_retriever, rageval_generator or rageval_judge."
@@ -228,81 +269,75 @@ def of_system(document: Mapping[str, Any], name: str, path: Path) -> Mapping[str
     return {**document, "tests": tests}
 
 
-def read_report(path: Path) -> Mapping[str, Any]:
-    """Return a report; InputError if the file cannot be read, or is not a report that this version knows."""
-    remedy = f"Write one with: pytest --rageval-report {path.with_suffix('.json').name}"
-    try:
-        refuse_special(path)
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"The report {path} cannot be read: {error.strerror or error}.\n{remedy}") from None
-    except UnicodeDecodeError as error:
-        raise InputError(f"The report {path} is not UTF-8: {error.reason}.\n{remedy}") from None
-    except (ValueError, RecursionError) as error:
-        reason = "it nests too deeply" if isinstance(error, RecursionError) else str(error)
-        raise InputError(f"The report {path} is not JSON: {reason}.\n{remedy}") from None
-    if not isinstance(document, dict) or not isinstance(document.get("tests"), list):
-        raise InputError(f"{path} is not a JSON report of pytest-rageval: it has no list `tests`.\n{remedy}")
-    if document.get("schema") != SCHEMA:
-        raise InputError(
-            f"The report {path} has schema {document.get('schema')!r}; this version reads {SCHEMA}.\n{remedy}"
-        )
-    return document
+def _reported_scores(report: Report) -> dict[ScoreKey, ReportedScore]:
+    """Return the scores of a report; of scores with equal keys, the first.
 
-
-def _sides(report: Report) -> dict[Key, Side]:
-    """The scores of a report, of equal ones in a test the first; InputError if an entry has another form."""
-    found: dict[Key, Side] = {}
+    Raises:
+        InputError: an entry has another form.
+    """
+    scores: dict[ScoreKey, ReportedScore] = {}
     path = report.path
     for number, test in enumerate(report.document["tests"]):
         place = f"tests[{number}]"
         try:
-            for at, score in enumerate(test["scores"]):
-                place = f"tests[{number}].scores[{at}]"
-                key, side = _side(test, score)
-                found.setdefault(key, side)
+            for index, entry in enumerate(test["scores"]):
+                place = f"tests[{number}].scores[{index}]"
+                key, score = _reported_score(test, entry)
+                scores.setdefault(key, score)
         except (KeyError, TypeError, AttributeError, ValueError) as error:
-            what = f"{error} is missing" if isinstance(error, KeyError) else str(error)
-            message = f"{path} is not a JSON report of pytest-rageval: {place}: {what}."
+            reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+            message = f"{path} is not a JSON report of pytest-rageval: {place}: {reason}."
             raise InputError(f"{message}\nWrite it again with: pytest --rageval-report {path.name}") from None
-    return found
+    return scores
 
 
-def _side(test: Mapping[str, Any], score: Mapping[str, Any]) -> tuple[Key, Side]:
+def _reported_score(test: Mapping[str, Any], entry: Mapping[str, Any]) -> tuple[ScoreKey, ReportedScore]:
     nodeid = test["nodeid"]
-    where = ", ".join(f"{name}={value!r}" for name, value in sorted(score["where"].items()))
-    settings = tuple(f"{word}={score[word]}" for word in SCORE_KEYWORDS if score.get(word) is not None)
-    if not isinstance(nodeid, str) or not isinstance(score["spec"], str):
+    where = ", ".join(f"{name}={value!r}" for name, value in sorted(entry["where"].items()))
+    settings = tuple(
+        f"{keyword}={entry[keyword]}" for keyword in SCORE_KEYWORDS if entry.get(keyword) is not None
+    )
+    if not isinstance(nodeid, str) or not isinstance(entry["spec"], str):
         raise TypeError("nodeid and spec must be strings")
-    values = {str(example["id"]): _number(example["score"]) for example in score["examples"]}
-    side = Side(_number(score["mean"]), values, _seen(test, score), test, score)
-    return Key(nodeid, score["spec"], where, settings), side
+    values = {str(example["id"]): _number(example["score"]) for example in entry["examples"]}
+    score = ReportedScore(_number(entry["mean"]), values, _question_data(test, entry), test, entry)
+    return ScoreKey(nodeid, entry["spec"], where, settings), score
 
 
-def _seen(test: Mapping[str, Any], score: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return the known data of each question by its id; reports of earlier versions list only some of the questions."""
-    known = {str(each["id"]): each for each in test.get("questions", ())}
-    explained = {str(each["id"]): each for entry in test["scores"] for each in _listed(entry)}
-    listed = {str(each["id"]): each for each in _listed(score)}
-    found = {}
-    for example in score["examples"]:
-        one = str(example["id"])
-        question, own = known.get(one, explained.get(one, {})), listed.get(one, {})
-        retrieved = [each["document"] for each in known[one].get("retrieved", ())] if one in known else []
-        seen = {
-            **{name: question.get(name) for name in ASKED},
+def _question_data(test: Mapping[str, Any], entry: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the known data of each question of a score, by id.
+
+    Reports of earlier versions have data only of the questions that explain a verdict.
+    """
+    questions = {str(question["id"]): question for question in test.get("questions", ())}
+    explained_in_test = {
+        str(question["id"]): question for score in test["scores"] for question in _explained_questions(score)
+    }
+    explained = {str(question["id"]): question for question in _explained_questions(entry)}
+    result = {}
+    for example in entry["examples"]:
+        identifier = str(example["id"])
+        question = questions.get(identifier, explained_in_test.get(identifier, {}))
+        own = explained.get(identifier, {})
+        retrieved = (
+            [passage["document"] for passage in questions[identifier].get("retrieved", ())]
+            if identifier in questions
+            else []
+        )
+        data = {
+            **{name: question.get(name) for name in QUESTION_KEYS},
             "retrieved": example.get("retrieved") or retrieved[: example.get("k")] or own.get("retrieved"),
             "judge": example.get("explanation", own.get("judge")),
-            **{name: example.get(name, own.get(name)) for name in SAID},
+            **{name: example.get(name, own.get(name)) for name in OUTCOME_KEYS},
         }
-        found[one] = {name: value for name, value in seen.items() if value is not None}
-    return found
+        result[identifier] = {name: value for name, value in data.items() if value is not None}
+    return result
 
 
-def _listed(entry: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    """The questions that explain the verdict on a score."""
-    listed: Sequence[Mapping[str, Any]] = _mapping(entry.get("questions")).get("listed", ())
-    return listed
+def _explained_questions(entry: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """Return the questions that explain the verdict on a score, from the score's entry in a report."""
+    questions: Sequence[Mapping[str, Any]] = _as_mapping(entry.get("questions")).get("listed", ())
+    return questions
 
 
 def _number(value: object) -> float | None:
@@ -313,7 +348,7 @@ def _number(value: object) -> float | None:
     return float(value)
 
 
-def _compared(key: Key, before: Side, after: Side) -> Difference:
+def _compare_scores(key: ScoreKey, before: ReportedScore, after: ReportedScore) -> ScoreComparison:
     differences = {
         identifier: now - then
         for identifier, then in before.values.items()
@@ -323,81 +358,98 @@ def _compared(key: Key, before: Side, after: Side) -> Difference:
     scale = None if score is None else score.scale
     largest = 1.0 if scale is None or not isfinite(scale[1]) else scale[1] - scale[0]
     largest = max(largest, *map(abs, differences.values()), 0.0)
-    tolerance = SIMILARITIES if score is not None and score.extra == "dense" else SCORE_TOLERANCE
+    tolerance = SIMILARITY_TOLERANCE if score is not None and score.extra == "dense" else SCORE_TOLERANCE
     is_cost = score is not None and score.is_cost
-    return Difference(key, before, after, differences, tolerance, largest, is_cost)
+    return ScoreComparison(key, before, after, differences, tolerance, largest, is_cost)
 
 
-def _tested(each: Difference) -> Tested:
-    values = list(each.differences.values())
+def _paired_test(comparison: ScoreComparison) -> PairedTest:
+    values = list(comparison.differences.values())
     if not values:
-        return Tested()
+        return PairedTest()
+    largest, tolerance = comparison.largest, comparison.tolerance
     rise, drop = (
         joint_drop_test(
-            [PairedDrops([sign * value for value in values], largest=each.largest, tolerance=each.tolerance)],
+            [PairedDrops([sign * value for value in values], largest=largest, tolerance=tolerance)],
             alpha=ALPHA,
         ).scores[0]
         for sign in (1, -1)
     )
-    return Tested(
+    return PairedTest(
         fsum(values) / len(values),
         (rise.low, -drop.low),
         min(1.0, 2 * min(rise.p_value, drop.p_value)),
     )
 
 
-def named(ids: Sequence[str], *, everything: bool) -> str:
-    """The first ids, or all of them, and how many more there are."""
+def format_ids(ids: Sequence[str], *, everything: bool) -> str:
+    """Return all ids, or the first `MAX_IDS` and the number of further ones."""
     shown = ids if everything else ids[:MAX_IDS]
     more = len(ids) - len(shown)
-    return ", ".join(map(plain, shown)) + (f" and {more:,} more (-v shows them)" if more else "")
+    return ", ".join(map(to_one_line, shown)) + (f" and {more:,} more (-v shows them)" if more else "")
 
 
-def signed(change: float) -> str:
-    """A change with its sign; one that rounding alone may explain is 0.
+def format_change(change: float) -> str:
+    """Return a change with its sign; a change that rounding may explain is shown as 0.
 
-    >>> signed(0.25), signed(-0.0002), signed(-1e-17)
+    >>> format_change(0.25), format_change(-0.0002), format_change(-1e-17)
     ('+0.250', '-0.0002', '+0.000')
     """
-    seen = change if abs(change) > SIMILARITIES else 0.0
-    return f"{'-' if seen < 0 else '+'}{number_text(abs(seen))}"
+    rounded = change if abs(change) > SIMILARITY_TOLERANCE else 0.0
+    return f"{'-' if rounded < 0 else '+'}{number_text(abs(rounded))}"
 
 
-def _reworded(compared: Sequence[Difference]) -> Iterator[str]:
-    """A note for each test with questions of one id and two texts."""
-    found: dict[str, dict[str, None]] = {}
-    for each in compared:
-        for one in each.differences:
-            texts = {side.seen[one].get("question") for side in (each.before, each.after) if one in side.seen}
+def _reworded_notes(comparisons: Sequence[ScoreComparison]) -> Iterator[str]:
+    """Yield a note for each test with questions whose text differs between the reports under the same id."""
+    reworded: dict[str, dict[str, None]] = {}
+    for comparison in comparisons:
+        scores = (comparison.before, comparison.after)
+        for identifier in comparison.differences:
+            texts = {
+                score.questions[identifier].get("question")
+                for score in scores
+                if identifier in score.questions
+            }
             if len(texts - {None, ""}) > 1:
-                found.setdefault(each.key.nodeid, {})[one] = None
-    for nodeid, ids in found.items():
-        text = f"{count(len(ids), 'question')} of {plain(nodeid)} with the same id and another text"
-        yield f"{text}: {named(list(ids), everything=False)}"
+                reworded.setdefault(comparison.key.nodeid, {})[identifier] = None
+    for nodeid, ids in reworded.items():
+        text = (
+            f"{format_count(len(ids), 'question')} of {to_one_line(nodeid)} with the same id and another text"
+        )
+        yield f"{text}: {format_ids(list(ids), everything=False)}"
 
 
-def _changed_settings(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a line for each setting or eval set that differs between the two reports."""
-    then, now = ({**_mapping(each.get("settings")), **_evalsets(each)} for each in (before, after))
+def _settings_notes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a note for each setting and each eval set that differs between the two reports."""
+    then, now = (
+        {**_as_mapping(document.get("settings")), **_evalset_digests(document)}
+        for document in (before, after)
+    )
     for name in sorted(then.keys() & now.keys()):
         if then[name] != now[name]:
-            yield f"{plain(name)} differs: {plain(str(then[name]))} before, {plain(str(now[name]))} after"
+            old, new = to_one_line(str(then[name])), to_one_line(str(now[name]))
+            yield f"{to_one_line(name)} differs: {old} before, {new} after"
 
 
-def _mapping(value: object) -> Mapping[str, Any]:
+def _as_mapping(value: object) -> Mapping[str, Any]:
+    """Return a dict unchanged, and an empty dict for any other value."""
     return value if isinstance(value, dict) else {}
 
 
-def _evalsets(document: Mapping[str, Any]) -> dict[str, str]:
+def _evalset_digests(document: Mapping[str, Any]) -> dict[str, str]:
     """Return the digest of the eval set of each test.
 
     Questions are matched by id, even if their texts differ.
     """
     return {
-        f"eval set of {test['nodeid']}": str(_mapping(test.get("evalset")).get("digest"))[:12]
+        f"eval set of {test['nodeid']}": str(_as_mapping(test.get("evalset")).get("digest"))[:12]
         for test in document["tests"]
     }
 
 
-def _missing(keys: Iterable[Key], name: str) -> list[str]:
-    return [f"only in {plain(name)}: {plain(key.label)} of {plain(key.nodeid)}" for key in sorted(keys)]
+def _missing_notes(keys: Iterable[ScoreKey], name: str) -> list[str]:
+    """Return a note for each score that only the report with this name has."""
+    return [
+        f"only in {to_one_line(name)}: {to_one_line(key.label)} of {to_one_line(key.nodeid)}"
+        for key in sorted(keys)
+    ]

@@ -1,4 +1,4 @@
-"""The argument `--retriever MODULE:NAME`: its form, and what it names."""
+"""The argument `--retriever MODULE:NAME` of `rageval init`: parses it, and checks the object that it names."""
 
 import inspect
 import re
@@ -11,19 +11,19 @@ from typing import Any, Final
 from pytest_rageval.errors import InputError, did_you_mean, summary_line
 from pytest_rageval.retrievers.adapters import ADAPTERS
 
-__all__ = ["check_retriever", "retriever_named"]
+__all__ = ["check_retriever", "parse_retriever_name"]
 
-RETRIEVER: Final = re.compile(r"(?P<module>\w+(\.\w+)*):(?P<name>\w+)(?P<rest>(\(\)|\.\w+)*)")
+RETRIEVER_NAME: Final = re.compile(r"(?P<module>\w+(\.\w+)*):(?P<name>\w+)(?P<rest>(\(\)|\.\w+)*)")
 """`module:name`, followed by attributes and calls without arguments: my_app:store.as_retriever()."""
 
 
-def retriever_named(retriever: str) -> re.Match[str]:
-    """The parts of the argument: module, name and rest.
+def parse_retriever_name(retriever: str) -> re.Match[str]:
+    """Return a match with the groups `module`, `name`, and `rest` (attributes and calls).
 
     Raises:
-        InputError: it is not of the form.
+        InputError: the argument is not of the form MODULE:NAME.
     """
-    match = RETRIEVER.fullmatch(retriever)
+    match = RETRIEVER_NAME.fullmatch(retriever)
     if match is None:
         raise InputError(
             f"--retriever {retriever!r} is not of the form MODULE:NAME.\n"
@@ -34,20 +34,23 @@ def retriever_named(retriever: str) -> re.Match[str]:
 
 
 def check_retriever(retriever: str, folders: Sequence[str]) -> str:
-    """Import what the test will import, and call nothing; return a warning, empty without one.
+    """Import the module of the retriever and look up the name, without calling anything.
 
     Args:
         retriever: the argument.
-        folders: to put before sys.path, as pytest will.
+        folders: folders to insert at the beginning of sys.path, as pytest will.
+
+    Returns:
+        A warning if the module raises an error when it is imported; else an empty text.
 
     Raises:
         InputError: the module or the name in it does not exist, or the object cannot be a retriever.
     """
-    match = retriever_named(retriever)
+    match = parse_retriever_name(retriever)
     module, head = match["module"], f"--retriever {retriever}"
     sys.path[:0] = folders
     try:
-        found: Any = import_module(module)
+        value: Any = import_module(module)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code
         missing = error.name if isinstance(error, ModuleNotFoundError) else None
         if missing and f"{module}.".startswith(f"{missing}."):
@@ -56,29 +59,30 @@ def check_retriever(retriever: str, folders: Sequence[str]) -> str:
                 "Start it where you start pytest, in the environment of your project: python -m pytest_rageval init …"
             ) from None
         return f"{module} cannot be imported here, so that pytest will fail: {summary_line(error)}"
-    made, *calls = match["rest"].split("()")
+    # Attributes before the first call are looked up; nothing is known about the result of a call.
+    before_call, *calls = match["rest"].split("()")
     path = module
-    for name in [match["name"], *made.split(".")[1:]]:
-        if not hasattr(found, name):
-            raise InputError(f"{head}: {path} has no {name!r}.{did_you_mean(name, dir(found))}")
-        found, path = getattr(found, name), f"{path}.{name}"
-    if calls and callable(found):
+    for name in [match["name"], *before_call.split(".")[1:]]:
+        if not hasattr(value, name):
+            raise InputError(f"{head}: {path} has no {name!r}.{did_you_mean(name, dir(value))}")
+        value, path = getattr(value, name), f"{path}.{name}"
+    if calls and callable(value):
         return ""
-    if calls or not any(recognises(found) for recognises, _ in ADAPTERS):
+    if calls or not any(recognises(value) for recognises, _ in ADAPTERS):
         raise InputError(
-            f"{head}: {path} is of type {type(found).__name__}, which cannot be called.\n"
+            f"{head}: {path} is of type {type(value).__name__}, which cannot be called.\n"
             "Name a function (query, k), or a retriever of LangChain, LlamaIndex or Haystack."
         )
-    if isinstance(found, type) or _takes_nothing(found):
-        what = "a class" if isinstance(found, type) else "a function without arguments"
+    if isinstance(value, type) or _has_no_parameters(value):
+        kind = "a class" if isinstance(value, type) else "a function without arguments"
         raise InputError(
-            f"{head}: {path} is {what}.\nIf it makes the retriever, write --retriever '{retriever}()'."
+            f"{head}: {path} is {kind}.\nIf it makes the retriever, write --retriever '{retriever}()'."
         )
     return ""
 
 
-def _takes_nothing(function: object) -> bool:
-    """Return True if a function cannot be called with a question."""
+def _has_no_parameters(function: object) -> bool:
+    """Return True for a function without parameters, which cannot be called with a question."""
     with suppress(TypeError, ValueError):
         return callable(function) and not inspect.signature(function).parameters
     return False

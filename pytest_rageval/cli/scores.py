@@ -1,4 +1,4 @@
-"""`rageval scores`: all built-in scores, with their range and what they need."""
+"""`rageval scores`: lists the built-in scores, with their range and what they require."""
 
 import argparse
 import json
@@ -7,7 +7,7 @@ from itertools import groupby
 from math import isfinite
 from typing import Any
 
-from pytest_rageval.cli.console import say
+from pytest_rageval.cli.console import echo
 from pytest_rageval.errors import InputError, did_you_mean
 from pytest_rageval.evaluations.registry import SCORES
 from pytest_rageval.evaluations.scoring import ScoreDef
@@ -16,41 +16,41 @@ __all__ = ["scores_command"]
 
 
 def scores_command(options: argparse.Namespace) -> int:
-    """Print a line for each score, or for each whose name begins so; or all of one."""
+    """Print a line for each score, or for each score of a group such as `arena`; or describe one score in detail."""
     name = (options.name or "").partition("@")[0]
-    found = SCORES.get(name)
-    if found is not None:
+    exact = SCORES.get(name)
+    if exact is not None:
         if options.json:
-            say(json.dumps(_entry(found), indent=2, ensure_ascii=False))
+            echo(json.dumps(_json_entry(exact), indent=2, ensure_ascii=False))
         else:
-            _describe(found)
+            _print_details(exact)
         return 0
-    scores = [each for each in SCORES.values() if not name or each.name.startswith(f"{name}.")]
+    scores = [score for score in SCORES.values() if not name or score.name.startswith(f"{name}.")]
     if not scores:
         raise InputError(
             f"There is no score {name!r}.{did_you_mean(name, SCORES)}\n"
             "`rageval scores` lists the built-in scores; those that other plugins add are not listed."
         )
     if options.json:
-        say(json.dumps(list(map(_entry, scores)), indent=2, ensure_ascii=False))
+        echo(json.dumps(list(map(_json_entry, scores)), indent=2, ensure_ascii=False))
     else:
-        _list(scores)
+        _print_list(scores)
     return 0
 
 
-def _list(listed: Sequence[ScoreDef]) -> None:
-    width = max(len(_name(score)) for score in listed)
-    for family, scores in groupby(listed, key=lambda score: score.family):
-        say(family)
-        for score in scores:
-            say(f"  {_name(score):{width}}  {_range(score)}  {', '.join(_needs(score)) or 'nothing'}")
-        say("")
-    say("Columns: score, range, needs. `rageval scores NAME` describes one. Other plugins may add scores.")
+def _print_list(scores: Sequence[ScoreDef]) -> None:
+    width = max(len(_name(score)) for score in scores)
+    for family, family_scores in groupby(scores, key=lambda score: score.family):
+        echo(family)
+        for score in family_scores:
+            echo(f"  {_name(score):{width}}  {_range(score)}  {', '.join(_needs(score)) or 'nothing'}")
+        echo("")
+    echo("Columns: score, range, needs. `rageval scores NAME` describes one. Other plugins may add scores.")
 
 
-def _describe(score: ScoreDef) -> None:
-    say(f"{_name(score)} ({score.family})")
-    say(f"  {score.definition}")
+def _print_details(score: ScoreDef) -> None:
+    echo(f"{_name(score)} ({score.family})")
+    echo(f"  {score.definition}")
     bound = "max" if score.is_cost else "min"
     rows = {
         "range": _range(score),
@@ -60,15 +60,17 @@ def _describe(score: ScoreDef) -> None:
         "read": f"https://pytest-rageval.github.io/pytest-rageval/reference/scores.html ({score.family})",
     }
     for label, text in rows.items():
-        say(f"  {label:8}  {text}")
+        echo(f"  {label:8}  {text}")
 
 
 def _needs(score: ScoreDef) -> list[str]:
+    """Return what a score requires: data of the eval set, models, an extra of the package."""
     extra = [f"extra `{score.extra}`"] if score.extra else []
     return [*score.needs, *score.models, *extra]
 
 
 def _name(score: ScoreDef) -> str:
+    """Return the name of a score, with "@k" if it requires a cut-off."""
     return f"{score.name}@k" if score.needs_k else score.name
 
 
@@ -79,7 +81,7 @@ def _range(score: ScoreDef) -> str:
     return f"{low:g} to {high:g}" if isfinite(high) else f"{low:g} or more"
 
 
-def _entry(score: ScoreDef) -> dict[str, Any]:
+def _json_entry(score: ScoreDef) -> dict[str, Any]:
     return {
         "name": score.name,
         "family": score.family,

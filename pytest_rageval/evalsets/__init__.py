@@ -1,8 +1,8 @@
-"""Eval sets: from files and records to examples. `load()` and `load_records()` are the entry points.
+"""Reads eval sets: `load()` reads a file or a folder, `load_records()` records in Python. Both return an `EvalSet`.
 
-- `loading`: the entry points. `format` recognises the format of a file, and `formats` has one module per format.
-- `field_map`: renames fields. `records`: checks records and makes examples of them.
-- `sampling`: draws a sample while reading. `subsets`: the part of a set that a shard or a sample scores.
+- `loading`: `load()` and `load_records()`. `format`: recognises the format of a file. `formats`: one module per format.
+- `field_map`: renames fields. `records`: converts records to examples and back, and checks every field.
+- `sampling`: draws a random sample while reading. `subsets`: selects a sample by a hash of the ids, or a shard of it.
 - `files`: strict JSON. `corpus`: corpora. `human_labels`: labels for the calibration of a judge.
 - `traces`: exports of tracing tools.
 """

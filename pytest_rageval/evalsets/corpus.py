@@ -1,4 +1,4 @@
-"""The corpus of an eval set, passage by passage: JSON lines, BEIR, or a folder of text files."""
+"""Reads the corpus of an eval set, passage by passage: JSON lines, BEIR, or a folder of text files."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -6,14 +6,14 @@ from typing import Any, Final
 
 from pytest_rageval.datatypes import Document, Span
 from pytest_rageval.errors import InputError
-from pytest_rageval.evalsets.files import json_records, not_utf8
-from pytest_rageval.evalsets.format import COMPRESSED
-from pytest_rageval.evalsets.records import Check, checked
+from pytest_rageval.evalsets.files import json_records, not_utf8_error
+from pytest_rageval.evalsets.format import COMPRESSION_SUFFIXES
+from pytest_rageval.evalsets.records import Check, check_records
 
-__all__ = ["beir_file", "beir_text", "is_of_files", "read_corpus"]
+__all__ = ["beir_text", "find_beir_file", "is_folder_of_files", "read_corpus"]
 
-SUFFIXES: Final = (".md", ".markdown", ".mdx", ".rst", ".text", ".txt")
-"""Of files that are read from a folder."""
+TEXT_SUFFIXES: Final = (".md", ".markdown", ".mdx", ".rst", ".text", ".txt")
+"""Suffixes of the files that are read from a folder."""
 
 BEIR_CORPUS: Final = "corpus.jsonl"
 
@@ -22,61 +22,62 @@ def read_corpus(path: Path) -> Iterator[Document]:
     """Yield the passages of a corpus.
 
     Args:
-        path: of one of
+        path: path of one of
 
-            - JSON lines (or an array in a `.json` file) of passages with `text` and `id`, and where they were
-              cut from a file with `source` and `start` (`end`, or the text's length). A passage without a
-              source is a source of its own, called by its id; one with a source and no start has no span.
-            - BEIR's `corpus.jsonl`, recognized by its `_id`, or a folder with it: the text is title and text
-              with a space between.
-            - a folder of text and Markdown files, each a passage: the source, and the id, is its path from
-              there. Offsets count characters as Python's `open` gives them. Hidden files are left out.
+            - JSON lines (or an array in a `.json` file) of passages with `text` and `id`. `source` and `start` say
+              from which file and offset a passage was cut; `end` is optional, by default `start` plus the text's
+              length. The source of a passage without `source` is its id. A passage with `source` and without
+              `start` has no span.
+            - BEIR's `corpus.jsonl`, recognized by its key `_id`, or a folder with this file. The text of a passage is
+              its title and text, with a space between them.
+            - a folder of text and Markdown files. Each file is one passage; its id and source are its path relative
+              to the folder. Offsets count characters as Python's `open` returns them. Hidden files are left out.
 
     Raises:
-        InputError: there is nothing to read, or a record or a file cannot be used.
+        InputError: the path does not exist, the corpus is empty, or a record or a file cannot be used.
     """
     if not path.exists():
         raise InputError(f"The corpus {path} cannot be read: there is no such file or folder.")
-    if is_of_files(path):
-        yield from _files(path)
+    if is_folder_of_files(path):
+        yield from _read_folder(path)
         return
-    path = beir_file(path, BEIR_CORPUS) or path
+    path = find_beir_file(path, BEIR_CORPUS) or path
     check = None
-    for check, record in checked(json_records(path), "text"):
-        yield _document(record, check)
+    for check, record in check_records(json_records(path), "text"):
+        yield _parse_document(record, check)
     if check is None:
         raise InputError(f'{path.name} contains no passages.\nOne a line: {{"id": "doc-4", "text": "…"}}')
 
 
-def is_of_files(path: Path) -> bool:
-    """Whether a corpus is a folder of files: its ids are their paths."""
-    return path.is_dir() and beir_file(path, BEIR_CORPUS) is None
+def is_folder_of_files(path: Path) -> bool:
+    """Return True if a corpus is a folder of text files, whose paths are the ids of the passages."""
+    return path.is_dir() and find_beir_file(path, BEIR_CORPUS) is None
 
 
-def beir_file(folder: Path, name: str) -> Path | None:
-    """Return a file of a BEIR folder, compressed or not; None if it is missing."""
-    files = (folder / f"{name}{suffix}" for suffix in ("", *COMPRESSED))
+def find_beir_file(folder: Path, name: str) -> Path | None:
+    """Return the path of a file in a BEIR folder, compressed or not; None if it is missing."""
+    files = (folder / f"{name}{suffix}" for suffix in ("", *COMPRESSION_SUFFIXES))
     return next((file for file in files if file.is_file()), None)
 
 
 def beir_text(record: Mapping[str, Any], check: Check) -> str:
-    """Return title and text of a BEIR passage as BEIR joins them; some have neither."""
+    """Return title and text of a BEIR passage, joined by a space as BEIR does; empty if it has neither."""
     title, text = record.get("title") or "", record["text"]
     if not isinstance(title, str) or not isinstance(text, str):
         check.fail('"title" or "text" is not a text', "Give strings.")
     return f"{title} {text}".strip()
 
 
-def _document(record: Mapping[str, Any], check: Check) -> Document:
+def _parse_document(record: Mapping[str, Any], check: Check) -> Document:
     if "_id" in record:
         name, content = check.name(record["_id"], "_id"), beir_text(record, check)
-        return Document(content, name, span=_whole(name, content))
+        return Document(content, name, span=_whole_span(name, content))
     text = check.text(record["text"], "text")
     identifier = None if record.get("id") is None else check.name(record["id"], "id")
     if record.get("source") is None:
         if identifier is None:
             check.fail('the passage has neither "id" nor "source"', 'Give it an "id".')
-        return Document(text, identifier, span=_whole(identifier, text))
+        return Document(text, identifier, span=_whole_span(identifier, text))
     source = check.text(record["source"], "source")
     if record.get("start") is None:
         return Document(text, identifier)
@@ -87,26 +88,28 @@ def _document(record: Mapping[str, Any], check: Check) -> Document:
     return Document(text, identifier, span=Span(source, start, end))
 
 
-def _whole(source: str, text: str) -> Span | None:
+def _whole_span(source: str, text: str) -> Span | None:
+    """Return the span of a whole text in its source; None for an empty text."""
     return Span(source, 0, len(text)) if text else None
 
 
-def _files(folder: Path) -> Iterator[Document]:
+def _read_folder(folder: Path) -> Iterator[Document]:
+    """Yield each text file of a folder as one passage; InputError if there is none."""
     source = None
     for path in sorted(folder.rglob("*")):
         relative = path.relative_to(folder)
         hidden = any(part.startswith(".") for part in relative.parts)
-        if path.suffix.lower() in SUFFIXES and not hidden and path.is_file():
+        if path.suffix.lower() in TEXT_SUFFIXES and not hidden and path.is_file():
             source = relative.as_posix()
             try:
                 text = path.read_text(encoding="utf-8-sig")
             except UnicodeDecodeError as error:
-                raise not_utf8(str(path), error) from None
+                raise not_utf8_error(str(path), error) from None
             except OSError as error:
                 raise InputError(f"{path} cannot be read: {error.strerror or error}.") from error
-            yield Document(text, source, span=_whole(source, text))
+            yield Document(text, source, span=_whole_span(source, text))
     if source is None:
         raise InputError(
             f"The folder {folder} contains no corpus: neither {BEIR_CORPUS} nor files that end in "
-            f"{', '.join(SUFFIXES)}."
+            f"{', '.join(TEXT_SUFFIXES)}."
         )

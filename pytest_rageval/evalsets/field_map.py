@@ -1,4 +1,4 @@
-"""Field maps, which rename the fields of foreign records, and keys that resemble a field's name."""
+"""Field maps, which rename the fields of a user's records; and a search for keys that misspell a field's name."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
@@ -6,36 +6,37 @@ from typing import Any, Final, NamedTuple
 
 from pytest_rageval.datatypes import EvalSet
 from pytest_rageval.errors import InputError
-from pytest_rageval.evalsets.records import FIELDS, GOLD_FIELDS, OWN_FIELDS, Check, Records, checked
+from pytest_rageval.evalsets.records import FIELDS, GOLD_FIELDS, OWN_FIELDS, Check, Records, check_records
 
-__all__ = ["NUMBER", "checked_fields", "is_target", "mapped", "near_misses", "refuse_gold_twice"]
+__all__ = ["RECORD_NUMBER", "check_field_map", "is_target", "map_fields", "near_misses", "refuse_gold_twice"]
 
-NUMBER: Final = "#"  # as a field's name: the number of the record
-ABSENT: Final = object()
-OBJECTS: Final = ("tags", "filters")  # the fields with names of the user's, which a map can name one by one
+RECORD_NUMBER: Final = "#"  # in a field map, in place of a field's name: the number of the record
+MISSING: Final = object()
+OBJECT_FIELDS: Final = ("tags", "filters")  # fields whose keys the user chooses; a map may name each key
 
 
-def mapped(records: Iterable[tuple[str, Any]], fields: Mapping[str, str]) -> Records:
-    """Make records of the native format from others.
+def map_fields(records: Iterable[tuple[str, Any]], fields: Mapping[str, str]) -> Records:
+    """Convert records to the native format by renaming fields.
 
     Args:
-        records: with their places.
-        fields: from our names to theirs, such as `{"question": "query", "gold.id": "doc", "tags.topic":
-            "category"}`. Ours are the native fields, a part of the gold passages (`gold.id`: one value, or a list
-            with one a passage), or one tag or filter. Theirs: a field's name, or with dots the way to it through
-            objects; `"#"` is the record's number, from 1. A single value for `answers` is the one answer; for `gold`,
-            the id of the one passage. Other fields are kept.
+        records: the place and the value of each record.
+        fields: a map from native names to names in the records, such as `{"question": "query", "gold.id": "doc",
+            "tags.topic": "category"}`. A native name is a field, a part of the gold passages (`gold.id`, whose value
+            is one value, or a list with one value for each passage), or one tag or filter. A name in the records may
+            be a path with dots through nested objects; `"#"` is the record's number, from 1. A single value for
+            `answers` is the only answer; a single value for `gold` is the id of the only passage. Fields that the map
+            does not name are kept.
 
     Raises:
-        InputError: the map cannot be used, or names a foreign field that no record has; a record's passages
-            have parts of different numbers, or are there already.
+        InputError: the map cannot be used; no record has a field that the map names; the parts of a record's gold
+            passages differ in number; or the record already has gold passages.
     """
-    fields = checked_fields(fields)
-    unseen = set(fields.values()) - {NUMBER}
+    fields = check_field_map(fields)
+    unseen = set(fields.values()) - {RECORD_NUMBER}
     place = ""
-    for number, (check, record) in enumerate(checked(records), 1):
+    for number, (check, record) in enumerate(check_records(records), 1):
         place = check.place
-        yield place, _native(record, fields, number, check, unseen)
+        yield place, _to_native(record, fields, number, check, unseen)
     if unseen and place:
         raise InputError(
             f"{place}, the last of all records, and those before it have no field {', '.join(sorted(unseen))}.\n"
@@ -43,20 +44,24 @@ def mapped(records: Iterable[tuple[str, Any]], fields: Mapping[str, str]) -> Rec
         )
 
 
-def checked_fields(fields: object) -> Mapping[str, str]:
-    """Return a user's field map, whole fields before parts of them; InputError if it cannot be used."""
+def check_field_map(fields: object) -> Mapping[str, str]:
+    """Check a user's field map; return it with whole fields ordered before parts of fields.
+
+    Raises:
+        InputError: the map cannot be used.
+    """
     if not isinstance(fields, Mapping) or not all(
         isinstance(name, str) for pair in fields.items() for name in pair
     ):
-        raise _unusable(f"fields={fields!r} is not a map of names to names")
+        raise _field_map_error(f"fields={fields!r} is not a map of names to names")
     for target in fields:
         if not is_target(target):
-            raise _unusable(f"fields names {target!r}, which is not a field of an example")
+            raise _field_map_error(f"fields names {target!r}, which is not a field of an example")
     refuse_gold_twice(fields, "fields")
     return {target: fields[target] for target in sorted(fields, key=lambda target: "." in target)}
 
 
-def _unusable(found: str) -> InputError:
+def _field_map_error(found: str) -> InputError:
     return InputError(
         f'{found}.\nWrite fields={{"question": "query"}}: ours, then theirs. Ours are '
         f"{', '.join(FIELDS)}, gold.{', gold.'.join(GOLD_FIELDS)}, tags.NAME, filters.NAME."
@@ -64,15 +69,15 @@ def _unusable(found: str) -> InputError:
 
 
 def is_target(name: str) -> bool:
-    """Whether a name is that of a native field, or of a part of one."""
+    """Return True for the name of a native field ("gold") or of a part of one ("gold.id", "tags.topic")."""
     root, dot, part = name.partition(".")
     if not dot:
         return name in FIELDS
-    return part in GOLD_FIELDS if root == "gold" else root in OBJECTS and bool(part)
+    return part in GOLD_FIELDS if root == "gold" else root in OBJECT_FIELDS and bool(part)
 
 
 def refuse_gold_twice(targets: Collection[str], place: str) -> None:
-    """Raise InputError if the gold passages as a whole and parts of them are among the targets."""
+    """Raise InputError if the native names include both `gold` and a part of it, such as `gold.id`."""
     parts = [target for target in targets if target.startswith("gold.")]
     if "gold" in targets and parts:
         raise InputError(
@@ -80,24 +85,24 @@ def refuse_gold_twice(targets: Collection[str], place: str) -> None:
         )
 
 
-def _native(
+def _to_native(
     record: dict[str, Any], fields: Mapping[str, str], number: int, check: Check, unseen: set[str]
 ) -> dict[str, Any]:
     result = {key: value for key, value in record.items() if key not in fields.values()}
     values = {}
     for target, source in fields.items():
-        value = number if source == NUMBER else _at(record, source)
-        if value is not ABSENT:
+        value = number if source == RECORD_NUMBER else _value_at(record, source)
+        if value is not MISSING:
             unseen.discard(source)
             values[target] = value
     parts: dict[str, Any] = {}
-    # A tag without a value is a value; a filter without one is none.
+    # A null tag is kept as a value; a null filter is left out.
     given = {
         name: value for name, value in values.items() if value is not None or not name.startswith("filters.")
     }
     for target, value in given.items():
         root, dot, part = target.partition(".")
-        if dot and root in OBJECTS:
+        if dot and root in OBJECT_FIELDS:
             result[root] = {**check.object(result.get(root), root), part: value}
         elif dot:
             parts[part] = value
@@ -114,22 +119,23 @@ def _native(
                 f"it has gold passages already, as well as {', '.join(f'gold.{part}' for part in parts)}",
                 'Take one or the other; fields={"gold.id": "gold"} reads what is there as ids.',
             )
-        result["gold"] = _zipped(parts, check)
+        result["gold"] = _zip_gold_parts(parts, check)
     return result
 
 
-def _at(record: Mapping[str, Any], source: str) -> Any:
+def _value_at(record: Mapping[str, Any], source: str) -> Any:
     if source in record:
         return record[source]
     value: Any = record
     for step in source.split("."):
         if not isinstance(value, Mapping) or step not in value:
-            return ABSENT
+            return MISSING
         value = value[step]
     return value
 
 
-def _zipped(parts: dict[str, Any], check: Check) -> list[dict[str, Any]]:
+def _zip_gold_parts(parts: dict[str, Any], check: Check) -> list[dict[str, Any]]:
+    """Return one object for each gold passage, from a column of values for each part."""
     columns = {part: value if isinstance(value, list | tuple) else [value] for part, value in parts.items()}
     columns = {part: column for part, column in columns.items() if column not in ([], (), [None])}
     if len({len(column) for column in columns.values()}) > 1:
@@ -139,7 +145,13 @@ def _zipped(parts: dict[str, Any], check: Check) -> list[dict[str, Any]]:
 
 
 class NearMiss(NamedTuple):
-    """A key in records that was probably meant to be a native field, and the ids of the examples with it."""
+    """A key that is probably a misspelt native field.
+
+    Attributes:
+        key: the key in the records.
+        meant: the native field that it resembles.
+        ids: the ids of the examples with this key.
+    """
 
     key: str
     meant: str
@@ -147,24 +159,32 @@ class NearMiss(NamedTuple):
 
 
 def near_misses(evalset: EvalSet) -> list[NearMiss]:
-    """Find the keys under `extra` that resemble a field's name, or `topic`, a tag in most eval sets that have it.
+    """Find the keys under `extra` that resemble a field's name or `topic`, which is usually meant as a tag.
 
-    They are equal but for case, punctuation, and one letter that is missing, added or another, or two swapped.
+    A key resembles a name if, without case and punctuation, they are equal or differ by one letter that is missing,
+    added or replaced, or by two adjacent letters that are swapped.
     """
     ids: dict[str, list[str]] = defaultdict(list)
     for example in evalset:
         for key in example.extra:
             if key not in FIELDS:
                 ids[key].append(example.id)
-    meant = {key: next((name for name in MEANT if _alike(_letters(key), MEANT[name])), None) for key in ids}
+    meant = {
+        key: next(
+            (name for name in LETTERS_OF_NAMES if _is_within_one_edit(_letters(key), LETTERS_OF_NAMES[name])),
+            None,
+        )
+        for key in ids
+    }
     return [NearMiss(key, name, tuple(ids[key])) for key, name in meant.items() if name is not None]
 
 
 def _letters(name: str) -> str:
+    """Return the letters and digits of a name in lower case."""
     return "".join(filter(str.isalnum, name.casefold()))
 
 
-MEANT: Final = {
+LETTERS_OF_NAMES: Final = {
     name: _letters(name.removeprefix("tags."))
     # `id` is required, and resembles many keys of two and three letters.
     for name in (
@@ -175,9 +195,11 @@ MEANT: Final = {
         "tags.topic",
     )
 }
+"""The letters of each native name that a key may misspell."""
 
 
-def _alike(a: str, b: str) -> bool:
+def _is_within_one_edit(a: str, b: str) -> bool:
+    """Return True if two texts are equal, or differ by one insertion, deletion, replacement or transposition."""
     while a and b and a[0] == b[0]:
         a, b = a[1:], b[1:]
     while a and b and a[-1] == b[-1]:

@@ -1,4 +1,7 @@
-"""Strict JSON from files, plain or compressed: JSON lines, and the elements of large arrays one by one."""
+"""Reads strict JSON (without NaN and infinities) from plain or compressed files.
+
+JSON lines are read line by line. Large JSON arrays and objects are parsed in chunks, one element at a time.
+"""
 
 import codecs
 import gzip
@@ -17,53 +20,68 @@ from typing import IO, Any, Final, NoReturn, cast
 from pytest_rageval.errors import InputError, require
 from pytest_rageval.files import refuse_special
 
-__all__ = ["json_elements", "json_members", "json_records", "lines", "not_utf8", "opened", "parse", "wrapper"]
+__all__ = [
+    "find_wrapper_key",
+    "json_elements",
+    "json_members",
+    "json_records",
+    "not_utf8_error",
+    "open_file",
+    "parse_json",
+    "read_lines",
+]
 
-MAX_LINE: Final = 64 * 2**20  # bytes; a longer line is not a record, and would fill the memory
-CHUNK: Final = 2**16  # bytes read from a JSON document at once
-NEAR: Final = 16  # a JSON error this near to the end of a chunk may be caused by it: literals are shorter
-GZIP: Final = b"\x1f\x8b"
-ZSTD: Final = b"\x28\xb5\x2f\xfd"
-JSON_SPACE: Final = " \t\r\n"
-WRAPPERS: Final = ("results", "data", "examples", "records", "questions", "items")
+MAX_LINE_BYTES: Final = 64 * 2**20  # a longer line is not a record, and would fill the memory
+CHUNK_BYTES: Final = 2**16  # read from a JSON document at once
+ERROR_MARGIN: Final = 16
+"""A JSON error within this many characters of a chunk's end may be caused by the end: all literals are shorter."""
+GZIP_MAGIC: Final = b"\x1f\x8b"
+ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
+JSON_WHITE_SPACE: Final = " \t\r\n"
+WRAPPER_KEYS: Final = ("results", "data", "examples", "records", "questions", "items")
+"""Keys under which a JSON object may have its array of records."""
 RECORD_KEYS: Final = ("id", "question", "query", "input")
 ARRAY_OF_OBJECTS: Final = re.compile(r"\[\s*\{")
 LINES_REMEDY: Final = "Each line is one whole JSON object; strings are in double quotes."
 
 
 def json_records(path: Path) -> Iterator[tuple[str, Any]]:
-    """Yield the values of a file of JSON lines, or of the array in a `.json` file, with their places.
+    """Yield the place and the value of each line of a JSON lines file, or of each element of the array in a JSON file.
 
-    The array is the whole document or, in an object, under one of the keys `WRAPPERS`. Blank lines do not count.
-    InputError if the file cannot be read, or a value is not JSON.
+    The array is the whole document or, in an object, under one of `WRAPPER_KEYS`. Blank lines are skipped. A place
+    is a text for error messages, such as "support.jsonl line 3".
+
+    Raises:
+        InputError: the file cannot be read, or a value is not JSON.
     """
     if ".json" in path.suffixes[-2:]:
-        key = wrapper(path)
+        key = find_wrapper_key(path)
         if key is not None or _is_array(path):
             yield from json_elements(path, key)
             return
-    for number, line in lines(path):
+    for number, line in read_lines(path):
         if line and not line.isspace():
             place = f"{path.name} line {number}"
-            yield place, parse(line, place)
+            yield place, parse_json(line, place)
 
 
 def _is_array(path: Path) -> bool:
-    with opened(path) as reading:
-        return reading.stream.read(CHUNK).removeprefix(codecs.BOM_UTF8).lstrip()[:1] == b"["
+    with open_file(path) as file:
+        return file.stream.read(CHUNK_BYTES).removeprefix(codecs.BOM_UTF8).lstrip()[:1] == b"["
 
 
-def wrapper(path: Path) -> str | None:
-    """Return the key of the array of records in a file that is one JSON object; None for another file.
+def find_wrapper_key(path: Path) -> str | None:
+    """Return the key under which a JSON object has its array of records; None if the file is no such object.
 
-    It is the first of `WRAPPERS` with an array of objects, if no key before it is a record's own.
+    The key is the first of `WRAPPER_KEYS` whose value is an array of objects. If one of `RECORD_KEYS` comes before it,
+    the object is itself a record, and the result is None.
 
     Raises:
-        InputError: the file begins with an object over several lines, and that has no such key.
+        InputError: the file begins with an object over several lines that has no such key.
     """
     keys: list[str] = []
-    with opened(path) as reading:
-        document = _Document(path.name, reading)
+    with open_file(path) as file:
+        document = _JsonDocument(path.name, file)
         if document.peek() != "{":
             return None
         first = document.line
@@ -71,253 +89,282 @@ def wrapper(path: Path) -> str | None:
             for name in document.names():
                 if name in RECORD_KEYS:
                     return None
-                if name in WRAPPERS and document.at_objects():
+                if name in WRAPPER_KEYS and document.starts_array_of_objects():
                     return str(name)
                 keys.append(str(name)[:40])
                 document.skip()
         except InputError:
-            # The reader of the lines says what is wrong with them.
+            # The file is then read line by line, which raises an error with the line's number.
             return None
         if document.line == first:
             return None
     raise InputError(
         f"{path.name} is one JSON object, with {', '.join(keys[:12]) or 'no key'}.\n"
-        f"Give one object a line, an array of objects, or an array under {' or '.join(WRAPPERS)}."
+        f"Give one object a line, an array of objects, or an array under {' or '.join(WRAPPER_KEYS)}."
     )
 
 
-def lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield the lines of a file in UTF-8 with their numbers from 1, without a byte-order mark.
+def read_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield the number, from 1, and the text of each line of a UTF-8 file, without a byte-order mark.
 
-    InputError if it cannot be read, is not UTF-8, or a line is longer than 64 MiB.
+    Raises:
+        InputError: the file cannot be read or is not UTF-8, or a line is longer than 64 MiB.
     """
-    with opened(path) as reading:
-        readline = reading.stream.readline
-        while raw := readline(MAX_LINE + 1):
-            number = reading.line + 1
-            if len(raw) > MAX_LINE:
+    with open_file(path) as file:
+        readline = file.stream.readline
+        while raw := readline(MAX_LINE_BYTES + 1):
+            number = file.line + 1
+            if len(raw) > MAX_LINE_BYTES:
                 raise InputError(
-                    f"{path.name} line {number} is longer than {MAX_LINE // 2**20} MiB.\n"
+                    f"{path.name} line {number} is longer than {MAX_LINE_BYTES // 2**20} MiB.\n"
                     "One line is one record; is this the whole file on a single line?"
                 )
             try:
                 # Some editors write a byte-order mark, which is not part of the first record.
                 line = raw.decode("utf-8-sig" if number == 1 else "utf-8")
             except UnicodeDecodeError as error:
-                raise not_utf8(f"{path.name} line {number}", error) from None
-            reading.line = number
+                raise not_utf8_error(f"{path.name} line {number}", error) from None
+            file.line = number
             yield number, line
 
 
 @dataclass(slots=True)
-class Opened:
-    """An open file: its decompressed bytes, and the number of the last line that was read, set by the reader."""
+class OpenFile:
+    """An open file.
+
+    Attributes:
+        stream: its decompressed bytes.
+        line: the number of the last line that was read, for error messages; set by the code that reads the stream.
+    """
 
     stream: IO[bytes]
     line: int = 0
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[Opened]:
-    """Open a file; gzip and Zstandard are recognized by their first bytes, not by the name.
+def open_file(path: Path) -> Iterator[OpenFile]:
+    """Open a file, and decompress gzip and Zstandard, which are recognized by their first bytes, not by the name.
 
-    InputError if it is not a regular file, cannot be opened, or, within the block, cannot be read on.
+    Raises:
+        InputError: the file is not a regular file or cannot be opened, or a read within the `with` block fails.
     """
-    reading: Opened | None = None
+    file: OpenFile | None = None
     errors: list[type[Exception]] = [OSError, EOFError, zlib.error]
     try:
         refuse_special(path)
         with path.open("rb") as raw:
             magic = raw.peek(4)[:4] if hasattr(raw, "peek") else b""
-            if magic.startswith(GZIP):
-                reading = Opened(cast("IO[bytes]", gzip.GzipFile(fileobj=raw)))
-            elif magic == ZSTD:
-                zstd = _zstd(path)
+            if magic.startswith(GZIP_MAGIC):
+                file = OpenFile(cast("IO[bytes]", gzip.GzipFile(fileobj=raw)))
+            elif magic == ZSTD_MAGIC:
+                zstd = _zstd_module(path)
                 errors.append(zstd.ZstdError)
-                reading = Opened(zstd.ZstdFile(raw))
+                file = OpenFile(zstd.ZstdFile(raw))
             else:
-                reading = Opened(raw)
-            yield reading
+                file = OpenFile(raw)
+            yield file
     except tuple(errors) as error:
         reason = getattr(error, "strerror", None) or error
         failure = f"{path} cannot be read"
-        if reading is not None:
-            failure = f"{path.name} cannot be read beyond line {reading.line}"
+        if file is not None:
+            failure = f"{path.name} cannot be read beyond line {file.line}"
         raise InputError(f"{failure}: {reason}.") from error
 
 
-def _zstd(path: Path) -> Any:
+def _zstd_module(path: Path) -> Any:
     if sys.version_info >= (3, 14):
         return import_module("compression.zstd")
     return require("backports.zstd", extra="zst", purpose=f"Reading {path.name}")
 
 
-def not_utf8(place: str, error: UnicodeDecodeError) -> InputError:
-    """Return the error for a text in another encoding; UTF-16 is recognized by its byte-order mark."""
+def not_utf8_error(place: str, error: UnicodeDecodeError) -> InputError:
+    """Return the error for a text that is not UTF-8; UTF-16 is recognized by its byte-order mark."""
     found = f"byte {error.object[error.start]:#04x} ({error.reason})"
     if error.object.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         found = 'it is UTF-16, as Windows saves "Unicode"'
     return InputError(f"{place} is not UTF-8: {found}.\nSave the file in UTF-8.")
 
 
-def parse(text: str, place: str, remedy: str = LINES_REMEDY) -> Any:
-    """Parse one JSON value, or raise InputError with the text's place; NaN and infinities are refused."""
+def parse_json(text: str, place: str, remedy: str = LINES_REMEDY) -> Any:
+    """Parse one JSON value; NaN and infinities are refused.
+
+    Raises:
+        InputError: the text is not JSON; the message begins with `place` and ends with `remedy`.
+    """
     try:
         return _DECODER.decode(text)
     except (ValueError, RecursionError) as error:
         raise InputError(f"{place} is not JSON: {error}.\n{remedy}") from None
 
 
-def _refuse(constant: str) -> NoReturn:
+def _refuse_constant(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is not a finite number")
 
 
-def _finite(digits: str) -> float:
+def _parse_finite(digits: str) -> float:
     number = float(digits)
-    return number if math.isfinite(number) else _refuse(digits[:40])
+    return number if math.isfinite(number) else _refuse_constant(digits[:40])
 
 
-_DECODER: Final = json.JSONDecoder(parse_constant=_refuse, parse_float=_finite)
+_DECODER: Final = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_parse_finite)
 
 
 def json_elements(path: Path, key: str | None = None) -> Iterator[tuple[str, Any]]:
-    """Yield the elements of an array with their places, "FILE record 1" and so on; one at a time is in memory.
+    """Yield the place ("FILE record 1") and the value of each element of an array; only one element is in memory.
 
-    The array is the file's JSON document, or under a key of it. InputError if the file cannot be read or has another
-    form, or an element is longer than 64 MiB.
+    The array is the whole JSON document, or the value of `key` in it.
+
+    Raises:
+        InputError: the file cannot be read or has another form, or an element is longer than 64 MiB.
     """
-    with opened(path) as reading:
-        document = _Document(path.name, reading)
+    with open_file(path) as file:
+        document = _JsonDocument(path.name, file)
         yield from document.array() if key is None else document.member(key)
         if document.peek():
             document.fail("more follows after its end")
 
 
 def json_members(path: Path) -> Iterator[tuple[str, Any]]:
-    """Yield the keys and values of the object that a file is, as they come; InputError as for `json_elements`."""
-    with opened(path) as reading:
-        document = _Document(path.name, reading)
+    """Yield the key and the value of each member of a JSON object, in the file's order.
+
+    Raises:
+        InputError: as for `json_elements`.
+    """
+    with open_file(path) as file:
+        document = _JsonDocument(path.name, file)
         yield from document.members()
         if document.peek():
             document.fail("more follows after its end")
 
 
-class _Document:
-    """A JSON document that is parsed chunk by chunk."""
+class _JsonDocument:
+    """A JSON document that is read in chunks. Its methods parse at the current position and advance it."""
 
-    def __init__(self, name: str, reading: Opened) -> None:
+    def __init__(self, name: str, file: OpenFile) -> None:
         self._name = name
-        self._reading = reading
+        self._file = file
         self._decoder = codecs.getincrementaldecoder("utf-8-sig")()
         self._text = ""
-        self._at = 0
-        self._ended = False
+        self._position = 0
+        self._at_end = False
 
     def array(self) -> Iterator[tuple[str, Any]]:
-        self._take("[")
-        for number in self._items("]"):
-            yield f"{self._name} record {number}", self._value()
+        """Yield the place and the value of each element of the array that follows."""
+        self._expect("[")
+        for number in self._item_numbers("]"):
+            yield f"{self._name} record {number}", self._parse_value()
 
     def names(self) -> Iterator[str]:
-        """Yield the keys of an object; after each, the caller reads its value."""
-        self._take("{")
-        for _ in self._items("}"):
-            name = self._value() if self.peek() == '"' else self.fail("a key in double quotes is missing")
-            self._take(":")
+        """Yield the keys of the object that follows; after each key, the caller must parse or skip its value."""
+        self._expect("{")
+        for _ in self._item_numbers("}"):
+            name = (
+                self._parse_value() if self.peek() == '"' else self.fail("a key in double quotes is missing")
+            )
+            self._expect(":")
             yield name
 
     def member(self, key: str) -> Iterator[tuple[str, Any]]:
-        found = False
+        """Yield the place and the value of each element of the array under a key of the object that follows."""
+        is_found = False
         for name in self.names():
-            if name == key and not found:
-                found = True
+            if name == key and not is_found:
+                is_found = True
                 yield from self.array()
             else:
                 self.skip()
-        if not found:
+        if not is_found:
             self.fail(f'its object has no key "{key}"')
 
-    def _items(self, end: str) -> Iterator[int]:
-        """Yield the number of each item, from 1, when it is to be parsed; parse commas and end."""
+    def _item_numbers(self, end: str) -> Iterator[int]:
+        """Yield the number of each item, from 1, when the caller must parse it; parse the commas and `end` itself."""
         number = 0
         while self.peek() != end:
             if number:
-                self._take(",")
+                self._expect(",")
             number += 1
             yield number
-        self._take(end)
+        self._expect(end)
 
     def peek(self) -> str:
         """Return the next character that is not white space; empty at the end."""
         while True:
-            while self._at < len(self._text) and self._text[self._at] in JSON_SPACE:
-                self._at += 1
-            if self._at < len(self._text) or not self._read_more():
-                return self._text[self._at : self._at + 1]
+            while self._position < len(self._text) and self._text[self._position] in JSON_WHITE_SPACE:
+                self._position += 1
+            if self._position < len(self._text) or not self._read_more():
+                return self._text[self._position : self._position + 1]
 
     def members(self) -> Iterator[tuple[str, Any]]:
+        """Yield the key and the value of each member of the object that follows."""
         for name in self.names():
-            yield name, self._value()
+            yield name, self._parse_value()
 
     def skip(self) -> None:
-        self._value()
+        """Parse the value that follows, and discard it."""
+        self._parse_value()
 
-    def at_objects(self) -> bool:
-        """Whether an array follows, whose first item is an object."""
-        if self.peek() and len(self._text) - self._at < NEAR:
+    def starts_array_of_objects(self) -> bool:
+        """Return True if an array follows whose first item is an object; nothing is consumed."""
+        if self.peek() and len(self._text) - self._position < ERROR_MARGIN:
             self._read_more()
-        return ARRAY_OF_OBJECTS.match(self._text, self._at) is not None
+        return ARRAY_OF_OBJECTS.match(self._text, self._position) is not None
 
     @property
     def line(self) -> int:
-        """The number of the line that is read."""
-        return self._reading.line + 1 + self._text.count("\n", 0, self._at)
+        """The number of the line at the current position."""
+        return self._file.line + 1 + self._text.count("\n", 0, self._position)
 
     def fail(self, found: str) -> NoReturn:
+        """Raise InputError with the current line and what was found."""
         raise InputError(
             f"{self._name} line {self.line} is not JSON as expected: {found}.\nIs the file whole?"
         )
 
-    def _take(self, character: str) -> None:
+    def _expect(self, character: str) -> None:
+        """Consume white space and this character; InputError if another character follows."""
         found = self.peek()
         if not found:
             self.fail(f"it ends before {character!r}")
         if found != character:
             self.fail(f"expected {character!r}, found {found!r}")
-        self._at += 1
+        self._position += 1
 
-    def _value(self) -> Any:
+    def _parse_value(self) -> Any:
+        """Parse the JSON value that follows; read further chunks until it is complete."""
         self.peek()
         while True:
             try:
-                value, end = _DECODER.raw_decode(self._text, self._at)
+                value, end = _DECODER.raw_decode(self._text, self._position)
             except json.JSONDecodeError as error:
-                cut = error.pos > len(self._text) - NEAR or error.msg.startswith("Unterminated")
-                if not (cut and self._read_more()):
-                    self._at = max(self._at, min(error.pos, len(self._text)))
+                near_end = error.pos > len(self._text) - ERROR_MARGIN or error.msg.startswith("Unterminated")
+                if not (near_end and self._read_more()):
+                    self._position = max(self._position, min(error.pos, len(self._text)))
                     self.fail(error.msg)
             except (ValueError, RecursionError) as error:
                 self.fail(str(error))
             else:
-                # A number may continue in the next chunk: the beginning "1.5e+" is parsed as 1.5.
-                length = end - self._at
-                if end + NEAR < len(self._text) or not self._read_more():
-                    self._at += length
+                # A number may continue in the next chunk: "1.5e+" at the end of a chunk is parsed as 1.5.
+                length = end - self._position
+                if end + ERROR_MARGIN < len(self._text) or not self._read_more():
+                    self._position += length
                     return value
 
     def _read_more(self) -> bool:
-        """Read as many characters as are unparsed, so that a long value is parsed only a few times."""
-        if self._ended:
+        """Read at least as many bytes as there are unparsed characters; return False at the end of the file.
+
+        The amount doubles, so that a long value is parsed again only a few times.
+        """
+        if self._at_end:
             return False
-        self._reading.line += self._text.count("\n", 0, self._at)
-        self._text, self._at = self._text[self._at :], 0
-        if len(self._text) > MAX_LINE:
-            self.fail(f"one record is longer than {MAX_LINE // 2**20} MiB")
-        raw = self._reading.stream.read(max(CHUNK, len(self._text)))
-        self._ended = not raw
+        self._file.line += self._text.count("\n", 0, self._position)
+        self._text, self._position = self._text[self._position :], 0
+        if len(self._text) > MAX_LINE_BYTES:
+            self.fail(f"one record is longer than {MAX_LINE_BYTES // 2**20} MiB")
+        raw = self._file.stream.read(max(CHUNK_BYTES, len(self._text)))
+        self._at_end = not raw
         try:
-            self._text += self._decoder.decode(raw, final=self._ended)
+            self._text += self._decoder.decode(raw, final=self._at_end)
         except UnicodeDecodeError as error:
-            line = self._reading.line + 1 + self._text.count("\n") + error.object.count(b"\n", 0, error.start)
-            raise not_utf8(f"{self._name} line {line}", error) from None
-        return not self._ended
+            line = self._file.line + 1 + self._text.count("\n") + error.object.count(b"\n", 0, error.start)
+            raise not_utf8_error(f"{self._name} line {line}", error) from None
+        return not self._at_end

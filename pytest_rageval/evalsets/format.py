@@ -1,4 +1,4 @@
-"""The protocol of an eval-set format: how its files are recognized, and how they are read."""
+"""`Format`, the interface of an eval-set format, and `Shape`, the properties of a file by which it is recognized."""
 
 import inspect
 import re
@@ -9,76 +9,76 @@ from pathlib import Path
 from typing import Any, Final
 
 from pytest_rageval.errors import InputError
-from pytest_rageval.evalsets.files import json_elements, opened, parse, wrapper
+from pytest_rageval.evalsets.files import find_wrapper_key, json_elements, open_file, parse_json
 from pytest_rageval.evalsets.records import EXPORT_KEYS, EXPORT_REMEDY, Records
 
-__all__ = ["COMPRESSED", "Format", "Shape", "format_of"]
+__all__ = ["COMPRESSION_SUFFIXES", "Format", "Shape", "find_format"]
 
-HEAD_BYTES: Final = 2**18
-COMPRESSED: Final = (".gz", ".zst")
+HEAD_BYTES: Final = 2**18  # read from the beginning of a file to recognize its format
+COMPRESSION_SUFFIXES: Final = (".gz", ".zst")
 
 
 class Shape:
-    """The path of a file or folder, and the beginning of its content, each read when it is asked for."""
+    """The path of a file or folder, and properties of its first bytes, each computed when it is first used."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     @cached_property
     def folder(self) -> bool:
-        """Whether the path is a folder."""
+        """True if the path is a folder."""
         return self.path.is_dir()
 
     @cached_property
     def suffix(self) -> str:
-        """The name's suffix in lower case, without that of a compression: ".jsonl"."""
+        """The suffix of the name in lower case, without a suffix of compression: ".jsonl" for "a.jsonl.gz"."""
         suffixes = [suffix.lower() for suffix in self.path.suffixes]
-        while suffixes and suffixes[-1] in COMPRESSED:
+        while suffixes and suffixes[-1] in COMPRESSION_SUFFIXES:
             suffixes.pop()
         return suffixes[-1] if suffixes else ""
 
     @cached_property
     def is_table(self) -> bool:
-        """Whether the suffix is that of comma- or tab-separated values."""
+        """True if the suffix is `.csv` or `.tsv`."""
         return self.suffix in (".csv", ".tsv")
 
     @cached_property
     def head(self) -> str:
-        """The first 256 KiB as text, empty for a folder; bytes that are not UTF-8 are U+FFFD."""
+        """The first 256 KiB as text; empty for a folder. Bytes that are not UTF-8 become U+FFFD."""
         if self.folder:
             return ""
-        with opened(self.path) as reading:
-            return reading.stream.read(HEAD_BYTES).decode("utf-8-sig", "replace")
+        with open_file(self.path) as file:
+            return file.stream.read(HEAD_BYTES).decode("utf-8-sig", "replace")
 
     @cached_property
     def line(self) -> str:
-        """The first line of the head that is not blank, without its end."""
+        """The first line of the head that is not blank, without its line break."""
         return next((line.rstrip("\r") for line in self.head.split("\n") if line.strip()), "")
 
     @cached_property
     def is_json(self) -> bool:
-        """Whether the content begins as a JSON object or array."""
+        """True if the content begins with `{` or `[`, as a JSON object or array."""
         return self.head.lstrip()[:1] in ("{", "[")
 
     @cached_property
     def record(self) -> Mapping[str, Any]:
-        """The first record of JSON lines or of a JSON array, also under a key; empty if there is none."""
+        """The first object of JSON lines, of a JSON array, or of an array under a key; empty if there is none."""
         try:
-            key = wrapper(self.path) if self.suffix == ".json" and self.is_json else None
+            key = find_wrapper_key(self.path) if self.suffix == ".json" and self.is_json else None
             if key is not None or self.head.lstrip()[:1] == "[":
                 first = next(json_elements(self.path, key), ("", None))[1]
             else:
-                first = parse(self.line, self.path.name)
+                first = parse_json(self.line, self.path.name)
         except InputError:
             return {}
         return first if isinstance(first, Mapping) else {}
 
     def has(self, *keys: str) -> bool:
-        """Whether the first record has all of these keys."""
+        """Return True if the first record has all of these keys."""
         return all(key in self.record for key in keys)
 
     def mentions(self, *keys: str) -> bool:
-        """Whether the head is that of a JSON object with all of these keys, at any depth."""
+        """Return True if the content begins with `{` and the head has all of these keys, at any depth."""
         return self.head.lstrip()[:1] == "{" and all(
             re.search(rf'"{re.escape(key)}"\s*:', self.head) for key in keys
         )
@@ -86,12 +86,15 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """An eval-set format, by the name that users type.
+    """An eval-set format.
 
-    `recognises` says whether a file or folder looks like it; a `general` format gives way to any other that does.
-    `read` makes of a path and the format's options, by name, its records in the native format, each with its place
-    for errors ("support.jsonl line 3"); lazy, and from the first record each time. It raises `InputError` if a file
-    is missing or has another form.
+    Attributes:
+        name: the name that users write: `format="beir"`.
+        recognises: returns True if a file or folder looks like this format.
+        read: called with a path and, as keywords, the options of the format. It returns an iterator over the place
+            for error messages ("support.jsonl line 3") and the record in the native format, from the first record. It
+            reads lazily, and raises InputError if a file is missing or has another form.
+        general: True if any other format that recognises the file is preferred.
     """
 
     name: str
@@ -101,12 +104,16 @@ class Format:
 
     @property
     def options(self) -> dict[str, Any]:
-        """The format's options, with their defaults."""
+        """The names of the options of `read`, with their defaults."""
         parameters = list(inspect.signature(self.read).parameters.values())[1:]
         return {parameter.name: parameter.default for parameter in parameters}
 
     def records(self, path: Path, options: Mapping[str, Any]) -> Records:
-        """Read records with a user's options; InputError for an unknown one, or from the iterator for the file."""
+        """Read the records of a file with the user's options.
+
+        Raises:
+            InputError: an option is unknown; or, while iterating, the file cannot be used.
+        """
         known = self.options
         unknown = [name for name in options if name not in known]
         if unknown:
@@ -117,13 +124,16 @@ class Format:
         return self.read(path, **options)
 
 
-def format_of(
+def find_format(
     path: Path, formats: Mapping[str, Format], name: str | None = None, options: Collection[str] = ()
 ) -> Format:
-    """Return the format with a name or, without one, the format that recognizes a path.
+    """Return the format with the given name or, if `name` is None, the format that recognises the path.
 
-    Among several, those that have all of the user's options are preferred, then those that are not general.
-    InputError if there is no such format, or if none or several recognize the path.
+    If several formats recognise it, formats that have all of `options` are preferred, then formats that are not
+    general.
+
+    Raises:
+        InputError: no format has the name, or no format or more than one recognises the path.
     """
     if name is not None:
         if name not in formats:
@@ -133,7 +143,7 @@ def format_of(
     recognized = [form for form in formats.values() if form.recognises(shape)]
     fitting = [form for form in recognized if form.options.keys() >= set(options)] or recognized
     chosen = [form for form in fitting if not form.general] or fitting
-    # An export over several lines has no first record, whose keys would say what it is.
+    # An export of traces that is one object over several lines has no first record to recognise it by.
     if (
         all(form.general for form in chosen)
         and not (shape.folder or shape.record)

@@ -1,4 +1,4 @@
-"""Human labels, with which a judge is compared: JSON lines, one labelled answer, pair or passage per line."""
+"""Reads human labels, with which a judge is compared: JSON lines, one labelled answer, pair or passage per line."""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,13 +27,13 @@ Scale = Literal["yes/no", "graded", "pairwise"]
 
 Kind = Literal["answers", "pairs", "passages"]
 
-FORM: Final = (
+FORM_REMEDY: Final = (
     'One labelled answer a line: {"question": "…", "references": ["…"], "prediction": "…", "human": true}; '
     'or one pair of answers: {"question": "…", "first": "…", "second": "…", "human": 1}; '
     'or one passage: {"question": "…", "passage": "…", "human": true}'
 )
 
-MOST_UNUSABLE: Final = 0.1  # of the items; a file with more is refused
+MAX_UNUSABLE_SHARE: Final = 0.1  # share of the items that may be unusable; a file with more is refused
 
 PREFERENCES: Final[Mapping[float, float]] = {1: 1.0, 2: -1.0, 0: 0.0}
 """The score of each label of a pair: 1 if the first answer is better, -1 if the second is, 0 if neither."""
@@ -41,7 +41,15 @@ PREFERENCES: Final[Mapping[float, float]] = {1: 1.0, 2: -1.0, 0: 0.0}
 
 @dataclass(frozen=True, slots=True)
 class LabelledAnswer:
-    """An answer (`prediction`), and its labels by annotator: 0 wrong … 1 right, or None without a label."""
+    """An answer with the labels of people.
+
+    Attributes:
+        example: the question.
+        references: the reference answers.
+        prediction: the labelled answer.
+        human: for each annotator the label, from 0 (wrong) to 1 (right), or None without a label.
+        noun: what is labelled, for messages.
+    """
 
     example: Example
     references: tuple[str, ...]
@@ -52,7 +60,16 @@ class LabelledAnswer:
 
 @dataclass(frozen=True, slots=True)
 class LabelledPair:
-    """Two answers, and which is better by annotator: 1 the first, -1 the second, 0 neither, or None without a label."""
+    """Two answers with the preferences of people.
+
+    Attributes:
+        example: the question.
+        first: the first answer.
+        second: the second answer.
+        human: for each annotator 1 if the first answer is better, -1 if the second is, 0 if neither, or None without
+            a label.
+        noun: what is labelled, for messages.
+    """
 
     example: Example
     first: str
@@ -63,7 +80,14 @@ class LabelledPair:
 
 @dataclass(frozen=True, slots=True)
 class LabelledPassage:
-    """A passage, and whether it is relevant to the question by annotator: 1 yes, 0 no, or None without a label."""
+    """A passage with the labels of people.
+
+    Attributes:
+        example: the question.
+        passage: the text of the passage.
+        human: for each annotator 1 if the passage is relevant to the question, 0 if not, or None without a label.
+        noun: what is labelled, for messages.
+    """
 
     example: Example
     passage: str
@@ -76,11 +100,15 @@ LabelledItem = LabelledAnswer | LabelledPair | LabelledPassage
 
 @dataclass(frozen=True, slots=True)
 class HumanLabels:
-    """The labels of a file: of answers, pairs or passages.
+    """The labels of a file. Only one of `answers`, `pairs` and `passages` has items.
 
-    The scale is "pairwise" for pairs, else "yes/no" if every label is 0 or 1, else "graded".
-
-    `unusable` lists each item that was left out, with the reason.
+    Attributes:
+        name: the name of the file.
+        scale: "pairwise" for pairs, else "yes/no" if every label is 0 or 1, else "graded".
+        answers: the labelled answers.
+        pairs: the labelled pairs of answers.
+        unusable: for each item that was left out, its place and the reason.
+        passages: the labelled passages.
     """
 
     name: str
@@ -92,12 +120,12 @@ class HumanLabels:
 
     @property
     def items(self) -> Sequence[LabelledItem]:
-        """The answers, the pairs or the passages."""
+        """The labelled answers, pairs or passages."""
         return self.answers or self.pairs or self.passages
 
     @property
     def kind(self) -> Kind:
-        """What is labelled."""
+        """The kind of items that are labelled."""
         return "passages" if self.passages else "pairs" if self.pairs else "answers"
 
     def __len__(self) -> int:
@@ -105,34 +133,35 @@ class HumanLabels:
 
 
 def load_labels(path: Path) -> HumanLabels:
-    """Read human labels from a JSONL file in UTF-8; blank lines and unknown keys do not count.
+    """Read human labels from a JSONL file in UTF-8; blank lines and unknown keys are ignored.
 
-    `human` is one label, or a list with one for each annotator in the same order, null without a label. A label
-    of an answer is true, false or a number from 0 to 1; of a pair, 1 (the first is better), 2 (the second) or 0
-    (neither); of a passage, true or false. An item without `id` is named by its line.
+    The key `human` is one label, or a list with one label for each annotator, always in the same order, with null for a
+    missing label. A label of an answer is true, false or a number from 0 to 1. A label of a pair is 1 (the first answer
+    is better), 2 (the second) or 0 (neither). A label of a passage is true or false. The default id of an item is
+    its line.
 
-    An item (question, references and answer, question and two answers in either order, or question and passage) counts
-    once: intervals resample items, and one that counted twice would make them too narrow.
-
-    An item that cannot be used is left out and listed in `unusable`, with an id or an item that came before: up to a
-    tenth of all, since beyond that the file is hardly what it is taken for.
+    An item that cannot be used, or that repeats the id or the texts of an earlier item, is left out and listed in
+    `unusable`. Two items are the same if they have the same question and the same references and answer, the same two
+    answers in either order, or the same passage. Repeated items would make confidence intervals too narrow, since
+    intervals resample items. If more than a tenth of the items cannot be used, the file probably has another form, and
+    is refused.
 
     Raises:
         InputError: the file or a line cannot be read, more than a tenth of the items cannot be used, or answers,
             pairs and passages are mixed.
     """
-    reading = _Reading()
+    collector = _LabelCollector()
     unusable: list[InputError] = []
     for place, record in json_records(path):
         check = Check(place)
         try:
-            reading.add(_item(record, check, default_id=place.removeprefix(f"{path.name} ")), check)
+            collector.add(_parse_item(record, check, default_id=place.removeprefix(f"{path.name} ")), check)
         except InputError as error:
             unusable.append(error)
-    items = reading.items
+    items = collector.items
     if not (items or unusable):
-        raise InputError(f"{path.name} contains no labels.\n{FORM}.")
-    if len(unusable) > MOST_UNUSABLE * (len(items) + len(unusable)):
+        raise InputError(f"{path.name} contains no labels.\n{FORM_REMEDY}.")
+    if len(unusable) > MAX_UNUSABLE_SHARE * (len(items) + len(unusable)):
         if len(unusable) == 1:
             raise unusable[0]
         share = f"{len(unusable)} of {len(items) + len(unusable)} items cannot be used"
@@ -140,12 +169,12 @@ def load_labels(path: Path) -> HumanLabels:
     answers = tuple(item for item in items if isinstance(item, LabelledAnswer))
     pairs = tuple(item for item in items if isinstance(item, LabelledPair))
     passages = tuple(item for item in items if isinstance(item, LabelledPassage))
-    found: list[Sequence[LabelledItem]] = [each for each in (answers, pairs, passages) if each]
-    if len(found) > 1:
-        names = " and ".join(f"labelled {each[0].noun}s" for each in found)
-        few = min(found, key=len)[0]
+    kinds: list[Sequence[LabelledItem]] = [kind for kind in (answers, pairs, passages) if kind]
+    if len(kinds) > 1:
+        names = " and ".join(f"labelled {kind[0].noun}s" for kind in kinds)
+        rarest = min(kinds, key=len)[0]
         raise InputError(
-            f"{path.name}: {names} are mixed, as {reading.places[few.example.id]} shows.\n"
+            f"{path.name}: {names} are mixed, as {collector.places[rarest.example.id]} shows.\n"
             "Put each kind in a file of its own."
         )
     labels = {label for item in items for label in item.human if label is not None}
@@ -154,20 +183,30 @@ def load_labels(path: Path) -> HumanLabels:
     return HumanLabels(path.name, scale, answers, pairs, left_out, passages)
 
 
-class _Reading:
-    """The items of a file so far, each once."""
+class _LabelCollector:
+    """Collects the items of a file and refuses repeated ones.
+
+    Attributes:
+        items: the items so far.
+        places: the place of each item in the file, by its id.
+    """
 
     def __init__(self) -> None:
         self.items: list[LabelledItem] = []
         self.places: dict[str, str] = {}
-        self._labelled: dict[Hashable, str] = {}
+        self._places_by_key: dict[Hashable, str] = {}
 
     def add(self, item: LabelledItem, check: Check) -> None:
-        """Keep an item; InputError where its id or itself is there already, or others have other annotators."""
+        """Add an item.
+
+        Raises:
+            InputError: an earlier item has the same id or the same texts, or the first item has another number of
+                annotators.
+        """
         first_place = self.places.get(item.example.id)
         if first_place is not None:
             check.fail(f'the id "{item.example.id}" is already that of {first_place}', "Make one another.")
-        first_place = self._labelled.get(_labelled(item))
+        first_place = self._places_by_key.get(_item_key(item))
         if first_place is not None:
             check.fail(
                 f"the same {item.noun} to the same question is already labelled in {first_place}",
@@ -180,11 +219,12 @@ class _Reading:
                 f"{annotators}",
                 "Write one label for each annotator in every line, in one order, and null without a label.",
             )
-        self.places[item.example.id] = self._labelled[_labelled(item)] = check.place
+        self.places[item.example.id] = self._places_by_key[_item_key(item)] = check.place
         self.items.append(item)
 
 
-def _labelled(item: LabelledItem) -> Hashable:
+def _item_key(item: LabelledItem) -> Hashable:
+    """Return a key that is equal for items with the same question, history and texts, except for white space."""
     texts: tuple[str, ...] = ()
     if isinstance(item, LabelledPair):
         texts, answer = (item.first, item.second), ""
@@ -193,73 +233,80 @@ def _labelled(item: LabelledItem) -> Hashable:
     else:
         texts, answer = item.references, item.prediction
     return (
-        _single_spaced(item.example.question),
+        _normalize_space(item.example.question),
         conversation_text(item.example.history),
-        frozenset(map(_single_spaced, texts)),
-        _single_spaced(answer),
+        frozenset(map(_normalize_space, texts)),
+        _normalize_space(answer),
     )
 
 
-def _single_spaced(text: str) -> str:
+def _normalize_space(text: str) -> str:
     return " ".join(text.split())
 
 
-def _item(record: Any, check: Check, *, default_id: str) -> LabelledItem:
-    named = {"id": default_id, **record} if isinstance(record, Mapping) else record
-    example = example_from(named, place=check.place)
+def _parse_item(record: Any, check: Check, *, default_id: str) -> LabelledItem:
+    with_id = {"id": default_id, **record} if isinstance(record, Mapping) else record
+    example = example_from(with_id, place=check.place)
     fields = example.extra
-    needed: tuple[str, ...] = "references", "prediction"
+    required: tuple[str, ...] = "references", "prediction"
     if "first" in fields or "second" in fields:
-        needed = "first", "second"
+        required = "first", "second"
     elif "passage" in fields:
-        needed = ("passage",)
-    for name in (*needed, "human"):
+        required = ("passage",)
+    for name in (*required, "human"):
         if name not in fields:
-            check.fail(f'"{name}" is missing. Found: {", ".join(fields) or "nothing more"}', f"{FORM}.")
-    if needed == ("passage",):
+            check.fail(
+                f'"{name}" is missing. Found: {", ".join(fields) or "nothing more"}', f"{FORM_REMEDY}."
+            )
+    if required == ("passage",):
         return LabelledPassage(
-            example, check.text(fields["passage"], "passage"), _human(fields["human"], check, _relevance)
+            example,
+            check.text(fields["passage"], "passage"),
+            _parse_labels(fields["human"], check, _parse_relevance),
         )
-    if "first" in needed:
-        first, second = (check.text(fields[name], name) for name in needed)
-        if _single_spaced(first) == _single_spaced(second):
+    if "first" in required:
+        first, second = (check.text(fields[name], name) for name in required)
+        if _normalize_space(first) == _normalize_space(second):
             check.fail(
                 '"first" and "second" are the same answer', "Take the line out: there is nothing to prefer."
             )
-        return LabelledPair(example, first, second, _human(fields["human"], check, _preference))
+        return LabelledPair(example, first, second, _parse_labels(fields["human"], check, _parse_preference))
     return LabelledAnswer(
         example,
         check.texts(fields["references"], "references", least=1),
         check.text(fields["prediction"], "prediction"),
-        _human(fields["human"], check, _grade),
+        _parse_labels(fields["human"], check, _parse_grade),
     )
 
 
-def _human(value: Any, check: Check, label: Callable[[Any, str, Check], float]) -> tuple[float | None, ...]:
+def _parse_labels(
+    value: Any, check: Check, parse_label: Callable[[Any, str, Check], float]
+) -> tuple[float | None, ...]:
+    """Return the label of each annotator, from one label or a list of them; InputError if all are null."""
     if not isinstance(value, list):
-        return (label(value, '"human"', check),)
+        return (parse_label(value, '"human"', check),)
     labels = tuple(
-        None if each is None else label(each, f'"human"[{i}]', check) for i, each in enumerate(value)
+        None if item is None else parse_label(item, f'"human"[{i}]', check) for i, item in enumerate(value)
     )
-    if not any(each is not None for each in labels):
+    if not any(label is not None for label in labels):
         check.fail('"human" holds no label', "Give one at least, or take the line out.")
     return labels
 
 
-def _grade(value: Any, name: str, check: Check) -> float:
+def _parse_grade(value: Any, name: str, check: Check) -> float:
     if not isinstance(value, bool | int | float) or not 0 <= value <= 1:
         check.fail(f"{name} is {value!r:.40}", "Write true or false, or a number from 0 to 1.")
     return float(value)
 
 
-def _relevance(value: Any, name: str, check: Check) -> float:
+def _parse_relevance(value: Any, name: str, check: Check) -> float:
     if not isinstance(value, bool | int | float) or value not in {0, 1}:
         check.fail(f"{name} is {value!r:.40}", "A passage is relevant or not: write true or false.")
     return float(value)
 
 
-def _preference(value: Any, name: str, check: Check) -> float:
-    # 1.0 is 1, as data frames write a column with gaps.
+def _parse_preference(value: Any, name: str, check: Check) -> float:
+    # 1.0 counts as 1: data frames write integer columns with missing values as floats.
     if isinstance(value, bool) or not isinstance(value, int | float) or value not in PREFERENCES:
         check.fail(
             f"{name} is {value!r:.40}",

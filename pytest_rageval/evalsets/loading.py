@@ -1,4 +1,4 @@
-"""`load()` and `load_records()`: a file, a folder or records in Python become an eval set, whole or sampled."""
+"""`load()` and `load_records()`, which read a file, a folder or records in Python as an eval set, whole or sampled."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -9,31 +9,37 @@ from typing import Any, Final, cast
 
 from pytest_rageval.datatypes import EvalSet
 from pytest_rageval.errors import InputError
-from pytest_rageval.evalsets.format import Format, format_of
+from pytest_rageval.evalsets.format import Format, find_format
 from pytest_rageval.evalsets.formats import FORMATS
 from pytest_rageval.evalsets.records import Records, from_records
-from pytest_rageval.evalsets.sampling import SampleSpec, sampled
+from pytest_rageval.evalsets.sampling import SampleSpec, draw_sample
 from pytest_rageval.files import refuse_special
 from pytest_rageval.lazy import Lazy
 
-__all__ = ["LoadOptions", "find", "forget", "load", "load_records"]
+__all__ = ["LoadOptions", "clear_last_evalset", "find_file", "load", "load_records"]
 
-mapped: Final = Lazy("evalsets.field_map", "mapped")  # few sets have other names of fields
+map_fields: Final = Lazy("evalsets.field_map", "map_fields")  # few eval sets need a field map
 
-MISSING_TYPES: Final = ("NAType", "NaTType")  # types of pandas's missing values
+MISSING_TYPES: Final = ("NAType", "NaTType")  # names of the types of missing values in pandas
 
 
 @dataclass(frozen=True, slots=True)
 class LoadOptions:
-    """How an eval set is read: its format (None: recognized), the sample (None: all), the format's options."""
+    """How to read an eval set.
+
+    Attributes:
+        format: the name of the format; None: it is recognized.
+        sample: the sample to draw; None: all examples.
+        options: the options of the format, by name.
+    """
 
     format: str | None = None
-    draw: SampleSpec | None = None
+    sample: SampleSpec | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def parse(cls, arguments: Mapping[str, Any]) -> "LoadOptions":
-        """From a marker's arguments: `format`, `sample` with `seed` and `stratify`, the format's options."""
+        """Parse the marker's arguments: `format`; `sample` with `seed` and `stratify`; the options of the format."""
         options = dict(arguments)
         name, size = options.pop("format", None), options.pop("sample", None)
         drawing = {keyword: options.pop(keyword) for keyword in ("seed", "stratify") if keyword in options}
@@ -57,10 +63,10 @@ def load(
     """Read an eval set from a file or a folder.
 
     Args:
-        path: absolute, or relative to the current folder.
-        how: format, sample and options; default: from `keywords`.
+        path: path of the file or folder, absolute or relative to the current folder.
+        how: format, sample and options; by default they are parsed from `keywords`.
         formats: the known formats, by name.
-        keywords: as of the marker `rageval_evalset`, such as `format="beir"`, `sample=200`.
+        keywords: the keywords of the marker `rageval_evalset`, such as `format="beir"`, `sample=200`.
 
     Raises:
         InputError: the format is unknown, or the file cannot be used.
@@ -68,29 +74,32 @@ def load(
     path, how = Path(path), how or LoadOptions.parse(keywords)
     if not path.exists():
         raise InputError(f"The eval set {path} cannot be read: there is no such file.")
-    form = format_of(path, formats, how.format, how.options)
+    form = find_format(path, formats, how.format, how.options)
     content = _digest(path) if form is FORMATS["native"] else None
     key = path.absolute(), content, repr(how)
-    if content is not None and key in _LAST:
-        return _LAST[key]
-    evalset = _evalset(lambda: form.records(path, how.options), how.draw, path.name)
+    if content is not None and key in _LAST_EVALSET:
+        return _LAST_EVALSET[key]
+    evalset = _build_evalset(lambda: form.records(path, how.options), how.sample, path.name)
     if content is not None:
-        _LAST.clear()
-        _LAST[key] = evalset
+        _LAST_EVALSET.clear()
+        _LAST_EVALSET[key] = evalset
     return evalset
 
 
-_LAST: Final[dict[tuple[Path, bytes | None, str], EvalSet]] = {}
-"""The set that was read last, by its content: a fixture often reads that of the tests, as for a recorded run."""
+_LAST_EVALSET: Final[dict[tuple[Path, bytes | None, str], EvalSet]] = {}
+"""The eval set in the native format that was read last, by path, digest of the content, and options.
+
+A fixture often reads the same eval set as the tests, for example to build a retriever from a recorded run.
+"""
 
 
-def forget() -> None:
-    """Let go of that set."""
-    _LAST.clear()
+def clear_last_evalset() -> None:
+    """Release the eval set that `load` cached."""
+    _LAST_EVALSET.clear()
 
 
 def _digest(path: Path) -> bytes | None:
-    """What tells whether a file changed; None where it cannot be read."""
+    """Return the SHA-256 digest of a file's content; None if the file cannot be read."""
     try:
         refuse_special(path)
         with path.open("rb") as file:
@@ -100,17 +109,17 @@ def _digest(path: Path) -> bytes | None:
 
 
 def load_records(source: object, how: LoadOptions | None = None) -> EvalSet | None:
-    """Make an eval set of records in Python.
+    """Convert records in Python to an eval set; return None for a source of another type.
 
-    Missing values (NaN, NaT, NA) are left out, NumPy values become Python's, and times become ISO texts.
+    Missing values (NaN, NaT, NA) are left out, NumPy values become Python values, and times become ISO 8601 texts.
 
     Args:
-        source: a list or tuple of dicts, a pandas or Polars data frame, a Hugging Face `Dataset`; for anything
-            else, such as an iterator, the result is None.
-        how: sample, and the option `fields` (see `field_map.mapped`).
+        source: a list or tuple of dicts, a pandas or Polars data frame, or a Hugging Face `Dataset`. For any other
+            type, such as an iterator, the result is None.
+        how: the sample, and the option `fields` (see `field_map.map_fields`).
 
     Raises:
-        InputError: a record cannot be used, or there is another option than `fields`.
+        InputError: a record cannot be used, or there is an option other than `fields`.
     """
     how = how or LoadOptions()
     rows = _rows(source)
@@ -124,18 +133,21 @@ def load_records(source: object, how: LoadOptions | None = None) -> EvalSet | No
     fields = how.options.get("fields")
 
     def read() -> Records:
-        records = ((f"record {number}", _plain_record(row)) for number, row in enumerate(rows(), 1))
-        return records if fields is None else cast("Records", mapped(records, fields))
+        records = ((f"record {number}", _to_json_record(row)) for number, row in enumerate(rows(), 1))
+        return records if fields is None else cast("Records", map_fields(records, fields))
 
-    return _evalset(read, how.draw, "records")
+    return _build_evalset(read, how.sample, "records")
 
 
-def _evalset(read: Callable[[], Records], draw: SampleSpec | None, name: str) -> EvalSet:
-    return from_records(read(), name=name) if draw is None else sampled(read, draw, name=name)
+def _build_evalset(read: Callable[[], Records], sample: SampleSpec | None, name: str) -> EvalSet:
+    return from_records(read(), name=name) if sample is None else draw_sample(read, sample, name=name)
 
 
 def _rows(source: Any) -> Callable[[], Iterable[Any]] | None:
-    """A function that returns the rows from the first one; frames are recognized by their methods."""
+    """Return a function that iterates over the rows, each time from the first; None for an unknown type of source.
+
+    Data frames are recognized by their methods, so that pandas and Polars need not be imported.
+    """
     if isinstance(source, type | str | bytes | Mapping):
         return None
     if hasattr(source, "iter_rows"):
@@ -150,29 +162,41 @@ def _rows(source: Any) -> Callable[[], Iterable[Any]] | None:
     return None
 
 
-def _plain_record(row: Any) -> Any:
+def _to_json_record(row: Any) -> Any:
     if not isinstance(row, Mapping):
         return row
-    return {name: plain for name, value in row.items() if (plain := _plain(value)) is not None}
+    return {
+        name: converted for name, value in row.items() if (converted := _to_json_value(value)) is not None
+    }
 
 
-def _plain(value: Any) -> Any:
-    """A cell's value as JSON has it, if it can; None if it is missing."""
+def _to_json_value(value: Any) -> Any:
+    """Convert a value of a data frame to one that JSON can represent; None for a missing value."""
     if isinstance(value, Mapping):
-        return {name: _plain(item) for name, item in value.items()}
+        return {name: _to_json_value(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [_to_json_value(item) for item in value]
     if type(value).__name__ in MISSING_TYPES or (isinstance(value, float) and math.isnan(value)):
         return None
     if hasattr(value, "tolist"):
-        return _plain(value.tolist())
+        return _to_json_value(value.tolist())
     return value.isoformat() if hasattr(value, "isoformat") else value
 
 
-def find(
+def find_file(
     what: str, source: str | Path, *, bases: Sequence[Path], accepts: Callable[[Path], bool] = Path.exists
 ) -> Path:
-    """Return the absolute path of a file, the first under one of the bases that is accepted; `what` is its kind."""
+    """Return the absolute path of a file: the first path under one of the base folders that `accepts` returns True for.
+
+    Args:
+        what: the kind of file, for the error message: "eval set".
+        source: the path that the user wrote.
+        bases: the folders in which a relative path is searched, in this order.
+        accepts: decides whether a path is used; default: it exists.
+
+    Raises:
+        InputError: no path is accepted.
+    """
     candidates = [base / source for base in bases]
     for candidate in candidates:
         if accepts(candidate):

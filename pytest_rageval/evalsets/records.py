@@ -1,4 +1,4 @@
-"""Examples from records of the native format and back, with a check of every field."""
+"""Converts records of the native format to examples and back, and checks every field."""
 
 import json
 import math
@@ -21,25 +21,27 @@ __all__ = [
     "OWN_FIELDS",
     "Check",
     "Records",
-    "checked",
+    "check_records",
     "example_from",
     "field_map_remedy",
     "from_records",
-    "is_export",
+    "looks_like_export",
     "no_examples_error",
     "same_id_error",
     "write_jsonl",
 ]
 
-Records = Iterator[tuple[str, Any]]  # records, each with its place for error messages: "support.jsonl line 3"
+Records = Iterator[tuple[str, Any]]
+"""The place of each record for error messages, such as "support.jsonl line 3", and the record."""
+
 OWN_FIELDS: Final = ("id", "question", "answers", "answer_set", "gold", "reference", "nuggets", "tags")
 FIELDS: Final = (*OWN_FIELDS, *RETRIEVER_CONTEXT)
 GOLD_FIELDS: Final = ("id", "text", "source", "start", "end", "grade", "group")
 OWN_FIELD_SET: Final = frozenset(OWN_FIELDS)
-ONLY_ID: Final = {"id"}
+ID_ONLY: Final = {"id"}
 GOLD_FIELD_SET: Final = frozenset(GOLD_FIELDS)
 NUGGET_FIELDS: Final = ("text", "vital", "importance")
-IMPORTANCE: Final = {"vital": True, "okay": False}
+VITAL_BY_IMPORTANCE: Final = {"vital": True, "okay": False}
 NUGGET_REMEDY: Final = 'Write "a fact", or {"text": "a fact", "vital": false} for one that is not vital.'
 GOLD_REMEDY: Final = 'Write {"id": "d1"} for the passage with the id d1, {"text": "…"} for one by its text.'
 
@@ -52,16 +54,20 @@ EXPORT_REMEDY: Final = (
     "`rageval evalset from-traces FILE --output evalset.jsonl` makes an eval set of it."
 )
 
-LISTS: Final = (list, tuple)
-SCALARS: Final = frozenset({str, int, bool, type(None)})  # types of which JSON can hold every value
-MAX_EXACT: Final = 2**53  # from here on, floats skip integers
-MAX_DEPTH: Final = 100  # of nested lists and objects; deeper ones would exhaust the stack of readers
-MAX_LISTED: Final = 12  # names of keys that an error lists
+LIST_TYPES: Final = (list, tuple)
+SCALAR_TYPES: Final = frozenset({str, int, bool, type(None)})  # JSON can represent every value of these types
+MAX_EXACT_INTEGER: Final = 2**53  # above it, floats cannot represent every integer
+MAX_DEPTH: Final = 100  # levels of nested lists and objects; deeper data would exhaust the stack of readers
+MAX_LISTED_KEYS: Final = 12  # number of keys that an error message lists
 
 
 @fewer_collections()
 def from_records(records: Iterable[tuple[str, Any]], *, name: str) -> EvalSet:
-    """Make an eval set of native records with their places; InputError for an unusable one, a repeated id, or none."""
+    """Convert native records, each with its place, to an eval set.
+
+    Raises:
+        InputError: a record cannot be used, two records have the same id, or there are no records.
+    """
     examples: list[Example] = []
     places: dict[str, str] = {}
     for place, record in records:
@@ -76,7 +82,7 @@ def from_records(records: Iterable[tuple[str, Any]], *, name: str) -> EvalSet:
 
 
 def same_id_error(identifier: str, place: str, first_place: str) -> InputError:
-    """Return the error for an id that two records have."""
+    """Return the error for a record whose id an earlier record, at `first_place`, has too."""
     return InputError(
         f'{place}: the id "{identifier}" is already that of {first_place}.\n'
         "Ids identify examples in reports and baselines: change one of them."
@@ -93,16 +99,19 @@ def no_examples_error(name: str) -> InputError:
 
 
 def field_map_remedy(name: str) -> str:
-    """Return the remedy for a missing field: a field map."""
+    """Return the text, for an error about a missing field, that shows how to name it in a field map."""
     number = ' or, for the number of each record, fields={"id": "#"}' if name == "id" else ""
     return f'Native, CSV and Python records: fields={{"{name}": "…"}}{number}.'
 
 
 def example_from(record: Any, *, place: str) -> Example:
-    """Make an example of a native record, or raise InputError; unknown keys are kept under `extra`.
+    """Convert a native record to an example; unknown keys are kept under `extra`.
 
-    So are `history`, `filters` and `metadata` of another form than an example's: they may be other data of these
-    names, and are an error only for a retriever that receives them.
+    If `history`, `filters` or `metadata` does not have the form that an example requires, it is kept under `extra` too:
+    it may be other data of the same name. It is an error only for a retriever that receives it.
+
+    Raises:
+        InputError: the record cannot be used.
     """
     check = Check(place)
     record = check.record(record, "id", "question")
@@ -114,17 +123,17 @@ def example_from(record: Any, *, place: str) -> Example:
         question=check.text(record["question"], "question"),
         answers=check.texts(get("answers"), "answers"),
         answer_set=tuple([check.texts(aliases, "answer_set", i, least=1) for i, aliases in answer_set]),
-        gold=_gold(get("gold"), check),
+        gold=_parse_gold(get("gold"), check),
         reference=None if reference is None else check.text(reference, "reference"),
         tags=check.plain(check.object(get("tags"), "tags"), '"tags"'),
-        # Most records have neither, and a set may have 100,000.
+        # Most records have no other keys, and a set may have 100,000 records: skip the work for these.
         **({} if OWN_FIELD_SET.issuperset(record) else _extra_and_context(record, check)),
-        nuggets=() if nuggets is None else _nuggets(nuggets, check),
+        nuggets=() if nuggets is None else _parse_nuggets(nuggets, check),
     )
 
 
 def _extra_and_context(record: Mapping[Any, Any], check: "Check") -> dict[str, Any]:
-    """The fields `extra` and `RETRIEVER_CONTEXT` of an example whose record has other keys than its own."""
+    """Return the fields `extra` and `CONTEXT` of an example, from a record with keys that are not in `OWN_FIELDS`."""
     context = {name: record[name] for name in RETRIEVER_CONTEXT if _is_context(name, record.get(name))}
     known = OWN_FIELD_SET.union(context)
     return {
@@ -136,50 +145,52 @@ def _extra_and_context(record: Mapping[Any, Any], check: "Check") -> dict[str, A
 
 
 def _is_context(name: str, value: object) -> bool:
-    """Whether a value has the form of an example's field, and is not empty."""
+    """Return True if a value has the form that the field of this name requires, and is not empty."""
     if name != "history":
         return isinstance(value, Mapping) and bool(value)
-    return isinstance(value, LISTS) and bool(value) and all(map(_is_message, value))
+    return isinstance(value, LIST_TYPES) and bool(value) and all(map(_is_message, value))
 
 
 def _is_message(value: object) -> bool:
     return isinstance(value, Mapping) and all(isinstance(value.get(key), str) for key in ("role", "content"))
 
 
-def _nuggets(value: Any, check: "Check") -> tuple[Nugget, ...]:
-    """The nuggets: texts, or objects with `text` and with `vital` or `importance`."""
+def _parse_nuggets(value: Any, check: "Check") -> tuple[Nugget, ...]:
+    """Parse a list of nuggets: texts, or objects with `text` and optionally `vital` or `importance`."""
     nuggets: dict[str, Nugget] = {}
     for i, item in enumerate(check.array(value, "nuggets")):
-        nugget = Nugget(check.text(item, "nuggets", i)) if isinstance(item, str) else _nugget(item, i, check)
+        nugget = (
+            Nugget(check.text(item, "nuggets", i)) if isinstance(item, str) else _parse_nugget(item, i, check)
+        )
         if nugget.text in nuggets:
             check.fail(f'"nuggets"[{i}] is the same nugget as one before it', "Take one of them out.")
         nuggets[nugget.text] = nugget
     return tuple(nuggets.values())
 
 
-def _nugget(item: Any, i: int, check: "Check") -> Nugget:
+def _parse_nugget(item: Any, i: int, check: "Check") -> Nugget:
     fields = check.mapping(item, "nuggets", i, remedy=NUGGET_REMEDY)
     unknown = sorted(str(key)[:40] for key in fields if key not in NUGGET_FIELDS)
     if unknown:
-        found = f'"nuggets"[{i}] has unknown keys: {", ".join(unknown[:MAX_LISTED])}'
+        found = f'"nuggets"[{i}] has unknown keys: {", ".join(unknown[:MAX_LISTED_KEYS])}'
         check.fail(found, f"Known: {', '.join(NUGGET_FIELDS)}.")
     if "text" not in fields:
         check.fail(f'"nuggets"[{i}] has no "text"', NUGGET_REMEDY)
     vital, importance = fields.get("vital"), fields.get("importance")
-    named = IMPORTANCE.get(importance) if isinstance(importance, str) else None
-    if importance is not None and named is None:
-        check.fail(f'"nuggets"[{i}] "importance" is {_kind(importance)}', 'It is "vital" or "okay".')
+    by_importance = VITAL_BY_IMPORTANCE.get(importance) if isinstance(importance, str) else None
+    if importance is not None and by_importance is None:
+        check.fail(f'"nuggets"[{i}] "importance" is {_describe(importance)}', 'It is "vital" or "okay".')
     if vital is not None and not isinstance(vital, bool):
-        check.fail(f'"nuggets"[{i}] "vital" is {_kind(vital)}', "It is true or false.")
-    if None not in (vital, named) and vital != named:
+        check.fail(f'"nuggets"[{i}] "vital" is {_describe(vital)}', "It is true or false.")
+    if None not in (vital, by_importance) and vital != by_importance:
         check.fail(f'"nuggets"[{i}] is {importance}, and "vital" is {vital}', "Leave one of the two out.")
-    chosen = next((each for each in (vital, named) if each is not None), True)
-    return Nugget(check.text(fields["text"], "nuggets", i, "text"), chosen)
+    is_vital = next((flag for flag in (vital, by_importance) if flag is not None), True)
+    return Nugget(check.text(fields["text"], "nuggets", i, "text"), is_vital)
 
 
-def _gold(value: Any, check: "Check") -> tuple[Gold, ...]:
+def _parse_gold(value: Any, check: "Check") -> tuple[Gold, ...]:
     passages = [
-        _passage(check.mapping(item, "gold", i, remedy=GOLD_REMEDY), i, check)
+        _parse_passage(check.mapping(item, "gold", i, remedy=GOLD_REMEDY), i, check)
         for i, item in enumerate(check.array(value, "gold"))
     ]
     ids = {passage.id for passage in passages}
@@ -187,18 +198,18 @@ def _gold(value: Any, check: "Check") -> tuple[Gold, ...]:
         return tuple(passages)
     known: set[tuple[Any, ...]] = set()
     for i, passage in enumerate(passages if len(passages) > 1 else ()):
-        if _repeats(passage, known):
+        if _is_repeated(passage, known):
             check.fail(f'"gold"[{i}] is the same passage as one before it', "Take one of them out.")
     return tuple(passages)
 
 
-def _passage(fields: Mapping[Any, Any], i: int, check: "Check") -> Gold:
-    if fields.keys() == ONLY_ID and isinstance(named := fields["id"], str) and named.strip():
-        # Most passages are given so, and a set may have a million.
-        return Gold(named)
+def _parse_passage(fields: Mapping[Any, Any], i: int, check: "Check") -> Gold:
+    if fields.keys() == ID_ONLY and isinstance(identifier := fields["id"], str) and identifier.strip():
+        # Most gold passages have only an id, and a set may have a million passages: return early.
+        return Gold(identifier)
     if not GOLD_FIELD_SET.issuperset(fields):
         unknown = sorted(str(key)[:40] for key in fields if key not in GOLD_FIELD_SET)
-        found = f'"gold"[{i}] has unknown keys: {", ".join(unknown[:MAX_LISTED])}'
+        found = f'"gold"[{i}] has unknown keys: {", ".join(unknown[:MAX_LISTED_KEYS])}'
         check.fail(found, f"Known: {', '.join(GOLD_FIELDS)}.")
     get = fields.get
     identifier, text, source = get("id"), get("text"), get("source")
@@ -225,15 +236,17 @@ def _passage(fields: Mapping[Any, Any], i: int, check: "Check") -> Gold:
     return passage
 
 
-def _repeats(passage: Gold, known: set[tuple[Any, ...]]) -> bool:
-    """Whether a passage is among the known ones; it is added to them.
+def _is_repeated(passage: Gold, known: set[tuple[Any, ...]]) -> bool:
+    """Return True if an earlier passage of the example is the same; add the passage's keys to `known`.
 
-    Two are the same if their ids are; if one has no id, if their texts are; if one has no text either, if
-    their spans are. A set of keys, since a topic may have thousands.
+    Two passages are the same if their ids are equal; if one of them has no id, if their texts are equal; if one of
+    them has no text either, if their spans are equal. `known` is a set of keys, which is fast for thousands of
+    passages.
     """
     identifier, text, span = passage.id, passage.text, passage.span
     has_id, has_text = identifier is not None, text is not None
-    # Between two passages with ids, the ids decide: compare with those without one. Likewise for texts.
+    # If both passages have ids, only the ids are compared; so the text of a passage with an id is compared only with
+    # passages without an id. The same holds for spans of passages with texts.
     other_ids = (False,) if has_id else (False, True)
     other_texts = (False,) if has_text else (False, True)
     sought = {
@@ -247,8 +260,14 @@ def _repeats(passage: Gold, known: set[tuple[Any, ...]]) -> bool:
     return repeated
 
 
-def checked(records: Iterable[tuple[str, Any]], *required: str) -> Iterator[tuple["Check", dict[str, Any]]]:
-    """Yield each record as a dict to be changed, with its checks; InputError if it lacks a required key."""
+def check_records(
+    records: Iterable[tuple[str, Any]], *required: str
+) -> Iterator[tuple["Check", dict[str, Any]]]:
+    """Yield a `Check` for each record and a copy of the record that the caller may change.
+
+    Raises:
+        InputError: a record is not an object, or lacks a required key.
+    """
     for place, value in records:
         check = Check(place)
         yield check, dict(check.record(value, *required))
@@ -256,85 +275,92 @@ def checked(records: Iterable[tuple[str, Any]], *required: str) -> Iterator[tupl
 
 @dataclass(slots=True)
 class Check:
-    """Reads and checks the values of the record at a place, such as "support.jsonl line 3".
+    """Checks and converts the values of the record at a place, such as "support.jsonl line 3".
 
-    Every method takes a value and its keys, for messages: `"gold", 0, "id"` is shown as `"gold"[0] "id"`.
+    Each method returns a checked value or raises InputError. Its arguments `keys` are the path of the value in the
+    record, for the message: `"gold", 0, "id"` is shown as `"gold"[0] "id"`.
     """
 
     place: str
 
     def fail(self, found: str, remedy: str) -> NoReturn:
-        """Raise an error."""
+        """Raise InputError with the place, what was found, and the remedy."""
         raise InputError(f"{self.place}: {found}.\n{remedy}")
 
     def record(self, value: Any, *required: str) -> Mapping[str, Any]:
-        """Return the record: an object with the required keys."""
+        """Return the record, which must be an object with the required keys."""
         if not isinstance(value, dict) and not isinstance(value, Mapping):
-            self.fail(f"an example is an object, found {_kind(value)}", 'Write {"name": value, …}.')
+            self.fail(f"an example is an object, found {_describe(value)}", 'Write {"name": value, …}.')
         for name in required:
             if name not in value:
                 remedy = f"Add it, or rename the field. {field_map_remedy(name)}"
-                if is_export(value):
+                if looks_like_export(value):
                     remedy = f"{EXPORT_REMEDY}\n{remedy}"
-                self.fail(f'"{name}" is missing. Found: {_listed(value)}', remedy)
+                self.fail(f'"{name}" is missing. Found: {_list_keys(value)}', remedy)
         return value
 
     def text(self, value: Any, *keys: str | int) -> str:
-        """Return a text that is not blank."""
+        """Return the value, which must be a text that is not blank."""
         if not isinstance(value, str) or not value or value.isspace():
-            self.fail(f"{_shown(keys)} is {_kind(value)}, expected text", "Give a string that is not empty.")
+            self.fail(
+                f"{_key_path(keys)} is {_describe(value)}, expected text",
+                "Give a string that is not empty.",
+            )
         return value
 
     def texts(self, value: Any, *keys: str | int, least: int = 0) -> tuple[str, ...]:
-        """Return a list of texts; null is an empty list."""
+        """Return a list of texts with at least `least` items; if `least` is 0, null becomes an empty list."""
         if value is None and not least:
             return ()
         items = self.array(value, *keys)
         if len(items) < least:
-            self.fail(f"{_shown(keys)} is an empty list", "Name at least one, or leave it out.")
+            self.fail(f"{_key_path(keys)} is an empty list", "Name at least one, or leave it out.")
         return tuple([self.text(item, *keys, i) for i, item in enumerate(items)])
 
     def name(self, value: Any, *keys: str | int) -> str:
-        """Return an identifier: a text, or an integer as its digits; 2.0 is an integer too."""
-        number = None if isinstance(value, str) else _integral(value)
+        """Return an identifier: a text, or the digits of an integer; the float 2.0 counts as an integer."""
+        number = None if isinstance(value, str) else _whole_number(value)
         return self.text(value, *keys) if number is None else str(number)
 
     def array(self, value: Any, *keys: str | int) -> list[Any] | tuple[Any, ...]:
-        """Return a list; null is an empty list."""
+        """Return a list; null becomes an empty list."""
         if value is None:
             return []
-        if not isinstance(value, LISTS):
-            self.fail(f"{_shown(keys)} is {_kind(value)}, expected a list", "Put it in square brackets.")
+        if not isinstance(value, LIST_TYPES):
+            self.fail(
+                f"{_key_path(keys)} is {_describe(value)}, expected a list",
+                "Put it in square brackets.",
+            )
         return value
 
     def object(self, value: Any, *keys: str | int) -> dict[str, Any]:
-        """Return an object as a new dict; null is an empty object."""
+        """Return an object as a new dict; null becomes an empty dict."""
         return {str(key): item for key, item in self.mapping(value, *keys).items()}
 
     def objects(self, value: Any, *keys: str | int) -> list[dict[str, Any]]:
-        """Return a list of objects as new dicts; null is an empty list."""
+        """Return a list of objects as new dicts; null becomes an empty list."""
         return [self.object(item, *keys, i) for i, item in enumerate(self.array(value, *keys))]
 
     def mapping(
         self, value: Any, *keys: str | int, remedy: str = 'Write {"name": value}.'
     ) -> Mapping[Any, Any]:
-        """Return an object as it is; null is an empty object."""
+        """Return an object without copying it; null becomes an empty dict."""
         if value is None:
             return {}
         if not isinstance(value, dict) and not isinstance(value, Mapping):
-            self.fail(f"{_shown(keys)} is {_kind(value)}, expected an object", remedy)
+            self.fail(f"{_key_path(keys)} is {_describe(value)}, expected an object", remedy)
         return value
 
     def natural(self, value: Any, *keys: str | int) -> int:
-        """Return an integer ≥ 0; 2.0 is an integer too."""
-        number = _integral(value)
+        """Return an integer of at least 0; the float 2.0 counts as an integer."""
+        number = _whole_number(value)
         if number is None or number < 0:
-            self.fail(f"{_shown(keys)} is {_kind(value)}, expected an integer", "Give 0 or more.")
+            self.fail(f"{_key_path(keys)} is {_describe(value)}, expected an integer", "Give 0 or more.")
         return number
 
     def plain(self, value: dict[str, Any], what: str) -> dict[str, Any]:
-        """Return an object that JSON can hold; digests and reports are made of it."""
-        if SCALARS.issuperset(map(type, value.values())):
+        """Return an object that JSON can represent, as digests and reports require; `what` names it in messages."""
+        if SCALAR_TYPES.issuperset(map(type, value.values())):
             return value
         too_deep = f"{what} nests lists or objects deeper than {MAX_DEPTH} levels", "Make it flatter."
         try:
@@ -346,7 +372,9 @@ class Check:
         level: list[Any] = [value]
         for _ in range(MAX_DEPTH):
             inner = [parent.values() if isinstance(parent, Mapping) else parent for parent in level]
-            level = [child for each in inner for child in each if isinstance(child, (Mapping, *LISTS))]
+            level = [
+                child for values in inner for child in values if isinstance(child, (Mapping, *LIST_TYPES))
+            ]
             if not level:
                 break
         else:
@@ -354,29 +382,38 @@ class Check:
         return value
 
 
-def is_export(record: Mapping[Any, Any]) -> bool:
-    """Return whether a record is like a trace, or like an item in a data set of a tracing tool, by its keys."""
-    named = not EXPORT_KEYS.isdisjoint(record) or any(pair <= record.keys() for pair in EXPORT_PAIRS)
-    return named or any(isinstance(record.get(key), Mapping) for key in ("input", "inputs", "attributes"))
+def looks_like_export(record: Mapping[Any, Any]) -> bool:
+    """Return True if a record has keys of a trace, or of an item in a data set of a tracing tool."""
+    has_key = not EXPORT_KEYS.isdisjoint(record) or any(pair <= record.keys() for pair in EXPORT_PAIRS)
+    return has_key or any(isinstance(record.get(key), Mapping) for key in ("input", "inputs", "attributes"))
 
 
-def _integral(value: Any) -> int | None:
-    """An integer, or a whole float, as data frames have them in columns with gaps; else None."""
+def _whole_number(value: Any) -> int | None:
+    """Return an integer, or a whole float as an integer; else None.
+
+    Data frames have whole floats in integer columns with missing values.
+    """
     if isinstance(value, int) and not isinstance(value, bool):
         return value
-    return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < MAX_EXACT else None
+    return (
+        int(value)
+        if isinstance(value, float) and value.is_integer() and abs(value) < MAX_EXACT_INTEGER
+        else None
+    )
 
 
-def _shown(keys: tuple[str | int, ...]) -> str:
+def _key_path(keys: tuple[str | int, ...]) -> str:
+    """Return the path of a value for a message: `"gold"[0] "id"`."""
     return "".join(f"[{key}]" if isinstance(key, int) else f' "{key}"' for key in keys).lstrip()
 
 
-def _listed(record: Mapping[Any, Any]) -> str:
-    names = [str(name)[:40] for name in list(record)[:MAX_LISTED]]
-    return ", ".join([*names, "…"] if len(record) > MAX_LISTED else names) or "nothing"
+def _list_keys(record: Mapping[Any, Any]) -> str:
+    names = [str(name)[:40] for name in list(record)[:MAX_LISTED_KEYS]]
+    return ", ".join([*names, "…"] if len(record) > MAX_LISTED_KEYS else names) or "nothing"
 
 
-def _kind(value: Any) -> str:
+def _describe(value: Any) -> str:
+    """Return a short description of a value for a message."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -389,9 +426,12 @@ def _kind(value: Any) -> str:
 
 
 def write_jsonl(evalset: EvalSet, path: Path) -> None:
-    """Write an eval set as JSON lines in UTF-8, replacing a file; what is read back has the same digest.
+    """Write an eval set as JSON lines in UTF-8; an existing file is replaced.
 
-    InputError if the file cannot be written, or `extra` of an example has a field of examples.
+    The eval set that is read back from the file has the same digest.
+
+    Raises:
+        InputError: the file cannot be written, or `extra` of an example has the name of a field of examples.
     """
     try:
         write_atomically(path, (_line(example) for example in evalset))
@@ -432,5 +472,5 @@ def _line(example: Example) -> bytes:
     try:
         return json.dumps(record, ensure_ascii=False, allow_nan=False).encode() + b"\n"
     except UnicodeEncodeError:
-        # Half of a surrogate pair is legal in JSON, where it is escaped, but not in UTF-8.
+        # A lone surrogate cannot be encoded in UTF-8, but JSON can escape it.
         return json.dumps(record, allow_nan=False).encode() + b"\n"

@@ -1,4 +1,4 @@
-"""A random sample of an eval set, drawn while it is read: only the sample is in memory."""
+"""Draws a random sample of an eval set while reading it, so that only the sample is in memory."""
 
 import hashlib
 import heapq
@@ -13,23 +13,26 @@ from pytest_rageval.datatypes import EvalSet, Example
 from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets.records import example_from, no_examples_error, same_id_error
 
-__all__ = ["SampleSpec", "keep_smallest", "rank", "sampled", "shares"]
+__all__ = ["SampleSpec", "allocate", "draw_sample", "keep_smallest", "rank"]
 
 RANK_BYTES: Final = 8
 
-Read = Callable[[], Iterable[tuple[str, Any]]]
-"""Returns the records with their places, from the first one each time."""
+RecordReader = Callable[[], Iterable[tuple[str, Any]]]
+"""Returns the place and the value of each record; each call starts at the first record."""
 
-Entry = tuple[int, int, Example]  # an example after its negated rank and its negated number
+Entry = tuple[int, int, Example]  # the negated rank, the negated number of the record, and the example
 T = TypeVar("T", bound=tuple[Any, ...])
 
 
 @dataclass(frozen=True, slots=True)
 class SampleSpec:
-    """The size of a sample (all examples if there are fewer), and how it is drawn.
+    """The specification of a random sample.
 
-    It is stratified by the values of the tags together; None: of all tags, if these make no more groups than
-    there are examples to draw; (): not.
+    Attributes:
+        size: the number of examples to draw; all examples are drawn if there are fewer.
+        seed: the seed of the random numbers.
+        stratify: the tags whose combined values are the strata. None: all tags, if they have at most `size` different
+            combinations of values; otherwise the sample is not stratified. (): the sample is not stratified.
     """
 
     size: int
@@ -38,7 +41,7 @@ class SampleSpec:
 
     @classmethod
     def parse(cls, size: object, seed: object = 0, stratify: object = None) -> "SampleSpec":
-        """From a marker's arguments `sample`, `seed` and `stratify` (a tag, a list of tags, False for none)."""
+        """Parse the marker's arguments `sample`, `seed` and `stratify` (a tag, a list of tags, False for none)."""
         if not isinstance(size, int) or isinstance(size, bool) or size < 1:
             raise InputError(
                 f"sample={size!r} is not a number of examples.\nGive an integer, at least 1: sample=200."
@@ -56,56 +59,60 @@ class SampleSpec:
         return cls(size, seed, tuple(tags))
 
 
-def sampled(read: Read, draw: SampleSpec, *, name: str) -> EvalSet:
-    """Draw a sample of records, in their order.
+def draw_sample(read: RecordReader, spec: SampleSpec, *, name: str) -> EvalSet:
+    """Draw a sample of the records, and return it as an eval set in the order of the records.
 
-    The examples with the smallest ranks are drawn; a rank depends only on the seed and the id. So the
-    sample is the same on every machine and in every order of the file, and without stratification, a
-    larger sample contains a smaller one. A stratified sample has each group's share of the whole,
-    rounded by largest remainders. Of examples that are not drawn, only the rank is kept: records are read again
-    to stratify, and to compare the ids of equal ranks.
+    The examples with the smallest ranks are drawn. A rank depends only on the seed and the example's id, so the sample
+    is the same on every machine and for every order of the file. Without stratification, a larger sample contains
+    every smaller one. In a stratified sample, the size of each group is proportional to its size in the whole,
+    rounded by largest remainders. For examples that are not drawn, only the rank is held in memory: the records are
+    read a second time to stratify, and to compare the ids of equal ranks.
 
     Raises:
-        InputError: a record or the stratification cannot be used, two have one id, or there are none.
+        InputError: a record or the stratification cannot be used, two records have the same id, or there are no
+            records.
     """
     whole: list[Entry] = []
     ranks = array("Q")
-    groups: Counter[str] | None = None if draw.stratify == () else Counter()
-    unseen = set(draw.stratify or ())
+    groups: Counter[str] | None = None if spec.stratify == () else Counter()
+    unseen = set(spec.stratify or ())
     for number, (place, record) in enumerate(read()):
         example = example_from(record, place=place)
-        ranks.append(rank(draw.seed, example.id))
-        keep_smallest(whole, draw.size, (-ranks[-1], -number, example))
+        ranks.append(rank(spec.seed, example.id))
+        keep_smallest(whole, spec.size, (-ranks[-1], -number, example))
         unseen.difference_update(example.tags)
         if groups is not None:
-            groups[_group(example, draw)] += 1
-            if len(groups) > draw.size:
-                if draw.stratify is not None:
+            groups[_group(example, spec)] += 1
+            if len(groups) > spec.size:
+                if spec.stratify is not None:
                     raise InputError(
-                        f"stratify: the values of {', '.join(draw.stratify)} make more groups than the {draw.size} "
+                        f"stratify: the values of {', '.join(spec.stratify)} make more groups than the {spec.size} "
                         "examples to draw.\nTake a larger sample, or a tag with fewer values."
                     )
                 groups = None
     if not ranks:
         raise no_examples_error(name)
-    _refuse_same_ids(read, ranks, draw.seed)
+    _refuse_same_ids(read, ranks, spec.seed)
     if unseen:
         tags = "the tag" if len(unseen) == 1 else "one of the tags"
         raise InputError(f"stratify: no example of {name} has {tags} {', '.join(sorted(unseen))}.")
     drawn = whole
-    if groups is not None and len(groups) > 1 and len(ranks) > draw.size:
-        sizes = shares(groups, draw)
+    if groups is not None and len(groups) > 1 and len(ranks) > spec.size:
+        sizes = allocate(groups, spec)
         by_group: dict[str, list[Entry]] = {group: [] for group in groups}
         for number, (place, record) in enumerate(read()):
             example = example_from(record, place=place)
-            group = _group(example, draw)
+            group = _group(example, spec)
             keep_smallest(by_group[group], sizes[group], (-ranks[number], -number, example))
         drawn = [entry for entries in by_group.values() for entry in entries]
     return EvalSet(name, tuple(example for *_, example in sorted(drawn, key=lambda entry: -entry[1])))
 
 
 def keep_smallest(heap: list[T], size: int, entry: T) -> None:
-    """Add an entry, which begins with its negated rank, to a heap of the `size` entries with the smallest ranks."""
+    """Add an entry to a heap that holds the `size` entries with the smallest ranks.
+
+    The first item of an entry is its negated rank.
+    """
     if len(heap) < size:
         heapq.heappush(heap, entry)
     elif heap:
@@ -113,37 +120,41 @@ def keep_smallest(heap: list[T], size: int, entry: T) -> None:
 
 
 def rank(seed: int, text: str) -> int:
-    """Return a pseudorandom number below 2**64 of a seed and a text; those of the smallest are a random sample."""
-    # Not `hash`, which differs between processes.
+    """Return a pseudorandom number below 2**64 for a seed and a text.
+
+    The texts with the smallest numbers are a random sample.
+    """
+    # The built-in `hash` differs between processes.
     digest = hashlib.blake2b(f"{seed} {text}".encode("utf-8", "surrogatepass"), digest_size=16).digest()
     return int.from_bytes(digest[:RANK_BYTES], "big")
 
 
-def shares(groups: Counter[str], draw: SampleSpec) -> dict[str, int]:
-    """Return each group's share of the sample: whole parts first, then one each by the largest remainder."""
+def allocate(groups: Counter[str], spec: SampleSpec) -> dict[str, int]:
+    """Return the number of examples to draw from each group: proportional to its size, by largest remainders."""
     total = groups.total()
-    shares = {group: draw.size * count // total for group, count in groups.items()}
-    # Equal remainders are ordered at random, so that no group is preferred for its name.
+    shares = {group: spec.size * count // total for group, count in groups.items()}
+    # Equal remainders are ordered by a random rank, so that no group is preferred for its name.
     by_remainder = sorted(
-        groups, key=lambda group: (-(draw.size * groups[group] % total), rank(draw.seed, group))
+        groups, key=lambda group: (-(spec.size * groups[group] % total), rank(spec.seed, group))
     )
-    for group in by_remainder[: draw.size - sum(shares.values())]:
+    for group in by_remainder[: spec.size - sum(shares.values())]:
         shares[group] += 1
     return shares
 
 
-def _group(example: Example, draw: SampleSpec) -> str:
+def _group(example: Example, spec: SampleSpec) -> str:
+    """Return the group of an example: its tags by which the sample is stratified, as JSON."""
     tags = example.tags
-    if draw.stratify is not None:
-        tags = {tag: tags.get(tag) for tag in draw.stratify}
+    if spec.stratify is not None:
+        tags = {tag: tags.get(tag) for tag in spec.stratify}
     return _ENCODER.encode(tags) if tags else ""
 
 
 _ENCODER: Final = json.JSONEncoder(sort_keys=True)
 
 
-def _refuse_same_ids(read: Read, ranks: "array[int]", seed: int) -> None:
-    """Refuse two records with one id, also among those that are not drawn."""
+def _refuse_same_ids(read: RecordReader, ranks: "array[int]", seed: int) -> None:
+    """Raise InputError if two records have the same id, also if they are not drawn."""
     import numpy as np  # noqa: PLC0415 - sorts in a tenth of the memory of a set
 
     ordered = np.sort(np.frombuffer(ranks, np.uint64))

@@ -393,9 +393,9 @@ class EvaluationPlugin:
     def pytest_unconfigure(self) -> None:
         """Release all evaluated objects: pytest then runs several garbage collections, which visit every object."""
         if self._session is not None:
-            from pytest_rageval.evalsets.loading import forget  # noqa: PLC0415 - loaded by now
+            from pytest_rageval.evalsets.loading import clear_last_evalset  # noqa: PLC0415 - loaded by now
 
-            forget()
+            clear_last_evalset()
             self._session = None
 
     def _violations(self, item: pytest.Item) -> str:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pytest_rageval.concurrency.garbage_collection import fewer_collections
 from pytest_rageval.errors import InputError
-from pytest_rageval.evalsets.files import lines, opened
+from pytest_rageval.evalsets.files import open_file, read_lines
 from pytest_rageval.evalsets.format import Shape
-from pytest_rageval.evalsets.formats.trec import is_by_topic, numbers_by_topic
+from pytest_rageval.evalsets.formats.trec import is_json_by_topic, read_numbers_by_topic
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -68,7 +68,7 @@ def read_run(path: Path) -> RunFile:
     Raises:
         InputError: the file cannot be read, a line has another form, or a topic has a document twice.
     """
-    is_json = is_by_topic(Shape(path).head)
+    is_json = is_json_by_topic(Shape(path).head)
     if not is_json and path.stat().st_size >= MIN_NUMPY_BYTES and (run := _read_columns(path)) is not None:
         return run
     topics, scores = dict[str, tuple[int, int]](), array("f")
@@ -84,7 +84,7 @@ def read_run(path: Path) -> RunFile:
 
 def _scores_of_json(path: Path) -> dict[str, dict[str, float]]:
     scores = {}
-    for place, topic, documents in numbers_by_topic(path):
+    for place, topic, documents in read_numbers_by_topic(path):
         scores[topic] = documents
         if not all(-SCORE_LIMIT < score < SCORE_LIMIT for score in documents.values()):
             raise InputError(f"{place} has a score that is beyond single precision.")
@@ -93,7 +93,7 @@ def _scores_of_json(path: Path) -> dict[str, dict[str, float]]:
 
 def _scores_of_lines(path: Path) -> dict[str, dict[str, float]]:
     scores: dict[str, dict[str, float]] = {}
-    for number, line in lines(path):
+    for number, line in read_lines(path):
         cells = line.split()
         if not cells:
             continue
@@ -157,7 +157,7 @@ def _read_columns(path: Path) -> RunFile | None:
 
 def _blocks(path: Path) -> Iterator[bytes]:
     """Yield the file in blocks of whole lines."""
-    with opened(path) as reading:
+    with open_file(path) as reading:
         while text := reading.stream.read(BLOCK_BYTES):
             yield text + reading.stream.readline()
 

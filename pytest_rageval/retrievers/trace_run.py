@@ -36,12 +36,12 @@ class TraceRun:
         traces = read_traces(paths)
         self._files = ", ".join(file.name for file in paths)
         self._recorded = {
-            question_key(record.asked.question or "", record.asked.history): record
+            question_key(record.question.text or "", record.question.history): record
             for record in traces.questions
         }
         if all(record.retrieved is None for record in traces.questions):
             raise InputError(
-                f"{self._files}: no retrieval was recorded, in {traces.found}.{traces.listed()}\n"
+                f"{self._files}: no retrieval was recorded, in {traces.counts_text}.{traces.notes_text()}\n"
                 "A trace needs a span of the retriever, with the ids or the texts of the passages."
             )
 
@@ -49,6 +49,10 @@ class TraceRun:
         """Return the first k documents that were retrieved, and the searches; Unscored without a record."""
         recorded = self._recorded.get(question_key(query, history))
         if recorded is None or recorded.retrieved is None:
-            found = "no trace has this question" if recorded is None else f"its trace came {recorded.lacks}"
+            found = (
+                "no trace has this question"
+                if recorded is None
+                else f"its trace came {recorded.missing_reason}"
+            )
             raise Unscored(f"not recorded for {query!r:.80}: {found}, in {self._files}")
         return Retrieval(recorded.retrieved[:k], recorded.steps if len(recorded.steps) > 1 else None)

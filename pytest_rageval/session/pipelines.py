@@ -14,7 +14,7 @@ from pytest_rageval.config import Settings
 from pytest_rageval.datatypes import EvalSet
 from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets import Format, LoadOptions, load, load_records
-from pytest_rageval.evalsets.loading import find
+from pytest_rageval.evalsets.loading import find_file
 from pytest_rageval.evaluations.pipeline import DEFAULT_DRAWS, DrawSettings, Pipeline
 from pytest_rageval.evaluations.registry import PluginComparator, Registry
 from pytest_rageval.retrievers import adapt_retriever
@@ -125,7 +125,7 @@ class Sources:
                 )
             return source
         if isinstance(source, str | Path):
-            path = find("eval set", source, bases=bases)
+            path = find_file("eval set", source, bases=bases)
             key = (path, repr(options))
             if key not in self._evalsets:
                 self._evalsets[key] = load(path, options, formats=self._formats)
@@ -145,7 +145,7 @@ class Sources:
         def is_file(path: Path) -> bool:
             return path.exists() and not path.is_dir()
 
-        path = find("labels file", source, bases=bases, accepts=is_file)
+        path = find_file("labels file", source, bases=bases, accepts=is_file)
         if path not in self._labels:
             self._labels[path] = load_labels(path)
         return self._labels[path]

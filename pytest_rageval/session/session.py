@@ -46,7 +46,7 @@ T = TypeVar("T")
 
 blame_outcomes = Lazy("evaluations.sufficiency", "blame_outcomes")
 # Few runs have a sample, shards or arena battles.
-part_of = Lazy("evalsets.subsets", "subset_of")
+part_of = Lazy("evalsets.subsets", "select_subset")
 battles = Lazy("session.battles", "Battles")
 
 

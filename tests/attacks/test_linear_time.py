@@ -265,22 +265,24 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "rate_limits.until_reset": lambda said: rate_limits.until_reset(
         {"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": said}
     ),
-    "quotes.Quotable": lambda said: quotes.Quotable(said).find(said[: LENGTH // 2]),
-    "quotes.Quotable, a short quote": lambda said: quotes.Quotable(said).find(said[:20]),
-    "quotes.Quotes": lambda said: list(quotes.Quotes([said[:40], ANSWER]).within(said)),
+    "quotes.SearchableText": lambda said: quotes.SearchableText(said).find(said[: LENGTH // 2]),
+    "quotes.SearchableText, a short quote": lambda said: quotes.SearchableText(said).find(said[:20]),
+    "quotes.QuoteIndex": lambda said: list(quotes.QuoteIndex([said[:40], ANSWER]).find_in(said)),
     "candidates, what a model wrote": lambda said: [
-        candidates.REPLY.match(f"{start}{said}") for start in ("", "Question: ", "Question: x\n")
+        candidates.REPLY_PATTERN.match(f"{start}{said}") for start in ("", "Question: ", "Question: x\n")
     ],
     "candidates, a question": candidates.PASSAGE_MENTION.search,
-    "show.plain": show.plain,
+    "show.to_one_line": show.to_one_line,
     "layout.wrapped": lambda said: layout.wrapped(said, 6),
     "page.UNPRINTABLE": lambda said: page.UNPRINTABLE.sub("", said),
     "question_rows.taken": lambda said: question_rows.taken(said, f"{ANSWER} {said[:400]}", said[:40]),
     "markdown_report": lambda said: (markdown_report._code(said), markdown_report._cell(said)),
     "model.excerpt": excerpt,
-    "cells.listed": _quietly(lambda said: cells.listed(f"['{said}']", "a cell")),
+    "cells.parse_list_cell": _quietly(lambda said: cells.parse_list_cell(f"['{said}']", "a cell")),
     "topics.is_header": topics.is_header,
-    "topics, a topic": _quietly(lambda said: topics._from_tags("a topic", f"<top>\n<num> 1 {said}\n</top>")),
+    "topics, a topic": _quietly(
+        lambda said: topics._parse_tagged_topic("a topic", f"<top>\n<num> 1 {said}\n</top>")
+    ),
 }
 
 

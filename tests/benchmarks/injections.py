@@ -17,7 +17,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from pytest_rageval.answers.llm_judge import LLMJudge
-from pytest_rageval.cli.judge import Trial, compare_fences, flip_rate
+from pytest_rageval.cli.judge import Trial, compare_fences, summarize_trials
 from pytest_rageval.llm.gateway import Gateway, GatewaySettings
 from pytest_rageval.llm.messages import Reply, Request
 from pytest_rageval.llm.servers.server import EmbeddedServer, RequestPolicy, resolve_weights
@@ -44,7 +44,7 @@ class Constrained:
 
 def show(name: str, trials: list[Trial]) -> None:
     """Print a row."""
-    found = flip_rate(trials)
+    found = summarize_trials(trials)
     low, high = wilson_interval(found.flipped, found.cases)
     said = sum(trial.clean or False for trial in trials)
     print(  # noqa: T201

@@ -106,7 +106,7 @@ def test_a_project_does_not_get_the_tests_of_the_example(name, tmp_path, monkeyp
     )
     assert "--keep .rageval-demo" in err
     assert not (tmp_path / "work" / "demo").exists()
-    monkeypatch.setattr(demo, "_show", lambda _: True)
+    monkeypatch.setattr(demo, "_run_demo", lambda _: True)
     assert main(["demo", "--keep", ".rageval-demo"]) == 0
 
 
@@ -121,7 +121,7 @@ def test_a_damaged_installation_is_named(tmp_path, monkeypatch, capsys):
 
 def test_the_changed_line_is_in_the_example():
     """Once."""
-    assert (EXAMPLE / demo.CHANGED).read_text(encoding="utf-8").count(demo.GOOD) == 1
+    assert (EXAMPLE / demo.CHANGED_FILE).read_text(encoding="utf-8").count(demo.GOOD_LINE) == 1
 
 
 @pytest.mark.slow

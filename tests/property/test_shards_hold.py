@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from pytest_rageval.config import Settings
 from pytest_rageval.datatypes import Document, EvalSet, Example, Gold, Nugget, Ranking, Span
-from pytest_rageval.evalsets.subsets import in_sample, subset_of
+from pytest_rageval.evalsets.subsets import in_sample, select_subset
 from pytest_rageval.scores import Evidence, Outcome, Places
 from pytest_rageval.session import Components
 from pytest_rageval.session.shards.serialization import Deserializer, Serializer
@@ -157,7 +157,7 @@ def test_each_question_of_a_sample_is_in_one_shard(names: list[str], number: int
     sampled = [name for name in names if in_sample(name, share)]
     if not sampled:
         return
-    parts = [subset_of(evalset, sample=share, shard=(index, number)) for index in range(1, number + 1)]
+    parts = [select_subset(evalset, sample=share, shard=(index, number)) for index in range(1, number + 1)]
     of_parts = [[example.id for example in part] for part in parts]
     assert sorted(chain.from_iterable(of_parts)) == sorted(sampled)
     assert all(part == [name for name in sampled if name in part] for part in of_parts)

@@ -88,7 +88,7 @@ def corpora(
 def spans(examples: list[Example], corpus: Path) -> dict[str, Span | None]:
     """Where each is anchored, if anywhere."""
     results = anchor(EvalSet("xquad", tuple(examples)), read_corpus(corpus))
-    return {each.example.id: None if each.doubts else each.example.gold[0].span for each in results}
+    return {each.example.id: None if each.failures else each.example.gold[0].span for each in results}
 
 
 @pytest.mark.parametrize("kind", ["files", "passages"])

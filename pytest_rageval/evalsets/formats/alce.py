@@ -1,12 +1,12 @@
-"""ALCE: ASQA, QAMPARI and ELI5 with retrieved passages; and its prompt files, each with four examples."""
+"""ALCE: the data sets ASQA, QAMPARI and ELI5 with retrieved passages, and prompt files with four examples each."""
 
 from pathlib import Path
 from typing import Any, Final
 
 from pytest_rageval.evalsets.files import json_elements, json_records
 from pytest_rageval.evalsets.format import Shape
-from pytest_rageval.evalsets.formats.ms_marco import PASSAGES
-from pytest_rageval.evalsets.records import Check, Records, checked
+from pytest_rageval.evalsets.formats.ms_marco import PASSAGES_KEY
+from pytest_rageval.evalsets.records import Check, Records, check_records
 
 __all__ = ["read"]
 
@@ -18,14 +18,14 @@ def _is_prompt(shape: Shape) -> bool:
 
 
 def read(path: Path) -> Records:
-    """Records with the long answer as reference, and the short answers, with their aliases, as `answer_set`.
+    """Yield records with the long answer as `reference`, and the short answers with their aliases as `answer_set`.
 
-    These are QAMPARI's `answers`, or the `short_answers` of ASQA's `qa_pairs`. The id is `id`, `sample_id`
-    or `qid`, else the record's number. The passages were retrieved by a system, so none is gold; they are
-    kept under `extra["passages"]`.
+    The short answers are QAMPARI's `answers`, or the `short_answers` of ASQA's `qa_pairs`. The id is `id`, `sample_id`
+    or `qid`; if a record has none of these keys, it is the record's number. The passages were retrieved by a system,
+    so they are not gold; they are kept under `extra["passages"]`.
     """
     records = json_elements(path, "demos") if _is_prompt(Shape(path)) else json_records(path)
-    for number, (check, record) in enumerate(checked(records, "question"), 1):
+    for number, (check, record) in enumerate(check_records(records, "question"), 1):
         ids = [record.pop(key) for key in IDS if record.get(key) is not None]
         passages = check.objects(record.pop("docs", None), "docs")
         reference = record.pop("answer", None)
@@ -34,7 +34,7 @@ def read(path: Path) -> Records:
             "answer_set": _answer_set(record, check),
             "answers": [],
             "reference": reference if reference != "" else None,
-            PASSAGES: passages,
+            PASSAGES_KEY: passages,
         }
         yield check.place, record
 

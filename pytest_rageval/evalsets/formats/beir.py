@@ -1,32 +1,32 @@
-"""BEIR: a folder with corpus, queries and one file of judgements a split."""
+"""BEIR: a folder with the corpus, the queries, and one file of relevance judgements (qrels) for each split."""
 
 from pathlib import Path
 
 from pytest_rageval.errors import InputError
-from pytest_rageval.evalsets.corpus import beir_file, beir_text
+from pytest_rageval.evalsets.corpus import beir_text, find_beir_file
 from pytest_rageval.evalsets.files import json_records
 from pytest_rageval.evalsets.format import Shape
 from pytest_rageval.evalsets.formats.trec import read_qrels
-from pytest_rageval.evalsets.records import Records, checked
+from pytest_rageval.evalsets.records import Records, check_records
 
 __all__ = ["read", "recognises"]
 
 
 def recognises(shape: Shape) -> bool:
-    """By the names of the files."""
-    return shape.folder and beir_file(shape.path, "queries.jsonl") is not None
+    """Return True for a folder with a file `queries.jsonl`, compressed or not."""
+    return shape.folder and find_beir_file(shape.path, "queries.jsonl") is not None
 
 
 def read(path: Path, *, split: str | None = None, texts: bool = True) -> Records:
-    """Records of the queries that are judged in a split.
+    """Yield records of the queries that have judgements in a split.
 
     Args:
-        path: of the folder: `queries.jsonl`, `qrels/*.tsv` and, for the texts of the gold passages (title and
-            text with a space between), `corpus.jsonl`, which is not held in memory.
-        split: name of the file in `qrels`; default: "test", or the only one.
-        texts: False: gold by id alone; the corpus is not read.
+        path: path of the folder with `queries.jsonl`, `qrels/*.tsv` and optionally `corpus.jsonl`, for the texts of the
+            gold passages (title and text with a space between them). The corpus is not held in memory.
+        split: name of a file in `qrels`, without its suffix; default: "test", or the only file.
+        texts: True to add the texts of the gold passages; False to use only their ids and not read the corpus.
     """
-    queries, corpus = beir_file(path, "queries.jsonl"), beir_file(path, "corpus.jsonl")
+    queries, corpus = find_beir_file(path, "queries.jsonl"), find_beir_file(path, "corpus.jsonl")
     if queries is None:
         raise InputError(
             f"{path} has no queries.jsonl.\nA BEIR folder has queries.jsonl, corpus.jsonl and qrels/."
@@ -36,11 +36,11 @@ def read(path: Path, *, split: str | None = None, texts: bool = True) -> Records
     gold_texts: dict[str, str] = {}
     if texts and corpus:
         documents = {document for grades in judged.values() for document in grades}
-        for check, record in checked(json_records(corpus), "_id", "text"):
+        for check, record in check_records(json_records(corpus), "_id", "text"):
             name = check.name(record["_id"], "_id")
             if name in documents and (text := beir_text(record, check)):
                 gold_texts[name] = text
-    for check, record in checked(json_records(queries), "_id", "text"):
+    for check, record in check_records(json_records(queries), "_id", "text"):
         identifier = check.name(record.pop("_id"), "_id")
         grades = judged.pop(identifier, None)
         if grades is None:

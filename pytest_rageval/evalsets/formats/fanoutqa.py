@@ -1,4 +1,4 @@
-"""FanOutQA: questions whose answer takes many Wikipedia pages, with their decompositions."""
+"""FanOutQA: questions whose answer requires many Wikipedia pages, with a decomposition into sub-questions."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,27 +6,27 @@ from typing import Any, Final
 
 from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets.files import json_records
-from pytest_rageval.evalsets.records import Check, Records, checked
+from pytest_rageval.evalsets.records import Check, Records, check_records
 
 __all__ = ["read"]
 
-NAMES: Final = ("pageid", "title", "url")
+PAGE_KEYS: Final = ("pageid", "title", "url")
 EMPTY: Final[tuple[Any, ...]] = (None, "", [], {})
 
 
 def read(path: Path, *, gold: str = "pageid") -> Records:
-    """Records with each page of evidence as a gold passage, by id; all are needed (`full_recall`).
+    """Yield records with each page of evidence as a gold passage, by id. All pages are needed (`full_recall`).
 
-    Of an answer that is a list or an object, each value is wanted, with its keys ("Tokyo: 37"); also of lists and
-    objects within. The test set has no answers.
+    If the answer is a list or an object, each value in it is an item of `answer_set`, prefixed with its keys
+    ("Tokyo: 37"); nested lists and objects are flattened. Records of the test set have no answers.
 
     Args:
-        path: of the file.
-        gold: what a page's id is in the corpus: its "pageid", "title" or "url".
+        path: path of the file.
+        gold: the key whose value is the id of a page in the corpus: "pageid", "title" or "url".
     """
-    if gold not in NAMES:
-        raise InputError(f"gold={gold!r} is none of {', '.join(NAMES)}, by which a page can be named.")
-    for check, record in checked(json_records(path), "id", "question"):
+    if gold not in PAGE_KEYS:
+        raise InputError(f"gold={gold!r} is none of {', '.join(PAGE_KEYS)}, by which a page can be named.")
+    for check, record in check_records(json_records(path), "id", "question"):
         evidence = record.get("necessary_evidence") or list(_evidence(record, check))
         pages = [
             check.name(page.get(gold), "necessary_evidence", i, gold)
@@ -46,7 +46,7 @@ def read(path: Path, *, gold: str = "pageid") -> Records:
 
 
 def _evidence(question: dict[str, Any], check: Check) -> Iterator[Any]:
-    """The pages of a question's parts, in their order."""
+    """Yield the pages of a question's sub-questions, depth first."""
     for part in check.objects(question.get("decomposition"), "decomposition"):
         if part.get("evidence"):
             yield part["evidence"]
@@ -60,10 +60,10 @@ def _answers(answer: Any) -> dict[str, Any]:
 
 
 def _items(answer: Any) -> Iterator[str]:
-    """The texts of the values in an answer, each after its keys: "Tokyo: 37"."""
+    """Yield the text of each value in a nested answer, prefixed with its keys: "Tokyo: 37"."""
     if isinstance(answer, dict):
         for name, value in sorted(answer.items()):
-            # A key without a value is an item of its own.
+            # A key whose value is empty is itself an item.
             yield from (f"{name}: {item}" for item in _items(value)) if value not in EMPTY else (name,)
     elif isinstance(answer, list):
         for value in answer:

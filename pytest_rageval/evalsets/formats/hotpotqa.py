@@ -1,38 +1,41 @@
-"""HotpotQA, as its authors and as Hugging Face publish it, and 2WikiMultihopQA: questions over several paragraphs."""
+"""HotpotQA, in its authors' form and in that of Hugging Face, and 2WikiMultihopQA: multi-hop questions."""
 
 from pathlib import Path
 from typing import Any
 
 from pytest_rageval.evalsets.files import json_records
-from pytest_rageval.evalsets.formats.ms_marco import PASSAGES
-from pytest_rageval.evalsets.records import Check, Records, checked
+from pytest_rageval.evalsets.formats.ms_marco import PASSAGES_KEY
+from pytest_rageval.evalsets.records import Check, Records, check_records
 
 __all__ = ["read"]
 
 
 def read(path: Path) -> Records:
-    """Records with each paragraph that holds a supporting fact as a gold passage, by its text.
+    """Yield records with each paragraph that contains a supporting fact as a gold passage, by its text.
 
-    All of them are needed (`full_recall`). In the full-wiki setting a paragraph may be missing from the context; it is
-    then gold by its title, as an id. The paragraphs of the context are kept under `extra["passages"]`.
+    All of these paragraphs are needed (`full_recall`). In the full-wiki setting a paragraph may be missing from the
+    context; the gold passage then has the paragraph's title as its id. The paragraphs of the context are kept under
+    `extra["passages"]`.
     """
-    for check, record in checked(json_records(path), "question", "supporting_facts", "context"):
+    for check, record in check_records(json_records(path), "question", "supporting_facts", "context"):
         identifier = record.pop("_id", record.get("id"))
         paragraphs = _paragraphs(record.pop("context"), check)
         facts = record["supporting_facts"]
         titles = facts.get("title") if isinstance(facts, dict) else _titles(facts, check)
         texts = dict(paragraphs)
         answer = record.pop("answer", None)
-        named = dict.fromkeys(check.texts(titles, "supporting_facts"))
+        gold_titles = dict.fromkeys(check.texts(titles, "supporting_facts"))
         yield (
             check.place,
             {
                 **record,
                 "id": identifier,
                 "answers": [] if answer in (None, "") else [check.text(answer, "answer")],
-                "gold": [{"text": texts[title]} if title in texts else {"id": title} for title in named],
+                "gold": [
+                    {"text": texts[title]} if title in texts else {"id": title} for title in gold_titles
+                ],
                 "tags": {name: record[name] for name in ("type", "level") if record.get(name)},
-                PASSAGES: [{"title": title, "text": text} for title, text in paragraphs],
+                PASSAGES_KEY: [{"title": title, "text": text} for title, text in paragraphs],
             },
         )
 
@@ -42,20 +45,20 @@ def _titles(facts: Any, check: Check) -> list[Any]:
 
 
 def _paragraphs(context: Any, check: Check) -> list[tuple[str, str]]:
-    """Titles and texts, in their order; of paragraphs with one title the first, and none without text."""
+    """Return title and text of each paragraph, without empty ones; of paragraphs with the same title only the first."""
     if isinstance(context, dict):
         columns = [check.array(context.get(name), "context", name) for name in ("title", "sentences")]
         pairs = list(zip(*columns, strict=False))
     else:
         pairs = [_pair(pair, check, "context") for pair in check.array(context, "context")]
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for title, sentences in pairs:
         text = " ".join(
             sentence.strip() for sentence in check.array(sentences, "context") if isinstance(sentence, str)
         )
         if text:
-            found.setdefault(check.text(title, "context"), text)
-    return list(found.items())
+            texts.setdefault(check.text(title, "context"), text)
+    return list(texts.items())
 
 
 def _pair(value: Any, check: Check, name: str) -> tuple[Any, Any]:

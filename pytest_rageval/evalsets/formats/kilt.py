@@ -6,22 +6,22 @@ from pathlib import Path
 from typing import Any
 
 from pytest_rageval.evalsets.files import json_records
-from pytest_rageval.evalsets.records import Check, Records, checked
+from pytest_rageval.evalsets.records import Check, Records, check_records
 
 __all__ = ["read"]
 
 
 def read(path: Path) -> Records:
-    """Records with each page of the provenance as a gold passage, by its Wikipedia id.
+    """Yield records with each page of the provenance as a gold passage, by its Wikipedia id.
 
-    A page counts once, however many of its paragraphs are cited. Paragraphs and characters stay under
-    `extra["provenance"]`, since they count within KILT's own snapshot.
+    A page is one gold passage, even if several of its paragraphs are cited. Paragraph and character offsets stay under
+    `extra["provenance"]`, since they refer to KILT's own snapshot of Wikipedia.
 
-    KILT has the pages in sets, one for each output, of which every page is needed and any set is enough. Its own
-    precision@k and recall@k count a set as one hit, at the rank of its last page, and look beyond rank k for it; ours
-    count pages among the first k. The sets are kept under `extra["evidence_sets"]`.
+    KILT has a set of pages for each output. All pages of a set are needed, and any one set is enough. KILT's own
+    precision@k and recall@k count a set as one hit, at the rank of its last page, and look beyond rank k for it. The
+    scores of this package count pages among the first k. The sets are kept under `extra["evidence_sets"]`.
     """
-    for check, record in checked(json_records(path), "id", "input"):
+    for check, record in check_records(json_records(path), "id", "input"):
         outputs = check.objects(record.pop("output", None), "output")
         answers = [
             check.text(output["answer"], "output", i, "answer")
@@ -46,7 +46,7 @@ def read(path: Path) -> Records:
 
 
 def _pages(sources: Sequence[Mapping[str, Any]], check: Check) -> list[str]:
-    """The pages of one output's provenance, each once."""
+    """Return the distinct pages of one output's provenance."""
     pages = (
         check.name(source["wikipedia_id"], "provenance", i, "wikipedia_id")
         for i, source in enumerate(sources)

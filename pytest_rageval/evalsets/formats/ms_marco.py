@@ -6,28 +6,28 @@ from typing import Final
 from pytest_rageval.evalsets.files import json_records
 from pytest_rageval.evalsets.format import Shape
 from pytest_rageval.evalsets.formats.ms_marco_answers import real_answers
-from pytest_rageval.evalsets.formats.table import delimiter_of, listed, rows
-from pytest_rageval.evalsets.records import Records, checked
+from pytest_rageval.evalsets.formats.table import find_delimiter, parse_list_cell, read_rows
+from pytest_rageval.evalsets.records import Records, check_records
 
-__all__ = ["PASSAGES", "read"]
+__all__ = ["PASSAGES_KEY", "read"]
 
-PASSAGES: Final = "passages"  # the key under `extra` of the passages that belong to a question
+PASSAGES_KEY: Final = "passages"  # the key under `extra` for the passages that come with a question
 
 
 def read(path: Path) -> Records:
-    """Records with the selected passages as gold, and all of them under `extra["passages"]`.
+    """Yield records with the selected passages as gold passages, and all passages under `extra["passages"]`.
 
-    A passage's id is that of its query and its position, from 0: "9652-0". The query's type is a tag.
+    The id of a passage is the id of its query and its position, from 0: "9652-0". The query's type is a tag.
     """
-    for check, record in checked(_records(path), "query_id", "query", "passages"):
+    for check, record in check_records(_records(path), "query_id", "query", "passages"):
         identifier = check.name(record.pop("query_id"), "query_id")
         passages, gold = [], []
         for i, passage in enumerate(check.objects(record.pop("passages"), "passages")):
             text = check.text(passage.pop("passage_text", None), "passages", i, "passage_text")
-            named = {"id": f"{identifier}-{i}", "text": text}
-            passages.append(named | passage)
+            identified = {"id": f"{identifier}-{i}", "text": text}
+            passages.append(identified | passage)
             if check.natural(passage.get("is_selected", 0), "passages", i, "is_selected"):
-                gold.append(named)
+                gold.append(identified)
         kind = record.pop("query_type", None)
         record |= {
             "id": identifier,
@@ -35,7 +35,7 @@ def read(path: Path) -> Records:
             "answers": real_answers(check, record.pop("answers", None)),
             "gold": gold,
             "tags": {} if kind is None else {"query_type": kind},
-            PASSAGES: passages,
+            PASSAGES_KEY: passages,
         }
         yield check.place, record
 
@@ -44,7 +44,7 @@ def _records(path: Path) -> Records:
     if not Shape(path).is_table:
         yield from json_records(path)
         return
-    _, found = rows(path, delimiter_of(path))
-    for place, row in found:
-        lists = {name: listed(row[name], place) for name in ("passages", "answers") if row.get(name)}
+    _, table_rows = read_rows(path, find_delimiter(path))
+    for place, row in table_rows:
+        lists = {name: parse_list_cell(row[name], place) for name in ("passages", "answers") if row.get(name)}
         yield place, {name: cell for name, cell in row.items() if cell} | lists

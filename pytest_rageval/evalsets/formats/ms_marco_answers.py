@@ -5,29 +5,29 @@ from typing import Any, Final
 
 from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets.files import json_records
-from pytest_rageval.evalsets.formats.trec import questions_of
-from pytest_rageval.evalsets.records import Check, Records, checked
+from pytest_rageval.evalsets.formats.trec import read_questions
+from pytest_rageval.evalsets.records import Check, Records, check_records
 
 __all__ = ["read", "real_answers"]
 
-NO_ANSWER: Final = "No Answer Present."  # stands in place of an answer if the passages have none
+NO_ANSWER: Final = "No Answer Present."  # MS MARCO's placeholder for a query whose passages contain no answer
 
 
 def read(path: Path, *, topics: str | None = None) -> Records:
-    """Records with answers; a query whose question is not among the topics is left out.
+    """Yield records with answers; a query whose question is not among the topics is left out.
 
     Args:
-        path: of JSON lines.
-        topics: a file of id, tab, question, as MS MARCO's own `queries.dev.tsv`, relative to the file's
-            folder; "ids": each question is its id, which no search engine understands.
+        path: path of a JSON lines file.
+        topics: path of the file of questions, relative to the folder of `path`. Its lines are id, tab, question, as in
+            MS MARCO's `queries.dev.tsv`. "ids": the id is used as the question, which only a recorded run can answer.
     """
     if topics is None:
         raise InputError(
             f"{path.name} contains answers and no questions.\n"
             'Say where these are, topics="queries.tsv" (id, tab, question); or topics="ids": each question is its id.'
         )
-    questions = questions_of(path, topics)
-    for check, record in checked(json_records(path), "query_id", "answers"):
+    questions = read_questions(path, topics)
+    for check, record in check_records(json_records(path), "query_id", "answers"):
         identifier = check.name(record.pop("query_id"), "query_id")
         question = identifier if questions is None else questions.get(identifier)
         if question is not None:
@@ -36,7 +36,7 @@ def read(path: Path, *, topics: str | None = None) -> Records:
 
 
 def real_answers(check: Check, value: Any) -> list[str]:
-    """Return the distinct answers, without blank ones and the sentence that says that there is none."""
+    """Return the distinct answers, without empty ones and without the placeholder `NO_ANSWER`."""
     answers = [
         check.text(answer, "answers", i)
         for i, answer in enumerate(check.array(value, "answers"))

@@ -10,10 +10,10 @@ from pytest_rageval.lazy import Lazy
 
 __all__ = ["read"]
 
-mapped: Final = Lazy("evalsets.field_map", "mapped")  # few files have other names of fields
+map_fields: Final = Lazy("evalsets.field_map", "map_fields")  # few files need a field map
 
 
 def read(path: Path, *, fields: Mapping[str, str] | None = None) -> Records:
-    """Records in UTF-8, blank lines do not count; with a field map, others (see `field_map.mapped`)."""
+    """Yield the records of a file in UTF-8; `fields` renames their fields (see `field_map.map_fields`)."""
     records = json_records(path)
-    return records if fields is None else cast("Records", mapped(records, fields))
+    return records if fields is None else cast("Records", map_fields(records, fields))

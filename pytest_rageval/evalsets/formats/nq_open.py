@@ -1,21 +1,22 @@
-"""NQ-open as Google publishes it, and with contexts, as in the files of "Lost in the Middle"."""
+"""NQ-open, in Google's form, and with contexts, as in the files of "Lost in the Middle"."""
 
 from pathlib import Path
 
 from pytest_rageval.evalsets.files import json_records
-from pytest_rageval.evalsets.formats.ms_marco import PASSAGES
-from pytest_rageval.evalsets.records import Records, checked
+from pytest_rageval.evalsets.formats.ms_marco import PASSAGES_KEY
+from pytest_rageval.evalsets.records import Records, check_records
 
 __all__ = ["read"]
 
 
 def read(path: Path) -> Records:
-    """Records numbered from 1; contexts marked `isgold` are gold, by text and, if there is one, id.
+    """Yield records with the contexts that are marked `isgold` as gold passages.
 
-    All contexts are kept under `extra["passages"]`. Answers of EfficientQA's test set that people rated (such as
-    `def_correct_predictions`) are kept, and are no references.
+    The default id of a record is its number, from 1. A gold passage has the text of the context and, if it has one, its
+    id. All contexts are kept under `extra["passages"]`. Answers of EfficientQA's test set that people rated (such as
+    `def_correct_predictions`) are kept under `extra`, and are not reference answers.
     """
-    for number, (check, record) in enumerate(checked(json_records(path)), 1):
+    for number, (check, record) in enumerate(check_records(json_records(path)), 1):
         if "ctxs" not in record:
             check.record(record, "question", "answer")
             answers = check.texts(record.pop("answer"), "answer")
@@ -28,4 +29,4 @@ def read(path: Path) -> Records:
             for i, context in enumerate(contexts)
             if context.get("isgold") is True
         ]
-        yield check.place, {"id": number, **record, "gold": gold, PASSAGES: contexts}
+        yield check.place, {"id": number, **record, "gold": gold, PASSAGES_KEY: contexts}

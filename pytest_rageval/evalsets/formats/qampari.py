@@ -1,16 +1,19 @@
-"""QAMPARI as its authors publish it: questions with many answers, each with its proof."""
+"""QAMPARI, in its authors' form: questions with many answers, each with its proof."""
 
 from pathlib import Path
 
 from pytest_rageval.evalsets.files import json_records
-from pytest_rageval.evalsets.records import Records, checked
+from pytest_rageval.evalsets.records import Records, check_records
 
 __all__ = ["read"]
 
 
 def read(path: Path) -> Records:
-    """Records with every answer and its aliases as `answer_set`, and the proofs' texts as gold."""
-    for check, record in checked(json_records(path), "qid", "question_text", "answer_list"):
+    """Yield records with the texts of the proofs as gold passages.
+
+    Each answer with its aliases is an item of `answer_set`.
+    """
+    for check, record in check_records(json_records(path), "qid", "question_text", "answer_list"):
         answers = check.objects(record.pop("answer_list"), "answer_list")
         answer_set = []
         for i, answer in enumerate(answers):

@@ -3,18 +3,18 @@
 from pathlib import Path
 
 from pytest_rageval.evalsets.files import json_records
-from pytest_rageval.evalsets.formats.ms_marco import PASSAGES
-from pytest_rageval.evalsets.records import Records, checked
+from pytest_rageval.evalsets.formats.ms_marco import PASSAGES_KEY
+from pytest_rageval.evalsets.records import Records, check_records
 
 __all__ = ["read"]
 
 
 def read(path: Path) -> Records:
-    """Records with `ground_truth` as the answers; the tag `source` is the data set a question is from.
+    """Yield records with `ground_truth` as the answers; the tag `source` is the data set that a question is from.
 
-    The contexts were retrieved, so none is gold; they are kept under `extra["passages"]`.
+    The contexts were retrieved by a system, so they are not gold; they are kept under `extra["passages"]`.
     """
-    for check, record in checked(json_records(path), "question_id", "question", "ground_truth"):
+    for check, record in check_records(json_records(path), "question_id", "question", "ground_truth"):
         answers = check.texts(record.pop("ground_truth"), "ground_truth")
         source = record.pop("data_source", None)
         contexts = check.objects(record.pop("context", None), "context")
@@ -22,6 +22,6 @@ def read(path: Path) -> Records:
             "id": check.name(record.pop("question_id"), "question_id"),
             "answers": list(dict.fromkeys(answers)),
             "tags": {} if source is None else {"source": check.text(source, "data_source")},
-            PASSAGES: contexts,
+            PASSAGES_KEY: contexts,
         }
         yield check.place, record

@@ -1,11 +1,11 @@
-"""SQuAD and its variants (XQuAD, MLQA): articles of paragraphs, with questions on each."""
+"""SQuAD and its variants (XQuAD, MLQA): articles of paragraphs, with questions about each paragraph."""
 
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
 from pytest_rageval.evalsets.files import json_elements
-from pytest_rageval.evalsets.records import Check, Records, checked
+from pytest_rageval.evalsets.records import Check, Records, check_records
 
 __all__ = ["articles", "read"]
 
@@ -13,10 +13,11 @@ SEPARATOR: Final = "\n\n"  # between two paragraphs of an article
 
 
 def read(path: Path) -> Records:
-    """Records with the question's paragraph as gold: by its text, and by its place in the article.
+    """Yield records with the question's paragraph as the gold passage: its text, and its span in the article.
 
-    The source is the article's title, also a tag ("article 3" without one); offsets count in its text as
-    `articles` returns it. Places of answers in the paragraph are kept under `extra["answer_starts"]`.
+    The source of the span is the article's title, which is also the tag `title`; an article without a title is named
+    by its number, "article 3". The offsets of the span refer to the article's text as `articles` returns it. Offsets of
+    answers in the paragraph are kept under `extra["answer_starts"]`.
     """
     for check, source, paragraphs in _articles(path):
         start = 0
@@ -31,14 +32,15 @@ def read(path: Path) -> Records:
 
 
 def articles(path: Path) -> Iterator[tuple[str, str]]:
-    """Yield the articles' sources and texts: their paragraphs with a blank line between two."""
+    """Yield the source and the text of each article: its paragraphs, separated by blank lines."""
     for check, source, paragraphs in _articles(path):
-        found = enumerate(paragraph.get("context") for paragraph in paragraphs)
-        yield source, SEPARATOR.join(check.text(text, "paragraphs", i, "context") for i, text in found)
+        texts = enumerate(paragraph.get("context") for paragraph in paragraphs)
+        yield source, SEPARATOR.join(check.text(text, "paragraphs", i, "context") for i, text in texts)
 
 
 def _articles(path: Path) -> Iterator[tuple[Check, str, list[dict[str, Any]]]]:
-    for number, (check, article) in enumerate(checked(json_elements(path, "data"), "paragraphs"), 1):
+    """Yield the `Check`, the source and the paragraphs of each article."""
+    for number, (check, article) in enumerate(check_records(json_elements(path, "data"), "paragraphs"), 1):
         title = article.get("title")
         source = f"article {number}" if title is None else check.text(title, "title")
         yield check, source, check.objects(article["paragraphs"], "paragraphs")

@@ -1,4 +1,4 @@
-"""Tables: comma- and tab-separated files with a header, and lists in one cell."""
+"""Tables: comma- and tab-separated files with a header, whose cells may contain lists."""
 
 import ast
 import csv
@@ -10,19 +10,28 @@ from typing import Any, Final
 
 from pytest_rageval.datatypes import RETRIEVER_CONTEXT
 from pytest_rageval.errors import InputError
-from pytest_rageval.evalsets.field_map import NUMBER, checked_fields, is_target, mapped, refuse_gold_twice
-from pytest_rageval.evalsets.files import lines, parse
-from pytest_rageval.evalsets.records import EXPORT_REMEDY, Records, field_map_remedy, is_export
+from pytest_rageval.evalsets.field_map import (
+    RECORD_NUMBER,
+    check_field_map,
+    is_target,
+    map_fields,
+    refuse_gold_twice,
+)
+from pytest_rageval.evalsets.files import parse_json, read_lines
+from pytest_rageval.evalsets.records import EXPORT_REMEDY, Records, field_map_remedy, looks_like_export
 
-__all__ = ["delimiter_of", "listed", "read", "rows"]
+__all__ = ["find_delimiter", "parse_list_cell", "read", "read_rows"]
 
-MAX_CELL: Final = 2**24  # characters: a quote that is never closed makes one cell of the rest of the file
+MAX_CELL_CHARACTERS: Final = 2**24
+"""An unclosed quote turns the rest of the file into one cell; this limits it."""
 CELL_REMEDY: Final = (
     'A cell that begins with a bracket or a brace is a list or an object. Write ["first", "second"]; for a text that '
     'begins so, a list of one: ["[text]"].'
 )
 
-PYTHON_TEXT: Final = re.compile(r"""\s*('(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*")\s*(,|(?=\]))""", re.DOTALL)
+PYTHON_STRING_ITEM: Final = re.compile(
+    r"""\s*('(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*")\s*(,|(?=\]))""", re.DOTALL
+)
 INTEGER: Final = re.compile(r"([0-9]{1,18})(\.0*)?")
 
 LIST_FIELDS: Final = ("answers", "answer_set", "gold", "nuggets", "tags")
@@ -30,7 +39,7 @@ CONTEXT_FIELDS: Final = ("history", "filters")
 NUMBER_FIELDS: Final = ("gold.start", "gold.end", "gold.grade")
 REQUIRED: Final = ("id", "question")
 DELIMITERS: Final = (";", "\t", "|", ",")
-MAX_NAMES: Final = 20  # columns that an error lists
+MAX_LISTED_COLUMNS: Final = 20  # number of columns that an error message lists
 
 
 def read(
@@ -41,19 +50,21 @@ def read(
     delimiter: str | None = None,
     quote: str = '"',
 ) -> Records:
-    """Records from a table.
+    """Yield records from the rows of a table.
 
-    Columns with names of our fields (`question`, `gold.id`, `tags.topic`) are these fields; the rest is kept.
-    A cell of `answers`, `answer_set`, `gold`, `nuggets` or `tags` that begins with a bracket or a brace is JSON,
-    or a list as Python prints it. An empty cell has no value; an id is the cell's text.
+    A column with the name of a native field (`question`, `gold.id`, `tags.topic`) is this field; other columns are kept
+    under `extra`. A cell of `answers`, `answer_set`, `gold`, `nuggets` or `tags` that begins with a bracket or a brace
+    is parsed as JSON, or as a list of strings as Python prints it. An empty cell has no value. An id is the text of the
+    cell.
 
     Args:
-        path: of the file.
-        fields: ours to the table's, as in `field_map.mapped`: `{"question": "query", "gold.id": "doc"}`;
-            `{"id": "#"}`: each row's id is its number, from 1.
-        separator: between several values in one cell of `answers`, `nuggets` or a part of `gold`, such as " | ".
-        delimiter: between cells, one character; default: a tab in .tsv, else a comma.
-        quote: around cells that hold the delimiter, one character, doubled within; "": none.
+        path: path of the file.
+        fields: map from native names to columns, as in `field_map.map_fields`: `{"question": "query", "gold.id":
+            "doc"}`. With `{"id": "#"}` the id of a row is its number, from 1.
+        separator: text between several values in one cell of `answers`, `nuggets` or a part of `gold`, such as " | ".
+        delimiter: the character between cells; default: a tab in .tsv files, else a comma.
+        quote: the character around cells that contain the delimiter; it is doubled within a cell. "": cells are not
+            quoted.
 
     Raises:
         InputError: the file cannot be read as a table, has no column for the id or the question, or a cell
@@ -65,113 +76,122 @@ def read(
         raise InputError(f'quote={quote!r} is not one character, nor "".')
     if not (separator is None or (isinstance(separator, str) and separator)):
         raise InputError(f"separator={separator!r} is not a text.")
-    renamed = {} if fields is None else checked_fields(fields)
-    header, found = rows(path, delimiter or delimiter_of(path), quote)
-    # A column named as a native field is that field, unless the map uses the name or the column.
+    renamed = {} if fields is None else check_field_map(fields)
+    header, rows = read_rows(path, delimiter or find_delimiter(path), quote)
+    # A column with the name of a native field is that field, unless the map uses the name or the column.
     own = {name: name for name in header if is_target(name) and name not in renamed.values()}
     columns = {**own, **renamed}
     refuse_gold_twice(columns, f"{path.name} line 1")
-    missing = sorted(set(columns.values()) - {*header, NUMBER})
+    missing = sorted(set(columns.values()) - {*header, RECORD_NUMBER})
     if missing:
         remedy = "The field map is {ours: theirs}; correct the name on the right."
         raise _missing_columns(path.name, missing, header, remedy)
     for name in REQUIRED:
         if name not in columns:
             raise _missing_columns(path.name, [name], header, f"Say which it is. {field_map_remedy(name)}")
-    targets = {target: NUMBER if source == NUMBER else target for target, source in columns.items()}
-    records = ((place, _record(place, row, columns, separator)) for place, row in found)
-    yield from mapped(records, targets)
+    targets = {
+        target: RECORD_NUMBER if source == RECORD_NUMBER else target for target, source in columns.items()
+    }
+    records = ((place, _row_to_record(place, row, columns, separator)) for place, row in rows)
+    yield from map_fields(records, targets)
 
 
-def delimiter_of(path: Path) -> str:
-    """Return the delimiter by the file's name: a tab if it has .tsv in it, else a comma."""
+def find_delimiter(path: Path) -> str:
+    """Return a tab if the file's name has the suffix `.tsv`, also before a suffix of compression; else a comma."""
     return "\t" if ".tsv" in (suffix.lower() for suffix in path.suffixes) else ","
 
 
 def _missing_columns(name: str, missing: Sequence[str], header: Sequence[str], remedy: str) -> InputError:
-    # With a wrong delimiter, the header is one cell, or cut at the wrong places.
+    # If the delimiter is wrong, the header is one cell, or is split at the wrong characters.
     names = "".join(header)
     likely = max(DELIMITERS, key=names.count)
     if names.count(likely) >= len(header):
         remedy = f"Its cells seem to be separated by {likely!r}: say delimiter={likely!r}."
-    if is_export(dict.fromkeys(header)):
+    if looks_like_export(dict.fromkeys(header)):
         remedy = f"{EXPORT_REMEDY}\n{remedy}"
-    shown = [*(column[:60] for column in header[:MAX_NAMES]), *(["…"] if len(header) > MAX_NAMES else [])]
+    shown = [
+        *(column[:60] for column in header[:MAX_LISTED_COLUMNS]),
+        *(["…"] if len(header) > MAX_LISTED_COLUMNS else []),
+    ]
     return InputError(f"{name} has no column {', '.join(missing)}. Found: {', '.join(shown)}.\n{remedy}")
 
 
-def _record(
+def _row_to_record(
     place: str, row: Mapping[str, str], columns: Mapping[str, str], separator: str | None
 ) -> dict[str, Any]:
     used = set(columns.values())
     record: dict[str, Any] = {name: cell for name, cell in row.items() if cell and name not in used}
     for target, source in columns.items():
-        # An empty cell of context is no other data of that name either.
-        if source != NUMBER and (row[source].strip() or target not in RETRIEVER_CONTEXT):
-            record[target] = _value(target, row[source], separator, place)
+        # An empty cell of `history`, `filters` or `metadata` is left out: it is not other data of the same name.
+        if source != RECORD_NUMBER and (row[source].strip() or target not in RETRIEVER_CONTEXT):
+            record[target] = _parse_cell(target, row[source], separator, place)
     return record
 
 
-def _value(target: str, cell: str, separator: str | None, place: str) -> Any:
+def _parse_cell(target: str, cell: str, separator: str | None, place: str) -> Any:
     if not cell.strip():
         return None
     if target in LIST_FIELDS and cell.lstrip()[0] in "[{":
-        return listed(cell.strip(), place)
+        return parse_list_cell(cell.strip(), place)
     if target in CONTEXT_FIELDS and cell.lstrip()[0] in "[{":
-        return _context(cell.strip(), place)
+        return _parse_context_cell(cell.strip(), place)
     if (
         separator is not None
         and separator in cell
         and (target in ("answers", "nuggets") or target.startswith("gold"))
     ):
-        return [_number(target, part.strip()) for part in cell.split(separator) if part.strip()]
-    return _number(target, cell)
+        return [_parse_integer(target, part.strip()) for part in cell.split(separator) if part.strip()]
+    return _parse_integer(target, cell)
 
 
-def _context(cell: str, place: str) -> Any:
-    """The list or object in a cell; the text of one that holds none, which may be other data."""
+def _parse_context_cell(cell: str, place: str) -> Any:
+    """Parse the JSON list or object in a cell; a cell that is not JSON may be other data and is returned as text."""
     try:
-        return parse(cell, place)
+        return parse_json(cell, place)
     except InputError:
         return cell
 
 
-def _number(target: str, cell: str) -> str | int:
-    """The integer in a cell of a number field; else the text, which the check of the record names."""
+def _parse_integer(target: str, cell: str) -> str | int:
+    """Parse the integer in a cell of a number field; any other text is returned for the later check of the record."""
     number = INTEGER.fullmatch(cell.strip()) if target in NUMBER_FIELDS else None
     return cell if number is None else int(number[1])
 
 
-def listed(cell: str, place: str) -> Any:
-    """Parse a cell that is JSON, or a list of texts as Python prints one (`['a', "b"]`), as data frames write it."""
-    texts = _python_texts(cell)
-    return parse(cell, f"{place}: the cell {cell[:40]!r}", CELL_REMEDY) if texts is None else texts
+def parse_list_cell(cell: str, place: str) -> Any:
+    """Parse a cell that is JSON, or a list of strings as Python prints it (`['a', "b"]`) and data frames write it."""
+    texts = _parse_python_list(cell)
+    return parse_json(cell, f"{place}: the cell {cell[:40]!r}", CELL_REMEDY) if texts is None else texts
 
 
-def _python_texts(cell: str) -> list[str] | None:
-    """The texts of a printed Python list; None if it is not such a list, for instance without commas."""
+def _parse_python_list(cell: str) -> list[str] | None:
+    """Return the strings of a printed Python list; None if the cell is not such a list, for example without commas."""
     if not (cell.startswith("[") and cell.endswith("]")):
         return None
-    at, texts = 1, []
-    while found := PYTHON_TEXT.match(cell, at):
+    offset, texts = 1, []
+    while match := PYTHON_STRING_ITEM.match(cell, offset):
         try:
-            texts.append(str(ast.literal_eval(found[1])))
+            texts.append(str(ast.literal_eval(match[1])))
         except (SyntaxError, ValueError):
             return None
-        at = found.end()
-    return texts if texts and at == len(cell) - 1 else None
+        offset = match.end()
+    return texts if texts and offset == len(cell) - 1 else None
 
 
-def rows(
+def read_rows(
     path: Path, delimiter: str, quote: str = '"'
 ) -> tuple[list[str], Iterator[tuple[str, dict[str, str]]]]:
-    """Return the header's names, and the rows below it by these names, each with the place of its first line.
+    """Return the column names of the header, and an iterator over the place and the cells by column name of each row.
 
-    InputError if the header has no name or one twice; and, from the iterator, if a row has another number of cells.
+    The place of a row is its first line.
+
+    Raises:
+        InputError: a column has no name, or two columns have the same name; or, while iterating, a row has another
+            number of cells than the header.
     """
-    # The limit is that of the whole process: it is only raised, for the sake of other readers.
-    csv.field_size_limit(max(csv.field_size_limit(), MAX_CELL))
-    cells = _cells(path, delimiter, quote)
+    # The limit applies to the whole process. It is never lowered, since other code may need a higher one.
+    csv.field_size_limit(max(csv.field_size_limit(), MAX_CELL_CHARACTERS))
+    cells = _read_cells(path, delimiter, quote)
     place, names = next(cells, (path.name, []))
     repeated = sorted(name for name, count in Counter(names).items() if count > 1)
     if not names or not all(names) or repeated:
@@ -182,9 +202,9 @@ def rows(
     return names, _rows_by_name(names, cells)
 
 
-def _cells(path: Path, delimiter: str, quote: str) -> Iterator[tuple[str, list[str]]]:
+def _read_cells(path: Path, delimiter: str, quote: str) -> Iterator[tuple[str, list[str]]]:
     quoting = {"quotechar": quote} if quote else {"quoting": csv.QUOTE_NONE}
-    reader = csv.reader((line for _, line in lines(path)), delimiter=delimiter, strict=True, **quoting)
+    reader = csv.reader((line for _, line in read_lines(path)), delimiter=delimiter, strict=True, **quoting)
     while True:
         place = f"{path.name} line {reader.line_num + 1}"
         try:

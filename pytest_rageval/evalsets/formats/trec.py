@@ -1,4 +1,4 @@
-"""TREC: topics and relevance judgements (qrels) in their usual forms."""
+"""TREC: topics (questions) and relevance judgements (qrels), in the forms of TREC, BEIR, and ranx or pytrec_eval."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -7,21 +7,21 @@ from pathlib import Path
 from typing import Any, Final
 
 from pytest_rageval.errors import InputError
-from pytest_rageval.evalsets.files import json_members, lines
+from pytest_rageval.evalsets.files import json_members, read_lines
 from pytest_rageval.evalsets.format import Shape
 from pytest_rageval.evalsets.records import Records
 
-__all__ = ["is_by_topic", "numbers_by_topic", "questions_of", "read", "read_qrels", "recognises"]
+__all__ = ["is_json_by_topic", "read", "read_numbers_by_topic", "read_qrels", "read_questions", "recognises"]
 
-IDS: Final = "ids"  # the option `topics` if the ids stand for the questions
-BEIR_CELLS: Final = 3
-TREC_CELLS: Final = 4
-MAX_DIGITS: Final = 9
-MAX_TOPIC: Final = 2**20
+TOPICS_ARE_IDS: Final = "ids"  # value of the option `topics`: the id of a topic is used as its question
+BEIR_QRELS_CELLS: Final = 3
+TREC_QRELS_CELLS: Final = 4
+MAX_GRADE_DIGITS: Final = 9
+MAX_TOPIC_CHARACTERS: Final = 2**20
 
-BY_TOPIC: Final = re.compile(r'\s*\{\s*"(?:[^"\\]|\\.)*"\s*:\s*\{\s*"(?:[^"\\]|\\.)*"\s*:\s*-?\d')
+JSON_BY_TOPIC: Final = re.compile(r'\s*\{\s*"(?:[^"\\]|\\.)*"\s*:\s*\{\s*"(?:[^"\\]|\\.)*"\s*:\s*-?\d')
 TAG: Final = re.compile(r"(?:^|(?<=>))[ \t]*<([a-zA-Z]+)>", re.MULTILINE)
-LABEL: Final = re.compile(r"(?:Number|Topic|Description|Narrative)\s*:", re.IGNORECASE)
+TAG_LABEL: Final = re.compile(r"(?:Number|Topic|Description|Narrative)\s*:", re.IGNORECASE)
 ID_HEADER: Final = re.compile(
     r"(?:(?:q|query|question|topic)[ _-]?)?(?:id|number|num|no)[0-9]*|topic|#", re.IGNORECASE
 )
@@ -30,33 +30,36 @@ QUESTION_HEADER: Final = re.compile(
 )
 
 Topic = tuple[str, str, dict[str, str]]
-"""Place, id, and fields: `title`, and others such as `desc` and `narr`."""
+"""The place for messages, the id, and the fields by tag: `title`, `desc`, `narr`."""
 
 
 def recognises(shape: Shape) -> bool:
-    """A folder with topics and qrels, topics in tags or in lines of id and tab, or qrels, in lines or as JSON."""
+    """Return True for a folder with topics and qrels, a file of topics (tags, or lines of id, tab, question), or qrels.
+
+    Qrels are lines or JSON.
+    """
     if shape.folder:
-        return bool(_files_named(shape.path, "topics")) and bool(_files_named(shape.path, "qrels"))
+        return bool(_list_files(shape.path, "topics")) and bool(_list_files(shape.path, "qrels"))
     if shape.is_json:
         return _is_qrels(shape)
-    return "<top>" in shape.head[:4096].lower() or _is_judgement(shape.line) or _is_topic(shape.line)
+    return "<top>" in shape.head[:4096].lower() or _is_qrels_line(shape.line) or _is_topic_line(shape.line)
 
 
 def _is_qrels(shape: Shape) -> bool:
-    return is_by_topic(shape.head) if shape.is_json else _is_judgement(shape.line)
+    return is_json_by_topic(shape.head) if shape.is_json else _is_qrels_line(shape.line)
 
 
-def is_by_topic(head: str) -> bool:
-    """Whether a file begins as JSON of numbers by document by topic, as ranx and pytrec_eval have qrels and runs."""
-    return BY_TOPIC.match(head) is not None
+def is_json_by_topic(head: str) -> bool:
+    """Return True if a file begins as JSON `{topic: {document: number}}`: qrels or a run of ranx or pytrec_eval."""
+    return JSON_BY_TOPIC.match(head) is not None
 
 
-def _is_judgement(line: str) -> bool:
+def _is_qrels_line(line: str) -> bool:
     cells = line.split()
-    return len(cells) == TREC_CELLS and _is_grade(cells[-1]) and line[:1] not in ("{", "[")
+    return len(cells) == TREC_QRELS_CELLS and _is_grade(cells[-1]) and line[:1] not in ("{", "[")
 
 
-def _is_topic(line: str) -> bool:
+def _is_topic_line(line: str) -> bool:
     identifier, tab, question = line.partition("\t")
     return (
         bool(tab)
@@ -70,16 +73,18 @@ def _is_topic(line: str) -> bool:
 def read(
     path: Path, *, topics: str | None = None, qrels: str | None = None, question: str = "title"
 ) -> Records:
-    """Records from topics and qrels; as in trec_eval, only topics with judgements.
+    """Yield records from topics and qrels; like trec_eval, only for topics with judgements.
 
     Args:
-        path: of a folder with one file `topics*` and one `qrels*`, of topics, or of qrels.
-        topics: the file of topics, relative to the folder; "ids": there is none, and each question is its
-            id, which a recorded run understands and a search engine does not.
-        qrels: the file of judgements; without any, all topics are taken, without gold.
-        question: the tag that is the question: "title", "desc" or "narr"; the others are kept.
+        path: path of a folder with one file `topics*` and one file `qrels*`, of a file of topics, or of a file of
+            qrels.
+        topics: path of the file of topics, relative to the folder. "ids": there is no such file, and the id of a topic
+            is used as its question, which only a recorded run can answer.
+        qrels: path of the file of judgements, relative to the folder. If there is none, all topics are read, without
+            gold passages.
+        question: the tag whose text is the question: "title", "desc" or "narr". The other tags are kept under `extra`.
     """
-    topics_file, qrels_file = _files(path, topics, qrels)
+    topics_file, qrels_file = _find_files(path, topics, qrels)
     judged = None if qrels_file is None else read_qrels(qrels_file)
     if topics_file is None:
         for identifier, documents in (judged or {}).items():
@@ -106,11 +111,11 @@ def _record(identifier: str, question: str, documents: dict[str, int]) -> dict[s
     return {"id": identifier, "question": question, "gold": gold}
 
 
-def _files(path: Path, topics: str | None, qrels: str | None) -> tuple[Path | None, Path | None]:
-    """The files of topics (None: the ids stand for them) and of judgements (None: there are none)."""
+def _find_files(path: Path, topics: str | None, qrels: str | None) -> tuple[Path | None, Path | None]:
+    """Return the path of the topics (None: ids are used as questions) and of the judgements (None: there are none)."""
     if path.is_dir():
         qrels_file = _option_file(path, qrels, "qrels") if qrels else _only_file(path, "qrels")
-        if topics == IDS:
+        if topics == TOPICS_ARE_IDS:
             return None, qrels_file
         return (_option_file(path, topics, "topics") if topics else _only_file(path, "topics")), qrels_file
     if not _is_qrels(Shape(path)):
@@ -120,15 +125,15 @@ def _files(path: Path, topics: str | None, qrels: str | None) -> tuple[Path | No
             f"{path.name} contains judgements and no questions.\n"
             'Say where the topics are, topics="topics.txt"; or topics="ids": each question is its id.'
         )
-    return (None if topics == IDS else _option_file(path, topics, "topics")), path
+    return (None if topics == TOPICS_ARE_IDS else _option_file(path, topics, "topics")), path
 
 
-def _files_named(folder: Path, kind: str) -> list[Path]:
+def _list_files(folder: Path, kind: str) -> list[Path]:
     return sorted(file for file in folder.iterdir() if file.name.lower().startswith(kind) and file.is_file())
 
 
 def _only_file(folder: Path, kind: str) -> Path:
-    files = _files_named(folder, kind)
+    files = _list_files(folder, kind)
     if len(files) != 1:
         names = ", ".join(file.name for file in files) or "none"
         raise InputError(f'{folder} has {len(files)} files {kind}*: {names}.\nName one: {kind}="…".')
@@ -136,7 +141,7 @@ def _only_file(folder: Path, kind: str) -> Path:
 
 
 def _option_file(path: Path, name: object, option: str) -> Path:
-    """The file that an option names, relative to the folder of the eval set."""
+    """Return the path that an option names, relative to the folder of the eval set; InputError if it is missing."""
     if not isinstance(name, str | Path):
         raise InputError(f"{option}={name!r} is not a path.")
     file = (path if path.is_dir() else path.parent) / name
@@ -145,37 +150,37 @@ def _option_file(path: Path, name: object, option: str) -> Path:
     return file
 
 
-def questions_of(path: Path, topics: object) -> dict[str, str] | None:
-    """Return the questions by id in the file that the option `topics` names; None for "ids", which stand for them."""
-    if topics == IDS:
+def read_questions(path: Path, topics: object) -> dict[str, str] | None:
+    """Return the question of each id in the file that the option `topics` names; None for the value "ids"."""
+    if topics == TOPICS_ARE_IDS:
         return None
     file = _option_file(path, topics, "topics")
     return {identifier: fields["title"] for _, identifier, fields in read_topics(file) if "title" in fields}
 
 
 def read_qrels(path: Path) -> dict[str, dict[str, int]]:
-    """Read the grades of the judged documents of each question, in the file's order.
+    """Return the grade of each judged document, by topic, in the file's order.
 
-    A line is `topic iteration document grade`, or BEIR's `query-id corpus-id score`, which may have a header; JSON is
-    `{topic: {document: grade}}`, as ranx and pytrec_eval have it.
-    Grades below 0 (spam, in web tracks) are read as 0: judged and not relevant.
+    A line is `topic iteration document grade`, or BEIR's `query-id corpus-id score`, which may have a header. JSON is
+    `{topic: {document: grade}}`, the form of ranx and pytrec_eval. Grades below 0 (spam, in web tracks) are read as 0:
+    judged and not relevant.
     """
     judged: dict[str, dict[str, int]] = {}
-    if is_by_topic(Shape(path).head):
-        for place, topic, numbers in numbers_by_topic(path):
+    if is_json_by_topic(Shape(path).head):
+        for place, topic, numbers in read_numbers_by_topic(path):
             whole = {document: number for document, number in numbers.items() if number == int(number)}
             if len(whole) < len(numbers):
                 found = next(document for document in numbers if document not in whole)
                 raise InputError(f"{place}: the grade of {found[:80]} is {numbers[found]}, no integer.")
-            # The order of keys does not matter, and that of the gold passages does.
+            # JSON objects are unordered, but the order of gold passages matters: sort the ids.
             judged[topic] = {document: max(int(numbers[document]), 0) for document in sorted(numbers)}
         return judged
-    for number, line in lines(path):
+    for number, line in read_lines(path):
         cells = line.split()
-        if not cells or (number == 1 and len(cells) == BEIR_CELLS and not _is_grade(cells[-1])):
+        if not cells or (number == 1 and len(cells) == BEIR_QRELS_CELLS and not _is_grade(cells[-1])):
             continue
         place = f"{path.name} line {number}"
-        if len(cells) not in (BEIR_CELLS, TREC_CELLS) or not _is_grade(cells[-1]):
+        if len(cells) not in (BEIR_QRELS_CELLS, TREC_QRELS_CELLS) or not _is_grade(cells[-1]):
             raise InputError(
                 f"{place} is not a judgement: {line.strip()[:60]!r}.\n"
                 "Write topic, iteration, document and grade, an integer; or query-id, corpus-id, score."
@@ -190,8 +195,12 @@ def read_qrels(path: Path) -> dict[str, dict[str, int]]:
     return judged
 
 
-def numbers_by_topic(path: Path) -> Iterator[tuple[str, str, dict[str, float]]]:
-    """Yield place, topic and the numbers by document of JSON that `is_by_topic`; InputError for anything else in it."""
+def read_numbers_by_topic(path: Path) -> Iterator[tuple[str, str, dict[str, float]]]:
+    """Yield for each topic its place, its id, and the number of each document, from `{topic: {document: number}}`.
+
+    Raises:
+        InputError: the file has another form, or a topic twice.
+    """
     known: set[str] = set()
     for topic, documents in json_members(path):
         place = f"{path.name} topic {topic[:80]}"
@@ -199,7 +208,7 @@ def numbers_by_topic(path: Path) -> Iterator[tuple[str, str, dict[str, float]]]:
             raise InputError(f"{place} comes twice.\nTake one of them out.")
         known.add(topic)
         if not isinstance(documents, dict) or not all(
-            type(each) in (int, float) for each in documents.values()
+            type(number) in (int, float) for number in documents.values()
         ):
             raise InputError(f'{place} is not an object of numbers.\nWrite {{"{topic[:80]}": {{"d1": 1}}}}.')
         yield place, topic, documents
@@ -207,20 +216,21 @@ def numbers_by_topic(path: Path) -> Iterator[tuple[str, str, dict[str, float]]]:
 
 def _is_grade(cell: str) -> bool:
     digits = cell[1:] if cell[:1] in "+-" else cell
-    return digits.isascii() and digits.isdigit() and len(digits) <= MAX_DIGITS
+    return digits.isascii() and digits.isdigit() and len(digits) <= MAX_GRADE_DIGITS
 
 
 def read_topics(path: Path) -> Iterator[Topic]:
-    """Read the topics of a file: TREC's tags, or lines of id, tab, question, which is the title.
+    """Yield the topics of a file with TREC's tags, or with lines of id, tab, question; the question becomes `title`.
 
-    Tags are `<top>`, `<num>` and further ones, each up to its closing tag or the next one, and `</top>`. A tag
-    begins a line or follows another tag; other angle brackets are text.
+    A topic is enclosed in `<top>` and `</top>`, and has the tag `<num>` and other tags. The text of a tag ends at its
+    closing tag or at the next tag. A tag is at the beginning of a line or follows another tag; other angle brackets
+    are text.
     """
     first = True
-    numbered = ((number, line) for number, line in lines(path) if line.strip())
+    numbered = ((number, line) for number, line in read_lines(path) if line.strip())
     for number, line in numbered:
         if first and line.lstrip().startswith("<"):
-            yield from _tagged_topics(path.name, chain([(number, line)], numbered))
+            yield from _read_tagged_topics(path.name, chain([(number, line)], numbered))
             return
         if not (first and is_header(line)):
             identifier, tab, question = line.strip().partition("\t")
@@ -234,7 +244,7 @@ def read_topics(path: Path) -> Iterator[Topic]:
 
 
 def is_header(line: str) -> bool:
-    r"""Whether a line of two cells names its columns, both by usual names; another header is read as a topic.
+    r"""Return True if a line has two cells, both with usual names of columns; any other header is read as a topic.
 
     >>> is_header("qid\tquery"), is_header("q17\tquery")
     (True, False)
@@ -245,28 +255,28 @@ def is_header(line: str) -> bool:
     )
 
 
-def _tagged_topics(name: str, numbered: Iterable[tuple[int, str]]) -> Iterator[Topic]:
+def _read_tagged_topics(name: str, numbered: Iterable[tuple[int, str]]) -> Iterator[Topic]:
     start, text = 0, ""
     for number, line in numbered:
         start, text = start or number, text + line
         if "</top>" in line.lower():
-            yield _from_tags(f"{name} line {start}", text)
+            yield _parse_tagged_topic(f"{name} line {start}", text)
             start, text = 0, ""
-        elif len(text) > MAX_TOPIC:
+        elif len(text) > MAX_TOPIC_CHARACTERS:
             break
-    # Text around the topics, such as the tags of a root element, is ignored.
-    if "<top>" in text.lower() or len(text) > MAX_TOPIC:
+    # Text outside of topics, such as the tags of a root element, is ignored.
+    if "<top>" in text.lower() or len(text) > MAX_TOPIC_CHARACTERS:
         raise InputError(
             f"{name} line {start}: a <top> is not closed within 1 MiB.\nEnd each topic with </top>."
         )
 
 
-def _from_tags(place: str, text: str) -> Topic:
+def _parse_tagged_topic(place: str, text: str) -> Topic:
     _, *parts = TAG.split(text[max(text.lower().find("<top>"), 0) :])
     fields = {}
     for tag, rest in zip(parts[::2], parts[1::2], strict=True):
         content = re.split(f"</(?:{tag}|top)>", rest, maxsplit=1, flags=re.IGNORECASE)[0]
-        fields[tag.lower()] = " ".join(LABEL.sub("", content, count=1).split())
+        fields[tag.lower()] = " ".join(TAG_LABEL.sub("", content, count=1).split())
     identifier = fields.pop("num", "")
     fields.pop("top", None)
     if not identifier or "<" in identifier:

@@ -1,7 +1,7 @@
-"""Exports of traces and data sets, record by record: each is recognized by its keys.
+"""Reads exports of traces and data sets record by record; the keys of a record determine the tool that wrote it.
 
-Items of data sets are read here: those of Langfuse (`input`, `expectedOutput`), of LangSmith (`inputs`, `outputs`; its
-docs: "Example data format") and of Phoenix (`input`, `output`), and eval sets that were made of traces.
+This module itself reads items of data sets: of Langfuse (`input`, `expectedOutput`), of LangSmith (`inputs`, `outputs`;
+its docs: "Example data format") and of Phoenix (`input`, `output`); and eval sets that were written from traces.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -10,32 +10,37 @@ from typing import Any, Final
 
 from pytest_rageval.datatypes import Step
 from pytest_rageval.errors import InputError
-from pytest_rageval.evalsets.files import json_elements, json_records, not_utf8, opened, parse
+from pytest_rageval.evalsets.files import json_elements, json_records, not_utf8_error, open_file, parse_json
 from pytest_rageval.evalsets.format import Shape
-from pytest_rageval.evalsets.formats.table import delimiter_of, rows
-from pytest_rageval.evalsets.traces.extraction import ExtractedQuestion, answer_in, asked_in, unpacked
+from pytest_rageval.evalsets.formats.table import find_delimiter, read_rows
+from pytest_rageval.evalsets.traces.extraction import (
+    ExtractedQuestion,
+    decode_json,
+    extract_answer,
+    extract_question,
+)
 from pytest_rageval.evalsets.traces.langfuse import read_download, read_observation, read_trace
 from pytest_rageval.evalsets.traces.langsmith import read_run
 from pytest_rageval.evalsets.traces.opentelemetry import is_phoenix, read_otlp, read_phoenix
 from pytest_rageval.evalsets.traces.records import (
     Item,
     TraceRecord,
-    documents_in,
-    feedback_in,
+    extract_documents,
+    extract_feedback,
+    extract_objects,
     first_field,
-    objects_in,
-    seconds,
+    parse_time,
 )
 
 __all__ = ["read_export"]
 
-ALLOWED: Final = (
+ALLOWED_KINDS: Final = (
     "Allowed are spans of Phoenix (attributes, context), OTLP JSON (resourceSpans), traces, observations, scores and "
     "data set items of Langfuse, runs and examples of LangSmith, and data sets of Phoenix, as JSON, JSON lines or CSV."
 )
 
 
-PREFIXES: Final = {
+COLUMN_PREFIXES: Final = {
     prefix: name
     for name, spellings in {
         "inputs": ("inputs.", "inputs_"),
@@ -45,108 +50,112 @@ PREFIXES: Final = {
     }.items()
     for prefix in spellings
 }
-"""How columns of a CSV file that hold parts of an object begin."""
+"""Prefixes of CSV columns that contain one key of an object, such as "inputs.question", and the key of the object."""
 
 
 def read_export(path: Path) -> Iterator[TraceRecord]:
-    """Yield what a file holds; InputError if it cannot be read, or a record is of no known kind."""
+    """Yield the spans, items and feedback in a file.
+
+    Raises:
+        InputError: the file cannot be read, or a record is of no known kind.
+    """
     if not path.exists():
         raise InputError(f"The traces {path} cannot be read: there is no such file.")
     if path.is_dir():
         raise InputError(f"{path} is a folder, expected a file of traces.\nName its files.")
     for place, record in _records(path):
-        yield from _parts(record, place)
+        yield from _read_record(record, place)
 
 
 def _records(path: Path) -> Iterator[tuple[str, Any]]:
     shape = Shape(path)
     if shape.is_table:
-        for place, row in rows(path, delimiter_of(path))[1]:
-            yield place, _of_row(row)
+        for place, row in read_rows(path, find_delimiter(path))[1]:
+            yield place, _row_to_record(row)
     elif shape.head.lstrip()[:1] == "[":
         yield from json_elements(path)
     elif shape.record or not shape.is_json:
         yield from json_records(path)
     else:
-        # One object over several lines.
-        with opened(path) as reading:
-            raw = reading.stream.read()
+        # The file is one JSON object over several lines.
+        with open_file(path) as file:
+            raw = file.stream.read()
         try:
             text = raw.decode("utf-8-sig")
         except UnicodeDecodeError as error:
-            raise not_utf8(path.name, error) from None
-        yield path.name, parse(text, path.name, "Give one JSON document, or one JSON object a line.")
+            raise not_utf8_error(path.name, error) from None
+        yield path.name, parse_json(text, path.name, "Give one JSON document, or one JSON object a line.")
 
 
-def _of_row(row: Mapping[str, str]) -> dict[str, Any]:
-    """A row of CSV: JSON in cells is read, parts of inputs and outputs are put together, empty cells left out."""
+def _row_to_record(row: Mapping[str, str]) -> dict[str, Any]:
+    """Convert a CSV row to a record: parse JSON cells, group columns by `COLUMN_PREFIXES`, leave out empty cells."""
     record: dict[str, Any] = {}
     for name, cell in row.items():
         if cell:
-            prefix = next((each for each in PREFIXES if name.startswith(each) and name != each), None)
+            prefix = next((p for p in COLUMN_PREFIXES if name.startswith(p) and name != p), None)
             if prefix is None:
-                record[name] = unpacked(cell) if cell[0] in "[{" else cell
+                record[name] = decode_json(cell) if cell[0] in "[{" else cell
             else:
-                record.setdefault(PREFIXES[prefix], {})[name.removeprefix(prefix)] = unpacked(cell)
+                record.setdefault(COLUMN_PREFIXES[prefix], {})[name.removeprefix(prefix)] = decode_json(cell)
     return record
 
 
-def _parts(record: Any, place: str) -> Iterator[TraceRecord]:
-    """The parts of one record, by its keys."""
+def _read_record(record: Any, place: str) -> Iterator[TraceRecord]:
+    """Yield the spans, items and feedback of one record, with the reader that recognises its keys."""
     if not isinstance(record, Mapping):
-        raise InputError(f"{place}: a record is an object, found {record!r:.40}.\n{ALLOWED}")
+        raise InputError(f"{place}: a record is an object, found {record!r:.40}.\n{ALLOWED_KINDS}")
     read = next((read for recognises, read in READERS if recognises(record)), None)
     if read is None:
         found = ", ".join(str(name)[:40] for name in list(record)[:12]) or "nothing"
-        raise InputError(f"{place} is not a trace, span or data set item. Found: {found}.\n{ALLOWED}")
+        raise InputError(f"{place} is not a trace, span or data set item. Found: {found}.\n{ALLOWED_KINDS}")
     yield from read(record, place)
 
 
-def _item(record: Mapping[str, Any], place: str) -> Iterator[TraceRecord]:
-    """An item of a data set; what it expects is a reference, unlike what a trace answered."""
-    asked = asked_in(first_field(record, "question", "inputs", "input"))
+def _read_item(record: Mapping[str, Any], place: str) -> Iterator[TraceRecord]:
+    """Yield the item of a data set; its expected output becomes the reference answer."""
+    question = extract_question(first_field(record, "question", "inputs", "input"))
     if "question" in record and isinstance(record.get("history"), list):
-        asked = ExtractedQuestion(
-            asked.question, asked_in({"messages": [*record["history"], ["user", "?"]]}).history
+        question = ExtractedQuestion(
+            question.text, extract_question({"messages": [*record["history"], ["user", "?"]]}).history
         )
     expected = first_field(record, "reference", "expectedOutput", "expected_output", "outputs", "output")
-    metadata = unpacked(record.get("metadata"))
+    metadata = decode_json(record.get("metadata"))
     yield Item(
         place=place,
         id=str(first_field(record, "id", "example_id", "exampleId") or ""),
-        time=seconds(
+        time=parse_time(
             first_field(record, "updatedAt", "updated_at", "modified_at", "createdAt", "created_at")
         ),
-        asked=asked,
-        reference=answer_in(expected),
-        documents=documents_in(record["retrieved"]) if "retrieved" in record else None,
+        question=question,
+        reference=extract_answer(expected),
+        documents=extract_documents(record["retrieved"]) if "retrieved" in record else None,
         steps=[
-            Step(str(step.get("query")), documents_in(step.get("documents")) or ())
-            for step in objects_in(record.get("steps"))
+            Step(str(step.get("query")), extract_documents(step.get("documents")) or ())
+            for step in extract_objects(record.get("steps"))
         ],
         metadata=metadata if isinstance(metadata, dict) else {},
         of_evalset="question" in record,
     )
 
 
-def _alone(record: Mapping[str, Any], _: str) -> Iterator[TraceRecord]:
-    """A score of Langfuse or an annotation of Phoenix, as a row of its own."""
+def _read_feedback(record: Mapping[str, Any], _: str) -> Iterator[TraceRecord]:
+    """Yield the feedback of a record that is a Langfuse score or a Phoenix annotation."""
     about = first_field(record, "observationId", "observation_id", "span_id", "traceId", "trace_id")
-    yield from feedback_in(str(about), [record])
+    yield from extract_feedback(str(about), [record])
 
 
-WRAPPERS: Final = ("data", "spans", "runs", "items", "examples", "traces", "observations")
-"""Keys under which servers answer with a list of records."""
+WRAPPER_KEYS: Final = ("data", "spans", "runs", "items", "examples", "traces", "observations")
+"""Keys under which a tool's REST API returns a list of records."""
 
 
-def _wrapped(record: Mapping[str, Any]) -> Any:
-    return next((record[name] for name in WRAPPERS if isinstance(record.get(name), list | dict)), None)
+def _wrapped_records(record: Mapping[str, Any]) -> Any:
+    return next((record[name] for name in WRAPPER_KEYS if isinstance(record.get(name), list | dict)), None)
 
 
-def _each_wrapped(record: Mapping[str, Any], place: str) -> Iterator[TraceRecord]:
-    inner = _wrapped(record)
-    for number, each in enumerate(inner if isinstance(inner, list) else [inner], 1):
-        yield from _parts(each, f"{place}, record {number}")
+def _read_wrapped(record: Mapping[str, Any], place: str) -> Iterator[TraceRecord]:
+    inner = _wrapped_records(record)
+    for number, item in enumerate(inner if isinstance(inner, list) else [inner], 1):
+        yield from _read_record(item, f"{place}, record {number}")
 
 
 READERS: Final[
@@ -156,14 +165,14 @@ READERS: Final[
     (lambda record: isinstance(record.get("trace"), Mapping) and "observations" in record, read_download),
     (lambda record: "run_type" in record, read_run),
     (is_phoenix, read_phoenix),
-    (lambda record: "annotator_kind" in record, _alone),
+    (lambda record: "annotator_kind" in record, _read_feedback),
     (
         lambda record: (
             "name" in record
             and record.keys() & {"traceId", "trace_id"}
             and record.keys() & {"value", "stringValue", "string_value"}
         ),
-        _alone,
+        _read_feedback,
     ),
     (lambda record: "type" in record and record.keys() & {"traceId", "trace_id"}, read_observation),
     (
@@ -173,7 +182,7 @@ READERS: Final[
         ),
         read_trace,
     ),
-    (lambda record: record.keys() & {"input", "inputs", "question"}, _item),
-    (_wrapped, _each_wrapped),
+    (lambda record: record.keys() & {"input", "inputs", "question"}, _read_item),
+    (_wrapped_records, _read_wrapped),
 )
-"""How each kind of record is recognized, the first that fits counts, and what reads it."""
+"""Pairs of a function that recognises a kind of record and a function that reads it; the first match is used."""

@@ -1,73 +1,76 @@
-"""Traces of Langfuse: as JSON with `observations` and `scores`, or observations in rows of their own.
+"""Reads traces of Langfuse: JSON with `observations` and `scores`, or one observation per record.
 
-In camel or snake case, as its tables and its blob storage export them (langfuse.com/docs: "Export data from the UI",
-"Blob storage export field reference", "Observation types").
+Keys may be in camel case or snake case, as Langfuse's tables and its blob storage export them (langfuse.com/docs:
+"Export data from the UI", "Blob storage export field reference", "Observation types").
 """
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pytest_rageval.evalsets.traces.extraction import answer_in, asked_in, unpacked
+from pytest_rageval.evalsets.traces.extraction import decode_json, extract_answer, extract_question
 from pytest_rageval.evalsets.traces.records import (
-    KINDS,
-    Kind,
+    SPAN_KINDS,
     Span,
+    SpanKind,
     TraceRecord,
-    documents_in,
-    feedback_in,
+    extract_documents,
+    extract_feedback,
+    extract_objects,
     first_field,
-    objects_in,
-    seconds,
+    parse_time,
 )
 
 __all__ = ["read_download", "read_observation", "read_trace"]
 
 
 def read_trace(record: Mapping[str, Any], place: str) -> Iterator[TraceRecord]:
-    """Yield the parts of a trace with its observations and scores."""
+    """Yield the span of a trace, the spans of its observations, and its scores as feedback."""
     trace = str(record.get("id") or "")
-    start = seconds(first_field(record, "timestamp", "createdAt", "created_at"))
+    start = parse_time(first_field(record, "timestamp", "createdAt", "created_at"))
     yield Span(
         place=place,
         trace=trace,
         id=trace or place,
         parent="",
-        kind=Kind.OTHER,
+        kind=SpanKind.OTHER,
         failed=False,
         start=start,
         end=start,
-        asked=asked_in(record.get("input")),
-        answer=answer_in(record.get("output")),
+        question=extract_question(record.get("input")),
+        answer=extract_answer(record.get("output")),
         documents=None,
     )
-    for number, each in enumerate(objects_in(unpacked(record.get("observations"))), 1):
-        yield from read_observation({"traceId": trace, **each}, f"{place}, observation {number}")
-    scores = unpacked(record.get("scores"))
+    for number, observation in enumerate(extract_objects(decode_json(record.get("observations"))), 1):
+        yield from read_observation({"traceId": trace, **observation}, f"{place}, observation {number}")
+    scores = decode_json(record.get("scores"))
     if isinstance(scores, Mapping):
         scores = [{"name": name, "value": value} for name, value in scores.items()]
-    yield from feedback_in(trace, scores)
+    yield from extract_feedback(trace, scores)
 
 
 def read_observation(record: Mapping[str, Any], place: str) -> Iterator[TraceRecord]:
     """Yield the span of an observation."""
-    kind = KINDS.get(str(record.get("type")).lower(), Kind.OTHER)
+    kind = SPAN_KINDS.get(str(record.get("type")).lower(), SpanKind.OTHER)
     trace = str(first_field(record, "traceId", "trace_id") or "")
     yield Span(
         place=place,
         trace=trace,
         id=str(record.get("id") or place),
-        # The outermost is the trace itself.
+        # The parent of an outermost observation is the trace itself.
         parent=str(first_field(record, "parentObservationId", "parent_observation_id") or trace),
         kind=kind,
         failed=record.get("level") == "ERROR",
-        start=seconds(first_field(record, "startTime", "start_time")),
-        end=seconds(first_field(record, "endTime", "end_time")),
-        asked=asked_in(record.get("input")),
-        answer=answer_in(record.get("output")),
-        documents=documents_in(record.get("output")) if kind is Kind.SEARCH else None,
+        start=parse_time(first_field(record, "startTime", "start_time")),
+        end=parse_time(first_field(record, "endTime", "end_time")),
+        question=extract_question(record.get("input")),
+        answer=extract_answer(record.get("output")),
+        documents=extract_documents(record.get("output")) if kind is SpanKind.SEARCH else None,
     )
 
 
 def read_download(record: Mapping[str, Any], place: str) -> Iterator[TraceRecord]:
-    """Yield the parts of a trace as the page of one downloads it: its observations are next to it."""
+    """Yield the spans and feedback of a trace as Langfuse's page of a trace downloads it.
+
+    This form has the keys `trace` and `observations` side by side.
+    """
     return read_trace({**record["trace"], "observations": record["observations"]}, place)

@@ -1,30 +1,30 @@
-"""Runs of LangSmith, with `run_type`, `inputs` and `outputs` (docs.langchain.com/langsmith: "Run data format")."""
+"""Reads runs of LangSmith: `run_type`, `inputs`, `outputs` (docs.langchain.com/langsmith: "Run data format")."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pytest_rageval.evalsets.traces.extraction import answer_in, asked_in, unpacked
+from pytest_rageval.evalsets.traces.extraction import decode_json, extract_answer, extract_question
 from pytest_rageval.evalsets.traces.records import (
-    KINDS,
-    Kind,
+    SPAN_KINDS,
     Span,
+    SpanKind,
     TraceRecord,
-    documents_in,
-    feedback_in,
+    extract_documents,
+    extract_feedback,
+    extract_objects,
     first_field,
-    objects_in,
-    seconds,
+    parse_time,
 )
 
 __all__ = ["read_run"]
 
 
 def read_run(record: Mapping[str, Any], place: str) -> Iterator[TraceRecord]:
-    """Yield the span of a run, those of its children, and the feedback on them."""
+    """Yield the span of a run, the spans of its child runs, and the feedback on all of them."""
     identifier = str(first_field(record, "id", "run_id") or place)
     trace = str(record.get("trace_id") or identifier)
-    kind = KINDS.get(str(record.get("run_type")).lower(), Kind.OTHER)
+    kind = SPAN_KINDS.get(str(record.get("run_type")).lower(), SpanKind.OTHER)
     yield Span(
         place=place,
         trace=trace,
@@ -32,21 +32,21 @@ def read_run(record: Mapping[str, Any], place: str) -> Iterator[TraceRecord]:
         parent=str(record.get("parent_run_id") or ""),
         kind=kind,
         failed=bool(record.get("error")) or record.get("status") == "error",
-        start=seconds(record.get("start_time")),
-        end=seconds(record.get("end_time")),
-        asked=asked_in(record.get("inputs")),
-        answer=answer_in(record.get("outputs")),
-        documents=documents_in(record.get("outputs")) if kind is Kind.SEARCH else None,
+        start=parse_time(record.get("start_time")),
+        end=parse_time(record.get("end_time")),
+        question=extract_question(record.get("inputs")),
+        answer=extract_answer(record.get("outputs")),
+        documents=extract_documents(record.get("outputs")) if kind is SpanKind.SEARCH else None,
     )
-    for number, child in enumerate(objects_in(unpacked(record.get("child_runs"))), 1):
-        within = {"parent_run_id": identifier, **child, "trace_id": trace}
-        yield from read_run(within, f"{place}, run {number}")
-    stats = unpacked(record.get("feedback_stats"))
-    for name, each in stats.items() if isinstance(stats, Mapping) else ():
-        values = each.get("values") if isinstance(each, Mapping) else None
+    for number, child in enumerate(extract_objects(decode_json(record.get("child_runs"))), 1):
+        child_run = {"parent_run_id": identifier, **child, "trace_id": trace}
+        yield from read_run(child_run, f"{place}, run {number}")
+    stats = decode_json(record.get("feedback_stats"))
+    for name, entry in stats.items() if isinstance(stats, Mapping) else ():
+        values = entry.get("values") if isinstance(entry, Mapping) else None
         if isinstance(values, Mapping) and values:
-            yield from feedback_in(
+            yield from extract_feedback(
                 identifier, [{"name": name, "label": Counter(values).most_common(1)[0][0]}]
             )
-        elif isinstance(each, Mapping):
-            yield from feedback_in(identifier, [{"name": name, "score": each.get("avg")}])
+        elif isinstance(entry, Mapping):
+            yield from extract_feedback(identifier, [{"name": name, "score": entry.get("avg")}])

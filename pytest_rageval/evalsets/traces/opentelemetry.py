@@ -1,6 +1,6 @@
-"""Spans of OpenTelemetry, with the attributes of OpenInference or of the GenAI conventions.
+"""Reads spans of OpenTelemetry with the attributes of OpenInference or of the GenAI conventions.
 
-- As Phoenix exports them: `openinference.span.kind`, `input.value`, `output.value`,
+- Spans that Phoenix exports: `openinference.span.kind`, `input.value`, `output.value`,
   `retrieval.documents.0.document.content`, flat or nested (OpenInference specification, "Semantic Conventions";
   Phoenix's REST API `GET /v1/projects/{project}/spans`, `get_spans_dataframe` and span annotations).
 - OTLP JSON, `resourceSpans[].scopeSpans[].spans[]` (opentelemetry-proto, `trace.proto`); the GenAI conventions name
@@ -15,29 +15,29 @@ from dataclasses import replace
 from typing import Any
 
 from pytest_rageval.datatypes import Document
-from pytest_rageval.evalsets.traces.extraction import answer_in, asked_in
+from pytest_rageval.evalsets.traces.extraction import extract_answer, extract_question
 from pytest_rageval.evalsets.traces.records import (
-    KINDS,
-    LEVELS,
-    Kind,
+    MAX_LEVELS,
+    SPAN_KINDS,
     Span,
+    SpanKind,
     TraceRecord,
-    at_path,
-    documents_in,
-    feedback_in,
+    extract_documents,
+    extract_feedback,
+    extract_objects,
     first_field,
-    first_of,
-    items_of,
-    nested,
-    objects_in,
-    seconds,
+    first_not_none,
+    get_path,
+    nest_dotted_keys,
+    parse_time,
+    unwrap_list,
 )
 
 __all__ = ["is_phoenix", "read_otlp", "read_phoenix"]
 
 
 def is_phoenix(record: Mapping[str, Any]) -> bool:
-    """Whether a record is a span of Phoenix or of the console exporter."""
+    """Return True if a record is a span of Phoenix or of OpenTelemetry's console exporter."""
     context = record.get("context")
     return (
         any(str(name).startswith(("attributes.", "context.")) for name in record)
@@ -47,60 +47,63 @@ def is_phoenix(record: Mapping[str, Any]) -> bool:
 
 
 def read_phoenix(record: Mapping[str, Any], place: str) -> Iterator[TraceRecord]:
-    """Yield such a span, and the annotations of it."""
-    named = nested(record)
+    """Yield a span of Phoenix, and its annotations as feedback."""
+    fields = nest_dotted_keys(record)
     context, attributes = (
-        value if isinstance(value := named.get(name), dict) else {} for name in ("context", "attributes")
+        value if isinstance(value := fields.get(name), dict) else {} for name in ("context", "attributes")
     )
     span = Span(
         place=place,
-        trace=str(first_field(context, "trace_id") or first_field(named, "trace_id", "traceId") or ""),
-        id=str(first_field(context, "span_id") or first_field(named, "span_id", "spanId") or place),
-        parent=str(first_field(named, "parent_id", "parentId", "parent_span_id") or ""),
-        kind=KINDS.get(str(named.get("span_kind")).lower(), Kind.OTHER),
-        # OpenTelemetry's own exporter to the console has it within `status`.
-        failed="ERROR" in (named.get("status_code"), at_path(named, "status", "status_code")),
-        start=seconds(named.get("start_time")),
-        end=seconds(named.get("end_time")),
+        trace=str(first_field(context, "trace_id") or first_field(fields, "trace_id", "traceId") or ""),
+        id=str(first_field(context, "span_id") or first_field(fields, "span_id", "spanId") or place),
+        parent=str(first_field(fields, "parent_id", "parentId", "parent_span_id") or ""),
+        kind=SPAN_KINDS.get(str(fields.get("span_kind")).lower(), SpanKind.OTHER),
+        # OpenTelemetry's console exporter has the status code within `status`.
+        failed="ERROR" in (fields.get("status_code"), get_path(fields, "status", "status_code")),
+        start=parse_time(fields.get("start_time")),
+        end=parse_time(fields.get("end_time")),
     )
-    yield from _with_attributes(span, attributes)
-    yield from feedback_in(span.id, named.get("annotations", named.get("span_annotations")))
+    yield from _read_attributes(span, attributes)
+    yield from extract_feedback(span.id, fields.get("annotations", fields.get("span_annotations")))
 
 
 def read_otlp(record: Mapping[str, Any], place: str) -> Iterator[TraceRecord]:
-    """Yield the spans of an export in OTLP, and the evaluations among their events."""
-    found = (
+    """Yield the spans of an OTLP export, and the evaluations among their events as feedback."""
+    otlp_spans = (
         span
-        for resource in objects_in(first_field(record, "resourceSpans", "resource_spans"))
-        for scope in objects_in(first_field(resource, "scopeSpans", "scope_spans"))
-        for span in objects_in(scope.get("spans"))
+        for resource in extract_objects(first_field(record, "resourceSpans", "resource_spans"))
+        for scope in extract_objects(first_field(resource, "scopeSpans", "scope_spans"))
+        for span in extract_objects(scope.get("spans"))
     )
-    for number, each in enumerate(found, 1):
-        status = each.get("status")
-        where = f"{place}, span {number}"
+    for number, otlp_span in enumerate(otlp_spans, 1):
+        status = otlp_span.get("status")
+        location = f"{place}, span {number}"
         span = Span(
-            place=where,
-            trace=str(first_field(each, "traceId", "trace_id") or ""),
-            id=str(first_field(each, "spanId", "span_id") or where),
-            parent=str(first_field(each, "parentSpanId", "parent_span_id") or ""),
-            kind=Kind.OTHER,
+            place=location,
+            trace=str(first_field(otlp_span, "traceId", "trace_id") or ""),
+            id=str(first_field(otlp_span, "spanId", "span_id") or location),
+            parent=str(first_field(otlp_span, "parentSpanId", "parent_span_id") or ""),
+            kind=SpanKind.OTHER,
             failed=isinstance(status, Mapping) and status.get("code") in (2, "2", "STATUS_CODE_ERROR"),
-            start=seconds(first_field(each, "startTimeUnixNano", "start_time_unix_nano")),
-            end=seconds(first_field(each, "endTimeUnixNano", "end_time_unix_nano")),
+            start=parse_time(first_field(otlp_span, "startTimeUnixNano", "start_time_unix_nano")),
+            end=parse_time(first_field(otlp_span, "endTimeUnixNano", "end_time_unix_nano")),
         )
-        yield from _with_attributes(span, nested(_keyed(each.get("attributes"))))
-        for event in objects_in(each.get("events")):
+        yield from _read_attributes(span, nest_dotted_keys(_attributes_by_key(otlp_span.get("attributes"))))
+        for event in extract_objects(otlp_span.get("events")):
             if event.get("name") == "gen_ai.evaluation.result":
-                said = at_path(nested(_keyed(event.get("attributes"))), "gen_ai", "evaluation")
-                yield from feedback_in(span.id, [said])
+                evaluation = get_path(
+                    nest_dotted_keys(_attributes_by_key(event.get("attributes"))), "gen_ai", "evaluation"
+                )
+                yield from extract_feedback(span.id, [evaluation])
 
 
-def _keyed(attributes: Any) -> dict[str, Any]:
-    """OTLP's list of keys and typed values as an object."""
-    return {str(each.get("key")): _any_value(each.get("value")) for each in objects_in(attributes)}
+def _attributes_by_key(attributes: Any) -> dict[str, Any]:
+    """Convert OTLP's list of keys and typed values to a dict."""
+    return {str(item.get("key")): _plain_value(item.get("value")) for item in extract_objects(attributes)}
 
 
-def _any_value(value: Any, levels: int = LEVELS) -> Any:
+def _plain_value(value: Any, levels: int = MAX_LEVELS) -> Any:
+    """Convert a typed value of OTLP (`AnyValue`, such as {"intValue": "3"}) to a plain value."""
     if not isinstance(value, Mapping) or not levels:
         return value
     for name, held in value.items():
@@ -108,61 +111,70 @@ def _any_value(value: Any, levels: int = LEVELS) -> Any:
             with suppress(TypeError, ValueError):
                 return int(held)
         if name == "arrayValue":
-            return [_any_value(each, levels - 1) for each in objects_in(held.get("values"))]
+            return [_plain_value(item, levels - 1) for item in extract_objects(held.get("values"))]
         if name == "kvlistValue":
             return {
-                str(each.get("key")): _any_value(each.get("value"), levels - 1)
-                for each in objects_in(held.get("values"))
+                str(item.get("key")): _plain_value(item.get("value"), levels - 1)
+                for item in extract_objects(held.get("values"))
             }
         return held
     return None
 
 
-def _with_attributes(span: Span, at: Mapping[str, Any]) -> Iterator[TraceRecord]:
-    """A span with what the attributes of OpenInference or of the GenAI conventions say, and the feedback on it."""
-    kind = first_of(at_path(at, "openinference", "span", "kind"), at_path(at, "gen_ai", "operation", "name"))
-    span.kind = span.kind if kind is None else KINDS.get(str(kind).lower(), Kind.OTHER)
-    output = at_path(at, "output", "value")
-    span.asked = asked_in(
-        first_of(
-            at_path(at, "gen_ai", "retrieval", "query", "text"),
-            at_path(at, "reranker", "query"),
-            at_path(at, "input", "value"),
-            items_of(at_path(at, "llm", "input_messages")),
-            at_path(at, "gen_ai", "input", "messages"),
+def _read_attributes(span: Span, attributes: Mapping[str, Any]) -> Iterator[TraceRecord]:
+    """Set the fields of a span from its attributes (OpenInference or GenAI conventions); yield it and its feedback."""
+    kind = first_not_none(
+        get_path(attributes, "openinference", "span", "kind"),
+        get_path(attributes, "gen_ai", "operation", "name"),
+    )
+    span.kind = span.kind if kind is None else SPAN_KINDS.get(str(kind).lower(), SpanKind.OTHER)
+    output = get_path(attributes, "output", "value")
+    span.question = extract_question(
+        first_not_none(
+            get_path(attributes, "gen_ai", "retrieval", "query", "text"),
+            get_path(attributes, "reranker", "query"),
+            get_path(attributes, "input", "value"),
+            unwrap_list(get_path(attributes, "llm", "input_messages")),
+            get_path(attributes, "gen_ai", "input", "messages"),
         )
     )
-    said = items_of(
-        first_of(at_path(at, "llm", "output_messages"), at_path(at, "gen_ai", "output", "messages"))
-    )
-    # The output of a model may be the whole reply of its server.
-    span.answer = answer_in(first_of(said, output) if span.kind is Kind.MODEL else first_of(output, said))
-    if span.kind is Kind.SEARCH:
-        listed = first_of(
-            at_path(at, "retrieval", "documents"), at_path(at, "gen_ai", "retrieval", "documents"), output
+    messages = unwrap_list(
+        first_not_none(
+            get_path(attributes, "llm", "output_messages"),
+            get_path(attributes, "gen_ai", "output", "messages"),
         )
-        span.documents = _with_ids(documents_in(listed), output)
-    elif span.kind is Kind.RERANKING:
-        span.documents = documents_in(at_path(at, "reranker", "output_documents"))
+    )
+    # For a model, `output.value` may be the whole response of its server: prefer the messages.
+    span.answer = extract_answer(
+        first_not_none(messages, output) if span.kind is SpanKind.MODEL else first_not_none(output, messages)
+    )
+    if span.kind is SpanKind.SEARCH:
+        listed = first_not_none(
+            get_path(attributes, "retrieval", "documents"),
+            get_path(attributes, "gen_ai", "retrieval", "documents"),
+            output,
+        )
+        span.documents = _add_ids(extract_documents(listed), output)
+    elif span.kind is SpanKind.RERANKING:
+        span.documents = extract_documents(get_path(attributes, "reranker", "output_documents"))
     yield span
-    for about, within in ((span.id, at), (span.trace, at_path(at, "trace"))):
+    for about, parent in ((span.id, attributes), (span.trace, get_path(attributes, "trace"))):
         for name in ("annotation", "evaluation"):
-            yield from feedback_in(
-                about, [each.get(name) for each in objects_in(items_of(at_path(within, f"{name}s")))]
-            )
+            entries = extract_objects(unwrap_list(get_path(parent, f"{name}s")))
+            yield from extract_feedback(about, [entry.get(name) for entry in entries])
 
 
-def _with_ids(documents: tuple[Document, ...] | None, output: Any) -> tuple[Document, ...] | None:
-    """The documents with the ids in the output, which instrumentations may leave out of the attributes.
+def _add_ids(documents: tuple[Document, ...] | None, output: Any) -> tuple[Document, ...] | None:
+    """Add missing ids to documents from the output: an instrumentation may leave ids out of the attributes.
 
-    The output is compared with them: it may hold other documents.
+    The ids are added only if the output has the same documents by text.
     """
-    if documents is None or all(each.id is not None for each in documents):
+    if documents is None or all(document.id is not None for document in documents):
         return documents
-    others = documents_in(output) or ()
-    if [each.text for each in others] != [each.text for each in documents]:
+    others = extract_documents(output) or ()
+    if [other.text for other in others] != [document.text for document in documents]:
         return documents
     return tuple(
-        replace(each, id=other.id if each.id is None else each.id)
-        for each, other in zip(documents, others, strict=True)
+        replace(document, id=other.id if document.id is None else document.id)
+        for document, other in zip(documents, others, strict=True)
     )

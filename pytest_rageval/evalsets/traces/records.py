@@ -1,4 +1,4 @@
-"""What an export consists of (spans, items of data sets, feedback), and how their fields are read."""
+"""The records of an export (`Span`, `Item`, `Feedback`), and helpers that read their fields from JSON."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,41 +8,40 @@ from enum import Enum
 from typing import Any, Final
 
 from pytest_rageval.datatypes import Document, Step
-from pytest_rageval.evalsets.traces.extraction import ExtractedQuestion, unpacked
+from pytest_rageval.evalsets.traces.extraction import ExtractedQuestion, decode_json
 
 __all__ = [
-    "KINDS",
-    "LEVELS",
-    "NOT_ASKED",
+    "MAX_LEVELS",
+    "NO_QUESTION",
+    "SPAN_KINDS",
     "Feedback",
     "Item",
-    "Kind",
     "Span",
+    "SpanKind",
     "TraceRecord",
-    "at_path",
-    "documents_in",
-    "feedback_in",
+    "extract_documents",
+    "extract_feedback",
+    "extract_objects",
     "first_field",
-    "first_of",
-    "items_of",
-    "nested",
-    "objects_in",
-    "seconds",
+    "first_not_none",
+    "get_path",
+    "nest_dotted_keys",
+    "parse_time",
+    "unwrap_list",
 ]
 
-TEXT: Final = ("content", "page_content", "text", "document")
-ID: Final = ("id", "_id", "id_", "document_id", "doc_id", "chunk_id")
-SCORE: Final = ("score", "similarity", "relevance_score")
-LISTS: Final = ("documents", "output", "results", "nodes", "source_nodes", "matches")
-LEVELS: Final = 8
-"""Levels of objects within which dotted keys are read."""
+TEXT_KEYS: Final = ("content", "page_content", "text", "document")
+ID_KEYS: Final = ("id", "_id", "id_", "document_id", "doc_id", "chunk_id")
+SCORE_KEYS: Final = ("score", "similarity", "relevance_score")
+LIST_KEYS: Final = ("documents", "output", "results", "nodes", "source_nodes", "matches")
+MAX_LEVELS: Final = 8
+"""Maximum number of nested levels in which dotted keys are expanded."""
+
+NO_QUESTION: Final = ExtractedQuestion(None)
 
 
-NOT_ASKED: Final = ExtractedQuestion(None)
-
-
-class Kind(Enum):
-    """What a span did."""
+class SpanKind(Enum):
+    """The kind of operation that a span records."""
 
     SEARCH = "search"
     RERANKING = "reranking"
@@ -50,10 +49,10 @@ class Kind(Enum):
     OTHER = "other"
 
 
-KINDS: Final = {
-    **dict.fromkeys(("retriever", "retrieval"), Kind.SEARCH),
-    "reranker": Kind.RERANKING,
-    **dict.fromkeys(("llm", "generation", "chat", "generate_content", "text_completion"), Kind.MODEL),
+SPAN_KINDS: Final = {
+    **dict.fromkeys(("retriever", "retrieval"), SpanKind.SEARCH),
+    "reranker": SpanKind.RERANKING,
+    **dict.fromkeys(("llm", "generation", "chat", "generate_content", "text_completion"), SpanKind.MODEL),
 }
 
 
@@ -62,52 +61,52 @@ class Span:
     """One operation of a trace.
 
     Attributes:
-        place: in the file, for messages.
-        trace: the id of its trace; empty if it has none.
-        id: its own.
-        parent: the id of the span that it is a part of; empty for the outermost one.
-        kind: what it did.
-        failed: whether it ended with an error.
-        start: in seconds since 1970; 0 if unknown.
-        end: likewise.
-        asked: the question in its input.
-        answer: in its output.
-        documents: that it found; None if they were not recorded, or cannot be read.
+        place: the place in the file, for messages.
+        trace: the id of the trace; empty if it has none.
+        id: the id of the span.
+        parent: the id of the parent span; empty for an outermost span.
+        kind: the kind of operation.
+        failed: True if the operation ended with an error.
+        start: the start time in seconds since 1970; 0 if unknown.
+        end: the end time in seconds since 1970; 0 if unknown.
+        question: the question in the input.
+        answer: the answer in the output; None if there is none.
+        documents: the documents in the output; None if they were not recorded or cannot be read.
     """
 
     place: str
     trace: str
     id: str
     parent: str
-    kind: Kind
+    kind: SpanKind
     failed: bool
     start: float
     end: float
-    asked: ExtractedQuestion = NOT_ASKED
+    question: ExtractedQuestion = NO_QUESTION
     answer: str | None = None
     documents: tuple[Document, ...] | None = None
 
 
 @dataclass(slots=True)
 class Item:
-    """A question of a data set, or of an eval set that was made of traces.
+    """An item of a tool's data set, or an example of an eval set that was written from traces.
 
     Attributes:
-        place: in the file, for messages.
-        id: its own; empty if it has none.
-        time: of its last change, in seconds since 1970; 0 if unknown.
-        asked: the question.
-        reference: the answer that is expected.
-        documents: that were retrieved for it, as an eval set keeps them.
-        steps: the searches behind them, likewise.
-        metadata: of the data set.
-        of_evalset: whether it is an example of an eval set.
+        place: the place in the file, for messages.
+        id: the id of the item; empty if it has none.
+        time: the time of the last change, in seconds since 1970; 0 if unknown.
+        question: the question and the messages before it.
+        reference: the expected answer; None if there is none.
+        documents: the retrieved documents, which an eval set written from traces stores; None if there are none.
+        steps: the searches with their documents, which such an eval set stores.
+        metadata: the metadata of the item.
+        of_evalset: True if the item is an example of an eval set.
     """
 
     place: str
     id: str
     time: float
-    asked: ExtractedQuestion
+    question: ExtractedQuestion
     reference: str | None
     documents: tuple[Document, ...] | None = None
     steps: Sequence[Step] = ()
@@ -117,7 +116,13 @@ class Item:
 
 @dataclass(slots=True)
 class Feedback:
-    """What somebody said about a span or a trace, by its id."""
+    """A label or score of a person or a judge.
+
+    Attributes:
+        about: the id of the span or trace that was rated.
+        name: the name of the label or score.
+        value: the label or score.
+    """
 
     about: str
     name: str
@@ -127,67 +132,69 @@ class Feedback:
 TraceRecord = Span | Item | Feedback
 
 
-def feedback_in(about: str, annotations: Any) -> Iterator[Feedback]:
-    """Labels and scores by their names; comments are no tags."""
-    for each in map(nested, objects_in(unpacked(annotations))):
-        name, result = first_field(each, "name", "annotation_name"), each
+def extract_feedback(about: str, annotations: Any) -> Iterator[Feedback]:
+    """Yield the labels and scores in a list of annotations on a span or trace; comments are ignored."""
+    for annotation in map(nest_dotted_keys, extract_objects(decode_json(annotations))):
+        name, result = first_field(annotation, "name", "annotation_name"), annotation
         for inner in ("result", "score"):
             held = result.get(inner)
             result = held if isinstance(held, dict) else result
-        # Of a category, Langfuse keeps a number too.
-        names = ("label", "stringValue", "string_value", "score", "value")
-        value = next((result[each] for each in names if result.get(each) not in (None, "")), None)
-        for one in value if isinstance(value, list) else [value]:
-            if name and isinstance(one, str | int | float) and one != "":
-                yield Feedback(about, str(name), one)
+        # Labels come first: for a categorical score, Langfuse has a label and a number.
+        keys = ("label", "stringValue", "string_value", "score", "value")
+        value = next((result[key] for key in keys if result.get(key) not in (None, "")), None)
+        for item in value if isinstance(value, list) else [value]:
+            if name and isinstance(item, str | int | float) and item != "":
+                yield Feedback(about, str(name), item)
 
 
-def documents_in(value: Any) -> tuple[Document, ...] | None:
-    """The documents in an output; None if it is not a list of them, or one has neither text nor id."""
-    value = unpacked(value)
+def extract_documents(value: Any) -> tuple[Document, ...] | None:
+    """Return the documents in an output; None if it is no list of documents, or a document has no text and no id."""
+    value = decode_json(value)
     if isinstance(value, Mapping) and not all(str(name).isdigit() for name in value):
-        value = next((unpacked(value[name]) for name in LISTS if name in value), None)
-    items = items_of(value)
+        value = next((decode_json(value[name]) for name in LIST_KEYS if name in value), None)
+    items = unwrap_list(value)
     if not isinstance(items, list):
         return None
-    documents = [_document(item) for item in items]
+    documents = [_parse_document(item) for item in items]
     return None if None in documents else tuple(document for document in documents if document is not None)
 
 
-def _document(item: Any) -> Document | None:
-    item = unpacked(item)
+def _parse_document(item: Any) -> Document | None:
+    item = decode_json(item)
     if isinstance(item, list) and len(item) == 2 and isinstance(item[0], Mapping):  # noqa: PLR2004 - with a score
-        found = _document(item[0])
-        return None if found is None else Document(found.text, found.id, _number(item[1]), found.metadata)
+        document = _parse_document(item[0])
+        if document is None:
+            return None
+        return Document(document.text, document.id, _parse_number(item[1]), document.metadata)
     if isinstance(item, str):
         return Document(item) if item.strip() else None
     if not isinstance(item, Mapping):
         return None
-    fields = nested(item)
+    fields = nest_dotted_keys(item)
     for name in ("document", "kwargs", "node"):
         inner = fields.get(name)
         if isinstance(inner, dict):
             fields = {**fields, **inner}
-    metadata = unpacked(fields.get("metadata"))
+    metadata = decode_json(fields.get("metadata"))
     metadata = metadata if isinstance(metadata, dict) else {}
-    text = next((fields[name] for name in TEXT if isinstance(fields.get(name), str)), "")
+    text = next((fields[name] for name in TEXT_KEYS if isinstance(fields.get(name), str)), "")
     identifier = next(
         (
-            each[name]
-            for each in (fields, metadata)
-            for name in ID
-            if isinstance(each.get(name), str | int) and each[name] != ""
+            source[name]
+            for source in (fields, metadata)
+            for name in ID_KEYS
+            if isinstance(source.get(name), str | int) and source[name] != ""
         ),
         None,
     )
     if not text.strip() and identifier is None:
         return None
-    named = None if identifier is None else str(identifier)
-    return Document(text, named, _number(first_field(fields, *SCORE)), metadata)
+    document_id = None if identifier is None else str(identifier)
+    return Document(text, document_id, _parse_number(first_field(fields, *SCORE_KEYS)), metadata)
 
 
-def nested(flat: Mapping[str, Any], levels: int = LEVELS) -> dict[str, Any]:
-    """An object whose dotted keys became objects within it."""
+def nest_dotted_keys(flat: Mapping[str, Any], levels: int = MAX_LEVELS) -> dict[str, Any]:
+    """Convert dotted keys to nested dicts: {"a.b": 1} becomes {"a": {"b": 1}}."""
     result: dict[str, Any] = {}
     for key, held in flat.items():
         *parents, last = str(key).split(".")
@@ -195,44 +202,44 @@ def nested(flat: Mapping[str, Any], levels: int = LEVELS) -> dict[str, Any]:
         for parent in parents:
             place = place.setdefault(parent, {}) if isinstance(place, dict) else None
         if isinstance(place, dict):
-            value = nested(held, levels - 1) if isinstance(held, Mapping) and levels else held
+            value = nest_dotted_keys(held, levels - 1) if isinstance(held, Mapping) and levels else held
             known = place.get(last)
             place[last] = {**known, **value} if isinstance(known, dict) and isinstance(value, dict) else value
     return result
 
 
-def at_path(value: Any, *names: str) -> Any:
-    """Return the value at a path of keys; None where nothing does."""
+def get_path(value: Any, *names: str) -> Any:
+    """Return the value at a path of keys; None if it is missing."""
     for name in names:
         value = value.get(name) if isinstance(value, Mapping) else None
     return value
 
 
-def items_of(value: Any) -> Any:
-    """The values of an object whose keys are 0, 1 and so on, or the list that a text holds; others as they are."""
-    value = unpacked(value)
+def unwrap_list(value: Any) -> Any:
+    """Return the list in a JSON text, or the values of an object with the keys "0", "1" …; other values unchanged."""
+    value = decode_json(value)
     if isinstance(value, Mapping) and value and all(str(name).isdigit() for name in value):
         return [value[name] for name in sorted(value, key=int)]
     return value
 
 
-def objects_in(value: Any) -> Iterator[Mapping[str, Any]]:
-    """The objects of a list."""
+def extract_objects(value: Any) -> Iterator[Mapping[str, Any]]:
+    """Yield the elements of a list that are objects; nothing for a value that is no list."""
     if isinstance(value, list):
-        yield from (each for each in value if isinstance(each, Mapping))
+        yield from (item for item in value if isinstance(item, Mapping))
 
 
 def first_field(record: Mapping[str, Any], *names: str) -> Any:
-    """Return the first of these fields that has a value."""
+    """Return the value of the first of these fields that is not null; None if there is none."""
     return next((record[name] for name in names if record.get(name) is not None), None)
 
 
-def first_of(*values: Any) -> Any:
-    """Return the first of these values that is not None."""
+def first_not_none(*values: Any) -> Any:
+    """Return the first value that is not None; None if there is none."""
     return next((value for value in values if value is not None), None)
 
 
-def _number(value: Any) -> float | None:
+def _parse_number(value: Any) -> float | None:
     try:
         number = float(value)
     except (TypeError, ValueError, OverflowError):
@@ -240,9 +247,9 @@ def _number(value: Any) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def seconds(value: Any) -> float:
-    """A time in seconds since 1970, of a number in s, ms, µs or ns, or of an ISO text; 0 if it is neither."""
-    number = _number(value)
+def parse_time(value: Any) -> float:
+    """Return a time in seconds since 1970 from a number in s, ms, µs or ns, or an ISO 8601 text; 0 for other values."""
+    number = _parse_number(value)
     if number is not None:
         while number >= 1e11:  # noqa: PLR2004 - seconds up to the year 5138
             number /= 1000

@@ -11,7 +11,7 @@ from pytest_rageval.conversation import conversation_text, history_of
 from pytest_rageval.datatypes import EvalSet
 from pytest_rageval.digests import digest
 from pytest_rageval.errors import RagevalError
-from pytest_rageval.evalsets.subsets import subset_of
+from pytest_rageval.evalsets.subsets import select_subset
 from pytest_rageval.evaluations.pipeline import ScoreRequest
 from pytest_rageval.evaluations.registry import SCORES, PluginScore
 from pytest_rageval.evaluations.scoring import ScoreDef
@@ -74,7 +74,7 @@ class ShardRecord:
         self._session = session
         self._components = components
         self._test = test
-        self._sampled = subset_of(whole, sample=session.settings.sample)
+        self._sampled = select_subset(whole, sample=session.settings.sample)
         self._part = session.part_of(whole)
         self._warning = warning
         self._serializer = Serializer()

@@ -1,6 +1,6 @@
 """How many verdicts stay."""
 
-from pytest_rageval.cli.judge import Flips, changed_verdicts, split_votes
+from pytest_rageval.cli.judge import Flips, count_changed_verdicts, count_split_votes
 from pytest_rageval.datatypes import Example
 from pytest_rageval.scores import Evidence, Outcome
 from pytest_rageval.stats.agreement import Tally
@@ -16,7 +16,7 @@ def outcomes(*values: float | None) -> list[Outcome]:
 
 def test_changed_verdicts_are_those_had_both_times_and_not_the_same() -> None:
     """With Wilson's interval of their share."""
-    flips = changed_verdicts(outcomes(1, 1, 0, None, 0.5), outcomes(1, 0, 0, 1, None))
+    flips = count_changed_verdicts(outcomes(1, 1, 0, None, 0.5), outcomes(1, 0, 0, 1, None))
     assert flips == Flips(3, 1, ("1",))
     rate = flips.rate
     assert rate is not None
@@ -25,7 +25,7 @@ def test_changed_verdicts_are_those_had_both_times_and_not_the_same() -> None:
 
 def test_nothing_to_compare_has_no_rate() -> None:
     """Rather than one of 0."""
-    assert changed_verdicts(outcomes(None), outcomes(1)).rate is None
+    assert count_changed_verdicts(outcomes(None), outcomes(1)).rate is None
 
 
 def test_split_votes() -> None:
@@ -35,5 +35,5 @@ def test_split_votes() -> None:
         Outcome(Example(name, "?"), 1.0, None, Evidence(votes=tally))
         for name, tally in (("a", split), ("b", agreed), ("c", Tally()))
     ]
-    assert split_votes(voted) == Flips(2, 1, ("a",))
-    assert split_votes(outcomes(1, 0)) is None
+    assert count_split_votes(voted) == Flips(2, 1, ("a",))
+    assert count_split_votes(outcomes(1, 0)) is None

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pytest_rageval.cli.console import count, plain, size, table
+from pytest_rageval.cli.console import format_bytes, format_count, format_table, to_one_line
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,7 @@ from pytest_rageval.cli.console import count, plain, size, table
 )
 def test_sizes_have_a_unit_that_suits(number: float, shown: str) -> None:
     """Powers of 1000, as disks are sold."""
-    assert size(number) == shown
+    assert format_bytes(number) == shown
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def test_sizes_have_a_unit_that_suits(number: float, shown: str) -> None:
 )
 def test_numbers_of_things_are_english(number: int, what: str, shown: str) -> None:
     """One, and all else."""
-    assert count(number, what) == shown
+    assert format_count(number, what) == shown
 
 
 @pytest.mark.parametrize(
@@ -47,11 +47,11 @@ def test_numbers_of_things_are_english(number: int, what: str, shown: str) -> No
 )
 def test_a_text_is_shown_on_one_line(text: str | bytes, shown: str) -> None:
     """Letters of all scripts stay."""
-    assert plain(text) == shown
+    assert to_one_line(text) == shown
 
 
 def test_columns_are_as_wide_as_what_is_in_them() -> None:
     """Names left, numbers right."""
-    assert table(["name", "n"], [["a", "1,000"], ["long name", "1"]]) == (
+    assert format_table(["name", "n"], [["a", "1,000"], ["long name", "1"]]) == (
         "name           n\na          1,000\nlong name      1"
     )

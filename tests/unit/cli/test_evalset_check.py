@@ -67,7 +67,7 @@ def test_findings_are_grouped_and_named(check: Check) -> None:
     done = check([other(f"q{n}", question=f"Is it{'?' * n}") for n in range(1, 9)])
     assert done.status == 1
     assert done.out.splitlines()[:3] == [
-        "error: the same question, but for case, punctuation and articles: 1",
+        "error: the same question, except for case, punctuation and articles: 1",
         '  q1 (e.jsonl line 1), q2 (e.jsonl line 2), q3 (e.jsonl line 3), q4 (e.jsonl line 4) and 4 more: "Is it?"',
         "e.jsonl: 8 examples, 1 error, 0 notes; gold passages were not looked up, without --corpus",
     ]
@@ -121,7 +121,10 @@ def test_what_the_set_alone_shows(
     [
         ({"id": "d1"}, None),
         ({"id": "d1", "text": "seat is Tulsa"}, None),
-        ({"id": "d9"}, "no passage has this id, or any of the gold's; the corpus has 'd1', say"),
+        (
+            {"id": "d9"},
+            "no passage has this id, or that of another gold passage; the corpus has 'd1', for example",
+        ),
         (
             {"id": "d1", "text": "Our seat is Rome."},
             'the corpus has another text there, "Our seat is Tulsa."',
@@ -164,7 +167,10 @@ FILES = {"a.md": "## Seat\n\nWe have been based in **Tulsa** since 1962.", "b.md
             {"id": "a#seat", "text": "Seat. We have been based in Reno since 1962."},
             "its text is nowhere in the corpus",
         ),
-        ({"id": "a#seat"}, "no passage has this id, or any of the gold's; the corpus has 'a.md', say"),
+        (
+            {"id": "a#seat"},
+            "no passage has this id, or that of another gold passage; the corpus has 'a.md', for example",
+        ),
         ({"id": "b.md", "text": "We sell tea."}, None),
         ({"id": "b.md", "text": "We sell tin."}, 'the corpus has another text there, "We sell tea."'),
     ],
@@ -313,8 +319,8 @@ def test_options_of_the_format(tmp_path: Path, capsys: pytest.CaptureFixture[str
         (("t.csv", "n\n"), ["--option", "sep= "], "has no option sep.\nIt has: separator, delimiter, quote."),
         (("t.csv", "n\n"), ["--option", "separator"], "--option separator is not of the form NAME=VALUE."),
         (("t.csv", "n\n"), ["--option", "fields=x"], "Write --field OURS=THEIRS."),
-        (("t.csv", "n\n"), ["--option", "quote=", "--option", "quote='"], "--option quote is there twice."),
-        (("t.csv", "n\n"), ["--field", "id=n", "--field", "id=m"], "--field id is there twice."),
+        (("t.csv", "n\n"), ["--option", "quote=", "--option", "quote='"], "--option quote is given twice."),
+        (("t.csv", "n\n"), ["--field", "id=n", "--field", "id=m"], "--field id is given twice."),
         (("q", "1 0 d 1\n"), ["--field", "id=n"], "The format 'trec' takes no field map, and so no --field."),
     ],
 )  # fmt: skip

@@ -5,7 +5,13 @@ from collections import Counter
 
 import pytest
 
-from pytest_rageval.cli.evalset_generate import MAX_CHARACTERS, Candidate, draw, parsed, passages
+from pytest_rageval.cli.evalset_generate import (
+    MAX_CHARACTERS,
+    Candidate,
+    corpus_passages,
+    draw_passages,
+    parse_reply,
+)
 from pytest_rageval.datatypes import Document, Span
 from pytest_rageval.prompts.rendering import DEFAULT_PROMPTS, few_shot_question_prompt
 
@@ -25,7 +31,7 @@ CORPUS = [*file("a", 60), *file("b", 30), *file("c", 10)]
 @pytest.mark.parametrize("seed", range(3))
 def test_each_file_has_its_share(seed: int) -> None:
     """Of the whole sample, and of about every beginning of it."""
-    drawn = draw(lambda: CORPUS, 20, seed)
+    drawn = draw_passages(lambda: CORPUS, 20, seed)
     assert Counter(span.source for span, _ in drawn) == {"a": 12, "b": 6, "c": 2}
     assert len(set(drawn)) == 20
     assert Counter(span.source for span, _ in drawn[:10]) == {"a": 6, "b": 3, "c": 1}
@@ -34,13 +40,15 @@ def test_each_file_has_its_share(seed: int) -> None:
 
 def test_the_seed_decides_and_the_order_of_the_corpus_does_not() -> None:
     """The same on every machine, whatever lists its files."""
-    assert draw(lambda: CORPUS, 20, 1) == draw(lambda: CORPUS[::-1], 20, 1)
-    assert draw(lambda: CORPUS, 20, 1) != draw(lambda: CORPUS, 20, 2)
+    assert draw_passages(lambda: CORPUS, 20, 1) == draw_passages(lambda: CORPUS[::-1], 20, 1)
+    assert draw_passages(lambda: CORPUS, 20, 1) != draw_passages(lambda: CORPUS, 20, 2)
 
 
 def test_every_passage_is_as_likely() -> None:
     """Within its file: over many seeds, each of ten is drawn about a fifth of the time."""
-    drawn = Counter(span.start for seed in range(500) for span, _ in draw(lambda: file("a", 10), 2, seed))
+    drawn = Counter(
+        span.start for seed in range(500) for span, _ in draw_passages(lambda: file("a", 10), 2, seed)
+    )
     assert len(drawn) == 10
     assert all(60 <= often <= 145 for often in drawn.values())
 
@@ -48,21 +56,21 @@ def test_every_passage_is_as_likely() -> None:
 def test_of_more_files_than_passages_at_most_one_each() -> None:
     """Whichever comes first."""
     corpus = [passage for n in range(50) for passage in file(f"f{n}", 1 + n % 3)]
-    drawn = draw(lambda: corpus, 20, 0)
+    drawn = draw_passages(lambda: corpus, 20, 0)
     assert len({span.source for span, _ in drawn}) == len(drawn) == 20
-    assert sorted(drawn) == sorted(draw(lambda: corpus[::-1], 20, 0))
+    assert sorted(drawn) == sorted(draw_passages(lambda: corpus[::-1], 20, 0))
 
 
 def test_a_small_corpus_is_drawn_whole() -> None:
     """All of it, once."""
-    assert len(set(draw(lambda: CORPUS, 1000, 0))) == 100
+    assert len(set(draw_passages(lambda: CORPUS, 1000, 0))) == 100
 
 
 @pytest.mark.parametrize("mark", ["\n\n", "\n", ". ", " ", "。", "-"])
 def test_long_texts_are_cut_and_nothing_is_lost(mark: str) -> None:
     """Each part is where its span says, and no longer than allowed; only white space is in none."""
     text = mark.join(f"word{n} and some others that follow" for n in range(200))
-    cuts = list(passages([Document(text, span=Span("a", 7, 7 + len(text)))]))
+    cuts = list(corpus_passages([Document(text, span=Span("a", 7, 7 + len(text)))]))
     assert len(cuts) > 1
     for span, part in cuts:
         assert text[span.start - 7 : span.end - 7] == part
@@ -84,7 +92,7 @@ def test_long_texts_are_cut_and_nothing_is_lost(mark: str) -> None:
 )
 def test_what_can_be_asked_about(document: Document, kept: bool) -> None:  # noqa: FBT001 - a table
     """Some words, at a known place."""
-    assert list(passages([document])) == ([(document.span, document.text)] if kept else [])
+    assert list(corpus_passages([document])) == ([(document.span, document.text)] if kept else [])
 
 
 PASSAGE = "A season ticket costs 45\n crowns. It is sold at the kiosk, and 45 crowns it stays."
@@ -92,7 +100,7 @@ PASSAGE = "A season ticket costs 45\n crowns. It is sold at the kiosk, and 45 cr
 
 def read(reply: str, passage: str = PASSAGE) -> Candidate:
     """A reply about a passage that stands at 100."""
-    return parsed(Candidate(Span("a.md", 100, 100 + len(passage)), passage, reply))
+    return parse_reply(Candidate(Span("a.md", 100, 100 + len(passage)), passage, reply))
 
 
 @pytest.mark.parametrize(
@@ -142,7 +150,7 @@ def test_what_cannot_be_used(reply: str, why: str) -> None:
 def test_a_passage_without_offsets_has_no_place_for_its_answer() -> None:
     """Its white space is not that of its file."""
     candidate = Candidate(Span("a.md", 0, 500), PASSAGE, "What does it cost?\nAnswer: 45 crowns")
-    assert parsed(candidate).answer_spans == ()
+    assert parse_reply(candidate).answer_spans == ()
 
 
 def test_the_page_for_a_base_model_shows_what_it_asks_for() -> None:

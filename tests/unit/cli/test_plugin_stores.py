@@ -8,7 +8,8 @@ from types import SimpleNamespace
 import pytest
 
 from pytest_rageval.cli import plugin_stores
-from pytest_rageval.cli.plugin_stores import registry_for, stores_for
+from pytest_rageval.cli.command_session import registry_for
+from pytest_rageval.cli.plugin_stores import stores_for
 from pytest_rageval.errors import InputError
 from pytest_rageval.llm.stores import STORES
 from pytest_rageval.secret import StoreURL

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_rageval.cli.quotes import Quotable, Quotes, _occurrences
+from pytest_rageval.cli.quotes import QuoteIndex, SearchableText, _occurrences
 
 
 @pytest.mark.parametrize(
@@ -35,9 +35,9 @@ from pytest_rageval.cli.quotes import Quotable, Quotes, _occurrences
 )
 def test_find(text: str, quote: str, found: list[str]) -> None:
     """Whole words, with any white space where the quote has some; and the many find what the one does."""
-    places = Quotable(text).find(quote)
+    places = SearchableText(text).find(quote)
     assert [text[start:end] for start, end in places] == found
-    assert dict(Quotes([quote, "elsewhere"]).within(text)) == ({quote: places} if found else {})
+    assert dict(QuoteIndex([quote, "elsewhere"]).find_in(text)) == ({quote: places} if found else {})
 
 
 @given(st.lists(st.sampled_from(["a", "bc", "Ü", "手", "机", "3", "."]), min_size=1, max_size=12), st.data())
@@ -50,8 +50,8 @@ def test_every_run_of_words_is_found(words: list[str], data: st.DataObject) -> N
     pattern = r"(?=(?<!\S)(" + r"\s+".join(map(re.escape, quote.split())) + r")(?!\S))"
     wanted = {(match.start(1), match.end(1)) for match in re.finditer(pattern, text)}
     assert wanted
-    assert wanted <= set(Quotable(text).find(quote))
-    assert dict(Quotes([quote]).within(text))[quote] == Quotable(text).find(quote)
+    assert wanted <= set(SearchableText(text).find(quote))
+    assert dict(QuoteIndex([quote]).find_in(text))[quote] == SearchableText(text).find(quote)
 
 
 HANDBOOK = (
@@ -80,10 +80,10 @@ HANDBOOK = (
 )
 def test_a_long_quote_is_found_in_other_punctuation(quote: str, found: str | None) -> None:
     """From eight words on: the same words in the same case, numbers whole and with their signs."""
-    places = Quotable(HANDBOOK).find(quote)
+    places = SearchableText(HANDBOOK).find(quote)
     assert [HANDBOOK[start:end] for start, end in places] == ([] if found is None else [found])
-    assert dict(Quotes([quote]).within(HANDBOOK)) == ({quote: places} if found else {})
-    assert Quotable(HANDBOOK).holds(quote) == (found is not None)
+    assert dict(QuoteIndex([quote]).find_in(HANDBOOK)) == ({quote: places} if found else {})
+    assert SearchableText(HANDBOOK).contains(quote) == (found is not None)
 
 
 def test_the_full_stop_of_a_quote_is_part_of_its_place() -> None:
@@ -91,16 +91,16 @@ def test_the_full_stop_of_a_quote_is_part_of_its_place() -> None:
     text = "*One* two three four five six seven eight.) Nine."
     for ending in ("", ".", ".)", ".) Nine"):
         quote = f"One two three four five six seven eight{ending}"
-        ((start, end),) = Quotable(text).find(quote)
+        ((start, end),) = SearchableText(text).find(quote)
         assert text[start:end] == f"One* two three four five six seven eight{ending}"
 
 
 def test_a_quote_cut_within_a_word_is_not_found() -> None:
-    """`holds` is for passages that were cut anywhere."""
-    text = Quotable("Dogs ride along for two crowns.")
-    assert text.holds("gs ride  along f")
+    """`contains` is for passages that were cut anywhere."""
+    text = SearchableText("Dogs ride along for two crowns.")
+    assert text.contains("gs ride  along f")
     assert not text.find("gs ride along f")
-    assert not text.holds("cats")
+    assert not text.contains("cats")
 
 
 @given(st.text("ab", max_size=80), st.text("ab", min_size=1, max_size=6))

@@ -9,7 +9,7 @@ import pytest
 
 from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets import FORMATS, LoadOptions, load, write_jsonl
-from pytest_rageval.evalsets.format import format_of
+from pytest_rageval.evalsets.format import find_format
 from tests.evalset_files import FILES, Files, zstd_compress
 
 each = pytest.mark.parametrize("files", FILES, ids=lambda files: f"{files.format}-{files.path or 'folder'}")
@@ -38,7 +38,7 @@ def test_every_format_has_a_file_here() -> None:
 @each
 def test_it_is_known_by_its_shape(files: Files, tmp_path: Path) -> None:
     """Without a name, no other format takes the file; all its examples are there."""
-    assert format_of(files.write(tmp_path), FORMATS).name == files.format
+    assert find_format(files.write(tmp_path), FORMATS).name == files.format
     assert tuple(example.id for example in _load(files, tmp_path)) == files.ids
 
 

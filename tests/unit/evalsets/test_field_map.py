@@ -8,11 +8,11 @@ import pytest
 from pytest_rageval.datatypes import EvalSet, Example, Gold
 from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets import LoadOptions, load
-from pytest_rageval.evalsets.field_map import NearMiss, mapped, near_misses
+from pytest_rageval.evalsets.field_map import NearMiss, map_fields, near_misses
 
 
 def _one(record: dict[str, Any], **fields: str) -> dict[str, Any]:
-    ((_, made),) = mapped(
+    ((_, made),) = map_fields(
         [("record 1", record)], {key.replace("__", "."): name for key, name in fields.items()}
     )
     return made
@@ -70,7 +70,7 @@ def test_parts_of_several_passages_are_lists_of_one_length() -> None:
 def test_a_map_that_makes_no_sense_is_refused(fields: Any, said: str) -> None:
     """Ours are checked at once, theirs when no record had them."""
     with pytest.raises(InputError, match=said):
-        list(mapped([("record 1", {"query": "Where?"})], fields))
+        list(map_fields([("record 1", {"query": "Where?"})], fields))
 
 
 def test_gold_passages_that_are_there_are_not_overwritten() -> None:
@@ -96,7 +96,7 @@ def test_tags_are_joined_whatever_the_order_of_the_map() -> None:
 def test_a_field_may_be_missing_from_some_records() -> None:
     """Only one that is nowhere is taken for a slip."""
     records = [("record 1", {"q": "a", "short": "x"}), ("record 2", {"q": "b"})]
-    assert [made for _, made in mapped(records, {"question": "q", "answers": "short"})] == [
+    assert [made for _, made in map_fields(records, {"question": "q", "answers": "short"})] == [
         {"question": "a", "answers": ["x"]},
         {"question": "b"},
     ]

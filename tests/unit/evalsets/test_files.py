@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets import files as streams
-from pytest_rageval.evalsets.files import json_elements, lines
+from pytest_rageval.evalsets.files import json_elements, read_lines
 from tests.evalset_files import zstd_compress
 
 LINES = "".join(f"line {i}\n" for i in range(20_000)).encode()
@@ -20,7 +20,7 @@ LINES = "".join(f"line {i}\n" for i in range(20_000)).encode()
 
 def _error(path: Path) -> str:
     with pytest.raises(InputError) as caught:
-        list(lines(path))
+        list(read_lines(path))
     return str(caught.value)
 
 
@@ -28,7 +28,7 @@ def test_a_compressed_file_is_known_by_its_content(tmp_path: Path) -> None:
     """Whatever it is called; several members in one file are read on."""
     path = tmp_path / "lines.txt"
     path.write_bytes(gzip.compress(LINES[:1000]) + gzip.compress(LINES[1000:]))
-    assert "".join(line for _, line in lines(path)).encode() == LINES
+    assert "".join(line for _, line in read_lines(path)).encode() == LINES
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_a_missing_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setitem(sys.modules, "backports", None)
     monkeypatch.setitem(sys.modules, "backports.zstd", None)
     path = tmp_path / "support.jsonl.zst"
-    path.write_bytes(streams.ZSTD + b"...")
+    path.write_bytes(streams.ZSTD_MAGIC + b"...")
     said = _error(path)
     assert said.startswith("Reading support.jsonl.zst needs the package 'backports.zstd'")
     assert "pip install 'pytest-rageval[zst]'" in said
@@ -67,7 +67,7 @@ def test_a_line_without_an_end_is_refused_before_it_fills_the_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A small compressed file may hold any number of bytes: only as many as a line may have are read."""
-    monkeypatch.setattr(streams, "MAX_LINE", 2**20)
+    monkeypatch.setattr(streams, "MAX_LINE_BYTES", 2**20)
     path = tmp_path / "bomb.jsonl.gz"
     path.write_bytes(gzip.compress(b"{}\n" + b" " * 2**22))
     assert _error(path).startswith("bomb.jsonl.gz line 2 is longer than 1 MiB.")
@@ -97,7 +97,7 @@ def test_elements_are_what_json_reads(
     for document, key in ((values, None), ({"a": [1], "data": values, "b": {"data": 1}}, "data")):
         path.write_text(json.dumps(document, indent=indent, ensure_ascii=bool(chunk % 2)), encoding="utf-8")
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(streams, "CHUNK", chunk)
+            patch.setattr(streams, "CHUNK_BYTES", chunk)
             assert [value for _, value in json_elements(path, key)] == values
 
 
@@ -126,5 +126,5 @@ def test_a_line_that_is_not_such_a_document_is_an_error(
 
 def test_an_element_without_an_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As a line is."""
-    monkeypatch.setattr(streams, "MAX_LINE", 2**17)
+    monkeypatch.setattr(streams, "MAX_LINE_BYTES", 2**17)
     assert "one record is longer than" in _json_error(tmp_path / "d.json", '[{"a": "' + "x" * 2**20)

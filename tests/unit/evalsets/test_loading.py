@@ -10,7 +10,7 @@ import pytest
 from pytest_rageval.datatypes import Example, Gold
 from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets import FORMATS, Format, LoadOptions, load, load_records
-from pytest_rageval.evalsets.loading import find
+from pytest_rageval.evalsets.loading import find_file
 
 
 def _error(path: Path, **words: Any) -> str:
@@ -236,13 +236,13 @@ def test_the_first_base_that_has_it_counts(tmp_path: Path) -> None:
     for base in bases[1:]:
         base.mkdir()
         (base / "labels.jsonl").touch()
-    assert find("labels file", "labels.jsonl", bases=bases) == tmp_path / "first" / "labels.jsonl"
+    assert find_file("labels file", "labels.jsonl", bases=bases) == tmp_path / "first" / "labels.jsonl"
 
 
 def test_one_that_is_nowhere_is_named_with_where_it_was_looked_for(tmp_path: Path) -> None:
     """Each place once."""
     with pytest.raises(InputError) as raised:
-        find("eval set", "x.jsonl", bases=(tmp_path, tmp_path / "tests", tmp_path))
+        find_file("eval set", "x.jsonl", bases=(tmp_path, tmp_path / "tests", tmp_path))
     assert str(raised.value) == (
         f"There is no eval set 'x.jsonl'. Looked for:\n  {tmp_path / 'x.jsonl'}\n  {tmp_path / 'tests' / 'x.jsonl'}"
     )
@@ -254,8 +254,10 @@ def test_a_folder_is_passed_over_where_a_file_is_looked_for(tmp_path: Path) -> N
     (tmp_path / "two").mkdir()
     (tmp_path / "two" / "labels").touch()
     bases = tmp_path / "one", tmp_path / "two"
-    assert find("eval set", "labels", bases=bases) == tmp_path / "one" / "labels"
-    assert find("labels file", "labels", bases=bases, accepts=Path.is_file) == tmp_path / "two" / "labels"
+    assert find_file("eval set", "labels", bases=bases) == tmp_path / "one" / "labels"
+    assert (
+        find_file("labels file", "labels", bases=bases, accepts=Path.is_file) == tmp_path / "two" / "labels"
+    )
 
 
 def test_a_file_that_did_not_change_is_read_once(tmp_path: Path) -> None:

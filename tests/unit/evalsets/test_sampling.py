@@ -17,7 +17,7 @@ import pytest_rageval
 from pytest_rageval.datatypes import EvalSet
 from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets import LoadOptions, load_records
-from pytest_rageval.evalsets.sampling import SampleSpec, sampled
+from pytest_rageval.evalsets.sampling import SampleSpec, draw_sample
 
 
 def _records(counts: dict[str, int], tag: str = "topic") -> list[tuple[str, dict[str, Any]]]:
@@ -28,7 +28,7 @@ def _records(counts: dict[str, int], tag: str = "topic") -> list[tuple[str, dict
 
 
 def _draw(records: list[tuple[str, dict[str, Any]]], size: int, **words: Any) -> EvalSet:
-    return sampled(lambda: iter(records), SampleSpec.parse(size, **words), name="set")
+    return draw_sample(lambda: iter(records), SampleSpec.parse(size, **words), name="set")
 
 
 def _topics(evalset: EvalSet) -> Counter[str]:
@@ -210,7 +210,7 @@ def test_only_the_sample_is_in_memory(stratify: object) -> None:
     assert np  # Loaded before anything is measured.
     tracemalloc.start()
     try:
-        assert len(sampled(endless, SampleSpec.parse(20, 0, stratify), name="set")) == 20
+        assert len(draw_sample(endless, SampleSpec.parse(20, 0, stratify), name="set")) == 20
         assert tracemalloc.get_traced_memory()[1] < 3 * 2**18
     finally:
         tracemalloc.stop()

@@ -8,8 +8,8 @@ import pytest
 
 from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets import load, load_records
-from pytest_rageval.evalsets.traces import Recorded, Traces, read_traces
-from pytest_rageval.evalsets.traces.extraction import answer_in, asked_in
+from pytest_rageval.evalsets.traces import RecordedQuestion, Traces, read_traces
+from pytest_rageval.evalsets.traces.extraction import extract_answer, extract_question
 from tests.trace_files import ANSWER, EXPORTS, PASSAGES, QUESTION, lines, otlp, phoenix, write_export
 
 
@@ -19,13 +19,13 @@ def read(folder: Path, records: list[Any], name: str = "spans.jsonl") -> Traces:
     return read_traces([folder / name])
 
 
-def only(folder: Path, records: list[Any]) -> Recorded:
+def only(folder: Path, records: list[Any]) -> RecordedQuestion:
     """The one question in them."""
     (question,) = read(folder, records).questions
     return question
 
 
-def ids(question: Recorded) -> list[str | None] | None:
+def ids(question: RecordedQuestion) -> list[str | None] | None:
     """The retrieved passages."""
     return None if question.retrieved is None else [document.id for document in question.retrieved]
 
@@ -46,7 +46,7 @@ def test_every_export_of_a_trace_says_the_same(name: str, tmp_path: Path) -> Non
         "retrieved": [{"id": identifier, "text": text} for identifier, text, _ in PASSAGES],
     }
     assert question.time == 1_772_359_200.0
-    assert (traces.found, traces.notes) == ("1 trace", {})
+    assert (traces.counts_text, traces.notes) == ("1 trace", {})
 
 
 def test_scores_and_metadata_of_passages_are_read(tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ def test_a_trace_may_be_spread_over_files_and_records_in_any_order(tmp_path: Pat
 def test_a_span_of_a_retriever_alone_is_a_question_without_an_answer(tmp_path: Path) -> None:
     """Its output is no answer."""
     question = only(tmp_path, phoenix()[1:2])
-    assert (question.asked.question, ids(question), question.answer) == (QUESTION, ["d1", "d2"], None)
+    assert (question.question.text, ids(question), question.answer) == (QUESTION, ["d1", "d2"], None)
 
 
 @pytest.mark.parametrize("failed", ["CHAIN", "RETRIEVER", "LLM"])
@@ -207,20 +207,20 @@ def test_the_status_of_the_exporter_to_the_console_is_read(tmp_path: Path) -> No
 
 
 SAID = (("user", "Hello"), ("assistant", "Hi."), ("user", "When?"))
-KINDS = {"user": "human", "assistant": "ai"}
+SPAN_KINDS = {"user": "human", "assistant": "ai"}
 CLASSES = {"user": "HumanMessage", "assistant": "AIMessage"}
 MESSAGES = {
     "openai": [{"role": role, "content": text} for role, text in SAID],
     "media": [{"role": role, "content": [{"type": "text", "text": text}]} for role, text in SAID],
     "gen ai": [{"role": role, "parts": [{"type": "text", "content": text}]} for role, text in SAID],
     "openinference": [{"message": {"role": role, "content": text}} for role, text in SAID],
-    "langchain": [{"type": KINDS[role], "content": text, "id": None} for role, text in SAID],
-    "langchain, with data": [{"type": KINDS[role], "data": {"content": text}} for role, text in SAID],
+    "langchain": [{"type": SPAN_KINDS[role], "content": text, "id": None} for role, text in SAID],
+    "langchain, with data": [{"type": SPAN_KINDS[role], "data": {"content": text}} for role, text in SAID],
     "langchain, serialized": [
         {"lc": 1, "type": "constructor", "id": ["messages", CLASSES[role]], "kwargs": {"content": text}}
         for role, text in SAID
     ],
-    "pairs": [[KINDS[role], text] for role, text in SAID],
+    "pairs": [[SPAN_KINDS[role], text] for role, text in SAID],
 }
 
 
@@ -229,8 +229,8 @@ def test_a_conversation_is_read_in_every_form(messages: Any) -> None:
     """The last message of the user is the question; of LangChain's batches of one, the one."""
     before = ({"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hi."})
     for given in (messages, {"messages": messages}, [messages], json.dumps(messages)):
-        assert asked_in(given) == ("When?", before)
-    assert answer_in({"messages": messages}) == "Hi."
+        assert extract_question(given) == ("When?", before)
+    assert extract_answer({"messages": messages}) == "Hi."
 
 
 @pytest.mark.parametrize(
@@ -248,7 +248,7 @@ def test_a_conversation_is_read_in_every_form(messages: Any) -> None:
 )
 def test_a_question_is_found_under_the_usual_keys(given: Any, expected: str | None) -> None:
     """Or as the only text there is; of several, none is guessed."""
-    assert asked_in(given).question == expected
+    assert extract_question(given).text == expected
 
 
 @pytest.mark.parametrize(
@@ -264,7 +264,7 @@ def test_a_question_is_found_under_the_usual_keys(given: Any, expected: str | No
 )
 def test_an_answer_is_found_under_the_usual_keys(given: Any, expected: str | None) -> None:
     """As models, chains and agents give it."""
-    assert answer_in(given) == expected
+    assert extract_answer(given) == expected
 
 
 def hop(number: int, passage: str, parent: str = "t1-0", **changed: Any) -> dict[str, Any]:
@@ -350,7 +350,7 @@ def test_a_trace_without_a_question_is_left_out_and_counted(tmp_path: Path) -> N
     spans = phoenix()[:1]
     spans[0]["attributes"].pop("input.value")
     traces = read(tmp_path, spans)
-    assert (traces.questions, traces.found, traces.notes) == (
+    assert (traces.questions, traces.counts_text, traces.notes) == (
         [],
         "1 trace",
         {"without a question: left out": 1},
@@ -405,7 +405,7 @@ def test_a_request_that_another_service_began_is_read(tmp_path: Path) -> None:
     """The parent of its first span is in no file."""
     document = otlp([{"http.method": "POST"}, {"openinference.span.kind": "CHAIN", "input.value": "Where?"}])
     document["resourceSpans"][0]["scopeSpans"][0]["spans"][0]["parentSpanId"] = "elsewhere"
-    assert only(tmp_path, [document]).asked.question == "Where?"
+    assert only(tmp_path, [document]).question.text == "Where?"
 
 
 @pytest.mark.parametrize(
