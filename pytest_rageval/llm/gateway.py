@@ -41,8 +41,8 @@ class Gateway:
 
     Args:
         settings: cache, cassette, mode, limits.
-        run_number: returns the number of the current call of `BackgroundEventLoop.run`; `get_replies_nowait` counts
-            each reply once for each number.
+        run_number: returns the number of the current call of `BackgroundEventLoop.run`; a request of the generator
+            or the judge is counted once for each number.
 
     Attributes:
         used: by key, the entries of all used replies; only with `GatewaySettings.record`.
@@ -69,7 +69,8 @@ class Gateway:
         self._source = self._make_source(Prices.load(settings.prices))
         # A separate future for each caller: cancelling one caller must not cancel the others.
         self._callers: defaultdict[str, list[CallbackFuture[Reply]]] = defaultdict(list)
-        self._queue: list[tuple[Server, Request]] = []
+        # With each request, whether it counts even if its reply is cached.
+        self._queue: list[tuple[Server, Request, bool]] = []
         # asyncio itself holds only weak references to tasks.
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -98,25 +99,33 @@ class Gateway:
             Unscored: this request failed; the reason.
             RagevalError: no request can be answered: no server, a wrong key, an unusable cache, no budget.
         """
+        return await self._get_reply(server, request, lambda: True)
+
+    async def get_reply_for_score(self, server: Server, request: Request) -> Reply:
+        """`get_reply` for the generator and the judge.
+
+        A cached reply is returned without waiting. Within one call of `BackgroundEventLoop.run`, `Usage` counts each
+        request once, however many scores make it.
+        """
+        replies = self.get_replies_nowait(request, (request.sample,))
+        if replies is not None:
+            return replies[0]
+        return await self._get_reply(server, request, lambda: bool(self._new_keys([request.key])))
+
+    async def _get_reply(self, server: Server, request: Request, counts: Callable[[], bool]) -> Reply:
         await require_loop()
         future: CallbackFuture[Reply] = CallbackFuture()
         if request.key not in self._callers:
             if not self._queue:
                 self._start_task(self._process_queue())
-            self._queue.append((server, request))
+            self._queue.append((server, request, counts()))
         self._callers[request.key].append(future)
         return await future
-
-    async def get_reply_for_score(self, server: Server, request: Request) -> Reply:
-        """`get_reply` for the generator and the judge: a cached reply is returned without waiting, and counted once."""
-        replies = self.get_replies_nowait(request, (request.sample,))
-        return await self.get_reply(server, request) if replies is None else replies[0]
 
     def get_replies_nowait(self, request: Request, samples: Sequence[int]) -> list[Reply] | None:
         """Return the replies to a request in these samples; None unless all of them can be read without waiting.
 
-        For the generator and the judge. Within one call of `BackgroundEventLoop.run`, `Usage` counts each reply once,
-        however often it is requested: concurrent requests with the same key share one reply too.
+        For the generator and the judge; counted as by `get_reply_for_score`.
         """
         keys = request.keys_for_samples(samples)
         sample_of = dict(zip(keys, samples, strict=True))
@@ -125,9 +134,7 @@ class Gateway:
         replies = self.cache.get_nowait(list(sample_of))
         if len(replies) < len(sample_of):
             return None
-        if (run := self._run_number()) != self._counted_run:
-            self._counted_run, self._counted_keys = run, _KeySet()
-        new = self._counted_keys.add(sample_of)
+        new = self._new_keys(sample_of)
         self.usage.requests += len(new)
         self.usage.cached += len(new)
         for key in new:
@@ -135,6 +142,12 @@ class Gateway:
             if self.settings.record:
                 self.record(replace(request, sample=sample_of[key]), replies[key])
         return [replies[key] for key in keys]
+
+    def _new_keys(self, keys: Iterable[str]) -> list[str]:
+        """Return the keys that are not counted in this call of `BackgroundEventLoop.run`; now they are."""
+        if (run := self._run_number()) != self._counted_run:
+            self._counted_run, self._counted_keys = run, _KeySet()
+        return self._counted_keys.add(keys)
 
     async def forward(
         self,
@@ -178,27 +191,29 @@ class Gateway:
     async def _process_queue(self) -> None:
         """Resolve all queued requests whose replies are cached, and start a task for each of the others."""
         queue, self._queue = self._queue, []
-        self.usage.requests += len(queue)
         try:
-            replies = await self.cache.look_up([request.key for _, request in queue])
+            replies = await self.cache.look_up([request.key for _, request, _ in queue])
         except asyncio.CancelledError:
-            for _, request in queue:
+            for _, request, _ in queue:
                 self._cancel(request)
             raise
         except Exception as error:  # noqa: BLE001 - raised to the callers
+            self.usage.requests += len(queue)
             self.usage.failed += len(queue)
-            for _, request in queue:
+            for _, request, _ in queue:
                 self._resolve(request, error)
             return
-        for server, request in queue:
+        for server, request, counts in queue:
             reply, recorded = replies.get(request.key), None
             if reply is None:
                 recorded = self.cache.find_at_other_address(request, self.settings.base_urls)
-                reply = None if recorded is None else recorded.reply
+                reply = self._source.planned_reply(request) if recorded is None else recorded.reply
             if reply is not None:
-                self.usage.cached += 1
+                self.usage.requests += counts
+                self.usage.cached += counts
                 self._resolve(request, reply, recorded)
             else:
+                self.usage.requests += 1
                 self._start_task(self._obtain(server, request))
 
     def _cancel(self, request: Request) -> None:

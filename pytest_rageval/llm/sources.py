@@ -50,6 +50,10 @@ class Source(ABC):
     async def obtain(self, server: Server, request: Request) -> Reply:
         """Return the reply to a request that is neither cached nor recorded."""
 
+    def planned_reply(self, request: Request) -> Reply | None:  # noqa: ARG002 - only a plan has one
+        """Return the placeholder of a request that a plan has counted: the run will have the reply by then."""
+        return None
+
     async def forward(
         self,
         server: Server,  # noqa: ARG002 - nothing is sent
@@ -356,13 +360,13 @@ class PlanSource(Source):
     tiers: Sequence[Tier] = ()
     _planned: dict[str, int] = field(default_factory=dict)  # by mark, the estimated tokens of the reply
 
+    def planned_reply(self, request: Request) -> Reply | None:
+        """Return the placeholder of a request that was counted before."""
+        return _placeholder_reply(request) if request.key[:16] in self._planned else None
+
     async def obtain(self, server: Server, request: Request) -> Reply:
         """Return a placeholder, after counting the request."""
         mark = request.key[:16]
-        reply = Reply(f"⟪reply {mark}⟫", request.model)
-        if mark in self._planned:
-            self.usage.cached += 1
-            return reply
         price = self.prices.get(request.base_url, request.model)
         marks = REPLY_PLACEHOLDER.findall(
             " ".join(str(message.get("content")) for message in request.messages)
@@ -383,4 +387,8 @@ class PlanSource(Source):
             usage.unpriced_at.update([tier for tier, usd in costs.items() if usd is None])
             usage.dependent += bool(marks)
             usage.unbounded += max_tokens is None
-        return reply
+        return _placeholder_reply(request)
+
+
+def _placeholder_reply(request: Request) -> Reply:
+    return Reply(f"⟪reply {request.key[:16]}⟫", request.model)

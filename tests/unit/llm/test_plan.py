@@ -47,10 +47,11 @@ def test_every_reply_has_a_mark_of_its_own(plan: PlanSource) -> None:
 
 
 def test_the_same_request_is_paid_once(plan: PlanSource) -> None:
-    """Asked again, it would be in the cache."""
+    """The second time its reply would be in the cache."""
     request = _request("one", max_tokens=16)
-    assert _obtain(plan, request) == _obtain(plan, request)
-    assert (plan.usage.live, plan.usage.cached, plan.usage.tokens_out) == (1, 1, 16)
+    assert plan.planned_reply(request) is None
+    assert _obtain(plan, request) == plan.planned_reply(request)
+    assert (plan.usage.live, plan.usage.tokens_out) == (1, 16)
 
 
 def test_what_is_made_of_a_reply_depends_on_it(plan: PlanSource) -> None:
