@@ -9,7 +9,12 @@ import pytest
 from pytest_rageval.config import ROLES
 from pytest_rageval.errors import InputError, RagevalError, ReplyPending, ServerError
 from pytest_rageval.llm.servers.client import RetryableError
-from pytest_rageval.plugin.runner import EvaluationPlugin, deselect_tests_without_models, report_as_skipped
+from pytest_rageval.plugin.runner import (
+    WAITS_FOR_BATCH,
+    EvaluationPlugin,
+    deselect_tests_without_models,
+    report_as_skipped,
+)
 from pytest_rageval.plugin.terminal import print_line, print_lines
 from pytest_rageval.plural import counted
 from pytest_rageval.session.batch_steps import StepReport, run_step
@@ -207,7 +212,7 @@ class BatchSubmitPlugin(_StepPlugin):
         report = yield
         if pending or call.when == "call":
             pending = pending or EvaluationPlugin.get(item.config).has_stubs(item)
-            reason = "waits for replies of a batch" if pending else "has all its replies"
+            reason = WAITS_FOR_BATCH if pending else "has all its replies"
             report_as_skipped(report, item, reason)
         return report
 

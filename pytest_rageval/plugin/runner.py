@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 import pytest
 
 from pytest_rageval.config import ROLES, Settings, destination_kind
-from pytest_rageval.errors import RagevalError, Unscored, user_frames
+from pytest_rageval.errors import RagevalError, ReplyPending, Unscored, user_frames
 from pytest_rageval.plugin.markers import EVALUATED_MARKERS, timeout_mark_error, unknown_marker_error
 from pytest_rageval.plugin.progress import EvaluationProgress, Work
 from pytest_rageval.plugin.terminal import (
@@ -63,6 +63,8 @@ GATEWAY_CLEANUP: "pytest.StashKey[ExitStack]" = pytest.StashKey()
 
 RECEIVED_FIXTURE: "pytest.StashKey[bool]" = pytest.StashKey()
 """True for a test that received the fixture `rageval`, as an argument or by `request.getfixturevalue`."""
+
+WAITS_FOR_BATCH: Final = "waits for replies of a batch"
 
 MODEL_FIXTURES: Final = frozenset({"rageval", "rageval_gateway", "rageval_llm"})
 """The fixtures through which tests use models."""
@@ -233,6 +235,7 @@ class EvaluationPlugin:
 
         Raises:
             Failed: a score of the markers cannot be computed, or has no verdict.
+            Skipped: the test waits for replies of a batch.
         """
         # Invalid prompts are an error even if generator and judge are the user's own, which do not use them.
         parse_prompts(prompts)
@@ -252,6 +255,9 @@ class EvaluationPlugin:
         clear_progress = self._progress.clear if self._progress else lambda: None
         try:
             problems = test.evaluate_markers()
+        except ReplyPending:
+            # Another BaseException would leave the fixture unfinished: pytest then fails the next test that uses it.
+            pytest.skip(WAITS_FOR_BATCH)
         finally:
             clear_progress()
         if problems:

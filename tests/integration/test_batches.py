@@ -452,3 +452,32 @@ def test_with_a_judge_of_the_users_all_answers_are_one_stage(suite: Project, ser
     suite.evalset(9)
     suite.test("@pytest.mark.rageval_threshold('answer.correct@1', min=0.5)\ndef test_gate(): pass\n")
     assert _stages(suite, server, 2) == [9, 0]
+
+
+@pytest.mark.slow
+def test_tests_share_a_stage(project: Project, server: BatchServer) -> None:
+    """A test that waits for replies does not keep the next one from collecting its requests."""
+    project.use(server)  # type: ignore[arg-type]
+    project.evalset(2, "a.jsonl")
+    project.evalset(4, "b.jsonl")
+    project.pytester.makepyfile(
+        test_several="""
+        import pytest
+
+        @pytest.mark.rageval_evalset("a.jsonl")
+        @pytest.mark.rageval_threshold("answer.f1@1", min=0)
+        def test_a(): pass
+
+        @pytest.mark.rageval_evalset("b.jsonl")
+        @pytest.mark.rageval_threshold("answer.f1@2", min=0)
+        def test_b(): pass
+
+        @pytest.mark.rageval_evalset("b.jsonl")
+        @pytest.mark.rageval_threshold("answer.f1@3", min=0)
+        def test_c(): pass
+        """
+    )
+    run = project.run_process("--rageval-batch")
+    assert run.ret == 0
+    assert [len(server.lines(batch)) for batch in server.batches.values()] == [10]
+    assert not server.live
