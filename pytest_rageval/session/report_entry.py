@@ -159,9 +159,12 @@ class ReportEntryBuilder:
         return {"scores": scores, **{name: value for name, value in optional.items() if value}}
 
     def _unscored(
-        self, examples: Iterable[Example], rankings: "Mapping[str, Retrieved]"
+        self, examples: Sequence[Example], rankings: "Mapping[str, Retrieved]"
     ) -> "dict[str, Retrieved]":
         """Return the rankings of unscored examples, for instance those without a verdict of the judge."""
+        if not examples:
+            # A retriever that cannot be used has no pipeline.
+            return {}
         pipeline = self._session.pipelines.get(self._components)
         largest_k = max((item.ranking.k for item in rankings.values()), default=0)
         unscored = (

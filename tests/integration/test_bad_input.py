@@ -200,6 +200,22 @@ def test_a_retriever_that_is_no_callable_is_named(project):
     errors_with(project.run(), "rageval_retriever is list, which cannot be called.")
 
 
+@pytest.mark.parametrize("fixture", ["retriever", "generator", "judge", "executor"])
+def test_an_unusable_fixture_ends_its_test_and_not_the_run_that_writes_a_report(project, fixture):
+    """The report with the details of each question has no question of such a test."""
+    source = (project.path / "conftest.py").read_text(encoding="utf-8")
+    project.pytester.makeconftest(
+        f"{source}\n@pytest.fixture(scope='session')\ndef rageval_{fixture}():\n    return [1]\n"
+    )
+    project.test(GATE.format(spec="recall@1"))
+    run = project.run("--rageval-report=report.json", "--rageval-report=report.html")
+    run.assert_outcomes(passed=1, errors=1)
+    (entry,) = json.loads((project.path / "report.json").read_text(encoding="utf-8"))["tests"]
+    (score,) = entry["scores"]
+    assert (entry["outcome"], score["verdict"], score["examples"]) == ("error", "error", [])
+    assert score["reason"].startswith(f"rageval_{fixture} is list")
+
+
 def test_an_error_in_an_assert_style_test_shows_the_line_and_not_our_frames(project):
     """The traceback is the user's own line."""
     project.test("def test_it(rageval):\n    assert rageval.score('recal@2') > 0\n")
