@@ -96,9 +96,8 @@ EXAMPLES_PLACEHOLDER: Final = "examples"  # the placeholder of worked examples
 UNFENCED_PLACEHOLDERS: Final = frozenset({"question", "n", FENCE_PLACEHOLDER, EXAMPLES_PLACEHOLDER})
 """The placeholders of texts without a fence."""
 
-ABSTENTION: Final = (
-    "no answer in the documents"  # the requested reply if the passages do not contain the answer
-)
+ABSTENTION: Final = "no answer in the documents"
+"""The requested reply if the passages do not contain the answer."""
 
 CRITERIA: Final[Mapping[str, tuple[str, str]]] = {
     "correctness": ("answer", "references"),
