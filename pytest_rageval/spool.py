@@ -275,15 +275,13 @@ class SpooledList(list[T]):
     __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
 
 
-def listed(items: Iterable[T], spool: Spool | None) -> list[T]:
-    """The items in a list; with a spool they are in there."""
-    return list(items) if spool is None else SpooledList(spool, map(spool.put, items))
+def listed(items: Iterable[T], spool: Spool) -> list[T]:
+    """Store the items in a spool and return them as a list."""
+    return SpooledList(spool, map(spool.put, items))
 
 
-def made(items: Sequence[U], make: Callable[[U], T], spool: Spool | None) -> list[T]:
-    """The results of `make` for each item; with a spool each is computed at its first use, and stored there."""
-    if spool is None:
-        return [make(item) for item in items]
+def made(items: Sequence[U], make: Callable[[U], T], spool: Spool) -> list[T]:
+    """Return the results of `make` for the items as a list; each is computed and stored at its first use."""
     return SpooledList(spool, [UNMADE] * len(items), lambda number: make(items[number]))
 
 

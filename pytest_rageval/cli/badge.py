@@ -10,8 +10,8 @@ from pytest_rageval.cli.console import say
 from pytest_rageval.errors import InputError
 from pytest_rageval.files import write_whole
 from pytest_rageval.plural import counted
-from pytest_rageval.reports.history import Run, history_entry, narrowed, read_history
-from pytest_rageval.reports.terminal import BROKEN, number_text
+from pytest_rageval.reports.history import Run, filter_runs, history_entry, read_history
+from pytest_rageval.reports.terminal import FAILING_VERDICTS, number_text
 
 __all__ = ["badge_command"]
 
@@ -30,7 +30,7 @@ UNJUDGED: Final = "blue"
 def badge_command(options: argparse.Namespace) -> int:
     """Write the badge of a run, and print its two sides."""
     run = _last_run(options.file)
-    [run] = narrowed([run], test=options.test, score=options.score)
+    [run] = filter_runs([run], test=options.test, score=options.score)
     label, message, color = _overall(run) if options.score is None else _of_score(run)
     label = label if options.label is None else options.label
     # The schema allows no other keys than those it knows.
@@ -61,7 +61,7 @@ def _last_run(path: Path) -> Run:
                 f"Write one with: pytest --rageval-report {path.name}"
             ) from None
         if entry:
-            return Run.of(entry)
+            return Run.from_line(entry)
     raise InputError(f"{path} has no scores to make a badge of.")
 
 
@@ -76,7 +76,7 @@ def _report(path: Path) -> dict[str, Any] | None:
 
 def _overall(run: Run) -> tuple[str, str, str]:
     verdicts = Counter(point.verdict for point in run.points.values() if point.verdict is not None)
-    failed = sum(verdicts[verdict] for verdict in BROKEN)
+    failed = sum(verdicts[verdict] for verdict in FAILING_VERDICTS)
     others = sum(outcome in {"failed", "error"} for outcome in run.outcomes.values())
     total = counted(verdicts.total(), "score")
     if failed:

@@ -8,7 +8,7 @@ from typing import Final
 
 from pytest_rageval.plural import plural
 from pytest_rageval.printable import one_line, printable
-from pytest_rageval.reports.layout import aligned
+from pytest_rageval.reports.layout import align_columns
 
 __all__ = ["count", "date", "note", "plain", "reason_lines", "say", "size", "table"]
 
@@ -51,7 +51,7 @@ def date(seconds: float) -> str:
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return aligned columns under their heads: the first to the left, the others to the right."""
-    return "\n".join(aligned([head, *rows], right=range(1, len(head))))
+    return "\n".join(align_columns([head, *rows], right=range(1, len(head))))
 
 
 def reason_lines(reasons: Iterable[str]) -> list[str]:

@@ -6,7 +6,7 @@ from typing import Any, Final
 from pytest_rageval.cli.report_diff import Difference, Report, signed
 from pytest_rageval.plural import counted
 from pytest_rageval.reports.html import Fact, html_page
-from pytest_rageval.reports.question_rows import question_of
+from pytest_rageval.reports.question_rows import to_evaluated_question
 from pytest_rageval.reports.results import CHANGING
 
 __all__ = ["diff_page"]
@@ -81,7 +81,7 @@ def _test(compared: Sequence[Difference], before: Report, after: Report) -> dict
     for each in compared:
         for side in (each.after, each.before):
             for one, seen in side.seen.items():
-                questions.setdefault(one, question_of({"id": one, "question": "", **seen}))
+                questions.setdefault(one, to_evaluated_question({"id": one, "question": "", **seen}))
     evalset = second.get("evalset") or {}
     words = [_word(each) for each in compared]
     return {

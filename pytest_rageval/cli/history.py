@@ -8,8 +8,8 @@ from itertools import groupby, pairwise
 
 from pytest_rageval.cli.console import count, plain, say
 from pytest_rageval.files import write_whole
-from pytest_rageval.reports.history import Point, Run, narrowed, read_history, series
-from pytest_rageval.reports.layout import aligned
+from pytest_rageval.reports.history import Point, Run, filter_runs, read_history, series
+from pytest_rageval.reports.layout import align_columns
 from pytest_rageval.reports.terminal import number_text
 from pytest_rageval.reports.trend import BARS, sparkline
 
@@ -20,7 +20,7 @@ WIDEST = 40  # runs in a sparkline
 
 def history_command(options: argparse.Namespace) -> int:
     """Print a line for each score, or write the page."""
-    runs = narrowed(read_history(options.file), test=options.test, score=options.score)
+    runs = filter_runs(read_history(options.file), test=options.test, score=options.score)
     runs = runs[-options.last :] if options.last else runs
     if options.html is not None:
         from pytest_rageval.reports.trend_page import trend_page  # noqa: PLC0415 - imports Jinja2
@@ -28,7 +28,7 @@ def history_command(options: argparse.Namespace) -> int:
         options.html.parent.mkdir(parents=True, exist_ok=True)
         write_whole(options.html, [trend_page(runs).encode()])
     if options.json:
-        say(json.dumps([run.plain for run in runs], ensure_ascii=False, indent=2))
+        say(json.dumps([run.line for run in runs], ensure_ascii=False, indent=2))
         return 0
     for line in _lines(runs):
         say(line)
@@ -53,13 +53,13 @@ def _lines(runs: Sequence[Run]) -> Iterator[str]:
         missing: list[str] = []
         for key, found in scores:
             points = {id(run): point for run, point in found}
-            bars = sparkline([points.get(id(run)) for run in runs[-WIDEST:]], plain=ascii_only)
+            bars = sparkline([points.get(id(run)) for run in runs[-WIDEST:]], ascii_only=ascii_only)
             rows.append((plain(key.score), *_cells([point for _, point in found]), bars))
             notes += _breaks(found)
             if found[-1][0] is not last:
                 missing.append(plain(key.score))
         head = ("score", "lowest", "highest", "baseline", "before", "last", "runs", "verdict", "trend")
-        yield from (f"  {line}" for line in aligned([head, *rows], right=range(1, len(head) - 2)))
+        yield from (f"  {line}" for line in align_columns([head, *rows], right=range(1, len(head) - 2)))
         if missing:
             named = "" if len(missing) == len(rows) else f": {', '.join(missing)}"
             notes.append(f"note: not in the last run{named}")

@@ -241,11 +241,11 @@ def baseline_entry(
     scores: Mapping[str, tuple[Score, Mapping[str, Any]]],
     *,
     context: AbstractSet[str] = frozenset(),
-    spool: Spool | None = None,
+    spool: Spool,
 ) -> BaselineEntry:
     """A test's entry, of scores of the whole set, each with what it depends on besides the retriever.
 
-    Any of them may depend on the parts of the `context`. With a spool rankings and answers are in there.
+    Any of them may depend on the parts of the `context`. Rankings and answers are stored in the spool.
     """
     return {
         "questions": {example.id: example.digest_in(context) for example in examples},
@@ -279,7 +279,7 @@ def _without_evidence(kept: BaselineExample) -> BaselineExample:
     return example
 
 
-def _score(score: Score, fingerprint: Mapping[str, Any], spool: Spool | None) -> ScoreEntry:
+def _score(score: Score, fingerprint: Mapping[str, Any], spool: Spool) -> ScoreEntry:
     mark = mark_of(fingerprint)
     entry: ScoreEntry = {
         "fingerprint": dict(fingerprint),
@@ -290,9 +290,7 @@ def _score(score: Score, fingerprint: Mapping[str, Any], spool: Spool | None) ->
     return entry
 
 
-def _examples(outcomes: Iterable[Outcome], mark: str, spool: Spool | None) -> Mapping[str, BaselineExample]:
-    if spool is None:
-        return {each.example.id: _example(each, mark) for each in outcomes}
+def _examples(outcomes: Iterable[Outcome], mark: str, spool: Spool) -> Mapping[str, BaselineExample]:
     kept = {each.example.id: KeptExample.put(spool, dict(_example(each, mark))) for each in outcomes}
     return cast("Mapping[str, BaselineExample]", KeptExamples(spool, kept) if kept else kept)
 

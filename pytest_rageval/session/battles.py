@@ -13,7 +13,7 @@ from pytest_rageval.concurrency.gathering import gather_all
 from pytest_rageval.datatypes import Example
 from pytest_rageval.errors import InputError
 from pytest_rageval.evaluations.arena import drawn, fight, place_bias, shares_of_pairs
-from pytest_rageval.reports.systems import rated_name
+from pytest_rageval.reports.systems import rated_system_name
 from pytest_rageval.scores import Outcome, Spec
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class Battles:
         known = self._systems[nodeid.partition("[")[0], digest]
         cutoffs = sorted(set(cutoffs))
         shares = shares_of_pairs(arena_systems(siblings, cutoffs), self._n, pipeline.seed)
-        own = {rated_name(nodeid, k): (pipeline, k) for k in cutoffs}
+        own = {rated_system_name(nodeid, k): (pipeline, k) for k in cutoffs}
         known |= own
         pairs = sorted({(min(one, other), max(one, other)) for one in own for other in known if one != other})
         questions = drawn((each for each in examples if each.reference is not None), pipeline.seed)
@@ -102,7 +102,7 @@ def arena_cutoffs(specs: Iterable[object]) -> list[int]:
 def arena_systems(siblings: Siblings, cutoffs: Sequence[int]) -> list[str]:
     """The names of the systems of these tests; `cutoffs` are of those without a marker of the arena."""
     return [
-        rated_name(nodeid, k)
+        rated_system_name(nodeid, k)
         for nodeid, markers in siblings.items()
         for k in arena_cutoffs(marker.args[0] for marker in markers if marker.args) or cutoffs
     ]

@@ -8,7 +8,11 @@ from pytest_rageval.errors import RagevalError
 from pytest_rageval.evalsets.human_labels import HumanLabels, Kind
 from pytest_rageval.evaluations.pipeline import ScoreRequest
 from pytest_rageval.gate.threshold import Threshold
-from pytest_rageval.reports.judge_calibration import calibration_entry, calibration_failure, corrected_entry
+from pytest_rageval.reports.judge_calibration import (
+    calibration_entry,
+    calibration_failure_lines,
+    corrected_entry,
+)
 from pytest_rageval.scores import Score
 from pytest_rageval.session.pipelines import Components, MarkedTest
 from pytest_rageval.session.session import Session
@@ -50,7 +54,7 @@ class CalibrationGate:
     def failures(self, *, limit: int | None) -> list[str]:
         """The failed bounds as text, each with at most `limit` disagreements; None for all."""
         failed = (ruling for ruling in self._rulings if ruling.status == "fail")
-        return ["\n".join(calibration_failure(ruling, limit=limit)) for ruling in failed]
+        return ["\n".join(calibration_failure_lines(ruling, limit=limit)) for ruling in failed]
 
     def results(self) -> dict[str, Any]:
         """The part of the test's entry for the report; empty without markers."""

@@ -31,8 +31,8 @@ from pytest_rageval.reports.questions import failure_lines
 from pytest_rageval.reports.results import (
     error_entry,
     evalset_entry,
-    ruling_entry,
     score_entry,
+    threshold_result_entry,
 )
 from pytest_rageval.scores import Score, compute_intervals
 from pytest_rageval.session.base import request_of
@@ -580,7 +580,7 @@ class EvaluatedTest:
         canary = self._canaries.get(request_of(threshold))
         self._reported.record(
             {
-                **ruling_entry(ruling, definition.notes, spool=self._session.spool),
+                **threshold_result_entry(ruling, definition.notes, spool=self._session.spool),
                 **({} if ruling.stopped_early else self._corrected(ruling.score, threshold)),
                 **({} if canary is None else {"canary": asdict(canary)}),
             },

@@ -11,7 +11,7 @@ from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.gate.threshold_results import ThresholdResult
 from pytest_rageval.lazy import Lazy
 from pytest_rageval.printable import printable
-from pytest_rageval.reports.results import entry_name, in_order, sliced_name
+from pytest_rageval.reports.results import entry_name, order_keys, sliced_name
 from pytest_rageval.scores import Score, Spec
 from pytest_rageval.session.base import request_of
 from pytest_rageval.session.pipelines import Components, MarkedTest
@@ -19,7 +19,7 @@ from pytest_rageval.session.session import Session
 
 if TYPE_CHECKING:
     from pytest_rageval.gate.comparison import Comparison
-    from pytest_rageval.reports.retrieval import Retrieved
+    from pytest_rageval.reports.retrieval import Retrieval
 
 __all__ = ["Evidence", "ReportedTest"]
 
@@ -28,9 +28,9 @@ common_entry: Final = Lazy("reports.notes", "common_entry")
 common_items: Final = Lazy("reports.evidence", "common_items")
 evaluated_questions: Final = Lazy("reports.evidence", "evaluated_questions")
 explained_examples: Final = Lazy("reports.evidence", "explained_examples")
+longest_retrievals: Final = Lazy("reports.retrieval", "longest_retrievals")
 retrieval_entry: Final = Lazy("reports.retrieval", "retrieval_entry")
-retrieved: Final = Lazy("reports.retrieval", "retrieved")
-with_tokens: Final = Lazy("reports.retrieval", "with_tokens")
+retrieval_from_ranking: Final = Lazy("reports.retrieval", "retrieval_from_ranking")
 
 
 class Evidence(NamedTuple):
@@ -83,7 +83,7 @@ class ReportedTest:
         """The keys `scores` and, with `describe` and `explain`, what the retrievals took and all of every question."""
         self._stratify()
         results: dict[str, Any] = {"scores": [self._with_common(entry) for entry in self._entries.values()]}
-        found = retrieved(self._scores) if describe or explain else {}
+        found = longest_retrievals(self._scores) if describe or explain else {}
         if describe and (entry := retrieval_entry(found.values())):
             results["retrieval"] = entry
         return {**results, **self._explained(evalset, found)} if explain else results
@@ -105,7 +105,7 @@ class ReportedTest:
             if found:
                 self._entries[key] = {**self._entries[key], "strata": found}
 
-    def _explained(self, evalset: Callable[[], EvalSet], found: "Mapping[str, Retrieved]") -> dict[str, Any]:
+    def _explained(self, evalset: Callable[[], EvalSet], found: "Mapping[str, Retrieval]") -> dict[str, Any]:
         """The questions of the scores, with all that was retrieved, and the scores with their evidence."""
         scores: list[Mapping[str, Any]] = []
         prompts: dict[str, str] = {}
@@ -136,15 +136,15 @@ class ReportedTest:
         return {"scores": scores, **{name: value for name, value in optional.items() if value}}
 
     def _unscored(
-        self, examples: Iterable[Example], found: "Mapping[str, Retrieved]"
-    ) -> "dict[str, Retrieved]":
+        self, examples: Iterable[Example], found: "Mapping[str, Retrieval]"
+    ) -> "dict[str, Retrieval]":
         """Return the rankings of unscored examples, for instance those without a verdict of the judge."""
         pipeline = self._session.pipelines.of(self._components)
         longest = max((each.ranking.k for each in found.values()), default=0)
         rankings = (
             (each.id, pipeline.known_ranking(each, longest)) for each in examples if each.id not in found
         )
-        return {name: with_tokens(ranking) for name, ranking in rankings if ranking is not None}
+        return {name: retrieval_from_ranking(ranking) for name, ranking in rankings if ranking is not None}
 
     def _dependencies(self, request: ScoreRequest) -> tuple[dict[str, Any], dict[str, str]]:
         """The fingerprint of a score and its prompts; empty where it names a model that is not there.
@@ -166,7 +166,7 @@ class ReportedTest:
         other = next((each for each in self._entries.values() if sliced_name(each) == name), None)
         if not pair or other is None or other["mean"] is None or "early_stop" in other:
             return entry
-        return in_order({**entry, **common_entry(entry, name, other)})
+        return order_keys({**entry, **common_entry(entry, name, other)})
 
     def served(self, rulings: Iterable[ThresholdResult]) -> dict[str, list[str]]:
         """The names that servers gave the models of this test's scores, by model: those of other tests are left out."""

@@ -20,7 +20,7 @@ from pytest_rageval.gate.baseline import Baseline
 from pytest_rageval.lazy import Lazy
 from pytest_rageval.plural import counted
 from pytest_rageval.printable import printable
-from pytest_rageval.reports.results import REPORTED
+from pytest_rageval.reports.results import REPORTED_KEYS
 from pytest_rageval.scores import Outcome, Score
 from pytest_rageval.session.base import BaseSession
 from pytest_rageval.session.evaluated_test import EvaluatedTest
@@ -639,7 +639,7 @@ def _prefixed(shard: Shard, text: str) -> str:
 
 
 def _in_order(results: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: results[name] for name in REPORTED if name in results}
+    return {name: results[name] for name in REPORTED_KEYS if name in results}
 
 
 def _named(nodeids: Sequence[str]) -> str:

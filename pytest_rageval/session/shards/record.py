@@ -159,7 +159,8 @@ class ShardRecord:
         except RagevalError:
             # The shard has no question, or none of the slice.
             return {**error_entry(threshold.spec, threshold, judged, notes), "verdict": None}
-        return {**score_entry(score, threshold, None, notes), "reason": judged}
+        entry = score_entry(score, threshold, None, notes, spool=self._session.spool)
+        return {**entry, "reason": judged}
 
     def plain(self, *, shares_alpha: bool) -> dict[str, Any]:
         """The recorded test as plain data."""
