@@ -47,11 +47,11 @@ MAX_FACTS: Final = 6  # maximum number of facts about the run in the last line
 COMMIT_DIGITS: Final = 7
 
 # Maximum lengths of texts in characters. Longer texts are cut.
-MAX_NAME: Final = 160
-MAX_QUESTION: Final = 240
-MAX_TEXT: Final = 160
-MAX_REASON: Final = 600
-MAX_COMMAND: Final = 600
+MAX_NAME_LENGTH: Final = 160
+MAX_QUESTION_LENGTH: Final = 240
+MAX_TEXT_LENGTH: Final = 160
+MAX_REASON_LENGTH: Final = 600
+MAX_COMMAND_LENGTH: Final = 600
 
 HEAD: Final = ("verdict", "test", "score", "mean", "n", "vs baseline", "threshold")
 
@@ -168,7 +168,7 @@ def _sections(document: Mapping[str, Any]) -> Iterator[Section]:
     tests = by_urgency(document["tests"])
     table, further_scores = _tables(tests)
     yield table
-    warnings = [f"> {_code(line, MAX_REASON)}  " for line in warning_lines(document["tests"])]
+    warnings = [f"> {_code(line, MAX_REASON_LENGTH)}  " for line in warning_lines(document["tests"])]
     yield Section("warning", warnings, min_items=2, max_items=4)
     yield Section("next step", list(_next_steps(tests, document.get("merge", ""))), min_items=3)
     yield _worst_questions(_explaining_questions(tests))
@@ -228,7 +228,7 @@ def _tables(tests: Sequence[Mapping[str, Any]]) -> tuple[Section, Section]:
 def _row_entries(test: Mapping[str, Any]) -> list[ScoreEntry | None]:
     """Return the scores of a test, one for each row of the table.
 
-    The first entry is None, for a row with the outcome of the test, if no score explains the outcome.
+    The first entry is None, a row with the outcome of the test, if no score explains the outcome or there is no score.
     """
     verdicts = {entry["verdict"] for entry in test["scores"]}
     is_unexplained = test["outcome"] != "passed" and not verdicts & FAILING_VERDICTS
@@ -274,7 +274,7 @@ def _rows(scores: Iterable[tuple[Mapping[str, Any], ScoreEntry | None]]) -> Iter
 
 def _test_cell(nodeid: str) -> str:
     """Return the node id of a test as code, with places where a narrow column may break it."""
-    parts = re.split(r"(?<=::)|(?<=[_/])", _cut(nodeid, MAX_NAME))
+    parts = re.split(r"(?<=::)|(?<=[_/])", _cut(nodeid, MAX_NAME_LENGTH))
     return f"<code>{'<wbr>'.join(map(html_entities, parts))}</code>"
 
 
@@ -298,7 +298,7 @@ def _next_steps(tests: Sequence[Mapping[str, Any]], merge: str) -> Iterator[str]
         if dropped := [test for test in failed if test.get("accept") == accept]:
             yield f"- {text} {_update_text(dropped, merge)}"
     if gained := [(test, text) for test in tests if (text := gains_text(test))]:
-        texts = ", ".join(_code(text, MAX_TEXT) for _, text in gained[:MAX_DOCUMENTS])
+        texts = ", ".join(_code(text, MAX_TEXT_LENGTH) for _, text in gained[:MAX_DOCUMENTS])
         yield f"- {texts}: lock it in with {_update_text([test for test, _ in gained], merge)}"
 
 
@@ -310,7 +310,7 @@ def _update_text(tests: Sequence[Mapping[str, Any]], merge: str) -> str:
     if merge:
         return _code(update_command((), merge), None)
     arguments = [shlex.quote(test["nodeid"]) for test in tests]
-    fitting = max(1, sum(size <= MAX_COMMAND for size in accumulate(map(len, arguments))))
+    fitting = max(1, sum(size <= MAX_COMMAND_LENGTH for size in accumulate(map(len, arguments))))
     more = len(tests) - fitting
     also = f", and the same for {counted(more, 'more test')}" if more else ""
     return f"{_code(update_command(arguments[:fitting]), None)}{also}"
@@ -359,7 +359,7 @@ def _question_lines(item: _ExplainingQuestion, *, with_test: bool) -> Iterator[s
     now = "unscored" if question["score"] is None else score_text(question["score"])
     of_test = f" of {_code(item.test['nodeid'].rpartition('::')[2])}" if with_test else ""
     name = f"{_code(sliced_name(item.entry))}{of_test}"
-    yield f"- {_code(question['id'])} {name} **{then}{now}**: {_code(question['question'], MAX_QUESTION)}"
+    yield f"- {_code(question['id'])} {name} **{then}{now}**: {_code(question['question'], MAX_QUESTION_LENGTH)}"
     for parts in ([*_passage_texts(item)], [*_answer_texts(question)]):
         if parts:
             yield f"  - {'; '.join(parts)}"
@@ -408,12 +408,12 @@ def _answer_texts(question: QuestionEntry) -> Iterator[str]:
     """Yield the answer then and now, the expected answers, the reason for the score, and the cause of the loss."""
     if "answer" in question:
         then, now = question.get("before", {}).get("answer"), question["answer"]
-        before = f"{_code(then, MAX_TEXT)} → " if then is not None and then != now else ""
-        yield f"answer {before}{_code(now, MAX_TEXT)}"
+        before = f"{_code(then, MAX_TEXT_LENGTH)} → " if then is not None and then != now else ""
+        yield f"answer {before}{_code(now, MAX_TEXT_LENGTH)}"
     if "expected" in question:
-        yield f"{question['expected']['as']} {_code(expected_text(question['expected']), MAX_TEXT)}"
+        yield f"{question['expected']['as']} {_code(expected_text(question['expected']), MAX_TEXT_LENGTH)}"
     if reason := question.get("unscored") or question.get("judge") or question.get("remark"):
-        yield _code(reason, MAX_TEXT)
+        yield _code(reason, MAX_TEXT_LENGTH)
     if "lost_by" in question:
         yield f"lost by the {question['lost_by']}"
 
@@ -435,7 +435,7 @@ def _reasons(tests: Sequence[Mapping[str, Any]]) -> Iterator[str]:
                 mark = MARKS[outcome if outcome == "xfailed" else entry["verdict"] or outcome]
                 parts = [
                     f"{mark} {name} {_code(sliced_name(entry))}",
-                    _code(entry["reason"] or "", MAX_REASON),
+                    _code(entry["reason"] or "", MAX_REASON_LENGTH),
                 ]
                 if questions is not None:
                     lost_by = f"; lost by: {lost_by_text(questions)}" if questions["lost_by"] else ""
@@ -446,7 +446,11 @@ def _reasons(tests: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 def _cut_middle(text: str) -> str:
     """Return a message in one line. A long message loses its middle: its beginning or its end may be what matters."""
     line = " ".join(text.split())
-    return line if len(line) <= MAX_REASON else f"{line[: MAX_REASON // 2]} … {line[-MAX_REASON // 2 :]}"
+    return (
+        line
+        if len(line) <= MAX_REASON_LENGTH
+        else f"{line[: MAX_REASON_LENGTH // 2]} … {line[-MAX_REASON_LENGTH // 2 :]}"
+    )
 
 
 def _ids_text(questions: Sequence[QuestionEntry]) -> str:
@@ -475,10 +479,10 @@ def _score_cell(text: str) -> str:
     >>> _score_cell("a[x]"), _score_cell("a|b")
     ('`a[x]`', '<code>a&#124;b</code>')
     """
-    return f"<code>{html_entities(_cut(text, MAX_NAME))}</code>" if "|" in text else _code(text)
+    return f"<code>{html_entities(_cut(text, MAX_NAME_LENGTH))}</code>" if "|" in text else _code(text)
 
 
-def _code(text: str, max_chars: int | None = MAX_NAME) -> str:
+def _code(text: str, max_chars: int | None = MAX_NAME_LENGTH) -> str:
     """Return a text as inline code, in which nothing is markup, a link or a mention; an empty text stays empty.
 
     >>> _code("a|b"), _code("a `b`"), _code(""), _code("abc", 2)

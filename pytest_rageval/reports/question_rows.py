@@ -308,7 +308,8 @@ def question_rows(test: Mapping[str, Any]) -> list[QuestionRow]:
                 question_id = example["id"]
                 details = _example_details(listed[question_id]) if question_id in listed else {}
                 known = {key: value for key, value in example.items() if key == "score" or value is not None}
-                # Two thresholds on one score may compare it with different baselines: the first entry has precedence.
+                # Of several thresholds on one score, only some may compare it with a baseline. Their examples are
+                # merged, and the first entry has precedence.
                 first = spool.get(places[question_id]) if question_id in places else {}
                 merged = details | known | first
                 places[question_id] = spool.put(merged)
