@@ -288,15 +288,13 @@ class SpooledList(list[T]):
     __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
 
 
-def spooled_list(items: Iterable[T], spool: Spool | None) -> list[T]:
-    """Return the items as a list that is stored in a spool; as an ordinary list without a spool."""
-    return list(items) if spool is None else SpooledList(spool, map(spool.put, items))
+def spooled_list(items: Iterable[T], spool: Spool) -> list[T]:
+    """Store the items in a spool and return them as a list."""
+    return SpooledList(spool, map(spool.put, items))
 
 
-def spooled_map(function: Callable[[U], T], items: Sequence[U], spool: Spool | None) -> list[T]:
-    """Return the results of a function for each item, as a list; with a spool each is computed at its first use."""
-    if spool is None:
-        return [function(item) for item in items]
+def spooled_map(function: Callable[[U], T], items: Sequence[U], spool: Spool) -> list[T]:
+    """Return the results of a function for each item, as a list; each is computed and stored at its first use."""
     return SpooledList(spool, [NOT_COMPUTED] * len(items), lambda index: function(items[index]))
 
 

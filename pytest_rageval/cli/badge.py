@@ -11,8 +11,8 @@ from pytest_rageval.cli.report_reading import is_report
 from pytest_rageval.errors import InputError
 from pytest_rageval.files import write_atomically
 from pytest_rageval.plural import counted
-from pytest_rageval.reports.history import Run, history_entry, narrowed, read_history
-from pytest_rageval.reports.terminal import BROKEN, number_text
+from pytest_rageval.reports.history import Run, filter_runs, history_entry, read_history
+from pytest_rageval.reports.terminal import FAILING_VERDICTS, number_text
 
 __all__ = ["badge_command"]
 
@@ -31,7 +31,7 @@ NO_VERDICT_COLOUR: Final = "blue"
 def badge_command(options: argparse.Namespace) -> int:
     """Write the badge of a run, and print its label and message."""
     run = _last_run(options.file)
-    [run] = narrowed([run], test=options.test, score=options.score)
+    [run] = filter_runs([run], test=options.test, score=options.score)
     label, message, color = _run_badge(run) if options.score is None else _score_badge(run)
     label = label if options.label is None else options.label
     # The schema of shields.io allows no further keys.
@@ -62,7 +62,7 @@ def _last_run(path: Path) -> Run:
                 f"Write one with: pytest --rageval-report {path.name}"
             ) from None
         if entry:
-            return Run.of(entry)
+            return Run.from_line(entry)
     raise InputError(f"{path} has no scores to make a badge of.")
 
 
@@ -77,7 +77,7 @@ def _parse_json(path: Path) -> Any:
 def _run_badge(run: Run) -> tuple[str, str, str]:
     """Return label, message and colour of the badge with the verdicts of a whole run."""
     verdicts = Counter(point.verdict for point in run.points.values() if point.verdict is not None)
-    failed = sum(verdicts[verdict] for verdict in BROKEN)
+    failed = sum(verdicts[verdict] for verdict in FAILING_VERDICTS)
     failed_tests = sum(outcome in {"failed", "error"} for outcome in run.outcomes.values())
     total = counted(verdicts.total(), "score")
     if failed:

@@ -8,7 +8,7 @@ from typing import Final
 
 from pytest_rageval.plural import plural
 from pytest_rageval.printable import one_line, printable
-from pytest_rageval.reports.layout import aligned
+from pytest_rageval.reports.layout import align_columns
 
 __all__ = [
     "echo",
@@ -60,7 +60,7 @@ def format_timestamp(seconds: float) -> str:
 
 def format_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return rows as text below a header line; the first column is left-aligned, all other columns right-aligned."""
-    return "\n".join(aligned([head, *rows], right=range(1, len(head))))
+    return "\n".join(align_columns([head, *rows], right=range(1, len(head))))
 
 
 def reason_lines(reasons: Iterable[str]) -> list[str]:

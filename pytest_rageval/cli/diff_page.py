@@ -6,7 +6,7 @@ from typing import Any, Final
 from pytest_rageval.cli.report_diff import Report, ScoreComparison, format_change
 from pytest_rageval.plural import counted
 from pytest_rageval.reports.html import Fact, html_page
-from pytest_rageval.reports.question_rows import question_of
+from pytest_rageval.reports.question_rows import to_evaluated_question
 from pytest_rageval.reports.results import SCORE_KEYWORDS
 
 __all__ = ["diff_page"]
@@ -89,7 +89,9 @@ def _test_entry(comparisons: Sequence[ScoreComparison], before: Report, after: R
     for comparison in comparisons:
         for score in (comparison.after, comparison.before):
             for identifier, data in score.questions.items():
-                questions.setdefault(identifier, question_of({"id": identifier, "question": "", **data}))
+                questions.setdefault(
+                    identifier, to_evaluated_question({"id": identifier, "question": "", **data})
+                )
     evalset = second.get("evalset") or {}
     changes = [_change(comparison) for comparison in comparisons]
     return {

@@ -8,8 +8,8 @@ from itertools import groupby, pairwise
 
 from pytest_rageval.cli.console import echo, format_count, to_one_line
 from pytest_rageval.files import write_atomically
-from pytest_rageval.reports.history import Point, Run, narrowed, read_history, series
-from pytest_rageval.reports.layout import aligned
+from pytest_rageval.reports.history import Point, Run, filter_runs, read_history, series
+from pytest_rageval.reports.layout import align_columns
 from pytest_rageval.reports.terminal import number_text
 from pytest_rageval.reports.trend import BARS, sparkline
 
@@ -20,7 +20,7 @@ MAX_SPARKLINE_RUNS = 40  # a sparkline has one character for each run
 
 def history_command(options: argparse.Namespace) -> int:
     """Print a line for each score, and write the page if --html is set."""
-    runs = narrowed(read_history(options.file), test=options.test, score=options.score)
+    runs = filter_runs(read_history(options.file), test=options.test, score=options.score)
     runs = runs[-options.last :] if options.last else runs
     if options.html is not None:
         from pytest_rageval.reports.trend_page import trend_page  # noqa: PLC0415 - imports Jinja2
@@ -28,7 +28,7 @@ def history_command(options: argparse.Namespace) -> int:
         options.html.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(options.html, [trend_page(runs).encode()])
     if options.json:
-        echo(json.dumps([run.plain for run in runs], ensure_ascii=False, indent=2))
+        echo(json.dumps([run.line for run in runs], ensure_ascii=False, indent=2))
         return 0
     for line in _lines(runs):
         echo(line)
@@ -53,13 +53,15 @@ def _lines(runs: Sequence[Run]) -> Iterator[str]:
         missing: list[str] = []
         for key, scored_runs in scores:
             points = {id(run): point for run, point in scored_runs}
-            bars = sparkline([points.get(id(run)) for run in runs[-MAX_SPARKLINE_RUNS:]], plain=ascii_only)
+            bars = sparkline(
+                [points.get(id(run)) for run in runs[-MAX_SPARKLINE_RUNS:]], ascii_only=ascii_only
+            )
             rows.append((to_one_line(key.score), *_cells([point for _, point in scored_runs]), bars))
             notes += _evalset_notes(scored_runs)
             if scored_runs[-1][0] is not last:
                 missing.append(to_one_line(key.score))
         head = ("score", "lowest", "highest", "baseline", "before", "last", "runs", "verdict", "trend")
-        yield from (f"  {line}" for line in aligned([head, *rows], right=range(1, len(head) - 2)))
+        yield from (f"  {line}" for line in align_columns([head, *rows], right=range(1, len(head) - 2)))
         if missing:
             names = "" if len(missing) == len(rows) else f": {', '.join(missing)}"
             notes.append(f"note: not in the last run{names}")

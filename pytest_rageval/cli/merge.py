@@ -18,9 +18,15 @@ from pytest_rageval.gate.comparison import AnchorPin
 from pytest_rageval.llm.usage import Usage
 from pytest_rageval.plural import counted
 from pytest_rageval.reports import KINDS, deliver
-from pytest_rageval.reports.history import add_run, history_entry
+from pytest_rageval.reports.history import history_entry, record_run
 from pytest_rageval.reports.next_steps import gain_lines
-from pytest_rageval.reports.results import compared_names, report_document, usage_entry, usage_lines
+from pytest_rageval.reports.results import (
+    compared_names,
+    has_table,
+    report_document,
+    usage_entry,
+    usage_lines,
+)
 from pytest_rageval.reports.systems import matrix_entries, matrix_lines, ratings_entries, ratings_lines
 from pytest_rageval.reports.terminal import headline, table_lines, warning_lines
 from pytest_rageval.session.file_updates import uncompared_lines, update_baseline, update_cassette
@@ -141,15 +147,13 @@ def _document(run: MergedRun, results: Sequence[MergedTestResult], settings: Set
 
 def _is_reported(entry: Mapping[str, Any]) -> bool:
     """Return True if the report lists the test: it has scores, or did not pass."""
-    return bool(
-        entry["outcome"] != "passed" or entry["scores"] or {"agreement", "calibration"} & entry.keys()
-    )
+    return entry["outcome"] != "passed" or has_table(entry)
 
 
 def _summary_lines(document: Mapping[str, Any]) -> Iterator[str]:
     """Yield the lines of the terminal's summary."""
     tests = document["tests"]
-    scored = [test for test in tests if test["scores"] or {"agreement", "calibration"} & test.keys()]
+    scored = [test for test in tests if has_table(test)]
     yield from table_lines(scored) if scored else ()
     yield from matrix_lines(document["matrix"])
     yield from ratings_lines(document["ratings"])
@@ -182,13 +186,9 @@ def _append_history(path: Path, document: Mapping[str, Any], settings: Settings)
         return {}
     if not (entry := history_entry(document)):
         return {}
-    try:
-        runs = add_run(path, entry)
-    except OSError as error:
-        raise InputError(f"The history {path} cannot be written: {error.strerror or error}.") from None
-    except InputError as error:
-        echo_err(f"{error}\nReports have no chart of it.")
-        runs = []
+    runs, warning = record_run(path, entry)
+    if warning:
+        echo_err(warning)
     echo(f"history: {path}")
     return {"history": runs} if runs else {}
 

@@ -268,7 +268,7 @@ def baseline_entry(
     scores: Mapping[str, tuple[Score, Mapping[str, Any]]],
     *,
     context: AbstractSet[str] = frozenset(),
-    spool: Spool | None = None,
+    spool: Spool,
 ) -> BaselineEntry:
     """Return the entry of a test.
 
@@ -276,7 +276,7 @@ def baseline_entry(
         examples: the examples of the test's eval set.
         scores: for each name of a score of the whole eval set, the score and its fingerprint.
         context: the parts of an example's context that any of the scores may depend on.
-        spool: stores the rankings and answers; None to keep them in memory.
+        spool: stores the rankings and answers.
     """
     return {
         "questions": {example.id: example.digest_with_context(context) for example in examples},
@@ -315,7 +315,7 @@ def _without_evidence(example: BaselineExample) -> BaselineExample:
     return reduced
 
 
-def _score_entry(score: Score, fingerprint: Mapping[str, Any], spool: Spool | None) -> ScoreEntry:
+def _score_entry(score: Score, fingerprint: Mapping[str, Any], spool: Spool) -> ScoreEntry:
     entry: ScoreEntry = {
         "fingerprint": dict(fingerprint),
         "examples": _examples(score.outcomes, fingerprint_digest(fingerprint), spool),
@@ -325,9 +325,7 @@ def _score_entry(score: Score, fingerprint: Mapping[str, Any], spool: Spool | No
     return entry
 
 
-def _examples(outcomes: Iterable[Outcome], under: str, spool: Spool | None) -> Mapping[str, BaselineExample]:
-    if spool is None:
-        return {outcome.example.id: _example(outcome, under) for outcome in outcomes}
+def _examples(outcomes: Iterable[Outcome], under: str, spool: Spool) -> Mapping[str, BaselineExample]:
     stored = {
         outcome.example.id: SpooledExample.store(spool, dict(_example(outcome, under)))
         for outcome in outcomes

@@ -375,9 +375,9 @@ class EvaluationPlugin:
         """Explain a failed assertion on a score or a ranking by the questions that caused it."""
         if self._session is None:
             return None
-        from pytest_rageval.reports.questions import explain  # noqa: PLC0415 - loaded by now
+        from pytest_rageval.reports.questions import explain_assertion  # noqa: PLC0415 - loaded by now
 
-        lines = explain(op, left, right, limit=self._lost_questions_shown)
+        lines = explain_assertion(op, left, right, limit=self._lost_questions_shown)
         self._explained = bool(lines)
         return lines and list(map(printable, lines))
 

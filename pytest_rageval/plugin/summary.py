@@ -117,13 +117,14 @@ class SummaryPlugin:
         if results is None:
             return
         from pytest_rageval.llm.usage import Usage  # noqa: PLC0415 - few runs have results
-        from pytest_rageval.reports.results import REPORTED  # noqa: PLC0415 - see above
+        from pytest_rageval.reports.results import REPORTED_KEYS, has_table  # noqa: PLC0415 - see above
 
         nodeid = results["nodeid"]
         self._usage_of[nodeid] = self._usage_of.get(nodeid, Usage()) + Usage.from_dict(results["llm"])
         outcome = self._outcomes.pop(report.nodeid, PASSED)
-        if _is_reported(results) or outcome is not PASSED:
-            reported = {name: results[name] for name in REPORTED if name in results}
+        # A test that passed in a shard is reported for the merge, which judges its calibration.
+        if has_table(results) or "shard" in results or outcome is not PASSED:
+            reported = {name: results[name] for name in REPORTED_KEYS if name in results}
             if (expected := self._expected.pop(report.nodeid, None)) and "shard" in reported:
                 reported["shard"] = {**reported["shard"], "xfail": expected}
             self._tests[nodeid] = {"nodeid": nodeid, **outcome, **reported}
@@ -250,7 +251,7 @@ class SummaryPlugin:
         self, path: Path, document: Mapping[str, Any], session: pytest.Session
     ) -> dict[str, Any]:
         """Append the run to the history; return its last runs as a key of the document."""
-        from pytest_rageval.reports.history import add_run, history_entry  # noqa: PLC0415 - rare
+        from pytest_rageval.reports.history import history_entry, record_run  # noqa: PLC0415 - rare
 
         entry = history_entry(document)
         if not entry:
@@ -261,19 +262,15 @@ class SummaryPlugin:
                 f"history: nothing added to {path}, as this run has a part of the questions{instead}"
             )
             return {}
-        added = f"history: {path}"
         try:
-            runs = add_run(path, entry)
-        except OSError as error:
-            self._problems.append(f"The history {path} cannot be written: {error.strerror or error}.")
+            runs, warning = record_run(path, entry)
+        except InputError as error:
+            self._problems.append(str(error))
             fail_run(session)
             return {}
-        except InputError as error:
-            self._notes.append(added)
-            self._problems.append(f"{error}\nReports have no chart of it.")
-            return {}
-        self._notes.append(added)
-        return {"history": runs}
+        self._notes.append(f"history: {path}")
+        self._problems += [warning] if warning else []
+        return {"history": runs} if runs else {}
 
     def _add_without_results(self, report: pytest.TestReport | pytest.CollectReport) -> None:
         nothing: dict[str, Any] = {"evalset": None, "scores": []}
@@ -306,7 +303,7 @@ class SummaryPlugin:
     def _lines(self) -> list[str]:
         """Return the lines of the table, or of the plan."""
         from pytest_rageval.reports.next_steps import gain_lines  # noqa: PLC0415
-        from pytest_rageval.reports.results import usage_entry, usage_lines  # noqa: PLC0415
+        from pytest_rageval.reports.results import has_table, usage_entry, usage_lines  # noqa: PLC0415
         from pytest_rageval.reports.terminal import plan_lines, table_lines  # noqa: PLC0415
 
         if self._settings.plan:
@@ -315,7 +312,7 @@ class SummaryPlugin:
                 lines.append("--rageval-early-stop may ask about fewer questions: the plan counts all.")
             return lines
         # pytest itself reports the tests without a score.
-        tests = [test for test in self._sorted if _has_table(test)]
+        tests = [test for test in self._sorted if has_table(test)]
         return [
             *(table_lines(tests) if tests else ()),
             *self._retrieval_lines(tests),
@@ -349,15 +346,6 @@ def _delivery_error(destination: Path | Address, error: Exception) -> str:
         problem = str(error) if isinstance(error, RagevalError) else f"{type(error).__name__}: {error}"
     effect = "cannot be written" if isinstance(destination, Path) else "was not sent"
     return f"The report {destination} {effect}: {problem.removesuffix('.')}."
-
-
-def _has_table(results: Mapping[str, Any]) -> bool:
-    return bool(results["scores"] or {"agreement", "calibration"} & results.keys())
-
-
-def _is_reported(results: Mapping[str, Any]) -> bool:
-    """Return True if the report lists the test even if it passed. In a shard it lists every recorded test."""
-    return _has_table(results) or "shard" in results
 
 
 def _outcome(report: pytest.TestReport | pytest.CollectReport) -> Mapping[str, str]:

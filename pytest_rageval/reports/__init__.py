@@ -1,13 +1,13 @@
-"""Reports: results in, text out. Nothing here computes a score or calls a model.
+"""Reports: build the document of a run from its results, and write it in several formats.
 
-- `results` builds the document of a run from `notes`, `questions`, `evidence`, `retrieval` and `judge_calibration`;
-  `document` describes its keys, and `systems` compares systems.
-- `terminal`, `markdown`, `html` write it. `html` uses `question_rows`, `score_views` and the templates in `page`.
-- `otlp` sends it as OpenTelemetry `events`.
-- `history`, `trend`, `trend_page`: scores over many runs.
-- `next_steps`: commands to run next. `layout`: lines that fit a terminal.
+No module here evaluates a question or calls a model.
 
-`KINDS` are the kinds of `--rageval-report`, by the suffix of the file or the scheme of the address.
+- Build the document, which is plain data: `results`, with `notes`, `anomalies`, `questions`, `evidence`, `retrieval`,
+  `judge_calibration` and `systems`. `document` declares the types of its entries.
+- Write it: `terminal`, `markdown`, and `html` with `question_rows`, `score_views` and the templates in `page`.
+- Send it as OpenTelemetry events: `events` builds them, `otlp` sends them.
+- Scores over many runs: `history` (the file), `trend` (charts as text), `trend_page` (charts as a page).
+- Helpers: `next_steps` (commands to run next) and `layout` (lines that fit a terminal).
 """
 
 import json
@@ -24,16 +24,19 @@ __all__ = ["KINDS", "deliver", "json_report"]
 
 
 def json_report(document: Mapping[str, Any]) -> Iterator[str]:
-    """The document in parts, with one value per line, so that reports can be compared; letters are not escaped."""
+    """Yield the JSON text of the document in parts.
+
+    The text has one value per line, so that two reports can be compared with `diff`. Letters are not escaped.
+    """
     encoder = json.JSONEncoder(ensure_ascii=False, indent=1, allow_nan=False)
     tokens = encoder.iterencode(document)
-    while part := "".join(islice(tokens, TOKENS)):
+    while part := "".join(islice(tokens, TOKENS_PER_PART)):
         yield part
     yield "\n"
 
 
-TOKENS: Final = 10_000
-"""So many tokens of JSON are one part."""
+TOKENS_PER_PART: Final = 10_000
+"""The number of JSON tokens in one part of a JSON report."""
 
 KINDS: Final[Mapping[str, Callable[..., Any]]] = {
     ".html": Lazy("reports.html", "html_report"),
@@ -41,25 +44,26 @@ KINDS: Final[Mapping[str, Callable[..., Any]]] = {
     ".md": Lazy("reports.markdown", "markdown_report"),
     "otlp:": Lazy("reports.otlp", "send_events"),
 }
+"""The writers of `--rageval-report`, by the suffix of the file or the scheme of the address."""
 
 
 def deliver(write: Callable[..., Any], document: Mapping[str, Any], destination: Path | Address) -> str:
-    """Write a report to its file, or let it be sent to its address; return what the summary says of it.
+    """Write a report to its file or send it to its address, and return its text for the line `report: …` of the run.
 
     Args:
-        write: as in `Registry.add_report`.
-        document: all results.
-        destination: where the report goes.
+        write: the writer of the report, see `Registry.add_report`.
+        document: all results of the run, see `report_document`.
+        destination: the file, or the address that the writer sends the report to.
 
     Raises:
         OSError: the file cannot be written.
-        Exception: the error of the writer.
+        Exception: any error that the writer raises.
     """
     if isinstance(destination, Address):
         return str(write(document, destination.rest) or destination)
     text = write(document)
     destination.parent.mkdir(parents=True, exist_ok=True)
-    # UTF-8 has no half of a surrogate pair; this is JSON's escape for it.
+    # UTF-8 cannot encode an unpaired surrogate; `backslashreplace` writes JSON's escape for it.
     parts = (part.encode(errors="backslashreplace") for part in ([text] if isinstance(text, str) else text))
     write_atomically(destination, parts)
     return str(destination)

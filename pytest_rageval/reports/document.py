@@ -1,4 +1,4 @@
-"""The entries of the JSON report, schema 1, as types; docs/reference describes the keys."""
+"""The types of the entries of the JSON report, schema 1. docs/reference/json-report.md describes their keys."""
 
 from collections.abc import Mapping
 from typing import Any, TypedDict
@@ -17,7 +17,11 @@ __all__ = [
 
 
 class ComparisonEntry(TypedDict, total=False):
-    """A score compared with its baseline, or with its anchor, which was pinned at a `commit`."""
+    """The comparison of a score with its baseline or its anchor.
+
+    Only the entry of an anchor has `commit`, `date` and `updates`: where and when the anchor was pinned, and how often
+    the baseline was updated since.
+    """
 
     commit: str | None
     date: str
@@ -40,9 +44,9 @@ class ComparisonEntry(TypedDict, total=False):
 
 
 class EarlyStopEntry(TypedDict):
-    """The counts of an early-stopped evaluation.
+    """The numbers of questions in an evaluation with `--rageval-early-stop`.
 
-    `verdict` is None if all questions were evaluated. `drop` is an estimate.
+    `verdict` is the early verdict, None if all questions were evaluated. `drop` is an estimate.
     """
 
     asked: int
@@ -54,7 +58,7 @@ class EarlyStopEntry(TypedDict):
 
 
 class ExampleEntry(TypedDict, total=False):
-    """One example of a score."""
+    """The outcome of one example in a score, and the outcome of the example in the baseline (keys `before…`)."""
 
     id: str
     score: float | None
@@ -81,7 +85,10 @@ class ExampleEntry(TypedDict, total=False):
 
 
 class EvaluatedQuestion(TypedDict, total=False):
-    """A question of a test, with all that was retrieved for it; its scores are examples of the test's scores."""
+    """An evaluated question of a test, with its gold passages and its ranking.
+
+    The scores of the question are in the `examples` of the test's scores.
+    """
 
     id: str
     question: str
@@ -100,7 +107,7 @@ class EvaluatedQuestion(TypedDict, total=False):
 
 
 class QuestionEntry(TypedDict, total=False):
-    """A question that explains a verdict; `before` holds its score, ranking and answer in the baseline."""
+    """A question that explains a verdict. `before` has the question's score, ranking and answer in the baseline."""
 
     id: str
     question: str
@@ -122,9 +129,11 @@ class QuestionEntry(TypedDict, total=False):
 
 
 class QuestionsEntry(TypedDict, total=False):
-    """The questions that explain a verdict, and why: "worse" than the baseline, "below" or "above" a `bound`.
+    """The questions that explain a verdict (`listed`), and how they do so (`why`).
 
-    With `since` they are worse than the anchor.
+    `why` is "worse" for questions that got worse than in the baseline, or than in the anchor if there is a key
+    `since`. It is "below" or "above" for questions whose score is below or above `bound`. `of` is the number of
+    questions that were compared.
     """
 
     why: str
@@ -137,7 +146,10 @@ class QuestionsEntry(TypedDict, total=False):
 
 
 class ReferenceEntry(TypedDict):
-    """A time as a multiple of that of the reference retriever; the interval is None with too few examples."""
+    """A latency divided by the latency of the reference retriever (`ratio`).
+
+    `value` is the latency of the reference retriever in seconds. `interval` is None if there are too few examples.
+    """
 
     value: float
     ratio: float
@@ -148,7 +160,7 @@ class ReferenceEntry(TypedDict):
 class RetrievalEntry(TypedDict, total=False):
     """The latency, size and cost of the retrievals of a test.
 
-    Latencies are those of the `timed` questions; the means are over all questions.
+    The latencies, in seconds, are over the `timed` questions. The other numbers are means over all questions.
     """
 
     k: int
@@ -162,7 +174,7 @@ class RetrievalEntry(TypedDict, total=False):
 
 
 class ScoreEntry(TypedDict, total=False):
-    """One score of a test, with its keys in the order of the report."""
+    """One score of a test. The keys are declared in the order in which the report has them."""
 
     spec: str
     comparator: str

@@ -1,6 +1,6 @@
-"""The details of every question of a test: its retrieved passages, and the evidence of each of its scores.
+"""Builds the entries with the details of every question of a test: its retrieved passages, and its evidence by score.
 
-Reports that show only the questions that explain a verdict do not need it.
+Reports that show only the questions that explain a verdict do not need these entries.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,8 +10,8 @@ from pytest_rageval.datatypes import Example, Gold, Ranking
 from pytest_rageval.gate.comparison import BaselineExample, Comparison
 from pytest_rageval.measures.gold_matching import GoldMatch
 from pytest_rageval.reports.document import EvaluatedQuestion, ExampleEntry
-from pytest_rageval.reports.questions import answer_before, context_entry, expected_entry, steps_entry
-from pytest_rageval.reports.retrieval import Retrieved
+from pytest_rageval.reports.questions import context_entry, expected_entry, restore_answer, steps_entry
+from pytest_rageval.reports.retrieval import Retrieval
 from pytest_rageval.scores import Outcome, Score
 from pytest_rageval.spool import Spool, spooled_list
 
@@ -20,51 +20,56 @@ __all__ = ["common_items", "evaluated_questions", "explained_examples"]
 
 def evaluated_questions(
     examples: Iterable[Example],
-    found: Mapping[str, Retrieved],
+    retrievals: Mapping[str, Retrieval],
     *,
     match_share: float,
-    spool: Spool | None = None,
+    spool: Spool,
 ) -> list[EvaluatedQuestion]:
-    """The questions that were evaluated, each with its right answers and what was retrieved at the largest cut-off.
+    """Return an entry for each question: its text, right answers and gold passages, and its longest ranking.
 
     Args:
-        examples: that were evaluated.
-        found: what was retrieved, by example id; an example on which the retriever failed has nothing.
-        match_share: the share of a gold passage that must be retrieved for it to count as found.
-        spool: for the questions; None to have them in memory.
+        examples: the evaluated examples.
+        retrievals: the retrieval of each example at the largest cut-off, by example id; the id is missing if the
+            retriever failed.
+        match_share: the share of a gold passage that must be retrieved for the passage to count as found.
+        spool: where the entries are stored.
     """
-    return spooled_list((_question(each, found.get(each.id), match_share) for each in examples), spool)
+    return spooled_list(
+        (_question(example, retrievals.get(example.id), match_share) for example in examples), spool
+    )
 
 
-def _question(example: Example, found: Retrieved | None, match_share: float) -> EvaluatedQuestion:
+def _question(example: Example, retrieval: Retrieval | None, match_share: float) -> EvaluatedQuestion:
     relevant = example.relevant
-    shown = set() if found is None else {document.text for document in found.ranking}
+    retrieved_texts = set() if retrieval is None else {document.text for document in retrieval.ranking}
     optional = {
         "tags": dict(example.tags),
         **context_entry(example),
         "references": [list(aliases) for aliases in example.wanted],
         "reference": example.reference,
         "gold": [gold.label for gold in relevant],
-        "gold_texts": {gold.label: gold.text for gold in relevant if gold.text and gold.text not in shown},
+        "gold_texts": {
+            gold.label: gold.text for gold in relevant if gold.text and gold.text not in retrieved_texts
+        },
     }
     question = {
         "id": example.id,
         "question": example.question,
         **{name: value for name, value in optional.items() if value},
-        **({} if found is None else _retrieved(found, relevant, match_share)),
+        **({} if retrieval is None else _retrieval_keys(retrieval, relevant, match_share)),
     }
     return cast("EvaluatedQuestion", question)
 
 
-def _retrieved(found: Retrieved, relevant: Sequence[Gold], match_share: float) -> dict[str, Any]:
-    """The passages that were retrieved, the ranks of the gold ones, and what the retrieval took."""
-    ranking = found.ranking
+def _retrieval_keys(retrieval: Retrieval, relevant: Sequence[Gold], match_share: float) -> dict[str, Any]:
+    """Return the keys of a question about its retrieval: passages, ranks of gold passages, steps, time and tokens."""
+    ranking = retrieval.ranking
     match = GoldMatch(ranking, relevant, match_share)
     ranks: dict[str, int | None] = {}
     for gold, rank in zip(relevant, match.ranks, strict=True):
-        # Two gold passages may have one label: the better rank counts.
-        known = [each for each in (ranks.get(gold.label), rank) if each is not None]
-        ranks[gold.label] = min(known, default=None)
+        # Two gold passages may have the same label: the better rank counts.
+        label_ranks = [each for each in (ranks.get(gold.label), rank) if each is not None]
+        ranks[gold.label] = min(label_ranks, default=None)
     passages = [
         {"document": document.label, "text": document.text, **({"gold": True} if gold else {})}
         for document, gold in zip(ranking, match.positions, strict=True)
@@ -74,7 +79,7 @@ def _retrieved(found: Retrieved, relevant: Sequence[Gold], match_share: float) -
         "retrieved": passages,
         "steps": steps_entry(ranking) or None,
         "seconds": ranking.seconds,
-        "context_tokens": found.tokens,
+        "context_tokens": retrieval.tokens,
     }
     return {name: value for name, value in optional.items() if value is not None}
 
@@ -83,18 +88,18 @@ def explained_examples(
     entries: Sequence[ExampleEntry],
     score: Score,
     comparison: Comparison | None,
-    found: Mapping[str, Retrieved],
+    retrievals: Mapping[str, Retrieval],
     *,
-    spool: Spool | None = None,
+    spool: Spool,
 ) -> list[ExampleEntry]:
-    """The examples of a score's entry, each with the evidence behind it, and its score in the baseline.
+    """Return the examples of a score's entry, each extended by its evidence and by its outcome in the baseline.
 
     Args:
-        entries: the examples of the entry.
-        score: with their outcomes.
-        comparison: with the baseline, or None.
-        found: what was retrieved at the largest cut-off, by example id.
-        spool: for the examples; None to have them in memory.
+        entries: the examples of the score's entry.
+        score: the score, with the outcomes of the examples.
+        comparison: the comparison of the score with its baseline; None if there is none.
+        retrievals: the retrieval of each example at the largest cut-off, by example id.
+        spool: where the extended examples are stored.
     """
     outcomes = {outcome.example.id: outcome for outcome in score.outcomes}
     drops = {} if comparison is None else comparison.drops_by_id
@@ -107,8 +112,8 @@ def explained_examples(
             "ExampleEntry",
             {
                 **entry,
-                **_evidence(outcomes.get(entry["id"]), found.get(entry["id"])),
-                **_before(outcomes.get(entry["id"]), before.get(entry["id"]), drops.get(entry["id"])),
+                **_evidence_keys(outcomes.get(entry["id"]), retrievals.get(entry["id"])),
+                **_baseline_keys(outcomes.get(entry["id"]), before.get(entry["id"]), drops.get(entry["id"])),
             },
         )
         for entry in entries
@@ -116,13 +121,14 @@ def explained_examples(
     return spooled_list(explained, spool)
 
 
-def _evidence(outcome: Outcome | None, found: Retrieved | None) -> dict[str, Any]:
+def _evidence_keys(outcome: Outcome | None, retrieval: Retrieval | None) -> dict[str, Any]:
+    """Return the keys of an example with its evidence; `retrieved` only if it is no prefix of the longest ranking."""
     if outcome is None:
         return {}
     evidence = outcome.evidence
     ranking, answer = evidence.ranking, evidence.answer
     optional = {
-        "retrieved": [] if ranking is None or _is_beginning(ranking, found) else ranking.labels,
+        "retrieved": [] if ranking is None or _is_prefix(ranking, retrieval) else ranking.labels,
         "expected": expected_entry(evidence),
         "remark": evidence.remark,
         "alone": list(evidence.answers_alone),
@@ -134,39 +140,41 @@ def _evidence(outcome: Outcome | None, found: Retrieved | None) -> dict[str, Any
     }
 
 
-def _before(outcome: Outcome | None, kept: BaselineExample | None, drop: float | None) -> dict[str, Any]:
-    """The example in the baseline; ranking and answer only where they are others now."""
-    if outcome is None or kept is None:
+def _baseline_keys(
+    outcome: Outcome | None, baseline_example: BaselineExample | None, drop: float | None
+) -> dict[str, Any]:
+    """Return the keys of an example about the baseline; ranking and answer only if they have changed since."""
+    if outcome is None or baseline_example is None:
         return {}
     ranking, answer = outcome.evidence.ranking, outcome.evidence.answer
-    # A drop of 0 may be a difference of rounding.
+    # If the drop is 0, the scores may still differ by a rounding error. Then the present score is reported for both.
     is_same = not drop and outcome.value is not None
     then = {
-        "before_retrieved": kept.get("ranking"),
-        "before_answer": answer_before(kept.get("answer"), answer),
+        "before_retrieved": baseline_example.get("ranking"),
+        "before_answer": restore_answer(baseline_example.get("answer"), answer),
     }
     now = {"before_retrieved": None if ranking is None else ranking.labels, "before_answer": answer}
     return {
-        "before": outcome.value if is_same else kept["score"],
+        "before": outcome.value if is_same else baseline_example["score"],
         **{name: value for name, value in then.items() if value is not None and value != now[name]},
     }
 
 
-def _is_beginning(ranking: Ranking, found: Retrieved | None) -> bool:
-    """Return True if a ranking is a prefix of the longest one."""
-    if found is None:
+def _is_prefix(ranking: Ranking, retrieval: Retrieval | None) -> bool:
+    """Return True if a ranking is a prefix of the ranking at the largest cut-off."""
+    if retrieval is None:
         return False
-    longest = found.ranking.documents[: len(ranking)]
-    return ranking is found.ranking or [each.identity for each in ranking] == [
-        each.identity for each in longest
+    longest = retrieval.ranking.documents[: len(ranking)]
+    return ranking is retrieval.ranking or [document.identity for document in ranking] == [
+        document.identity for document in longest
     ]
 
 
-def common_items(each: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """The items of dicts, without those whose value differs between two of them."""
+def common_items(mappings: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the union of several mappings, without the keys that have different values in two of them."""
     values: dict[str, list[Any]] = {}
-    for items in each:
-        for name, value in items.items():
+    for mapping in mappings:
+        for name, value in mapping.items():
             values.setdefault(name, []).append(value)
     return {
         name: first for name, (first, *others) in values.items() if all(first == other for other in others)

@@ -1,6 +1,6 @@
-"""Lines that fit a terminal: wrapped text, labelled fields below a question, and aligned columns.
+"""Formats lines that fit a terminal: wrapped text, labelled fields below a question, and aligned columns.
 
-A run of pytest sets `width` to that of its terminal while tests run; files have the default.
+While tests run, the plugin sets `width` to the width of the terminal. Files are written with the default width.
 """
 
 import re
@@ -12,46 +12,50 @@ from unicodedata import east_asian_width
 
 from pytest_rageval.printable import printable
 
-__all__ = ["WIDTH", "aligned", "field_lines", "width", "wrapped"]
+__all__ = ["WIDTH", "align_columns", "field_lines", "width", "wrap_text"]
 
 WIDTH: Final = 80
-LABEL: Final = 12
+LABEL_WIDTH: Final = 12
 
-width: Final = ContextVar("width", default=WIDTH)  # the number of columns that texts are wrapped to
+width: Final = ContextVar("width", default=WIDTH)
+"""The number of columns at which text is wrapped."""
 
 PAD: Final = "\x00"
-"""Follows a character that is two columns wide: then the length of a text is its width."""
+"""Follows each character that is two columns wide, so that the length of a text equals its width in columns."""
 
 
 class _Wrapper(textwrap.TextWrapper):
-    """Wraps at white space, and between wide characters, whose scripts put none between words."""
+    """Breaks lines at white space, and between wide characters, whose scripts put no spaces between words."""
 
     wordsep_simple_re = re.compile(rf"([\t\n\x0b\x0c\r ]+|.{PAD})")
 
 
-def wrapped(text: str, indent: int) -> list[str]:
-    """A text in lines of at most `width` columns where words allow, the further ones indented."""
-    shown = "".join(f"{each}{PAD}" if east_asian_width(each) in "WF" else each for each in printable(text))
+def wrap_text(text: str, indent: int) -> list[str]:
+    """Break a text into lines of at most `width` columns; longer words stay whole.
+
+    All lines but the first are indented by `indent` spaces.
+    """
+    padded = "".join(f"{char}{PAD}" if east_asian_width(char) in "WF" else char for char in printable(text))
     wrapper = _Wrapper(
         width.get(), subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False
     )
-    return [line.replace(PAD, "") for line in wrapper.wrap(shown)]
+    return [line.replace(PAD, "") for line in wrapper.wrap(padded)]
 
 
 def field_lines(label: str, values: Sequence[str], separator: str = ", ") -> Iterator[str]:
-    """A field of a question, such as "gold", with its values."""
+    """Yield the lines of a field of a question: a label, such as "gold", and its values."""
     joined = separator.join(" ".join(value.split()) for value in values)
-    yield from wrapped(f"      {label:<{LABEL - 1}} {joined}", 6 + LABEL)
+    yield from wrap_text(f"      {label:<{LABEL_WIDTH - 1}} {joined}", 6 + LABEL_WIDTH)
 
 
-def aligned(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> list[str]:
-    """Rows as lines with their cells in columns, two spaces apart, without trailing spaces.
+def align_columns(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> list[str]:
+    """Return each row as a line, with cells in columns that are two spaces apart, without trailing spaces.
 
     Args:
-        rows: texts, as many in each row.
-        right: the columns that are aligned to the right.
+        rows: the texts of the cells; all rows have the same number of cells.
+        right: the indices of the columns that are aligned to the right.
 
-    >>> aligned([("system", "n"), ("bm25", "12")], right={1})
+    >>> align_columns([("system", "n"), ("bm25", "12")], right={1})
     ['system   n', 'bm25    12']
     """
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]

@@ -14,63 +14,65 @@ from urllib.request import HTTPRedirectHandler, HTTPSHandler, Request, build_ope
 
 from pytest_rageval.errors import InputError, require
 from pytest_rageval.printable import one_line
-from pytest_rageval.reports.events import Event, ended_ns, events_of, resource_of
+from pytest_rageval.reports.events import Event, end_ns, generate_events, resource_attributes
 from pytest_rageval.secret import BaseURL, basic_token
 
 __all__ = ["send_events"]
 
-BATCH: Final = 500
-"""Events of one request."""
+BATCH_SIZE: Final = 500
+"""The number of events in one request."""
 
-REQUEST_S: Final = 10.0
-"""A collector that is silent for so long gets nothing more."""
+REQUEST_TIMEOUT_S: Final = 10.0
+"""The timeout of a request in seconds. After a timeout no further events are sent."""
 
-ALL_S: Final = 60.0
-"""Sending takes at most this long in all."""
+TOTAL_TIMEOUT_S: Final = 60.0
+"""The timeout of all requests together in seconds."""
 
-AGAIN: Final = frozenset({429, 502, 503, 504})
-"""Statuses after which OTLP repeats a request."""
+RETRIED_STATUSES: Final = frozenset({429, 502, 503, 504})
+"""The HTTP statuses after which OTLP allows to repeat a request."""
 
-MOST_BYTES: Final = 1 << 16
-"""Of a collector's reply, which is read for the number of events that it rejected."""
+MAX_REPLY_BYTES: Final = 1 << 16
+"""The maximum number of bytes that are read of a reply. The reply has the number of events that were rejected."""
 
-DEFAULT: Final = "http://localhost:4318"
+DEFAULT_URL: Final = "http://localhost:4318"
 PATH: Final = "/v1/logs"
-VARIABLE: Final = "OTEL_EXPORTER_OTLP_"
-INFO: Final = 9
+PREFIX: Final = "OTEL_EXPORTER_OTLP_"
+"""The prefix of the environment variables that configure OpenTelemetry's exporters."""
+SEVERITY_INFO: Final = 9
 
 
 def send_events(document: Mapping[str, Any], address: str) -> str:
-    """Send each result as an event; return how many went where.
+    """Send each result as an event; return the number of events and the address of the collector as text.
 
     Args:
-        document: all results.
-        address: the URL of the collector; empty for that of the environment.
+        document: all results of the run.
+        address: the URL of the collector; if empty, the environment variables of OpenTelemetry name it.
 
     Raises:
         InputError: the extra is not installed, or the address or the environment names no usable URL.
-        ConnectionError: the collector does not answer, answers too late, or does not take all events.
+        ConnectionError: the collector does not answer, answers too late, or does not accept all events.
     """
-    collector = Collector.of(address, os.environ)
+    collector = Collector.from_address(address, os.environ)
     encoder = _Encoder(document, os.environ)
-    sending = _Sending(collector, encoder, list(events_of(document)))
-    sending.start()
-    # A reply that comes byte by byte has no other limit. The thread is a daemon: it delays nothing.
-    sending.join(ALL_S)
-    problem = f"it took more than {ALL_S:g} s" if sending.is_alive() else sending.problem
+    sender = _SenderThread(collector, encoder, list(generate_events(document)))
+    sender.start()
+    # The request timeout does not limit a reply that arrives byte by byte. The thread is a daemon, so that it does not
+    # delay the end of the process.
+    sender.join(TOTAL_TIMEOUT_S)
+    problem = f"it took more than {TOTAL_TIMEOUT_S:g} s" if sender.is_alive() else sender.problem
     if problem:
-        of = len(sending.events)
-        raise ConnectionError(f"{collector.url.public}: {problem}; {sending.taken} of {of} events were taken")
-    return f"{sending.taken} events sent to {collector.url.public}"
+        counts = f"{sender.accepted} of {len(sender.events)} events were taken"
+        raise ConnectionError(f"{collector.url.public}: {problem}; {counts}")
+    return f"{sender.accepted} events sent to {collector.url.public}"
 
 
 class Collector(NamedTuple):
     """The server that events are sent to.
 
     Attributes:
-        url: with the path.
-        headers: of each request; keys are among them.
-        certificate: a file of authorities to trust in place of the system's.
+        url: the URL, with its path.
+        headers: the headers of each request, which may contain API keys.
+        certificate: a file with certificates of authorities, used in place of the system's; None for the system's.
     """
 
     url: BaseURL
@@ -78,55 +80,63 @@ class Collector(NamedTuple):
     certificate: str | None
 
     @classmethod
-    def of(cls, address: str, environ: Mapping[str, str]) -> "Collector":
-        """The collector at an address, or the one that the variables of OpenTelemetry's exporters name.
+    def from_address(cls, address: str, environ: Mapping[str, str]) -> "Collector":
+        """Create the collector at an address, or the collector that the environment variables name.
 
-        Headers of the environment may hold a key: where it names another collector too, they are for that one alone.
+        The variable with headers may contain an API key. If the environment also names a collector, the headers are
+        sent only to that collector.
         """
-        exact, base = _variable(environ, "ENDPOINT", general=False), environ.get(f"{VARIABLE}ENDPOINT", "")
-        named = exact or base
+        exact, base = _variable(environ, "ENDPOINT", general=False), environ.get(f"{PREFIX}ENDPOINT", "")
+        endpoint = exact or base
         if not address and _variable(environ, "PROTOCOL") == "grpc":
             raise InputError(
-                f"{VARIABLE}PROTOCOL is grpc, and events are sent over HTTP only: give the collector's HTTP address, "
+                f"{PREFIX}PROTOCOL is grpc, and events are sent over HTTP only: give the collector's HTTP address, "
                 "such as --rageval-report otlp:http://localhost:4318"
             )
-        url = _url(address, "the address") if address else _url(named or DEFAULT, f"{VARIABLE}ENDPOINT")
-        own = not address or not named or url.url == _url(named, f"{VARIABLE}ENDPOINT").url
+        url = (
+            _parse_url(address, "the address")
+            if address
+            else _parse_url(endpoint or DEFAULT_URL, f"{PREFIX}ENDPOINT")
+        )
+        is_configured = (
+            not address or not endpoint or url.url == _parse_url(endpoint, f"{PREFIX}ENDPOINT").url
+        )
         headers = {"Content-Type": "application/x-protobuf", "User-Agent": "pytest-rageval"}
         if url.login is not None:
             headers["Authorization"] = f"Basic {basic_token(url.login.reveal())}"
-        if own:
-            headers |= _pairs(_variable(environ, "HEADERS"))
+        if is_configured:
+            headers |= _parse_pairs(_variable(environ, "HEADERS"))
         if not url.url.endswith(PATH) and (address or not exact):
             url = BaseURL(f"{url.url}{PATH}", f"{url.public}{PATH}", url.login, url.query)
         return cls(url, headers, _variable(environ, "CERTIFICATE") or None)
 
     def post(self, body: bytes) -> bytes:
-        """Send a request; return the beginning of the reply.
+        """Send a request with this body; return the first `MAX_REPLY_BYTES` of the reply.
 
         Raises:
-            OSError: there is no reply, or it says that the request failed.
+            OSError: there is no reply, or the status of the reply is an error.
         """
         url = self.url.url if self.url.query is None else f"{self.url.url}?{self.url.query.reveal()}"
         context = ssl.create_default_context(cafile=self.certificate) if self.certificate else None
         request = Request(url, body, dict(self.headers), method="POST")  # noqa: S310 - BaseURL allows http and https
-        with build_opener(HTTPSHandler(context=context), _Stay()).open(request, timeout=REQUEST_S) as reply:
-            content: bytes = reply.read(MOST_BYTES)
+        opener = build_opener(HTTPSHandler(context=context), _NoRedirectHandler())
+        with opener.open(request, timeout=REQUEST_TIMEOUT_S) as reply:
+            content: bytes = reply.read(MAX_REPLY_BYTES)
         return content
 
 
-class _Stay(HTTPRedirectHandler):
-    """Follows no redirect: the headers with the key would go to another server."""
+class _NoRedirectHandler(HTTPRedirectHandler):
+    """Follows no redirect, because the headers, which may contain an API key, would be sent to another server."""
 
     def redirect_request(self, *_: Any) -> None:
         return None
 
 
 class _Encoder:
-    """Events as requests of OTLP.
+    """Encodes events as OTLP requests in protobuf, and decodes the replies.
 
     Raises:
-        InputError: the extra is not installed.
+        InputError: the extra `otel` is not installed.
     """
 
     def __init__(self, document: Mapping[str, Any], environ: Mapping[str, str]) -> None:
@@ -137,131 +147,138 @@ class _Encoder:
         self._logs = require(f"{package}.logs.v1.logs_pb2", **purpose)
         self._resource = require(f"{package}.resource.v1.resource_pb2", **purpose)
         self._document = document
-        self._at = ended_ns(document)
-        self._about = resource_of(document) | _pairs(environ.get("OTEL_RESOURCE_ATTRIBUTES", ""))
+        self._end_ns = end_ns(document)
+        self._resource_attributes = resource_attributes(document) | _parse_pairs(
+            environ.get("OTEL_RESOURCE_ATTRIBUTES", "")
+        )
         if name := environ.get("OTEL_SERVICE_NAME"):
-            self._about["service.name"] = name
+            self._resource_attributes["service.name"] = name
 
-    def request(self, events: Sequence[Event]) -> bytes:
-        """One request with these events."""
+    def encode_request(self, events: Sequence[Event]) -> bytes:
+        """Return a request with the events."""
         scope = self._common.InstrumentationScope(name="pytest_rageval", version=self._document["package"])
-        records = self._logs.ScopeLogs(scope=scope, log_records=map(self._record, events))
-        resource = self._resource.Resource(attributes=self._attributes(self._about))
+        records = self._logs.ScopeLogs(scope=scope, log_records=map(self._log_record, events))
+        resource = self._resource.Resource(attributes=self._key_values(self._resource_attributes))
         logs = self._logs.ResourceLogs(resource=resource, scope_logs=[records])
         encoded: bytes = self._service.ExportLogsServiceRequest(resource_logs=[logs]).SerializeToString()
         return encoded
 
-    def rejected(self, reply: bytes) -> tuple[int, str]:
-        """Return the number of events of a request that the collector rejected, and its reason."""
-        found = self._service.ExportLogsServiceResponse()
+    def decode_rejection(self, reply: bytes) -> tuple[int, str]:
+        """Return the number of events that the collector rejected, and the reason, from the reply to a request."""
+        response = self._service.ExportLogsServiceResponse()
         try:
-            found.MergeFromString(reply)
-        except Exception:  # noqa: BLE001 - protobuf's own error; the status said that the request was taken
+            response.MergeFromString(reply)
+        except Exception:  # noqa: BLE001 - protobuf's own error; the status said that the events were accepted
             return 0, ""
-        return found.partial_success.rejected_log_records, found.partial_success.error_message
+        return response.partial_success.rejected_log_records, response.partial_success.error_message
 
-    def _record(self, event: Event) -> Any:
+    def _log_record(self, event: Event) -> Any:
         return self._logs.LogRecord(
             event_name=event.name,
-            time_unix_nano=self._at,
-            observed_time_unix_nano=self._at,
-            severity_number=INFO,
-            attributes=self._attributes(event.attributes),
+            time_unix_nano=self._end_ns,
+            observed_time_unix_nano=self._end_ns,
+            severity_number=SEVERITY_INFO,
+            attributes=self._key_values(event.attributes),
         )
 
-    def _attributes(self, attributes: Mapping[str, Any]) -> list[Any]:
-        return [self._common.KeyValue(key=name, value=self._value(each)) for name, each in attributes.items()]
+    def _key_values(self, attributes: Mapping[str, Any]) -> list[Any]:
+        return [
+            self._common.KeyValue(key=name, value=self._any_value(value))
+            for name, value in attributes.items()
+        ]
 
-    def _value(self, value: str | float | bool) -> Any:  # noqa: FBT001 - a value of an attribute
+    def _any_value(self, value: str | float | bool) -> Any:  # noqa: FBT001 - a value of an attribute
         if isinstance(value, bool):
             return self._common.AnyValue(bool_value=value)
         if isinstance(value, str):
-            # UTF-8 has no half of a surrogate pair.
+            # UTF-8 cannot encode an unpaired surrogate.
             return self._common.AnyValue(string_value=value.encode(errors="backslashreplace").decode())
         kind = "int_value" if isinstance(value, int) else "double_value"
         return self._common.AnyValue(**{kind: value})
 
 
-class _Sending(Thread):
-    """Sends events, batch after batch, until one is not taken.
+class _SenderThread(Thread):
+    """Sends events in batches until a batch fails.
 
     Attributes:
-        events: all of them.
-        taken: how many the collector has taken.
-        problem: why it took no more; empty where it took all.
+        events: all events to send.
+        accepted: number of events that the collector has accepted so far.
+        problem: why the collector did not accept all events; empty if there is no problem.
     """
 
     def __init__(self, collector: Collector, encoder: _Encoder, events: Sequence[Event]) -> None:
         super().__init__(name="rageval-otlp", daemon=True)
         self.events = events
-        self.taken = 0
+        self.accepted = 0
         self.problem = ""
         self._collector = collector
         self._encoder = encoder
-        self._until = time.monotonic() + ALL_S
+        self._deadline = time.monotonic() + TOTAL_TIMEOUT_S
 
     def run(self) -> None:
-        """Send all batches; a problem is kept for the thread that waits."""
+        """Send all batches. An error is stored as `problem` for the waiting thread."""
         try:
             for batch in _batches(self.events):
-                rejected, why = self._encoder.rejected(self._send(self._encoder.request(batch)))
-                self.taken += len(batch) - rejected
+                reply = self._send(self._encoder.encode_request(batch))
+                rejected, reason = self._encoder.decode_rejection(reply)
+                self.accepted += len(batch) - rejected
                 if rejected:
                     self.problem = (
-                        f"{rejected} events were rejected: {one_line(why)[:200] or 'no reason given'}"
+                        f"{rejected} events were rejected: {one_line(reason)[:200] or 'no reason given'}"
                     )
-        except Exception as error:  # noqa: BLE001 - the thread that waits reports any error
-            self.problem = _text(error)
+        except Exception as error:  # noqa: BLE001 - the waiting thread reports any error
+            self.problem = _error_text(error)
 
     def _send(self, body: bytes) -> bytes:
-        """The reply to a request, which is repeated where the collector says that it is busy."""
-        pause = 1.0
+        """Send a request and return the reply; repeat the request if the collector is busy (`RETRIED_STATUSES`)."""
+        backoff = 1.0
         while True:
             try:
                 return self._collector.post(body)
             except HTTPError as error:
                 error.close()
-                asked = error.headers.get("Retry-After", "")
-                wait = float(asked) if asked.isdecimal() else pause
-                if error.code not in AGAIN or time.monotonic() + wait >= self._until:
+                retry_after = error.headers.get("Retry-After", "")
+                wait = float(retry_after) if retry_after.isdecimal() else backoff
+                if error.code not in RETRIED_STATUSES or time.monotonic() + wait >= self._deadline:
                     raise
             time.sleep(wait)
-            pause *= 2
+            backoff *= 2
 
 
 def _batches(events: Sequence[Event]) -> Iterator[list[Event]]:
     rest = iter(events)
-    while batch := list(islice(rest, BATCH)):
+    while batch := list(islice(rest, BATCH_SIZE)):
         yield batch
 
 
-def _text(error: Exception) -> str:
-    """Return the reason for which a request failed, as text."""
+def _error_text(error: Exception) -> str:
+    """Return the reason why a request failed."""
     if isinstance(error, HTTPError):
         return f"it answered {error.code} {one_line(str(error.reason))[:80]}".rstrip()
     if isinstance(error, URLError) and isinstance(error.reason, Exception):
         error = error.reason
     if isinstance(error, TimeoutError):
-        return f"no answer in {REQUEST_S:g} s"
+        return f"no answer in {REQUEST_TIMEOUT_S:g} s"
     if isinstance(error, OSError | HTTPException):
         return one_line(getattr(error, "strerror", None) or str(error) or type(error).__name__)[:200]
     return f"{type(error).__name__}: {one_line(str(error))[:200]}"
 
 
-def _url(text: str, what: str) -> BaseURL:
+def _parse_url(text: str, what: str) -> BaseURL:
+    """Parse the URL of a collector; `what` names the source of the text in an error message."""
     try:
         return BaseURL.parse(text)
     except ValueError as error:
-        raise InputError(f"{what} of the collector: {error}, such as otlp:{DEFAULT}") from None
+        raise InputError(f"{what} of the collector: {error}, such as otlp:{DEFAULT_URL}") from None
 
 
 def _variable(environ: Mapping[str, str], name: str, *, general: bool = True) -> str:
-    """A variable of exporters: that for logs, else the general one."""
-    own = environ.get(f"{VARIABLE}LOGS_{name}", "")
-    return (own or (environ.get(f"{VARIABLE}{name}", "") if general else "")).strip()
+    """Return the exporter's variable for logs, else the variable for all signals if `general`; empty if not set."""
+    for_logs = environ.get(f"{PREFIX}LOGS_{name}", "")
+    return (for_logs or (environ.get(f"{PREFIX}{name}", "") if general else "")).strip()
 
 
-def _pairs(text: str) -> dict[str, str]:
-    """The pairs of a variable such as "api-key=abc,tenant=x%20y"."""
-    parts = (each.partition("=") for each in text.split(",") if "=" in each)
+def _parse_pairs(text: str) -> dict[str, str]:
+    """Parse a variable such as "api-key=abc,tenant=x%20y" as a dict of names and values."""
+    parts = (part.partition("=") for part in text.split(",") if "=" in part)
     return {unquote(name.strip()): unquote(value.strip()) for name, _, value in parts}

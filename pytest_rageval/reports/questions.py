@@ -1,4 +1,7 @@
-"""The questions that explain a verdict, with passages and answers, now and in the baseline."""
+"""Selects the questions that explain a verdict, builds their entries for the report, and writes them as text.
+
+The entry and the text of a question have its passages and answers, now and in the baseline.
+"""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,18 +13,18 @@ from pytest_rageval.gate.baseline import MAX_ANSWER_LENGTH
 from pytest_rageval.gate.comparison import Comparison, ExamplePair
 from pytest_rageval.gate.threshold_results import ThresholdResult
 from pytest_rageval.plural import counted
+from pytest_rageval.reports.anomalies import all_zero_reason, anomalies_entry
 from pytest_rageval.reports.document import QuestionEntry, QuestionsEntry
-from pytest_rageval.reports.layout import field_lines, width, wrapped
-from pytest_rageval.reports.notes import anomalies_entry, losses, why_all_zero
+from pytest_rageval.reports.layout import field_lines, width, wrap_text
+from pytest_rageval.reports.notes import count_causes
 from pytest_rageval.scores import Evidence, Outcome, Score
 from pytest_rageval.spool import Spool, spooled_map
 
 __all__ = [
-    "answer_before",
     "context_entry",
     "expected_entry",
     "expected_text",
-    "explain",
+    "explain_assertion",
     "failure_lines",
     "lost_by_text",
     "lost_entry",
@@ -29,6 +32,7 @@ __all__ = [
     "questions_entry",
     "questions_text",
     "ranking_lines",
+    "restore_answer",
     "score_line",
     "score_text",
     "single_question_lines",
@@ -36,42 +40,53 @@ __all__ = [
     "worse_entry",
 ]
 
-NAMED: Final = 8  # how many of the questions that are not shown are at least named
+MAX_EXTRA_IDS: Final = 8  # maximum number of ids of questions that are not shown
 NOTHING: Final = "(nothing)"
 MIRRORED: Final = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
+"""The operator that gives the same comparison when the operands are swapped."""
 
 
-def questions_entry(ruling: ThresholdResult, *, spool: Spool | None = None) -> dict[str, QuestionsEntry]:
-    """The questions that explain a verdict: those that got worse than in the baseline, else those beyond a bound.
+def questions_entry(result: ThresholdResult, *, spool: Spool) -> dict[str, QuestionsEntry]:
+    """Return the key `questions` of a threshold: the questions that explain its verdict; empty if there are none.
 
-    Those beyond the bound also where the ones that got worse do not explain it: the baseline was below `min`
-    too, and the drop is allowed; or the score is above `max`. Empty where no question explains it, so that
-    it can be joined to a threshold's entry. With a spool the questions are in there.
+    In general these are the questions that got worse than in the baseline. If the score violates `min` or `max`, they
+    are the questions beyond that bound in the following cases:
+
+    - No question got worse, or the threshold does not compare with the baseline.
+    - The score is above `max`.
+    - The score is below `min`, the baseline was below `min` too, and the drop is allowed.
+
+    Args:
+        result: the result of the threshold.
+        spool: where the entries of the questions are stored.
     """
-    comparison, beyond = _explaining(ruling), _beyond(ruling, spool)
-    if comparison is not None and comparison.worse and (beyond is None or _explains(comparison, ruling)):
+    comparison, beyond = _explaining_comparison(result), _beyond_bound_entry(result, spool)
+    if comparison is not None and comparison.worse and (beyond is None or _explains(comparison, result)):
         entry = worse_entry(comparison, spool=spool)
-        if ruling.early is not None and ruling.stopped_early:
-            # The unchanged ones are no part of what was seen.
-            entry["of"] = ruling.early.asked
+        if result.early is not None and result.stopped_early:
+            # The comparison also has the unchanged questions, which were not evaluated.
+            entry["of"] = result.early.asked
         return {"questions": entry}
     return {} if beyond is None else {"questions": beyond}
 
 
-def _explaining(ruling: ThresholdResult) -> Comparison | None:
-    """The comparison that explains the verdict: with the anchor where the total drop alone is too large."""
-    threshold, comparison, anchor = ruling.threshold, ruling.comparison, ruling.anchor
+def _explaining_comparison(result: ThresholdResult) -> Comparison | None:
+    """Return the comparison that explains the verdict.
+
+    It is the comparison with the anchor if the total drop is too large, and the drop from the baseline is not.
+    """
+    threshold, comparison, anchor = result.threshold, result.comparison, result.anchor
     if anchor is None or anchor.comparison.drop <= (threshold.max_total_drop or 0.0):
         return comparison
-    allowed = threshold.max_drop
-    dropped = comparison is not None and allowed is not None and comparison.drop > allowed
+    max_drop = threshold.max_drop
+    dropped = comparison is not None and max_drop is not None and comparison.drop > max_drop
     return comparison if dropped else anchor.comparison
 
 
-def _beyond(ruling: ThresholdResult, spool: Spool | None) -> QuestionsEntry | None:
-    """The questions beyond the bound that the score has passed; None where it has passed none."""
-    score, threshold = ruling.score, ruling.threshold
-    if score is None or ruling.verdict.status != "fail":
+def _beyond_bound_entry(result: ThresholdResult, spool: Spool) -> QuestionsEntry | None:
+    """Return the entry of the questions beyond the violated bound; None if the score violates neither bound."""
+    score, threshold = result.score, result.threshold
+    if score is None or result.verdict.status != "fail":
         return None
     if threshold.min is not None and score < threshold.min:
         return lost_entry(score, threshold.min, below=True, spool=spool)
@@ -80,31 +95,42 @@ def _beyond(ruling: ThresholdResult, spool: Spool | None) -> QuestionsEntry | No
     return None
 
 
-def _explains(comparison: Comparison, ruling: ThresholdResult) -> bool:
-    """Return True if the questions that got worse explain why a bound was exceeded."""
-    least, allowed = ruling.threshold.min, ruling.threshold.max_drop
-    if least is None or not ruling.threshold.uses_baseline or ruling.score is None or ruling.score >= least:
+def _explains(comparison: Comparison, result: ThresholdResult) -> bool:
+    """Return True if the questions that got worse explain why the score is below `min`."""
+    minimum, max_drop = result.threshold.min, result.threshold.max_drop
+    if (
+        minimum is None
+        or not result.threshold.uses_baseline
+        or result.score is None
+        or result.score >= minimum
+    ):
         return False
-    return comparison.mean >= least or allowed is None or comparison.drop > allowed
+    return comparison.mean >= minimum or max_drop is None or comparison.drop > max_drop
 
 
-def worse_entry(comparison: Comparison, *, spool: Spool | None = None) -> QuestionsEntry:
-    """The examples that got worse than in the baseline, worst first, of `of` that can be compared."""
+def worse_entry(comparison: Comparison, *, spool: Spool) -> QuestionsEntry:
+    """Return the entry of the questions that got worse than in the baseline, the worst first."""
     worse = comparison.worse
     return {
         "why": "worse",
         **({} if comparison.before.pin is None else {"since": comparison.before.kind}),
         "of": comparison.n,
         "better": len(comparison.better),
-        "lost_by": losses(change.outcome for change in worse),
-        "listed": spooled_map(lambda change: _question(change.outcome, _before(change)), worse, spool),
+        "lost_by": count_causes(change.outcome for change in worse),
+        "listed": spooled_map(
+            lambda change: _question_entry(change.outcome, _before_entry(change)), worse, spool
+        ),
     }
 
 
-def lost_entry(score: Score, bound: float, *, below: bool, spool: Spool | None = None) -> QuestionsEntry:
-    """The examples on the wrong side of a bound of the mean, worst first.
+def lost_entry(score: Score, bound: float, *, below: bool, spool: Spool) -> QuestionsEntry:
+    """Return the entry of the questions on the wrong side of a bound, the worst first.
 
-    An example is on the wrong side where its own score is: too low with `below`, else too high.
+    Args:
+        score: the score, whose mean violates the bound.
+        bound: the bound of the mean, with which the score of each question is compared.
+        below: True to select questions with a score below the bound; False for scores above it.
+        spool: where the entries of the questions are stored.
     """
     wrong = [
         outcome
@@ -116,20 +142,20 @@ def lost_entry(score: Score, bound: float, *, below: bool, spool: Spool | None =
         "why": "below" if below else "above",
         "bound": bound,
         "of": score.n,
-        "lost_by": losses(wrong),
-        "listed": spooled_map(lambda outcome: _question(outcome, {}), wrong, spool),
+        "lost_by": count_causes(wrong),
+        "listed": spooled_map(lambda outcome: _question_entry(outcome, {}), wrong, spool),
     }
 
 
-def _question(outcome: Outcome, before: dict[str, Any]) -> QuestionEntry:
-    """One question; keys without a value are left out, such as the answer of a ranking measure."""
+def _question_entry(outcome: Outcome, before: dict[str, Any]) -> QuestionEntry:
+    """Return the entry of a question without the keys that have no value, such as the answer in a ranking measure."""
     example, evidence = outcome.example, outcome.evidence
     ranking = evidence.ranking
     optional = {
         **context_entry(example),
         "steps": steps_entry(ranking),
         "gold": [gold.label for gold in example.relevant],
-        "passages": _passages(outcome),
+        "passages": _passage_entries(outcome),
         "expected": expected_entry(evidence),
         "judge": evidence.explanation,
         "remark": evidence.remark if outcome.value is None or outcome.value < 1 else "",
@@ -150,7 +176,7 @@ def _question(outcome: Outcome, before: dict[str, Any]) -> QuestionEntry:
 
 
 def context_entry(example: Example) -> dict[str, Any]:
-    """The conversation before a question, a message a text, and its filters."""
+    """Return the keys `history`, the messages before the question, and `filters` of a question."""
     return {
         "history": conversation_text(example.history).splitlines(),
         "filters": dict(example.filters),
@@ -158,45 +184,49 @@ def context_entry(example: Example) -> dict[str, Any]:
 
 
 def steps_entry(ranking: Ranking | None) -> list[dict[str, Any]]:
-    """The searches behind a ranking; empty where the retriever names none."""
+    """Return the searches that produced a ranking; empty if the retriever reports none."""
     steps = () if ranking is None else ranking.steps or ()
     return [{"query": step.query, "retrieved": step.labels} for step in steps]
 
 
 def expected_entry(evidence: Evidence) -> dict[str, Any]:
-    """Return the texts that an answer was compared with; empty if there are none."""
+    """Return the texts that an answer was compared with, and what they are; empty if there are none."""
     return {"as": evidence.expected_as, "texts": list(evidence.expected)} if evidence.expected else {}
 
 
-def _passages(outcome: Outcome) -> list[dict[str, Any]]:
-    """The labelled passages: the label of each, and the answer from it alone."""
+def _passage_entries(outcome: Outcome) -> list[dict[str, Any]]:
+    """Return an entry for each labelled passage: its label, and the answer from this passage alone if there is one."""
     evidence = outcome.evidence
     alone: Sequence[str] = evidence.answers_alone or [""] * len(evidence.labels)
     return [
         {"document": document.label, "label": label, **({"answer": answer} if answer else {})}
-        # Not strict: most rankings have no labels.
+        # Not strict: most rankings have no labels, so that there are no entries.
         for label, document, answer in zip(evidence.labels, evidence.ranking or (), alone, strict=False)
     ]
 
 
-def _before(change: ExamplePair) -> dict[str, Any]:
-    now, kept = change.outcome, answer_before(change.old_answer, change.outcome.evidence.answer)
+def _before_entry(change: ExamplePair) -> dict[str, Any]:
+    """Return the score, ranking and answer of a question in the baseline."""
+    now, answer = change.outcome, restore_answer(change.old_answer, change.outcome.evidence.answer)
     return {
         "score": (now.value or 0.0) + change.drop,
         **({} if change.old_ranking is None else {"retrieved": list(change.old_ranking)}),
-        **({} if kept is None else {"answer": kept}),
+        **({} if answer is None else {"answer": answer}),
     }
 
 
-def answer_before(kept: str | None, now: str | None) -> str | None:
-    """The answer in the baseline, which keeps its beginning; the answer now where that is the same."""
-    if now is not None and kept == " ".join(now.split())[:MAX_ANSWER_LENGTH]:
+def restore_answer(stored: str | None, now: str | None) -> str | None:
+    """Return the answer in the baseline from its stored beginning, with an ellipsis if it may have been cut.
+
+    If the present answer has this beginning, the present answer is returned.
+    """
+    if now is not None and stored == " ".join(now.split())[:MAX_ANSWER_LENGTH]:
         return now
-    return f"{kept}…" if kept is not None and len(kept) == MAX_ANSWER_LENGTH else kept
+    return f"{stored}…" if stored is not None and len(stored) == MAX_ANSWER_LENGTH else stored
 
 
 def questions_text(entry: QuestionsEntry) -> str:
-    """Return the count: "32 of 91 questions got worse, 0 better", or "38 of 91 questions are below 0.85"."""
+    """Return a count of questions, such as "32 of 91 questions got worse, 0 better" or "3 of 91 … are below 0.85"."""
     some = f"{len(entry['listed'])} of {counted(entry['of'], 'question')}"
     if entry["why"] == "worse":
         since = f" since the {entry['since']}" if "since" in entry else ""
@@ -215,32 +245,45 @@ def expected_text(expected: Mapping[str, Any]) -> str:
     return (" + " if expected["as"] == "wanted" else " | ").join(expected["texts"])
 
 
-def failure_lines(ruling: ThresholdResult, *, limit: int | None) -> list[str]:
-    """The failure of a threshold: the reason, the score, the questions behind it, and why examples are unscored.
+def failure_lines(result: ThresholdResult, *, limit: int | None) -> list[str]:
+    """Return the failure message of a threshold in lines.
 
-    At most `limit` questions are shown; None for all.
+    The lines have the reason, the score, the questions that explain it, and the reasons for unscored examples.
+
+    Args:
+        result: the result of the threshold.
+        limit: the maximum number of questions that are shown; None for all.
     """
-    score = ruling.score
+    score = result.score
     if score is None:
-        return [ruling.verdict.reason]
-    lines = wrapped(f"{score.name}: {ruling.verdict.reason}", 2)
-    tag = ruling.threshold.by
-    if tag is not None and ruling.slices:
-        failed = [str(each.threshold.where[tag]) for each in ruling.slices if each.verdict.status == "fail"]
-        some = f"{len(failed)} of {len(ruling.slices)} values of {tag} fail"
-        lines += wrapped(f"  {some}: {', '.join(failed)}", 4)
-    if not ruling.stopped_early:
-        lines += [*wrapped(score_line(score), 2), *zero_lines(score)]
-    questions = questions_entry(ruling, spool=Spool()).get("questions")
+        return [result.verdict.reason]
+    lines = wrap_text(f"{score.name}: {result.verdict.reason}", 2)
+    tag = result.threshold.by
+    if tag is not None and result.slices:
+        failed = [str(item.threshold.where[tag]) for item in result.slices if item.verdict.status == "fail"]
+        some = f"{len(failed)} of {len(result.slices)} values of {tag} fail"
+        lines += wrap_text(f"  {some}: {', '.join(failed)}", 4)
+    if not result.stopped_early:
+        lines += [*wrap_text(score_line(score), 2), *zero_lines(score)]
+    questions = questions_entry(result, spool=Spool()).get("questions")
     if questions is None:
         return lines + _reason_lines(score)
-    # Compared with a baseline, the reason already tells of the examples without a score.
+    # The reason of a drop from the baseline already counts the examples without a score.
     reasons = [] if questions["why"] == "worse" else _reason_lines(score)
     return [*lines, *question_lines(questions, limit=limit), *reasons]
 
 
-def explain(op: str, left: object, right: object, *, limit: int | None) -> list[str] | None:
-    """Lines for the failed assertion `left op right`, the first as a summary; None where it holds no score."""
+def explain_assertion(op: str, left: object, right: object, *, limit: int | None) -> list[str] | None:
+    """Return the explanation of the failed assertion `left op right` in lines, the first line as a summary.
+
+    None is returned if the assertion compares neither a score with a number, nor an object with a ranking.
+
+    Args:
+        op: the operator, such as "<" or "not in".
+        left: the left operand.
+        right: the right operand.
+        limit: the maximum number of questions that are shown; None for all.
+    """
     if isinstance(left, Score) and isinstance(right, int | float) and op in {*MIRRORED, "=="}:
         return _assertion_lines(left, op, float(right), limit)
     if isinstance(right, Score) and isinstance(left, int | float) and op in MIRRORED:
@@ -262,13 +305,13 @@ def _assertion_lines(score: Score, op: str, bound: float, limit: int | None) -> 
 
 
 def zero_lines(score: Score) -> list[str]:
-    """Why every question scores 0, where that can be told."""
-    why = why_all_zero(anomalies_entry(score.outcomes)) if float(score) == 0 else ""
-    return wrapped(why, 2) if why else []
+    """Return the reason why every question scores 0 in lines; empty if the mean is not 0 or the reason is unknown."""
+    reason = all_zero_reason(anomalies_entry(score.outcomes)) if float(score) == 0 else ""
+    return wrap_text(reason, 2) if reason else []
 
 
 def score_line(score: Score) -> str:
-    """The score with what qualifies it: slice, interval, number of examples."""
+    """Return the score with its interval and its numbers of examples: "recall@3 = 0.593 (95% interval …, n = 91)"."""
     interval = score.ci95
     spread = "" if interval is None else f"95% interval {interval[0]:.3f} to {interval[1]:.3f}, "
     if score.spread is not None:
@@ -279,68 +322,67 @@ def score_line(score: Score) -> str:
 
 
 def _reason_lines(score: Score) -> list[str]:
-    """Why examples have no score, or none by its definition, with counts."""
+    """Return the reasons why examples are unscored or undefined, with the number of examples for each reason."""
     lines = []
     for kind, reasons in (("unscored", score.reasons), ("undefined", score.undefined_reasons)):
         if reasons:
             lines.append(f"{reasons.total()} {kind}:")
         for reason, count in reasons.most_common():
-            lines.extend(wrapped(f"  {count} × {reason}", 4))
+            lines.extend(wrap_text(f"  {count} × {reason}", 4))
     return lines
 
 
 def ranking_lines(ranking: Ranking) -> list[str]:
-    """A ranking, one document per line: rank, id, the beginning of the text."""
+    """Return a ranking with one document per line: its rank, its id, and the beginning of its text."""
     if not ranking.documents:
         return [f"nothing was retrieved for {ranking.query!r}"]
-    lines, most = [f"retrieved for {ranking.query!r}:"], width.get()
+    lines, max_length = [f"retrieved for {ranking.query!r}:"], width.get()
     for rank, document in enumerate(ranking, 1):
         name = f"{document.id}: " if document.id is not None else ""
         line = f"  {rank}. {name}{' '.join(document.text.split())}"
-        lines.append(line if len(line) <= most else f"{line[: most - 1]}…")
+        lines.append(line if len(line) <= max_length else f"{line[: max_length - 1]}…")
     return lines
 
 
-def question_lines(
-    questions: QuestionsEntry, *, limit: int | None = 10, more: str = "-vv shows them"
-) -> list[str]:
-    """The questions that explain a verdict, with gold, retrieved and answers, now and in the baseline.
+def question_lines(questions: QuestionsEntry, *, limit: int | None = 10) -> list[str]:
+    """Return the questions that explain a verdict in lines, after their count and the causes of the losses.
 
-    At most `limit` are shown, None for all; `more` says where a reader finds the others.
+    At most `limit` questions are shown, all for None.
     """
-    every = questions["listed"]
-    shown = every if limit is None else every[:limit]
+    listed = questions["listed"]
+    shown = listed if limit is None else listed[:limit]
     lines = [f"{questions_text(questions)}:"]
     if questions["lost_by"]:
-        lines.extend(wrapped(f"  lost by: {lost_by_text(questions)}", 4))
+        lines.extend(wrap_text(f"  lost by: {lost_by_text(questions)}", 4))
     for question in shown:
         lines.extend(single_question_lines(question))
-    if rest := len(every) - len(shown):
-        named = ", ".join(question["id"] for question in every[len(shown) : len(shown) + NAMED])
-        lines.extend(wrapped(f"  and {rest} more ({more}): {named}{', …' if rest > NAMED else ''}", 4))
+    if rest := len(listed) - len(shown):
+        ids = ", ".join(question["id"] for question in listed[len(shown) : len(shown) + MAX_EXTRA_IDS])
+        ellipsis = ", …" if rest > MAX_EXTRA_IDS else ""
+        lines.extend(wrap_text(f"  and {rest} more (-vv shows them): {ids}{ellipsis}", 4))
     return lines
 
 
 def score_text(value: float) -> str:
-    """The score of a question: in two decimals, or in two digits below 0.1, as of a time or a cost."""
+    """Format the score of a question with two decimals; below 0.1, such as a time or a cost, with two digits."""
     return f"{value:.2f}" if abs(value) >= 0.1 or not value else f"{value:.2g}"  # noqa: PLR2004 - two decimals suffice
 
 
 def single_question_lines(question: QuestionEntry) -> Iterator[str]:
-    """A question with its gold, what was retrieved and answered, now and before."""
+    """Yield the lines of a question: its scores, gold passages, rankings and answers, now and in the baseline."""
     before = question.get("before", {})
-    moved = f"{score_text(before['score'])} → " if before else ""
-    yield from wrapped(
-        f"  {question['id']}  {moved}{score_text(cast('float', question['score']))}  {question['question']}",
+    then = f"{score_text(before['score'])} → " if before else ""
+    yield from wrap_text(
+        f"  {question['id']}  {then}{score_text(cast('float', question['score']))}  {question['question']}",
         6,
     )
     yield from _context_lines(question)
     if "gold" in question:
         yield from field_lines("gold", question["gold"])
-    # Passages with labels show what was retrieved now, but not what was retrieved in the baseline.
+    # The field of labelled passages, below, shows the present ranking, but not the ranking of the baseline.
     if "retrieved" in question and (before or "passages" not in question):
-        then = ", ".join(before["retrieved"]) or NOTHING if "retrieved" in before else None
-        yield from _then_and_now("retrieved", then, ", ".join(question["retrieved"]) or NOTHING)
+        ranking_before = ", ".join(before["retrieved"]) or NOTHING if "retrieved" in before else None
+        yield from _then_and_now("retrieved", ranking_before, ", ".join(question["retrieved"]) or NOTHING)
     for number, step in enumerate(question.get("steps", ()), 1):
         yield from field_lines(
             f"step {number}", [f"{step['query']}: {', '.join(step['retrieved']) or NOTHING}"]
@@ -370,7 +412,7 @@ def _context_lines(question: QuestionEntry) -> Iterator[str]:
 
 
 def _text_fields(question: QuestionEntry, **keys: str) -> Iterator[str]:
-    """Those of the texts that the question has, by their labels."""
+    """Yield a field for each text that the question has; `keys` are the keys of the texts by the label of the field."""
     texts = {label: question.get(key) for label, key in keys.items()}
     for label, text in texts.items():
         if text is not None:
@@ -378,7 +420,7 @@ def _text_fields(question: QuestionEntry, **keys: str) -> Iterator[str]:
 
 
 def _then_and_now(label: str, then: str | None, now: str) -> Iterator[str]:
-    """Both where they differ; a line each, since each may be long."""
+    """Yield a field with the present text, after a field with the text of the baseline if the two differ."""
     if then is not None and then != now:
         yield from field_lines(label, [then])
         label = "→"

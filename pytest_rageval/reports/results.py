@@ -1,6 +1,6 @@
-"""Builds the document of a run as plain data (schema 1), from which every report is written.
+"""Builds the document of a run as plain data (schema 1). Every report is written from this document.
 
-Entries also travel from xdist workers to the controller.
+The entries of tests are also sent from xdist's workers to its controller.
 """
 
 from collections import Counter
@@ -18,11 +18,11 @@ from pytest_rageval.gate.verdict import Verdict, excluded_failures_warnings
 from pytest_rageval.lazy import Lazy
 from pytest_rageval.llm.usage import Usage
 from pytest_rageval.plural import counted
+from pytest_rageval.reports.anomalies import anomalies_entry
 from pytest_rageval.reports.document import EarlyStopEntry, ScoreEntry
 from pytest_rageval.reports.notes import (
-    anomalies_entry,
-    beside_entry,
-    compared_entry,
+    companion_entry,
+    comparisons_entry,
     mean_entry,
     repeats_entry,
     slices_entry,
@@ -35,7 +35,7 @@ from pytest_rageval.spool import Spool, spooled_map
 from pytest_rageval.stats.intervals import UNIT
 
 __all__ = [
-    "REPORTED",
+    "REPORTED_KEYS",
     "SCHEMA",
     "SCORE_KEYWORDS",
     "Notes",
@@ -44,21 +44,22 @@ __all__ = [
     "error_entry",
     "evalset_entry",
     "evalset_text",
-    "in_order",
+    "has_table",
     "models_text",
+    "order_keys",
     "report_document",
-    "ruling_entry",
     "score_entry",
     "sliced_name",
+    "threshold_result_entry",
     "usage_entry",
     "usage_lines",
 ]
 
-near_misses: Final = Lazy("evalsets.field_map", "near_misses")  # few sets have keys that are not read
+near_misses: Final = Lazy("evalsets.field_map", "near_misses")  # few eval sets have unknown keys
 
 SCHEMA: Final = 1
 
-REPORTED: Final = (
+REPORTED_KEYS: Final = (
     *("nodeid", "evalset", "function", "system", "parameters", "own", "served", "warnings", "shard"),
     *(
         "scores",
@@ -72,16 +73,16 @@ REPORTED: Final = (
         "questions",
     ),
 )
-"""Keys of a test's results that the reports have."""
+"""The keys of a test's results that are written to reports."""
 
-COMPARED: Final = ("max_drop", "max_total_drop", "max_lost")
-"""The bounds that compare with the baseline."""
+BASELINE_BOUNDS: Final = ("max_drop", "max_total_drop", "max_lost")
+"""The bounds that compare a score with the baseline."""
 
-OF_ALL: Final = frozenset({"counts", "beside", "pooled", "common", "cases", "spearman"})
-"""The keys of an entry that sum up what was asked."""
+SUMMARY_KEYS: Final = frozenset({"counts", "beside", "pooled", "common", "cases", "spearman"})
+"""The keys of a score's entry that summarize the evaluated examples."""
 
 Notes = Callable[[Score | None], Mapping[str, Any]]
-"""The keys of a score's entry that its definition adds; of None where the score could not be computed."""
+"""Returns the keys that the definition of a score adds to its entry; the argument is None if there is no score."""
 
 
 def report_document(  # noqa: PLR0913 - what a report is made of
@@ -98,20 +99,20 @@ def report_document(  # noqa: PLR0913 - what a report is made of
     run: Mapping[str, Any] | None = None,
     merge: str = "",
 ) -> dict[str, Any]:
-    """All results of a run.
+    """Return the document with all results of a run.
 
     Args:
-        tests: a test's node id, outcome, eval set and score entries each.
-        matrix: systems × scores, one for each test whose retriever, generator or judge is parametrized.
-        ratings: of the systems of parametrized tests, by their battles against the references in the arena.
+        tests: the entry of each test: its node id, outcome, eval set, scores and other `REPORTED_KEYS`.
+        matrix: the matrices systems × scores of parametrized tests, see `matrix_entries`.
+        ratings: the ratings of systems from the battles of the arena, see `ratings_entries`.
         settings: the default generator, judge and comparator.
         llm: the model usage, see `usage_entry`.
-        package: version of this package.
-        started: date and time in ISO 8601, with the offset.
-        duration_s: of the whole test run, in seconds.
-        stopped: whether it was stopped before its end, so that tests may be missing.
-        run: the revision that was tested, and that of the baseline; None where it is not known.
-        merge: the command that joined the shards of the run; empty where there are none.
+        package: the version of this package.
+        started: date and time of the start in ISO 8601, with the UTC offset.
+        duration_s: the duration of the whole test run in seconds.
+        stopped: True if the run was stopped before its end, so that tests may be missing.
+        run: the revision that was tested, and the revision of the baseline; None if unknown.
+        merge: the command that merged the shards of the run; empty if there are no shards.
     """
     return {
         "schema": SCHEMA,
@@ -124,46 +125,61 @@ def report_document(  # noqa: PLR0913 - what a report is made of
         "settings": dict(settings),
         "llm": dict(llm),
         "tests": [dict(test) for test in tests],
-        "matrix": [dict(each) for each in matrix],
+        "matrix": [dict(table) for table in matrix],
         "ratings": [dict(table) for table in ratings],
     }
 
 
-def ruling_entry(
-    ruling: ThresholdResult, notes: Notes | None = None, *, spool: Spool | None = None
-) -> dict[str, Any]:
-    """The result of a threshold: of the whole set, of its slice, or with `by` of the worst slice and all others.
+def has_table(test: Mapping[str, Any]) -> bool:
+    """Return True if the table on the terminal lists a test: it has scores, a calibration or an agreement."""
+    return bool(test["scores"] or {"agreement", "calibration"} & test.keys())
 
-    With a spool its examples and questions are in there.
+
+def threshold_result_entry(
+    result: ThresholdResult, notes: Notes | None = None, *, spool: Spool
+) -> dict[str, Any]:
+    """Return the entry of a threshold in the report.
+
+    It is the entry of the threshold's score. If the threshold has `by`, it is the entry of the worst slice, and has the
+    results of all slices as its key `by`.
+
+    Args:
+        result: the result of the threshold.
+        notes: adds the keys of the score's definition.
+        spool: where the entries of examples and questions are stored.
     """
-    threshold, verdict = ruling.threshold, ruling.verdict
-    if ruling.score is None:
+    threshold, verdict = result.threshold, result.verdict
+    if result.score is None:
         entry = error_entry(threshold.spec, threshold, verdict.reason, notes)
     else:
-        entry = score_entry(ruling.score, threshold, verdict, notes, spool=spool)
-    entry = entry if ruling.early is None else _asked_in_part(entry, ruling.early)
+        entry = score_entry(result.score, threshold, verdict, notes, spool=spool)
+    entry = entry if result.early is None else _early_stop_entry(entry, result.early)
     return {
         **entry,
-        **compared_entry(ruling),
+        **comparisons_entry(result),
         **warnings_entry(verdict.warnings),
-        **slices_entry(ruling),
-        **questions_entry(ruling, spool=spool),
+        **slices_entry(result),
+        **questions_entry(result, spool=spool),
     }
 
 
-def _asked_in_part(entry: Mapping[str, Any], early: EarlyStopResult) -> dict[str, Any]:
-    """The entry of a score that was asked of some examples: without what would seem to be of all."""
-    kept = {name: value for name, value in entry.items() if name not in OF_ALL}
+def _early_stop_entry(entry: Mapping[str, Any], early: EarlyStopResult) -> dict[str, Any]:
+    """Return the entry of a score whose evaluation used `--rageval-early-stop`.
+
+    Keys that summarize only the evaluated examples are removed. If the evaluation stopped early, the mean is removed
+    too, and the entry lists the examples of `early.states`, evaluated or not.
+    """
+    kept = {name: value for name, value in entry.items() if name not in SUMMARY_KEYS}
     if early.stopped:
         kept |= {"mean": None, "ci95": None}
-    found = {example["id"]: example for example in entry["examples"]}
+    evaluated = {example["id"]: example for example in entry["examples"]}
     examples = []
-    for name in early.states if early.stopped else found:
-        example = found.get(name, {"id": name, "score": None, "unscored": None})
+    for name in early.states if early.stopped else evaluated:
+        example = evaluated.get(name, {"id": name, "score": None, "unscored": None})
         state = early.states.get(name, "asked")
         examples.append(example if state == "asked" else {**example, "early_stop": state})
-    asked = {name: getattr(early, name) for name in EarlyStopEntry.__annotations__}
-    return in_order({**kept, "early_stop": asked, "examples": examples})
+    counts = {name: getattr(early, name) for name in EarlyStopEntry.__annotations__}
+    return order_keys({**kept, "early_stop": counts, "examples": examples})
 
 
 def score_entry(
@@ -172,66 +188,71 @@ def score_entry(
     verdict: Verdict | None,
     notes: Notes | None = None,
     *,
-    spool: Spool | None = None,
+    spool: Spool,
 ) -> dict[str, Any]:
-    """One score, of the whole set or of a slice; with `notes` of its definition.
+    """Return the entry of a score over the whole eval set or a slice.
 
-    `threshold` is None where a test only asked for the score, `verdict` where there is none on it. With a spool the
-    examples are in there.
+    Args:
+        score: the score.
+        threshold: the threshold or its keywords; None if a test only computed the score.
+        verdict: the verdict on the threshold; None if there is none.
+        notes: adds the keys of the score's definition.
+        spool: where the entries of the examples are stored.
     """
     added = {} if notes is None else notes(score)
     triaged = "cases" in added
     entry = {
         "spec": score.spec,
-        **_words(threshold),
-        **_ignored(threshold),
-        "where": _plain(score.slice),
+        **_keyword_keys(threshold),
+        **_ignored_keys(threshold),
+        "where": _tags_to_json(score.slice),
         **mean_entry(score),
         **({"scale": list(score.scale)} if score.scale != UNIT and all(map(isfinite, score.scale)) else {}),
         **repeats_entry(score),
         "oddities": anomalies_entry(score.outcomes),
         **({"counts": dict(score.counts)} if score.counts else {}),
         **votes_entry(score),
-        **beside_entry(score),
+        **companion_entry(score),
         **added,
-        "threshold": None if threshold is None or not threshold.has_bound else _bounds(threshold),
+        "threshold": None if threshold is None or not threshold.has_bound else _bounds_entry(threshold),
         "baseline": None,
         "verdict": None if verdict is None else verdict.status,
         "reason": None if verdict is None else verdict.reason,
-        # The verdict of a threshold includes these warnings.
+        # If there is a verdict, its warnings include these warnings, and the caller adds them.
         **warnings_entry(list(excluded_failures_warnings(score)) if verdict is None else ()),
-        "examples": spooled_map(partial(_example, triaged=triaged), score.outcomes, spool),
+        "examples": spooled_map(partial(_example_entry, triaged=triaged), score.outcomes, spool),
     }
-    return in_order(entry)
+    return order_keys(entry)
 
 
 def error_entry(
     spec: str, threshold: Threshold | None, reason: str, notes: Notes | None = None
 ) -> dict[str, Any]:
-    """A score that could not be computed, with the same keys."""
+    """Return the entry of a score that could not be computed, with the keys of `score_entry`; `reason` says why."""
     entry = {
         "spec": spec,
-        **_words(threshold),
-        **_ignored(threshold),
-        "where": {} if threshold is None else _plain(threshold.where),
+        **_keyword_keys(threshold),
+        **_ignored_keys(threshold),
+        "where": {} if threshold is None else _tags_to_json(threshold.where),
         **mean_entry(None),
         "oddities": {},
-        "threshold": None if threshold is None else _bounds(threshold),
+        "threshold": None if threshold is None else _bounds_entry(threshold),
         "baseline": None,
         "verdict": "error",
         "reason": reason,
         **({} if notes is None else notes(None)),
         "examples": [],
     }
-    return in_order(entry)
+    return order_keys(entry)
 
 
-def in_order(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """The keys in the order of the schema, then any others."""
+def order_keys(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the entry of a score with the keys of `ScoreEntry` in their order, followed by any other keys."""
     return {name: entry[name] for name in (*ScoreEntry.__annotations__, *entry) if name in entry}
 
 
-def _example(outcome: Outcome, *, triaged: bool) -> dict[str, Any]:
+def _example_entry(outcome: Outcome, *, triaged: bool) -> dict[str, Any]:
+    """Return the entry of an example; with `triaged` it has its case and its cause even if they are None."""
     evidence = outcome.evidence
     optional = {
         "explanation": evidence.explanation,
@@ -252,26 +273,27 @@ def _example(outcome: Outcome, *, triaged: bool) -> dict[str, Any]:
     }
 
 
-def _words(threshold: Threshold | None) -> dict[str, Any]:
-    """The keywords that make another score of a spec, where they are not the default."""
+def _keyword_keys(threshold: Threshold | None) -> dict[str, Any]:
+    """Return the keywords that distinguish scores of one spec, without those that have their default values."""
     keywords = {keyword: getattr(threshold, keyword, None) for keyword in SCORE_KEYWORDS}
     return {keyword: value for keyword, value in keywords.items() if value not in {None, "rank", "gold"}}
 
 
-def _ignored(threshold: Threshold | None) -> dict[str, Any]:
+def _ignored_keys(threshold: Threshold | None) -> dict[str, Any]:
+    """Return the key `ignored` with the keywords that change nothing; empty if there are none."""
     return {"ignored": dict(threshold.ignored)} if threshold is not None and threshold.ignored else {}
 
 
-def _plain(tags: Mapping[str, Any]) -> dict[str, Any]:
-    """Tags as JSON has them: a choice of values becomes a list."""
+def _tags_to_json(tags: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the tags of a slice for JSON: several values of a tag become a sorted list."""
     return {
         name: sorted(value, key=str) if isinstance(value, list | tuple | set | frozenset) else value
         for name, value in tags.items()
     }
 
 
-def _bounds(threshold: Threshold) -> dict[str, Any]:
-    """The bounds; keywords that came after the first version only where they are set."""
+def _bounds_entry(threshold: Threshold) -> dict[str, Any]:
+    """Return the bounds of a threshold; keywords that later versions added are missing if they are not set."""
     tested = threshold.max_drop is not None or threshold.max_total_drop is not None
     later = {
         "max_total_drop": threshold.max_total_drop,
@@ -293,54 +315,56 @@ def _bounds(threshold: Threshold) -> dict[str, Any]:
 
 
 def evalset_entry(evalset: EvalSet) -> dict[str, Any]:
-    """An eval set, with a warning for each key that looks like a misspelt one."""
+    """Return the entry of an eval set, with a warning for each key that seems to be misspelt."""
     warnings = [
         f'the key "{miss.key}" is not read (in {len(miss.ids)} of {counted(len(evalset), "example")}). '
         f'Was "{miss.meant}" meant? Rename it, or say fields={{"{miss.meant}": "{miss.key}"}}.'
-        for miss in (near_misses(evalset) if any(each.extra for each in evalset) else ())
+        for miss in (near_misses(evalset) if any(example.extra for example in evalset) else ())
     ]
     part = evalset.part
-    given = {} if part is None else {"sample": part.sample if part.sample < 1 else None, "shard": part.shard}
+    optional = (
+        {} if part is None else {"sample": part.sample if part.sample < 1 else None, "shard": part.shard}
+    )
     return {
         "name": evalset.name,
         "size": len(evalset),
         **({} if part is None else {"of": part.total}),
-        **{name: value for name, value in given.items() if value},
+        **{name: value for name, value in optional.items() if value},
         "digest": evalset.digest,
         **warnings_entry(warnings),
     }
 
 
 def evalset_text(entry: Mapping[str, Any]) -> str:
-    """An eval set with its size: "support.jsonl, 240", or "support.jsonl, 24 of 240, sample 0.1"."""
-    shares = (("sample", "sample {:g}"), ("shard", "shard {}"))
-    parts = "".join(f", {text.format(entry[name])}" for name, text in shares if name in entry)
+    """Return an eval set with its size: "support.jsonl, 240", or "support.jsonl, 24 of 240, sample 0.1"."""
+    templates = (("sample", "sample {:g}"), ("shard", "shard {}"))
+    parts = "".join(f", {template.format(entry[name])}" for name, template in templates if name in entry)
     of = f" of {entry['of']}" if "of" in entry else ""
     return f"{entry['name']}, {entry['size']}{of}{parts}"
 
 
 def entry_name(entry: Mapping[str, Any]) -> str:
-    """An entry's score, with the keywords that set it apart from others of its spec."""
+    """Return the name of an entry's score: its spec, with the keywords that distinguish scores of this spec."""
     return score_name(entry["spec"], entry)
 
 
 def compared_names(entries: Iterable[Mapping[str, Any]]) -> set[str]:
-    """The scores, of the entries of a test, that are compared with the baseline."""
+    """Return the names of the scores of a test that are compared with the baseline."""
     return {
         entry_name(entry)
         for entry in entries
-        if any((entry["threshold"] or {}).get(keyword) is not None for keyword in COMPARED)
+        if any((entry["threshold"] or {}).get(keyword) is not None for keyword in BASELINE_BOUNDS)
     }
 
 
 def sliced_name(entry: Mapping[str, Any]) -> str:
-    """The same, with the entry's slice."""
+    """Return the name of an entry's score, followed by its slice: "recall@5 [topic=billing]"."""
     where = "".join(f" [{name}={value}]" for name, value in entry["where"].items())
     return f"{entry_name(entry)}{where}"
 
 
 def models_text(document: Mapping[str, Any]) -> str:
-    """The default models, and how many tests use others.
+    """Return the default models, and the number of tests that use other models.
 
     Such as "generator m1, judge m2, compared by judge; own generator in 2 of 3 tests".
     """
@@ -353,26 +377,31 @@ def models_text(document: Mapping[str, Any]) -> str:
 
 
 def usage_entry(usage: Usage) -> dict[str, Any]:
-    """The model usage, that of each server that was asked, and of batches; a cost is null where a price is unknown."""
+    """Return the model usage: in total, of each server with requests, and of batches.
+
+    A cost is None if a price is unknown.
+    """
     numbers = {**usage.to_dict(), "cost_usd": _cost(usage)}
     order = ("requests", "cached", "live", "failed", "tokens_in", "tokens_out", "cost_usd")
     entry = {name: numbers[name] for name in (*order, "unpriced", "cut", "remarks")}
     servers = {
         name: {
-            "live": each.live,
-            "tokens_in": each.tokens_in,
-            "tokens_out": each.tokens_out,
-            "cost_usd": _cost(each),
+            "live": server.live,
+            "tokens_in": server.tokens_in,
+            "tokens_out": server.tokens_out,
+            "cost_usd": _cost(server),
         }
-        for name, each in sorted(usage.servers.items())
+        for name, server in sorted(usage.servers.items())
     }
-    came = usage.batches
+    totals = usage.batches
     batches = {
-        **{name: came[name] for name in ("batches", "replies", "tokens_in", "tokens_out")},
-        "cost_usd": None if came["unpriced"] else round(came["cost_usd"], 6),
+        **{name: totals[name] for name in ("batches", "replies", "tokens_in", "tokens_out")},
+        "cost_usd": None if totals["unpriced"] else round(totals["cost_usd"], 6),
     }
     return (
-        entry | ({"servers": servers} if servers else {}) | ({"batches": batches} if came["batches"] else {})
+        entry
+        | ({"servers": servers} if servers else {})
+        | ({"batches": batches} if totals["batches"] else {})
     )
 
 
@@ -381,22 +410,25 @@ def _cost(usage: Usage) -> float | None:
 
 
 def usage_lines(entry: Mapping[str, Any]) -> list[str]:
-    """The model usage in a line, that of each server where there are several, then the remarks on it.
+    """Return the model usage in lines: the total, each server if there are several, and remarks.
 
-    `entry` is the entry `llm` of the JSON report.
+    `entry` is the entry `llm` of the JSON report, see `usage_entry`.
     """
     parts = [f"{counted(entry['requests'], 'reply')}: {entry['cached']} cached, {entry['live']} live"]
     if entry["failed"]:
         parts.append(f"{entry['failed']} failed")
     if entry["live"]:
-        parts += _paid(entry)
+        parts += _token_and_cost_texts(entry)
     lines = [", ".join(parts)] if entry["requests"] else []
-    if came := entry.get("batches"):
-        number = counted(came["batches"], "batch")
-        lines.append(", ".join([f"{counted(came['replies'], 'reply')} came in {number}", *_paid(came)]))
+    if batches := entry.get("batches"):
+        replies = f"{counted(batches['replies'], 'reply')} came in {counted(batches['batches'], 'batch')}"
+        lines.append(", ".join([replies, *_token_and_cost_texts(batches)]))
     servers = entry.get("servers", {})
     if len(servers) > 1:
-        lines += [", ".join([f"{name}: {each['live']} live", *_paid(each)]) for name, each in servers.items()]
+        lines += [
+            ", ".join([f"{name}: {server['live']} live", *_token_and_cost_texts(server)])
+            for name, server in servers.items()
+        ]
     if entry["cut"]:
         lines.append(
             f"{entry['cut']} {'reply was' if entry['cut'] == 1 else 'replies were'} cut by the token limit"
@@ -404,7 +436,8 @@ def usage_lines(entry: Mapping[str, Any]) -> list[str]:
     return lines + [f"{count} × {remark}" for remark, count in entry["remarks"].items()]
 
 
-def _paid(entry: Mapping[str, Any]) -> list[str]:
+def _token_and_cost_texts(entry: Mapping[str, Any]) -> list[str]:
+    """Return the tokens and the cost of an entry, such as "120 tokens in, 8 out" and "0.0021 USD"."""
     cost = entry["cost_usd"]
     price = "price not known" if cost is None else f"{cost:.4f} USD"
     return [f"{entry['tokens_in']} tokens in, {entry['tokens_out']} out", price]

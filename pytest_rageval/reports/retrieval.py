@@ -1,4 +1,4 @@
-"""The time, tokens, calls and cost of a test's retrievals, collected while its scores are computed."""
+"""Reports the time, tokens, calls and cost of the retrievals of a test, from the rankings in its scores."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from statistics import fmean
@@ -11,53 +11,60 @@ from pytest_rageval.reports.document import RetrievalEntry
 from pytest_rageval.scores import Score
 from pytest_rageval.stats.intervals import Quantile
 
-__all__ = ["Retrieved", "retrieval_entry", "retrieval_lines", "retrieved", "with_tokens"]
+__all__ = ["Retrieval", "longest_retrievals", "retrieval_entry", "retrieval_from_ranking", "retrieval_lines"]
 
 
-class Retrieved(NamedTuple):
-    """A ranking, and the estimated tokens of its documents in a prompt; None where one of them has no text."""
+class Retrieval(NamedTuple):
+    """A ranking with its number of tokens.
+
+    Attributes:
+        ranking: the ranking.
+        tokens: estimated tokens of the documents in a prompt; None if a document has no text.
+    """
 
     ranking: Ranking
     tokens: int | None
 
 
-def retrieved(scores: Iterable[Score]) -> dict[str, Retrieved]:
-    """Return the ranking of each example of these scores by the example's id, at the largest cut-off."""
-    found: dict[str, Ranking] = {}
+def longest_retrievals(scores: Iterable[Score]) -> dict[str, Retrieval]:
+    """Return the retrieval of each example at the largest cut-off of the scores, by example id."""
+    rankings: dict[str, Ranking] = {}
     for score in scores:
         for outcome in score.outcomes:
-            ranking, known = outcome.evidence.ranking, found.get(outcome.example.id)
-            # A score of latency asks again where the first call has no time; the other scores do not.
-            if ranking is not None and (known is None or _worth(ranking) > _worth(known)):
-                found[outcome.example.id] = ranking
-    return {name: with_tokens(ranking) for name, ranking in found.items()}
+            ranking, best = outcome.evidence.ranking, rankings.get(outcome.example.id)
+            # A score of latency repeats a retrieval whose time was not measured. Prefer the ranking with a time.
+            if ranking is not None and (best is None or _preference(ranking) > _preference(best)):
+                rankings[outcome.example.id] = ranking
+    return {name: retrieval_from_ranking(ranking) for name, ranking in rankings.items()}
 
 
-def _worth(ranking: Ranking) -> tuple[int, bool]:
+def _preference(ranking: Ranking) -> tuple[int, bool]:
+    """Return a key by which longer rankings, then rankings with a time, are greater."""
     return ranking.k, ranking.seconds is not None
 
 
-def with_tokens(ranking: Ranking) -> Retrieved:
-    """The ranking, with its tokens counted."""
+def retrieval_from_ranking(ranking: Ranking) -> Retrieval:
+    """Return a ranking with its estimated number of tokens."""
     if ranking.textless:
-        return Retrieved(ranking, None)
+        return Retrieval(ranking, None)
     texts = [document.text for document in ranking]
-    return Retrieved(ranking, count_tokens(numbered_list(texts)) if texts else 0)
+    return Retrieval(ranking, count_tokens(numbered_list(texts)) if texts else 0)
 
 
-def retrieval_entry(found: Collection[Retrieved]) -> RetrievalEntry | None:
-    """The costs of the rankings of the largest cut-off; None where there are no rankings.
+def retrieval_entry(retrievals: Collection[Retrieval]) -> RetrievalEntry | None:
+    """Return the key `retrieval` of a test: latency, tokens, calls and cost at the largest cut-off.
 
-    Times are of the questions at which no other retrieval ran meanwhile; None without any.
+    None is returned if there are no retrievals. Latencies are over the questions during whose retrieval no other
+    retrieval ran; they are None if there is no such question.
     """
-    if not found:
+    if not retrievals:
         return None
-    k = max(each.ranking.k for each in found)
-    longest = [each for each in found if each.ranking.k == k]
-    rankings = [each.ranking for each in longest]
-    tokens = [each.tokens for each in longest if each.tokens is not None]
-    seconds = _known(rankings, lambda ranking: ranking.seconds)
-    costs = _known(rankings, lambda ranking: ranking.cost)
+    k = max(retrieval.ranking.k for retrieval in retrievals)
+    longest = [retrieval for retrieval in retrievals if retrieval.ranking.k == k]
+    rankings = [retrieval.ranking for retrieval in longest]
+    tokens = [retrieval.tokens for retrieval in longest if retrieval.tokens is not None]
+    seconds = _known_values(rankings, lambda ranking: ranking.seconds)
+    costs = _known_values(rankings, lambda ranking: ranking.cost)
     return {
         "k": k,
         "questions": len(rankings),
@@ -70,23 +77,27 @@ def retrieval_entry(found: Collection[Retrieved]) -> RetrievalEntry | None:
     }
 
 
-def _known(rankings: Iterable[Ranking], value: Callable[[Ranking], float | None]) -> list[float]:
-    return [found for ranking in rankings if (found := value(ranking)) is not None]
+def _known_values(rankings: Iterable[Ranking], get: Callable[[Ranking], float | None]) -> list[float]:
+    """Return the values that `get` returns for the rankings, without None."""
+    return [value for ranking in rankings if (value := get(ranking)) is not None]
 
 
 def retrieval_lines(tests: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """A line for each test: "test_a.py::test: a retrieval takes 0.012 s (p50), 0.034 s (p95), 1 call, …"."""
+    """Yield a line for each test: "test_a.py::test: a retrieval takes 0.012 s (p50), 0.034 s (p95), 1 call, …"."""
     for test in tests:
         if entry := test.get("retrieval"):
-            yield f"{test['nodeid']}: a retrieval takes {_text(entry)}"
+            yield f"{test['nodeid']}: a retrieval takes {_costs_text(entry)}"
 
 
-def _text(entry: Mapping[str, Any]) -> str:
+def _costs_text(entry: Mapping[str, Any]) -> str:
+    """Return the latencies, calls, tokens and cost of a retrieval, as far as known."""
     calls = entry["calls"]
     parts = [f"{calls:.3g} call{'' if calls == 1 else 's'}"]
     if entry["timed"]:
-        of = "" if entry["timed"] == entry["questions"] else f" over {entry['timed']} of {entry['questions']}"
-        parts.insert(0, f"{entry['latency_p50']:.2g} s (p50), {entry['latency_p95']:.2g} s (p95){of}")
+        over = (
+            "" if entry["timed"] == entry["questions"] else f" over {entry['timed']} of {entry['questions']}"
+        )
+        parts.insert(0, f"{entry['latency_p50']:.2g} s (p50), {entry['latency_p95']:.2g} s (p95){over}")
     if entry["context_tokens"] is not None:
         parts.append(f"{entry['context_tokens']:.0f} tokens of context at {entry['k']}")
     if entry["cost"] is not None:

@@ -1,4 +1,8 @@
-"""Comparison of systems: the matrix of a parametrized test, and ratings from arena battles."""
+"""Compares systems: the matrix systems × scores of a parametrized test, and ratings from battles of the arena.
+
+A system is one combination of retriever, generator and judge of a parametrized test. In ratings a system also has a
+cut-off.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -7,7 +11,7 @@ from itertools import chain, combinations
 from typing import Any, Final
 
 from pytest_rageval.plural import counted
-from pytest_rageval.reports.layout import WIDTH, aligned
+from pytest_rageval.reports.layout import WIDTH, align_columns
 from pytest_rageval.reports.results import evalset_text, sliced_name
 from pytest_rageval.stats.intervals import mean_interval
 from pytest_rageval.stats.systems import Battle, Standing, UnratableError, bradley_terry, compare_with_best
@@ -18,27 +22,30 @@ __all__ = [
     "matrix_lines",
     "pairs_notes",
     "pairs_table",
-    "rated_name",
+    "rated_system_name",
     "ratings_entries",
     "ratings_lines",
     "ratings_text",
     "system_names",
 ]
 
-ALPHA: Final = 0.05  # above this, a p-value leaves a system as good as the best
+ALPHA: Final = 0.05  # a system with a higher p-value is not significantly worse than the best system
 
-PREFIX: Final = "rageval_"
+FIXTURE_PREFIX: Final = "rageval_"
 
-REFERENCE: Final = "reference"  # the system that wrote the references; the names of others end in a cut-off
+REFERENCE: Final = "reference"
+"""The name of the system that wrote the references. The names of all other systems end with a cut-off."""
 
 PAIRS: Final = "share won by the row against the column, ties half, with its 95% interval"
 
-APART: Final = (
+NO_COMMON_PROCESS: Final = (
     "their battles ended as an error, or no process had the answers of both (run their tests in one: without -n, or "
     "with --dist loadfile)"
 )
-FEW: Final = "--rageval-arena-pairs is less than the number of pairs, or no question has a reference"
-"""Why two systems had no battles."""
+NO_BATTLES_LEFT: Final = (
+    "--rageval-arena-pairs is less than the number of pairs, or no question has a reference"
+)
+"""The reasons why two systems had no battles."""
 
 LEGEND: Final = (
     "  * highest of its column; ≈ not significantly lower; others significantly lower",
@@ -49,36 +56,43 @@ Entry = Mapping[str, Any]
 
 
 def matrix_entries(tests: Iterable[Entry], *, seed: int = 0) -> list[dict[str, Any]]:
-    """The matrices of a run, systems × scores, as in the JSON report; those with two rows or more, and a column.
+    """Return the matrices systems × scores of a run, as in the JSON report.
 
-    A test without a `system` is left out. So is a score with `by`: its worst value may be another one in each row; and
-    one that is no mean, since means are compared.
-    `seed` is that of the tests of significance.
+    A matrix has at least two rows and one column. Tests without a key `system` are left out. A score with `by` is left
+    out, because its worst slice may differ between the rows. A score that is not a mean is left out, because the matrix
+    compares means.
+
+    Args:
+        tests: the entries of the tests.
+        seed: the seed of the significance tests.
     """
     parametrized = [test for test in tests if test.get("system")]
     matrices = [
-        _matrix(group, seed)
-        for function in _grouped(
+        _matrix_entry(group, seed)
+        for function_tests in _group_by(
             parametrized, lambda test: (test["function"], (test["evalset"] or {}).get("digest"))
         )
-        for group in ([function] if _differ(function) else _grouped(function, _parameters))
-        if len(_grouped(group, _system)) > 1
+        for group in (
+            [function_tests] if _has_unique_cells(function_tests) else _group_by(function_tests, _parameters)
+        )
+        if len(_group_by(group, _system)) > 1
     ]
     return [matrix for matrix in matrices if matrix["scores"]]
 
 
 def matrix_lines(matrices: Iterable[Entry]) -> list[str]:
-    """The matrices, each in several blocks of columns where it is wide, and the legend."""
-    lines = [line for matrix in matrices for line in _block(matrix)]
+    """Return the matrices and a legend in lines. A wide matrix is split into several blocks of columns."""
+    lines = [line for matrix in matrices for line in _single_matrix_lines(matrix)]
     return [*lines, *LEGEND] if lines else []
 
 
-def _matrix(tests: Sequence[Entry], seed: int) -> dict[str, Any]:
-    """A matrix, with rows and columns in the order of the tests."""
-    systems = [(_system(group[0]), _scores(group)) for group in _grouped(tests, _system)]
-    names = list(dict.fromkeys(name for _, scores in systems for name in scores))
+def _matrix_entry(tests: Sequence[Entry], seed: int) -> dict[str, Any]:
+    """Return the entry of a matrix, with rows and columns in the order of the tests."""
+    systems = [(_system(group[0]), _entries_by_name(group)) for group in _group_by(tests, _system)]
+    names = list(dict.fromkeys(name for _, entries in systems for name in entries))
     columns = [
-        compare_with_best([_scored(scores.get(name)) for _, scores in systems], seed=seed) for name in names
+        compare_with_best([_values_by_id(entries.get(name)) for _, entries in systems], seed=seed)
+        for name in names
     ]
     rows = zip(*columns, strict=True) if columns else [()] * len(systems)
     parameters = _parameters(tests[0])
@@ -90,41 +104,42 @@ def _matrix(tests: Sequence[Entry], seed: int) -> dict[str, Any]:
         "alpha": ALPHA,
         "scores": names,
         "rows": [
-            {"system": dict(system), "cells": [each and _cell_entry(each) for each in row]}
+            {"system": dict(system), "cells": [standing and _cell_entry(standing) for standing in row]}
             for (system, _), row in zip(systems, rows, strict=True)
         ],
     }
 
 
 def _cell_entry(standing: Standing) -> dict[str, Any]:
-    """A cell; with `common` only where a system and the best one have other examples."""
+    """Return the entry of a cell, without `common` if it is None."""
     return {name: value for name, value in asdict(standing).items() if name != "common" or value}
 
 
-def _scores(tests: Iterable[Entry]) -> dict[str, Entry]:
-    """The entries of one system by name; of several of one score, under other bounds, the first."""
-    scores: dict[str, Entry] = {}
+def _entries_by_name(tests: Iterable[Entry]) -> dict[str, Entry]:
+    """Return the score entries of one system by name; the first entry if there are several with other bounds."""
+    entries: dict[str, Entry] = {}
     for test in tests:
         for entry in test["scores"]:
             if "by" not in entry and "statistic" not in entry:
-                scores.setdefault(sliced_name(entry), entry)
-    return scores
+                entries.setdefault(sliced_name(entry), entry)
+    return entries
 
 
-def _scored(entry: Entry | None) -> dict[str, float]:
+def _values_by_id(entry: Entry | None) -> dict[str, float]:
+    """Return the scores of the scored examples by id; empty if the score could not be computed."""
     examples = () if entry is None or entry["mean"] is None else entry["examples"]
     return {example["id"]: example["score"] for example in examples if example["score"] is not None}
 
 
-def _differ(tests: Sequence[Entry]) -> bool:
+def _has_unique_cells(tests: Sequence[Entry]) -> bool:
     """Return True if no two of the tests have the same score of the same system.
 
-    A score whose keyword is ignored equals the one without it, and may occur twice.
+    A score with an ignored keyword equals the score without the keyword, and may occur twice.
     """
     cells = [
         (_system(test), name)
         for test in tests
-        for name, entry in _scores([test]).items()
+        for name, entry in _entries_by_name([test]).items()
         if "ignored" not in entry
     ]
     return len(set(cells)) == len(cells)
@@ -138,136 +153,152 @@ def _parameters(test: Entry) -> tuple[tuple[str, str], ...]:
     return tuple(test["parameters"].items())
 
 
-def _grouped(tests: Iterable[Entry], key: Callable[[Entry], Hashable]) -> list[list[Entry]]:
+def _group_by(tests: Iterable[Entry], key: Callable[[Entry], Hashable]) -> list[list[Entry]]:
+    """Return the tests in groups with equal keys, in the order of the first test of each group."""
     groups: dict[Hashable, list[Entry]] = {}
     for test in tests:
         groups.setdefault(key(test), []).append(test)
     return list(groups.values())
 
 
-def _block(matrix: Entry) -> list[str]:
+def _single_matrix_lines(matrix: Entry) -> list[str]:
+    """Return the name of the test, the blocks of the matrix, and notes on the numbers of examples of its columns."""
     evalset = matrix["evalset"]
     parameters = "".join(f", {name} = {value}" for name, value in matrix["parameters"].items())
     size = f"  ({evalset_text(evalset)})" if evalset else ""
     systems = system_names(matrix["rows"])
-    # The head ends where the numbers do.
+    # The space after a name aligns it with the numbers, which are followed by a mark.
     columns = [
-        [f"{name} ", *(_cell(row["cells"][place]) for row in matrix["rows"])]
-        for place, name in enumerate(matrix["scores"])
+        [f"{name} ", *(_cell_text(row["cells"][index]) for row in matrix["rows"])]
+        for index, name in enumerate(matrix["scores"])
     ]
     lines = [f"{matrix['test']}{parameters}{size}"]
-    for chosen in _blocks(columns, WIDTH - _width(systems)):
-        block = [*systems, *chosen]
-        rows = aligned(list(zip(*block, strict=True)), right=range(len(systems), len(block)))
+    for columns_of_block in _split_columns(columns, WIDTH - _total_width(systems)):
+        block = [*systems, *columns_of_block]
+        rows = align_columns(list(zip(*block, strict=True)), right=range(len(systems), len(block)))
         lines += [f"  {row}" for row in rows]
-    largest = max((cell["n"] for row in matrix["rows"] for cell in row["cells"] if cell), default=0)
+    max_n = max((cell["n"] for row in matrix["rows"] for cell in row["cells"] if cell), default=0)
     notes = (
-        _note(name, [(row["system"], row["cells"][place]) for row in matrix["rows"]], largest)
-        for place, name in enumerate(matrix["scores"])
+        _column_note(name, [(row["system"], row["cells"][index]) for row in matrix["rows"]], max_n)
+        for index, name in enumerate(matrix["scores"])
     )
     return lines + [note for note in notes if note]
 
 
 def system_names(rows: Sequence[Entry]) -> list[list[str]]:
-    """The columns that name the systems, one for each parametrized fixture, with its name first."""
+    """Return the columns that name the systems: for each parametrized fixture its name, then its value in each row."""
     return [
-        [name.replace(PREFIX, ""), *(row["system"].get(name, "-") for row in rows)]
+        [name.replace(FIXTURE_PREFIX, ""), *(row["system"].get(name, "-") for row in rows)]
         for name in dict.fromkeys(name for row in rows for name in row["system"])
     ]
 
 
-def _cell(cell: Entry | None) -> str:
-    """The mean of a score with its mark."""
+def _cell_text(cell: Entry | None) -> str:
+    """Return the mean of a score with its mark, see `LEGEND`."""
     if cell is None:
         return "- "
     return f"{cell['mean']:.3f}{'*' if cell['best'] else '≈' if cell['p_value'] > ALPHA else ' '}"
 
 
-def _blocks(columns: Sequence[list[str]], width: int) -> list[list[list[str]]]:
-    """The columns in blocks: as many side by side as fit into the width, at least one."""
+def _split_columns(columns: Sequence[list[str]], width: int) -> list[list[list[str]]]:
+    """Return the columns in blocks: each block has as many columns as fit into the width, and at least one."""
     blocks: list[list[list[str]]] = []
     for column in columns:
-        if not blocks or _width([*blocks[-1], column]) > width:
+        if not blocks or _total_width([*blocks[-1], column]) > width:
             blocks.append([])
         blocks[-1].append(column)
     return blocks
 
 
-def _width(columns: Sequence[Sequence[str]]) -> int:
-    """The width of columns in a line, with two spaces before each."""
+def _total_width(columns: Sequence[Sequence[str]]) -> int:
+    """Return the width of the columns in a line, with two spaces before each column."""
     return sum(2 + max(map(len, column)) for column in columns)
 
 
-def _note(name: str, cells: Sequence[tuple[Mapping[str, str], Entry | None]], largest: int) -> str:
-    """Say how many examples each row has and shares with the best row, if these numbers differ in a column.
+def _column_note(name: str, cells: Sequence[tuple[Mapping[str, str], Entry | None]], max_n: int) -> str:
+    """Return a note on the numbers of examples in a column; empty if it is not needed.
 
-    The note has both means over the shared examples. A column with fewer examples than `largest` states its number;
-    for a slice, the name of the column says why.
+    If the rows of the column have different examples, the note has the number of examples of each row, the number that
+    it shares with the best row, and the means of both rows over the shared examples. If all rows have the same
+    examples, but fewer than `max_n`, the note has their number. A column of a slice needs no such note: its name
+    explains the number.
+
+    Args:
+        name: the name of the column.
+        cells: the system and the cell of each row.
+        max_n: the largest number of examples in the matrix.
     """
-    known = [(" × ".join(system.values()), cell) for system, cell in cells if cell is not None]
-    best = next((cell for _, cell in known if cell["best"]), None)
+    labelled = [(" × ".join(system.values()), cell) for system, cell in cells if cell is not None]
+    best = next((cell for _, cell in labelled if cell["best"]), None)
     if best is None:
         return ""
     others = [
-        f"{label} {cell['n']}, compared over {cell['shared']}{_common_means(cell)}"
-        for label, cell in known
+        f"{label} {cell['n']}, compared over {cell['shared']}{_common_means_text(cell)}"
+        for label, cell in labelled
         if not cell["n"] == cell["shared"] == best["n"]
     ]
     if not others:
-        return f"    {name}: n = {best['n']}" if best["n"] < largest and " [" not in name else ""
+        return f"    {name}: n = {best['n']}" if best["n"] < max_n and " [" not in name else ""
     return f"    {name}: n = {best['n']} in the best; {'; '.join(others)}"
 
 
-def _common_means(cell: Entry) -> str:
-    """Such as ": 0.412, the best 0.500"."""
+def _common_means_text(cell: Entry) -> str:
+    """Return the means over the common examples, such as ": 0.412, the best 0.500"; empty without `common`."""
     return ": {:.3f}, the best {:.3f}".format(*cell["common"]) if cell.get("common") else ""
 
 
-def rated_name(nodeid: str, k: int | str) -> str:
-    """The name of a system in ratings: the parametrization of its test, with the cut-off of the score."""
+def rated_system_name(nodeid: str, k: int | str) -> str:
+    """Return the name of a system in ratings: the parametrization of its test and the cut-off, such as "bm25@5"."""
     return f"{nodeid.partition('[')[2].removesuffix(']')}@{k}"
 
 
 def ratings_entries(tests: Sequence[Entry], *, seed: int) -> list[dict[str, Any]]:
-    """Bradley-Terry ratings, a table for each test function and eval set with at least two systems in the arena.
+    """Return tables of Bradley-Terry ratings, one for each test function and eval set with at least two systems.
 
-    A system is a parametrization of the function with a cut-off, such as "bm25@5"; the references are one more. Its
-    battles are those of its scores of the whole set, which are against the references, and those against other
-    systems, where the run had some: then `pairs` has the results of each pair. Without these, two systems are compared
-    only through the references. Without finite ratings, `reason` says why. `seed` is that of the bootstrap intervals.
+    A system is a parametrization of the function with a cut-off, such as "bm25@5". The references are one more system.
+    The battles against the references come from scores of the arena over the whole eval set. If the run had battles
+    between systems, the key `pairs` has the results of each pair. Otherwise two systems are compared only through the
+    references. If there are no finite ratings, the key `reason` says why.
+
+    Args:
+        tests: the entries of the tests.
+        seed: the seed of the bootstrap intervals.
     """
-    groups: dict[tuple[str, str, str], dict[str, dict[str, float]]] = {}
-    between: dict[tuple[str, str, str], dict[tuple[str, str], Entry]] = {}
+    reference_results: dict[tuple[str, str, str], dict[str, dict[str, float]]] = {}
+    system_battles: dict[tuple[str, str, str], dict[tuple[str, str], Entry]] = {}
     for test in tests:
         if test["evalset"] is None:
             continue
         key = test["nodeid"].partition("[")[0], test["evalset"]["name"], test["evalset"]["digest"]
         for entry in test["scores"]:
-            # In a slice each system might have other questions: `by` reports the worst value.
+            # Slices are left out: with `by` an entry is about the worst slice, which may differ between systems.
             if "arena" not in entry or entry["where"] or entry["mean"] is None:
                 continue
-            system = rated_name(test["nodeid"], entry["spec"].partition("@")[2])
-            # By example, since several scores of the arena have the same battles.
-            groups.setdefault(key, {}).setdefault(system, {}).update(_results(entry))
+            system = rated_system_name(test["nodeid"], entry["spec"].partition("@")[2])
+            # The results are merged by example, since several scores of the arena have the same battles.
+            reference_results.setdefault(key, {}).setdefault(system, {}).update(_battle_results(entry))
         if "battles" in test:
-            found = {(each["system"], each["opponent"]): each for each in test["battles"]}
-            between.setdefault(key, {}).update(found)
-            # A system without a score of the whole set has battled on all of it.
-            for name in chain(*found):
-                groups.setdefault(key, {}).setdefault(name, {})
+            battles = {(pair["system"], pair["opponent"]): pair for pair in test["battles"]}
+            system_battles.setdefault(key, {}).update(battles)
+            # A system without a score over the whole eval set still has battles over the whole eval set.
+            for name in chain(*battles):
+                reference_results.setdefault(key, {}).setdefault(name, {})
     return [
         {
             "test": function,
             "evalset": evalset,
-            **_rated(systems, between.get((function, evalset, digest)), seed),
+            **_ratings_entry(results, system_battles.get((function, evalset, digest)), seed),
         }
-        for (function, evalset, digest), systems in groups.items()
-        if len(systems) > 1
+        for (function, evalset, digest), results in reference_results.items()
+        if len(results) > 1
     ]
 
 
 def ratings_lines(entries: Sequence[Entry]) -> list[str]:
-    """The tables of ratings, the best system first; or why there are no ratings; and the pairs of systems."""
+    """Return the tables of ratings in lines, each with its systems, the best first, and the results of pairs.
+
+    A table without ratings has the reason instead.
+    """
     lines = []
     for entry in entries:
         lines.append(f"ratings of the systems of {entry['test']}  ({ratings_text(entry)})")
@@ -280,63 +311,69 @@ def ratings_lines(entries: Sequence[Entry]) -> list[str]:
             )
             for row in entry["systems"]
         ]
-        lines += [f"    {row}" for row in aligned(rows)]
+        lines += [f"    {row}" for row in align_columns(rows)]
         lines += _pairs_lines(entry)
     return lines
 
 
 def ratings_text(entry: Entry) -> str:
-    """The eval set of a table of ratings, its battles and its scale."""
+    """Return the eval set of a table of ratings, the kinds of its battles, and its scale."""
     battles = "battles between systems too" if "pairs" in entry else f"battles against the {REFERENCE} alone"
     return f"{entry['evalset']}, {battles}, Elo scale, mean 1000"
 
 
 def pairs_table(entry: Entry) -> tuple[list[str], list[list[Entry | None]]]:
-    """The systems with the references, the best first, and for each the results against each; None without battles."""
-    known: dict[tuple[str, str], Entry] = {}
+    """Return the matrix of pairs in a table of ratings.
+
+    Returns:
+        The names of the systems and the references, the best first; and a row for each name, with the results against
+        each name. A result is None if there were no battles.
+    """
+    results: dict[tuple[str, str], Entry] = {}
     pairs = entry.get("pairs", ())
     for pair in pairs:
         if pair["battles"]:
             ends = pair["ci95"] and [1 - end for end in reversed(pair["ci95"])]
-            known[pair["system"], pair["opponent"]] = pair
-            known[pair["opponent"], pair["system"]] = {**pair, "score": 1 - pair["score"], "ci95": ends}
+            results[pair["system"], pair["opponent"]] = pair
+            results[pair["opponent"], pair["system"]] = {**pair, "score": 1 - pair["score"], "ci95": ends}
     names = [row["system"] for row in entry["systems"] if pairs]
-    names = names or sorted({name for each in known for name in each})
-    return names, [[known.get((one, other)) for other in names] for one in names]
+    names = names or sorted({name for pair in results for name in pair})
+    return names, [[results.get((system, opponent)) for opponent in names] for system in names]
 
 
 def pairs_notes(entry: Entry) -> Iterator[str]:
-    """Yield notes on battles between systems: how many there were, how many are unscored, which pairs had none."""
+    """Yield notes on battles between systems: their number, the unscored battles, and the pairs without battles."""
     between = [pair for pair in entry.get("pairs", ()) if pair["opponent"] != REFERENCE]
-    fought = Counter(pair["battles"] for pair in between if pair["battles"])
-    if fought:
-        each = " or ".join(f"{number:,}" for number in sorted(fought))
-        yield f"{counted(fought.total(), 'pair')} of systems with {each} battles each"
+    battle_counts = Counter(pair["battles"] for pair in between if pair["battles"])
+    if battle_counts:
+        numbers = " or ".join(f"{number:,}" for number in sorted(battle_counts))
+        yield f"{counted(battle_counts.total(), 'pair')} of systems with {numbers} battles each"
     if wanted := max((pair.get("wanted", 0) for pair in between), default=0):
         yield f"--rageval-arena-pairs asks for {wanted:,} battles a pair; no more questions have a reference"
     unscored = Counter[str]()
-    missing: dict[str, list[str]] = {}
+    pairs_by_reason: dict[str, list[str]] = {}
     for pair in between:
         unscored.update(pair["unscored"])
         if pair["reason"]:
-            missing.setdefault(pair["reason"], []).append(f"{pair['system']} and {pair['opponent']}")
-    yield from (f"{number} × unscored: {why}" for why, number in unscored.most_common())
-    yield from (f"no battles of {', '.join(pairs)}: {why}" for why, pairs in missing.items())
+            pairs_by_reason.setdefault(pair["reason"], []).append(f"{pair['system']} and {pair['opponent']}")
+    yield from (f"{number} × unscored: {reason}" for reason, number in unscored.most_common())
+    yield from (f"no battles of {', '.join(pairs)}: {reason}" for reason, pairs in pairs_by_reason.items())
 
 
 def _pairs_lines(entry: Entry) -> Iterator[str]:
-    """The matrix of pairs, in several blocks of columns where it is wide, and its notes."""
-    names, cells = pairs_table(entry)
+    """Yield the lines of the matrix of pairs and its notes. A wide matrix is split into several blocks of columns."""
+    names, rows = pairs_table(entry)
     if names:
         yield f"    {PAIRS}:"
-        columns = [[name, *(_pair_text(row[place]) for row in cells)] for place, name in enumerate(names)]
+        columns = [[name, *(_pair_text(row[index]) for row in rows)] for index, name in enumerate(names)]
         systems = ["", *names]
-        for chosen in _blocks(columns, WIDTH - 4 - _width([systems])):
-            yield from (f"    {row}" for row in aligned(list(zip(systems, *chosen, strict=True))))
+        for block in _split_columns(columns, WIDTH - 4 - _total_width([systems])):
+            yield from (f"    {line}" for line in align_columns(list(zip(systems, *block, strict=True))))
     yield from (f"    {note}" for note in pairs_notes(entry))
 
 
 def _pair_text(pair: Entry | None) -> str:
+    """Return the share of battles won with its interval, such as "0.62 0.51–0.72"; "-" without battles."""
     if pair is None:
         return "-"
     return " ".join(
@@ -344,8 +381,8 @@ def _pair_text(pair: Entry | None) -> str:
     )
 
 
-def _results(entry: Entry) -> dict[str, float]:
-    """The results of the answers' battles, by example: 1 won, 0.5 tied, 0 lost."""
+def _battle_results(entry: Entry) -> dict[str, float]:
+    """Return the results of the battles against the references by example id: 1 won, 0.5 tied, 0 lost."""
     return {
         example["id"]: example["counts"]["wins"] + example["counts"]["ties"] / 2
         for example in entry["examples"]
@@ -353,43 +390,69 @@ def _results(entry: Entry) -> dict[str, float]:
     }
 
 
-def _rated(
-    systems: Mapping[str, Mapping[str, float]], between: Mapping[tuple[str, str], Entry] | None, seed: int
+def _ratings_entry(
+    reference_results: Mapping[str, Mapping[str, float]],
+    system_battles: Mapping[tuple[str, str], Entry] | None,
+    seed: int,
 ) -> dict[str, Any]:
-    fought: dict[tuple[str, str], Mapping[str, float]] = {
-        (system, REFERENCE): scores for system, scores in systems.items()
+    """Return the keys `systems`, `reason` and `pairs` of a table of ratings.
+
+    Args:
+        reference_results: results against the references by system, then by example id.
+        system_battles: battles between systems, by pair; None if the run had none.
+        seed: the seed of the bootstrap intervals.
+    """
+    results: dict[tuple[str, str], Mapping[str, float]] = {
+        (system, REFERENCE): values for system, values in reference_results.items()
     }
-    for pair, each in (between or {}).items():
-        fought[pair] = {
-            example["id"]: example["score"] for example in each["examples"] if example["score"] is not None
+    for pair, entry in (system_battles or {}).items():
+        results[pair] = {
+            example["id"]: example["score"] for example in entry["examples"] if example["score"] is not None
         }
-    battles = [Battle(*pair, score) for pair, scores in fought.items() for score in scores.values()]
-    questions = [example for scores in fought.values() for example in scores]
-    number = Counter(name for battle in battles for name in (battle.first, battle.second))
+    battles = [Battle(*pair, value) for pair, values in results.items() for value in values.values()]
+    questions = [example_id for values in results.values() for example_id in values]
+    battle_counts = Counter(name for battle in battles for name in (battle.first, battle.second))
     pairs = {}
-    if between is not None:
-        both = [*((name, REFERENCE) for name in sorted(systems)), *combinations(sorted(systems), 2)]
+    if system_battles is not None:
+        names = sorted(reference_results)
+        all_pairs = [*((name, REFERENCE) for name in names), *combinations(names, 2)]
         pairs["pairs"] = [
-            _pair(pair, list(fought.get(pair, {}).values()), between.get(pair), seed) for pair in both
+            _pair_entry(pair, list(results.get(pair, {}).values()), system_battles.get(pair), seed)
+            for pair in all_pairs
         ]
     try:
-        rated = bradley_terry(battles, questions=questions, seed=seed)
+        ratings = bradley_terry(battles, questions=questions, seed=seed)
     except UnratableError as error:
         return {"systems": [], "reason": str(error), **pairs}
     rows = [
-        {"system": name, "rating": rating.value, "ci95": [rating.low, rating.high], "battles": number[name]}
-        for name, rating in rated.items()
+        {
+            "system": name,
+            "rating": rating.value,
+            "ci95": [rating.low, rating.high],
+            "battles": battle_counts[name],
+        }
+        for name, rating in ratings.items()
     ]
     return {"systems": rows, "reason": None, **pairs}
 
 
-def _pair(pair: tuple[str, str], scores: Sequence[float], found: Entry | None, seed: int) -> dict[str, Any]:
-    """The results of a pair; `found` are its battles as of the test, which those against the references have not."""
+def _pair_entry(
+    pair: tuple[str, str], scores: Sequence[float], battles: Entry | None, seed: int
+) -> dict[str, Any]:
+    """Return the results of a pair of systems.
+
+    Args:
+        pair: the names of the two systems.
+        scores: the results of the first system: 1 won, between 0 and 1 tied, 0 lost.
+        battles: the battles of the pair in the entry of the test; None for a pair with the references, and for a pair
+            without battles.
+        seed: the seed of the bootstrap interval.
+    """
     ends = mean_interval(scores, seed=seed)
     reason = None
     if not scores and pair[1] != REFERENCE:
-        reason = APART if found is None else None if found["examples"] else FEW
-    unscored = Counter(example["unscored"] for example in (found or {"examples": ()})["examples"])
+        reason = NO_COMMON_PROCESS if battles is None else None if battles["examples"] else NO_BATTLES_LEFT
+    unscored = Counter(example["unscored"] for example in (battles or {"examples": ()})["examples"])
     del unscored[None]
     return {
         "system": pair[0],
@@ -402,5 +465,5 @@ def _pair(pair: tuple[str, str], scores: Sequence[float], found: Entry | None, s
         "ci95": None if ends is None else list(ends),
         "unscored": dict(unscored),
         "reason": reason,
-        **({"wanted": found["wanted"]} if found and "wanted" in found else {}),
+        **({"wanted": battles["wanted"]} if battles and "wanted" in battles else {}),
     }

@@ -1,4 +1,7 @@
-"""The table of scores, the plan and the summary line on the terminal."""
+"""Writes the report on the terminal: the table of scores, its notes and warnings, the plan, and the summary line.
+
+Other reports use the same texts.
+"""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,21 +11,19 @@ from typing import Any, Final
 from pytest_rageval.lazy import Lazy
 from pytest_rageval.llm.usage import Usage
 from pytest_rageval.plural import counted, plural, singular
+from pytest_rageval.reports.anomalies import all_zero_reason, anomalies_text
 from pytest_rageval.reports.document import ScoreEntry
-from pytest_rageval.reports.layout import aligned
-from pytest_rageval.reports.notes import TEXTS, anomalies_text, moved_text, slice_warnings, why_all_zero
+from pytest_rageval.reports.layout import align_columns
+from pytest_rageval.reports.notes import NOTE_TEXTS, change_text, slice_warnings
 from pytest_rageval.reports.results import evalset_text, sliced_name
 
 __all__ = [
-    "BROKEN",
+    "FAILING_VERDICTS",
     "MARKS",
-    "NUMERIC",
     "VERDICTS",
-    "WIDE_HEAD",
     "by_urgency",
     "headline",
-    "marked",
-    "notes",
+    "note_lines",
     "number_text",
     "plan_lines",
     "table_lines",
@@ -42,9 +43,10 @@ MARKS: Final[Mapping[str, str]] = {
     "skipped": "⏭️",
     "xfailed": "✖️",
 }
-"""By the verdict of a threshold, and by the outcome of a test."""
+"""The mark for each verdict of a threshold, and for each outcome of a test."""
 
-BROKEN: Final = frozenset({"fail", "error"})  # verdicts that fail a test, unless it is expected to fail
+FAILING_VERDICTS: Final = frozenset({"fail", "error"})
+"""The verdicts that fail a test, unless it is expected to fail."""
 
 VERDICTS: Final = {
     "fail": "failed",
@@ -53,14 +55,14 @@ VERDICTS: Final = {
     "expected": "failed as expected",
     "pass": "passed",
 }
-"""The words for verdicts, the worst first."""
+"""The text for each verdict in a sentence, the worst verdict first."""
 
 HEAD: Final = ("score", "mean", "95% interval", "n", "unscored", "threshold", "verdict")
-BASELINE: Final = HEAD.index("threshold")
-WIDE_HEAD: Final = (*HEAD[:BASELINE], "vs baseline", *HEAD[BASELINE:])
-"""The columns of reports that may have long lines: with the change from the baseline."""
+CHANGE_COLUMN: Final = HEAD.index("threshold")
+"""The column before which wide tables have the change from the baseline."""
 
-NUMERIC: Final = frozenset({"mean", "n", "unscored"})  # the columns that are aligned to the right
+NUMERIC_COLUMNS: Final = frozenset({"mean", "n", "unscored"})
+"""The columns that are aligned to the right."""
 
 SIGNS: Final = {
     "min": "≥",
@@ -70,99 +72,99 @@ SIGNS: Final = {
     "max_lost": "lost ≤",
     "max_ratio": "ratio ≤",
 }
-"""The signs of bounds, in the threshold's cell."""
+"""The sign of each bound in the cell of a threshold."""
 
 PLAN_HEAD: Final = ("requests", "cached", "live", "tokens in", "tokens out", "USD")
 
-# Few runs have any.
+# Imported at the first use: few runs have a calibration or an agreement.
 calibration_lines: Final = Lazy("reports.judge_calibration", "calibration_lines")
 agreement_lines: Final = Lazy("reports.judge_calibration", "agreement_lines")
 
 
 def headline(document: Mapping[str, Any]) -> str:
-    """Thresholds by verdict, then tests that failed otherwise: "rageval: 1 of 4 thresholds failed"."""
+    """Return the summary line: thresholds by verdict, then other tests: "rageval: 1 of 4 thresholds failed"."""
     tests = document["tests"]
     stopped = "; the run was stopped early" if document.get("stopped") else ""
-    counts = [*_thresholds(tests), *_others(tests)] or ["nothing was scored"]
+    counts = [*_threshold_counts(tests), *_test_counts(tests)] or ["nothing was scored"]
     return f"rageval: {', '.join(counts)}{stopped}"
 
 
-def _thresholds(tests: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def _threshold_counts(tests: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield the counts of thresholds by verdict, the worst verdict first."""
     verdicts = Counter(verdict for test in tests for verdict in _verdicts(test))
     total = verdicts.total()
     noun = f" of {counted(total, 'threshold')}"
     for verdict, word in VERDICTS.items():
         if verdicts[verdict]:
-            # The first one names what is counted.
+            # The first count has the noun.
             yield f"{verdicts[verdict]}{noun} {word}"
             noun = ""
 
 
-def _others(tests: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Tests that failed without a failed threshold, such as by an assertion of their own, and skipped ones."""
-    judged = any(map(_verdicts, tests))
+def _test_counts(tests: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield the counts of tests by outcome, without the tests that have a failed threshold.
+
+    Such a test failed by an assertion of its own, for example.
+    """
+    has_thresholds = any(map(_verdicts, tests))
     outcomes = Counter(
         "failed" if test["outcome"] in {"failed", "error"} else test["outcome"]
         for test in tests
-        if not BROKEN & set(_verdicts(test))
+        if not FAILING_VERDICTS & set(_verdicts(test))
     )
-    # Where there are thresholds, their counts include those that passed.
-    for outcome in ("failed", "skipped") if judged else ("failed", "xfailed", "passed", "skipped"):
+    # Passed tests are counted only in a run without thresholds. Else the counts of thresholds include them.
+    for outcome in ("failed", "skipped") if has_thresholds else ("failed", "xfailed", "passed", "skipped"):
         count = outcomes[outcome]
         if count:
-            yield f"{count} {'other ' if judged else ''}{plural(count, 'test')} {outcome}"
+            yield f"{count} {'other ' if has_thresholds else ''}{plural(count, 'test')} {outcome}"
 
 
 def _verdicts(test: Mapping[str, Any]) -> list[str]:
-    """The verdicts of a test's thresholds; a failure of a test that was expected to fail is "expected"."""
-    verdicts = (each["verdict"] for each in (*test["scores"], *test.get("calibration", ())))
-    expected = test["outcome"] == "xfailed"
+    """Return the verdicts of a test's thresholds; "expected" for a failure in a test that was expected to fail."""
+    verdicts = (entry["verdict"] for entry in (*test["scores"], *test.get("calibration", ())))
+    is_expected = test["outcome"] == "xfailed"
     return [
-        "expected" if expected and verdict in BROKEN else verdict
+        "expected" if is_expected and verdict in FAILING_VERDICTS else verdict
         for verdict in verdicts
         if verdict is not None
     ]
 
 
 def by_urgency(tests: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The tests with failed thresholds first, then other failures, doubts, passes and skips."""
+    """Return the tests sorted: failed thresholds first, then other failures, inconclusive, passed and skipped tests."""
     return sorted(tests, key=_urgency)
 
 
 def _urgency(test: Mapping[str, Any]) -> int:
+    """Return the sort key of a test; the most urgent tests have 0."""
     verdicts = set(_verdicts(test))
     if test["outcome"] in {"failed", "error"}:
-        return 0 if BROKEN & verdicts else 1
+        return 0 if FAILING_VERDICTS & verdicts else 1
     if test["outcome"] == "skipped":
         return 4
     return 2 if "inconclusive" in verdicts else 3
 
 
-def marked(entry: ScoreEntry) -> str:
-    """The mark of an entry's verdict; empty without a verdict."""
-    return MARKS.get(entry["verdict"] or "", "")
-
-
 def test_name(test: Mapping[str, Any]) -> str:
-    """A test with its eval set: "test_a.py::test_support  (support.jsonl, 240)"."""
+    """Return the node id of a test with its eval set: "test_a.py::test_support  (support.jsonl, 240)"."""
     evalset = test.get("evalset")
     return f"{test['nodeid']}  ({evalset_text(evalset)})" if evalset else str(test["nodeid"])
 
 
 def table_lines(tests: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The table of scores: a block per test, as in the JSON report, with its name, a row per score, and notes."""
+    """Return the table of scores in lines: for each test its name, a row for each score, and notes."""
     cells = [HEAD, *(_cells(entry) for test in tests for entry in test["scores"])]
-    right = {column for column, name in enumerate(HEAD) if name in NUMERIC}
-    rows = (f"  {row}" for row in aligned(cells, right))
+    right = {column for column, name in enumerate(HEAD) if name in NUMERIC_COLUMNS}
+    rows = (f"  {row}" for row in align_columns(cells, right))
     lines = [next(rows)]
     for test in tests:
         lines += [test_name(test), *islice(rows, len(test["scores"]))]
-        lines += [f"    {note}" for note in notes(test)]
+        lines += [f"    {note}" for note in note_lines(test)]
     return lines
 
 
 def _cells(entry: ScoreEntry) -> tuple[str, ...]:
-    """A score's row: a text for each of `HEAD`."""
+    """Return the row of a score: a text for each column of `HEAD`."""
     mean, interval = entry["mean"], entry["ci95"]
     no_interval = "stopped early" if mean is None and "early_stop" in entry else "-"
     return (
@@ -182,35 +184,41 @@ def number_text(value: float) -> str:
 
 
 def wide_cells(entry: ScoreEntry) -> tuple[str, ...]:
-    """A score's row: a text for each of `WIDE_HEAD`, the verdict with its mark."""
+    """Return the row of a score in a wide table.
+
+    The row has a text for each column of `HEAD`, and the change from the baseline before the threshold. The verdict has
+    its mark.
+    """
     *texts, verdict = _cells(entry)
     mark = f"{MARKS[verdict]} " if verdict in MARKS else ""
-    return (*texts[:BASELINE], moved_text(entry) or "-", *texts[BASELINE:], f"{mark}{verdict}")
+    return (*texts[:CHANGE_COLUMN], change_text(entry) or "-", *texts[CHANGE_COLUMN:], f"{mark}{verdict}")
 
 
 def threshold_text(threshold: Mapping[str, Any]) -> str:
-    """The bounds of a threshold with their signs: "≥ 0.85 ↓ 0.02"."""
-    bounds = ((sign, threshold.get(word)) for word, sign in SIGNS.items())
-    shown = [f"{sign} {value:g}" for sign, value in bounds if value is not None]
-    return " ".join([*shown, *(["strict"] if threshold.get("strict") else [])]) or "-"
+    """Return the bounds of a threshold with their signs: "≥ 0.85 ↓ 0.02"; "-" without bounds."""
+    bounds = ((sign, threshold.get(keyword)) for keyword, sign in SIGNS.items())
+    texts = [f"{sign} {value:g}" for sign, value in bounds if value is not None]
+    return " ".join([*texts, *(["strict"] if threshold.get("strict") else [])]) or "-"
 
 
-def notes(test: Mapping[str, Any]) -> Iterator[str]:
-    """The notes below the rows of a test, a line each, without indent."""
-    # Scores at one cut-off share the anomalies of their rankings.
-    names: dict[str, list[str]] = {}
+def note_lines(test: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the notes below the rows of a test, each as a line without indentation."""
+    # Scores with the same cut-off have the same rankings, and share a note on anomalies.
+    names_by_anomalies: dict[str, list[str]] = {}
     for entry in test["scores"]:
-        names.setdefault(anomalies_text(entry["oddities"]), []).append(sliced_name(entry))
-    yield from (f"{', '.join(dict.fromkeys(named))}: {text}" for text, named in names.items() if text)
-    for key, text in TEXTS.items():
+        names_by_anomalies.setdefault(anomalies_text(entry["oddities"]), []).append(sliced_name(entry))
+    yield from (
+        f"{', '.join(dict.fromkeys(names))}: {text}" for text, names in names_by_anomalies.items() if text
+    )
+    for key, note_text in NOTE_TEXTS.items():
         for entry in test["scores"]:
-            if entry.get(key) is not None and (note := text(entry)):
+            if entry.get(key) is not None and (note := note_text(entry)):
                 yield f"{sliced_name(entry)}: {note}"
     for entry in test["scores"]:
         counts = entry.get("counts", {})
         if any(counts.values()):
-            named = ((count, name.replace("_", " ")) for name, count in counts.items())
-            texts = (f"{count} {singular(name) if count == 1 else name}" for count, name in named)
+            nouns = ((count, name.replace("_", " ")) for name, count in counts.items())
+            texts = (f"{count} {singular(noun) if count == 1 else noun}" for count, noun in nouns)
             yield f"{sliced_name(entry)}: {', '.join(texts)}"
     for entry in test.get("calibration", ()):
         yield from calibration_lines(entry)
@@ -221,69 +229,75 @@ def notes(test: Mapping[str, Any]) -> Iterator[str]:
 def warning_lines(tests: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the warnings of a run, one line each; they are shown even if the run passed."""
     evalsets = [test["evalset"] for test in tests if test.get("evalset")]
-    lines = [f"{each['name']}: {warning}" for each in evalsets for warning in each.get("warnings", ())]
-    # Several tests may have one eval set.
+    lines = [f"{entry['name']}: {warning}" for entry in evalsets for warning in entry.get("warnings", ())]
+    # Several tests may have the same eval set: its warnings are shown once.
     lines = list(dict.fromkeys(lines))
     lines += [f"{test['nodeid']}: {warning}" for test in tests for warning in test.get("warnings", ())]
     for test in tests:
         for entry in test["scores"]:
-            of_entry = ((entry["where"], warning) for warning in entry.get("warnings", ()))
-            for where, warning in (*of_entry, *slice_warnings(entry), *_all_zero(entry)):
+            entry_warnings = ((entry["where"], warning) for warning in entry.get("warnings", ()))
+            for where, warning in (*entry_warnings, *slice_warnings(entry), *_all_zero_warning(entry)):
                 lines.append(f"{test['nodeid']}: {sliced_name({**entry, 'where': where})}: {warning}")
     return [f"warning: {line}" for line in lines]
 
 
-def _all_zero(entry: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str]]:
-    """A warning where a threshold passes though every question scores 0, as with ids of another kind."""
+def _all_zero_warning(entry: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str]]:
+    """Yield the slice and a warning if a threshold does not fail although every question scores 0.
+
+    The reason may be that the ids of retrieved passages are not of the same kind as the ids of gold passages.
+    """
     threshold = entry["threshold"] or {}
-    wants_more = any(threshold.get(word) is not None for word in ("min", "max_drop", "max_lost"))
-    if wants_more and entry["verdict"] != "fail" and entry["mean"] == 0 and entry["n"]:
-        found = why_all_zero(entry["oddities"])
-        yield entry["where"], f"every question scores 0{f': {found}' if found else ''}"
+    has_lower_bound = any(threshold.get(keyword) is not None for keyword in ("min", "max_drop", "max_lost"))
+    if has_lower_bound and entry["verdict"] != "fail" and entry["mean"] == 0 and entry["n"]:
+        reason = all_zero_reason(entry["oddities"])
+        yield entry["where"], f"every question scores 0{f': {reason}' if reason else ''}"
 
 
 def plan_lines(planned: Sequence[tuple[str, Usage]], tiers: Sequence[str] = ()) -> list[str]:
-    """The plan: a row of numbers for each test that asks models, and the total.
+    """Return the plan in lines: a row of numbers for each test with requests, the total, and notes.
 
-    `planned` are node ids, with the requests of each test that those before it do not make; `tiers` are cheaper ones,
-    each with a column of its cost.
+    Args:
+        planned: the node id of each test, and its requests without the requests that an earlier test also makes.
+        tiers: names of cheaper service tiers; the plan has a column with the cost in each tier.
     """
     total = sum((usage for _, usage in planned), Usage())
-    asking = [(nodeid, usage) for nodeid, usage in planned if usage.requests or usage.remarks]
+    with_requests = [(nodeid, usage) for nodeid, usage in planned if usage.requests or usage.remarks]
     titles = (*PLAN_HEAD, *(f"USD {tier}" for tier in tiers))
-    cells = [titles, *(_plan_cells(usage, tiers) for _, usage in asking), _plan_cells(total, tiers)]
-    head, *rows = (f"    {row}" for row in aligned(cells, right=range(len(titles))))
+    cells = [titles, *(_plan_cells(usage, tiers) for _, usage in with_requests), _plan_cells(total, tiers)]
+    head, *rows = (f"    {row}" for row in align_columns(cells, right=range(len(titles))))
     lines = [head]
-    for (nodeid, _), row in zip([*asking, ("in total", total)], rows, strict=True):
+    for (nodeid, _), row in zip([*with_requests, ("in total", total)], rows, strict=True):
         lines += [nodeid, row]
-    if others := len(planned) - len(asking):
+    if others := len(planned) - len(with_requests):
         lines.append(f"{counted(others, 'other test')} {'sends' if others == 1 else 'send'} no requests.")
     if len(total.servers) > 1:
-        lines += [_planned_of(name, usage) for name, usage in sorted(total.servers.items())]
+        lines += [_server_plan_line(name, usage) for name, usage in sorted(total.servers.items())]
     return lines + _plan_notes(total, tiers)
 
 
 def _plan_cells(usage: Usage, tiers: Sequence[str] = ()) -> tuple[str, ...]:
-    most = "≤ " if usage.dependent else ""
-    out = "unbounded" if usage.unbounded else f"≤ {usage.tokens_out:,}" if usage.live else "0"
+    """Return the row of a plan: a text for each column of `PLAN_HEAD`, and the cost in each tier."""
+    at_most = "≤ " if usage.dependent else ""
+    tokens_out = "unbounded" if usage.unbounded else f"≤ {usage.tokens_out:,}" if usage.live else "0"
     costs = [
         (usage.cost_usd, usage.unpriced),
         *((usage.cost_at[tier], usage.unpriced_at[tier]) for tier in tiers),
     ]
     return (
-        f"{most}{usage.requests:,}",
+        f"{at_most}{usage.requests:,}",
         f"{usage.cached:,}",
-        f"{most}{usage.live:,}",
-        f"{most}{usage.tokens_in:,}",
-        out,
+        f"{at_most}{usage.live:,}",
+        f"{at_most}{usage.tokens_in:,}",
+        tokens_out,
         *("unknown" if unpriced else f"≤ {usd:.4f}" if usd else "0" for usd, unpriced in costs),
     )
 
 
-def _planned_of(server: str, usage: Usage) -> str:
-    _, _, live, tokens_in, out, cost = _plan_cells(usage)
-    paid = "price not known" if usage.unpriced else f"{cost} USD"
-    return f"{server}: {live} live, {tokens_in} tokens in, {out} out, {paid}"
+def _server_plan_line(server: str, usage: Usage) -> str:
+    """Return the live requests, tokens and cost of a server as a line."""
+    _, _, live, tokens_in, tokens_out, cost = _plan_cells(usage)
+    price = "price not known" if usage.unpriced else f"{cost} USD"
+    return f"{server}: {live} live, {tokens_in} tokens in, {tokens_out} out, {price}"
 
 
 def _plan_notes(total: Usage, tiers: Sequence[str]) -> list[str]:

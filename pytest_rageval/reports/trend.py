@@ -1,4 +1,4 @@
-"""Scores over runs as text: a sparkline for a terminal, and a Mermaid chart for a pull request."""
+"""Draws scores over many runs as text: a sparkline for a terminal, and a Mermaid chart for a pull request."""
 
 import re
 from collections import Counter, defaultdict
@@ -9,14 +9,14 @@ from math import ceil, log10
 from typing import Any, Final
 
 from pytest_rageval.plural import counted
-from pytest_rageval.reports.history import CHARTED, Point, Run, ScoreKey, badness
+from pytest_rageval.reports.history import MAX_CHART_RUNS, Point, Run, ScoreKey, severity_rank
 from pytest_rageval.reports.terminal import number_text
 
-__all__ = ["BARS", "axis", "chart_lines", "span", "sparkline"]
+__all__ = ["BARS", "axis_range", "chart_lines", "html_entities", "sparkline", "value_range"]
 
 BARS: Final = "▁▂▃▄▅▆▇█"
-PLAIN_BARS: Final = "_.-=*#"
-"""For terminals whose encoding lacks the bars."""
+ASCII_BARS: Final = "_.-=*#"
+"""The bars for a terminal whose encoding lacks `BARS`."""
 
 COLOURS: Final = {
     "🟦": "#2f81f7",
@@ -25,41 +25,43 @@ COLOURS: Final = {
     "🟩": "#3fb950",
     "🟫": "#9a6b45",
 }
-"""The lines of a chart, which has no legend of its own: one is below it."""
+"""The colours of the lines of a chart, each with the square that stands for it in the legend below the chart.
+
+Mermaid's charts have no legend.
+"""
 
 CONFIG: Final = (
     '%%{init: {"xyChart": {"width": 900, "height": 300, "xAxis": {"labelFontSize": 9}}, '
     '"themeVariables": {"xyChart": {"plotColorPalette": "PALETTE"}}}}%%'
 ).replace("PALETTE", ", ".join(COLOURS.values()))
 
-LONGEST: Final = 80  # characters of a name in a chart
-ENDING: Final = re.compile(r"[^\w .,:@=/()\[\]+-]")
+MAX_LABEL_LENGTH: Final = 80  # maximum number of characters of a label in a chart
+SPECIAL_CHARS: Final = re.compile(r"[^\w .,:@=/()\[\]+-]")
+"""Characters that could end a label of a chart, or that have a meaning in it."""
 
-SMALLEST: Final = 0.1  # of the largest value, what an axis covers at least: small noise is to look small
+MIN_AXIS_SHARE: Final = 0.1
+"""The minimum length of an axis as a share of its largest value, so that small noise looks small."""
 
 
-def span(points: Sequence[Point]) -> tuple[float, float]:
-    """The lowest and the highest end of the intervals, or of the means without one; 0 and 0 without any."""
-    ends = [
-        end
+def value_range(points: Sequence[Point]) -> tuple[float, float]:
+    """Return the minimum and the maximum of all means, interval ends, baselines and anchors; 0 and 0 without means."""
+    values = [
+        value
         for point in points
         if point.mean is not None
-        for end in (point.mean, *(point.interval or ()), *_lines(point))
+        for value in (point.mean, *(point.interval or ()), point.baseline, point.anchor)
+        if value is not None
     ]
-    return min(ends, default=0.0), max(ends, default=0.0)
+    return min(values, default=0.0), max(values, default=0.0)
 
 
-def _lines(point: Point) -> list[float]:
-    return [mean for mean in (point.baseline, point.anchor) if mean is not None]
+def sparkline(points: Sequence[Point | None], *, ascii_only: bool = False) -> str:
+    """Return a bar for each point, and a space for None and for a point without a mean.
 
-
-def sparkline(points: Sequence[Point | None], *, plain: bool = False) -> str:
-    """A sign for each point; a space where there is none, or it has no mean.
-
-    The signs go from the lower to the upper end of all intervals, so that noise looks flat.
+    The scale of the bars covers all intervals, so that noise looks flat. With `ascii_only` the bars are `ASCII_BARS`.
     """
-    bars = PLAIN_BARS if plain else BARS
-    low, high = span([point for point in points if point is not None])
+    bars = ASCII_BARS if ascii_only else BARS
+    low, high = value_range([point for point in points if point is not None])
     return "".join(
         " "
         if point is None or point.mean is None
@@ -69,33 +71,34 @@ def sparkline(points: Sequence[Point | None], *, plain: bool = False) -> str:
 
 
 def chart_lines(document: Mapping[str, Any]) -> list[str]:
-    """The last runs as a chart for a pull request, in lines of Markdown; empty where the run has no history.
+    """Return the last runs as a chart for a pull request, in lines of Markdown; empty if the run has no history.
 
-    It has scores of this run that have a value in the same runs, since a chart's lines cannot have gaps: those of a
-    failed threshold where there is one, else as many as possible.
+    The lines of a chart cannot have gaps, and share an axis. Therefore the chart has only scores of this run that have
+    values in the same runs, and of the same magnitude. From all groups of such scores the chart shows the group with
+    the worst verdict, and the largest of several such groups.
     """
-    runs = [Run.of(plain) for plain in document.get("history", ())][-CHARTED:]
+    runs = [Run.from_line(line) for line in document.get("history", ())][-MAX_CHART_RUNS:]
     groups: defaultdict[object, dict[ScoreKey, list[Run]]] = defaultdict(dict)
-    for key in sorted(runs[-1].points, key=partial(_urgency, runs[-1])) if runs else ():
+    for key in sorted(runs[-1].points, key=partial(_sort_key, runs[-1])) if runs else ():
         with_mean = [run for run in runs if key in run.points and run.points[key].mean is not None]
         if with_mean[-1:] == runs[-1:] and len(with_mean) > 1:
-            groups[tuple(map(id, with_mean)), _scale(key, with_mean)][key] = with_mean
+            groups[tuple(map(id, with_mean)), _axis_key(key, with_mean)][key] = with_mean
     if not groups:
         return []
-    lines = min(groups.values(), key=lambda each: (_urgency(runs[-1], next(iter(each)))[0], -len(each)))
-    shown = list(lines)[: len(COLOURS)]
-    left = sum(map(len, groups.values())) - len(shown)
-    more = [f"{counted(left, 'more score')}: <code>rageval history</code>"] if left else []
-    return [*_chart(lines[shown[0]], shown), "", " &nbsp; ".join([*_legend(lines[shown[0]], shown), *more])]
+    group = min(groups.values(), key=lambda keys: (_sort_key(runs[-1], next(iter(keys)))[0], -len(keys)))
+    shown = list(group)[: len(COLOURS)]
+    left_out = sum(map(len, groups.values())) - len(shown)
+    more = [f"{counted(left_out, 'more score')}: <code>rageval history</code>"] if left_out else []
+    return [*_chart(group[shown[0]], shown), "", " &nbsp; ".join([*_legend(group[shown[0]], shown), *more])]
 
 
-def _urgency(run: Run, key: ScoreKey) -> tuple[int, ScoreKey]:
-    """Failed thresholds come first, scores without a threshold last."""
-    return badness(run.points[key].verdict), key
+def _sort_key(run: Run, key: ScoreKey) -> tuple[int, ScoreKey]:
+    """Return the sort key of a score: failed thresholds come first, scores without a threshold last."""
+    return severity_rank(run.points[key].verdict), key
 
 
-def _scale(key: ScoreKey, runs: Sequence[Run]) -> tuple[int, bool]:
-    """Return the key of the axis of a score: its power of ten, and whether it is a mean."""
+def _axis_key(key: ScoreKey, runs: Sequence[Run]) -> tuple[int, bool]:
+    """Return the power of ten of a score, and whether it is a mean. Scores with equal keys may share an axis."""
     largest = max(map(abs, _means(key, runs)))
     return ceil(log10(largest)) if largest else 0, runs[-1].points[key].statistic is None
 
@@ -105,7 +108,8 @@ def _means(key: ScoreKey, runs: Sequence[Run]) -> list[float]:
 
 
 def _chart(runs: Sequence[Run], keys: Sequence[ScoreKey]) -> list[str]:
-    low, high = axis([mean for key in keys for mean in _means(key, runs)])
+    """Return the lines of a Mermaid chart of the scores."""
+    low, high = axis_range([mean for key in keys for mean in _means(key, runs)])
     return [
         "```mermaid",
         CONFIG,
@@ -121,6 +125,7 @@ def _chart(runs: Sequence[Run], keys: Sequence[ScoreKey]) -> list[str]:
 
 
 def _legend(runs: Sequence[Run], keys: Sequence[ScoreKey]) -> Iterator[str]:
+    """Yield each score with the colour of its line and its last two means, and the runs that changed the eval set."""
     for square, key, name in zip(COLOURS, keys, _names(keys), strict=False):
         means = _means(key, runs)
         yield f"{square} {_code(name)} {number_text(means[-2])} → {number_text(means[-1])}"
@@ -130,43 +135,46 @@ def _legend(runs: Sequence[Run], keys: Sequence[ScoreKey]) -> Iterator[str]:
 
 
 def _names(keys: Sequence[ScoreKey]) -> list[str]:
-    """The names of the scores, with their tests where several have one of this name."""
-    tests = Counter(key.score for key in keys)
+    """Return the names of the scores; a name that several tests use is followed by the name of the test."""
+    counts = Counter(key.score for key in keys)
     return [
-        f"{key.score} of {key.nodeid.rpartition('::')[2]}" if tests[key.score] > 1 else key.score
+        f"{key.score} of {key.nodeid.rpartition('::')[2]}" if counts[key.score] > 1 else key.score
         for key in keys
     ]
 
 
-def axis(values: Sequence[float]) -> tuple[float, float]:
-    """The ends of an axis: with a margin, and between 0 and 1 where all values are."""
+def axis_range(values: Sequence[float]) -> tuple[float, float]:
+    """Return the ends of an axis, with a margin around the values.
+
+    The axis does not extend below 0 if all values are at least 0, nor above 1 if all values are at most 1.
+    """
     low, high = min(values), max(values)
-    least = SMALLEST * (max(abs(low), abs(high)) or 1)
-    margin = max(high - low, least) / 10 + max(0, least - (high - low)) / 2
+    min_length = MIN_AXIS_SHARE * (max(abs(low), abs(high)) or 1)
+    margin = max(high - low, min_length) / 10 + max(0, min_length - (high - low)) / 2
     bottom, top = low - margin, high + margin
     return (max(bottom, 0) if low >= 0 else bottom, min(top, 1) if high <= 1 else top)
 
 
 def _unique(names: Iterator[str]) -> Iterator[str]:
-    """Names with a number behind those that were there before: an axis draws equal ones at one place."""
-    seen = Counter[str]()
+    """Yield the names, with a number after a repeated name: a chart draws equal names at the same position."""
+    counts = Counter[str]()
     for name in names:
-        seen[name] += 1
-        yield name if seen[name] == 1 else f"{name} ({seen[name]})"
+        counts[name] += 1
+        yield name if counts[name] == 1 else f"{name} ({counts[name]})"
 
 
 def _label(text: str) -> str:
-    """A text of a chart, in quotes and cut; signs that could end it or have a meaning there become underscores.
+    """Return a label of a chart in quotes, cut at its beginning, with underscores in place of `SPECIAL_CHARS`.
 
     >>> _label('recall@3 [topic="a"] #35;')
     '"recall@3 [topic=_a_] _35_"'
     """
-    line = ENDING.sub("_", " ".join(text.split()))
-    return f'"{line if len(line) <= LONGEST else f"…{line[1 - LONGEST :]}"}"'
+    line = SPECIAL_CHARS.sub("_", " ".join(text.split()))
+    return f'"{line if len(line) <= MAX_LABEL_LENGTH else f"…{line[1 - MAX_LABEL_LENGTH :]}"}"'
 
 
 def _decimal(number: float) -> str:
-    """A number without an exponent, which charts do not read.
+    """Return a number without an exponent, since Mermaid cannot parse exponents.
 
     >>> _decimal(0.5), _decimal(1e-7), _decimal(3.0)
     ('0.5', '0.0000001', '3')
@@ -175,6 +183,14 @@ def _decimal(number: float) -> str:
 
 
 def _code(text: str) -> str:
-    """Text as code in a line of Markdown, with the signs that have a meaning there as entities."""
-    line = re.sub(r"[^0-9A-Za-z ]", lambda sign: f"&#{ord(sign[0])};", " ".join(text.split()))
-    return f"<code>{line}</code>"
+    """Return a text in one line as HTML code, for a line of Markdown."""
+    return f"<code>{html_entities(' '.join(text.split()))}</code>"
+
+
+def html_entities(text: str) -> str:
+    """Return a text for HTML in Markdown: all characters but ASCII letters, digits and spaces become entities.
+
+    >>> html_entities("a_b")
+    'a&#95;b'
+    """
+    return re.sub(r"[^a-zA-Z0-9 ]", lambda match: f"&#{ord(match[0])};", text)

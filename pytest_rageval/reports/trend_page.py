@@ -1,4 +1,4 @@
-"""The history as a page: each score over the runs, with its interval and the means that it was compared with."""
+"""Writes the history as an HTML page: each score over the runs, with its interval, its baseline and its anchor."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -9,56 +9,63 @@ from typing import Any, Final
 
 from pytest_rageval.reports.history import Point, Run, ScoreKey, series
 from pytest_rageval.reports.page import number, render
-from pytest_rageval.reports.trend import axis, span
+from pytest_rageval.reports.trend import axis_range, value_range
 
 __all__ = ["trend_page"]
 
-# Of a chart, in its own units: those of a page that is wide enough.
+# The size and the margins of a chart, in units of its SVG view box. They are pixels if the page is wide enough.
 WIDTH: Final = 900
 HEIGHT: Final = 220
 LEFT: Final = 56
 RIGHT: Final = 12
 TOP: Final = 10
 BOTTOM: Final = 28
-RADIUS: Final = 4.0
-LABELS: Final = 8  # commits that are named below a chart
-TICKS: Final = 4
+MAX_RADIUS: Final = 4.0
+MAX_RUN_LABELS: Final = 8  # maximum number of runs that are named below a chart
+TICKS: Final = 4  # approximate number of ticks of the vertical axis
 
-SMALL: Final = (160, 28)  # width and height of a chart in the overview
-DASH: Final = 6  # the width of a single point in it
+SMALL_SIZE: Final = (160, 28)  # width and height of a chart in the overview
+SINGLE_POINT_WIDTH: Final = 6  # width of the line for a single point in a chart of the overview
 
-Placed = tuple[float, Run, Point]
-"""A point of a score, and the place of its run from left to right."""
+IndexedPoint = tuple[float, Run, Point]
+"""The index of a run, the run, and the point of a score in this run."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Scale:
-    """The scale of a chart: it maps a value, and the number of a run, to a position."""
+    """Maps indices of runs and values of a score to positions in a chart.
+
+    Attributes:
+        low: the lower end of the vertical axis.
+        high: the upper end of the vertical axis.
+        runs: number of runs.
+    """
 
     low: float
     high: float
     runs: int
 
-    def x(self, place: float) -> float:
-        return LEFT + (WIDTH - LEFT - RIGHT) * (place + 0.5) / self.runs
+    def x(self, index: float) -> float:
+        return LEFT + (WIDTH - LEFT - RIGHT) * (index + 0.5) / self.runs
 
     def y(self, value: float) -> float:
         return TOP + (HEIGHT - TOP - BOTTOM) * (self.high - value) / ((self.high - self.low) or 1)
 
     @property
     def radius(self) -> float:
-        """The radius of a point, small enough that neighbours do not touch."""
-        return max(1.0, min(RADIUS, (WIDTH - LEFT - RIGHT) / self.runs / 3))
+        """The radius of a point, at most `MAX_RADIUS`, and small enough that neighbouring points do not touch."""
+        return max(1.0, min(MAX_RADIUS, (WIDTH - LEFT - RIGHT) / self.runs / 3))
 
 
 def trend_page(runs: Sequence[Run]) -> str:
-    """The page of these runs, the oldest first."""
+    """Return the page of the runs, which are sorted with the oldest run first."""
     scores = series(runs)
-    place = {id(run): at for at, run in enumerate(runs)}
+    index_by_run = {id(run): index for index, run in enumerate(runs)}
     tests = []
     for nodeid, group in groupby(scores.items(), key=lambda item: item[0].nodeid):
         charts = [
-            _chart(key, [(place[id(run)], run, point) for run, point in found], runs) for key, found in group
+            _chart(key, [(index_by_run[id(run)], run, point) for run, point in points], runs)
+            for key, points in group
         ]
         tests.append({"nodeid": nodeid, "charts": charts})
     return render(
@@ -73,31 +80,35 @@ def trend_page(runs: Sequence[Run]) -> str:
         height=HEIGHT,
         left=LEFT,
         right=WIDTH - RIGHT,
-        small=SMALL,
+        small=SMALL_SIZE,
     )
 
 
-def _chart(key: ScoreKey, points: Sequence[Placed], runs: Sequence[Run]) -> dict[str, Any]:
-    low, high = axis(span([point for _, _, point in points]))
+def _chart(key: ScoreKey, points: Sequence[IndexedPoint], runs: Sequence[Run]) -> dict[str, Any]:
+    """Return the values that the template needs for the charts and the table of a score."""
+    low, high = axis_range(value_range([point for _, _, point in points]))
     scale = _Scale(low, high, len(runs))
     means = [point.mean for _, _, point in points if point.mean is not None]
     *_, (_, _, last) = points
-    parts = list(_parts(points))
-    identity = sha256(repr(tuple(key)).encode(errors="replace")).hexdigest()
+    segments = list(_split_segments(points))
+    digest = sha256(repr(tuple(key)).encode(errors="replace")).hexdigest()
     range_text = f", from {number(min(means))} to {number(max(means))}" if means else ""
     return {
-        "id": f"s-{identity[:10]}",
+        "id": f"s-{digest[:10]}",
         "score": key.score,
         "label": f"{key.score} in {len(points)} runs: {number(last.mean)} in the last{range_text}",
         "last": last,
         "is_current": points[-1][1] is runs[-1],
         "change": means[-1] - means[-2] if last.mean is not None and len(means) > 1 else None,
         "ticks": [(scale.y(tick), tick_text) for tick, tick_text in _ticks(low, high)],
-        "names": list(_names(runs, scale)),
-        "bands": [band for part in parts if (band := _band(part, scale))],
-        "lines": [_line([(scale.x(at), scale.y(mean)) for at, mean in _means(part)]) for part in parts],
-        "baseline": _steps([(at, point.baseline) for at, _, point in points], scale),
-        "anchor": _steps([(at, point.anchor) for at, _, point in points], scale),
+        "names": list(_run_labels(runs, scale)),
+        "bands": [band for segment in segments if (band := _interval_band(segment, scale))],
+        "lines": [
+            _svg_points([(scale.x(index), scale.y(mean)) for index, mean in _indexed_means(segment)])
+            for segment in segments
+        ],
+        "baseline": _level_path([(index, point.baseline) for index, _, point in points], scale),
+        "anchor": _level_path([(index, point.anchor) for index, _, point in points], scale),
         "breaks": [
             scale.x((before + after) / 2)
             for (before, _, one), (after, _, other) in pairwise(points)
@@ -105,102 +116,110 @@ def _chart(key: ScoreKey, points: Sequence[Placed], runs: Sequence[Run]) -> dict
         ],
         "points": [
             {
-                "x": scale.x(at),
-                # A score that could not be computed is below the others.
+                "x": scale.x(index),
+                # The point of a score that could not be computed is at the bottom of the chart.
                 "y": HEIGHT - BOTTOM if point.mean is None else scale.y(point.mean),
                 "verdict": point.verdict or "none",
-                "title": _title(run, point),
+                "title": _point_title(run, point),
             }
-            for at, run, point in points
+            for index, run, point in points
         ],
         "radius": scale.radius,
-        "small": [_small(part, scale) for part in parts],
+        "small": [_small_line(segment, scale) for segment in segments],
         "rows": [
-            {"run": run, "point": point, "url": run.url if _is_web(run.url) else None}
+            {"run": run, "point": point, "url": run.url if _is_web_address(run.url) else None}
             for _, run, point in reversed(points)
         ],
     }
 
 
-def _parts(points: Sequence[Placed]) -> Iterator[list[Placed]]:
-    """The points that a line may connect: it ends where a mean is missing or the eval set changed."""
-    part: list[Placed] = []
-    for placed in points:
-        point = placed[2]
-        if part and (point.mean is None or point.evalset != part[-1][2].evalset):
-            yield part
-            part = []
+def _split_segments(points: Sequence[IndexedPoint]) -> Iterator[list[IndexedPoint]]:
+    """Yield the points in segments that a line may connect.
+
+    A segment ends before a point without a mean, and before a point with another eval set. Points without a mean are in
+    no segment.
+    """
+    segment: list[IndexedPoint] = []
+    for indexed_point in points:
+        point = indexed_point[2]
+        if segment and (point.mean is None or point.evalset != segment[-1][2].evalset):
+            yield segment
+            segment = []
         if point.mean is not None:
-            part.append(placed)
-    if part:
-        yield part
+            segment.append(indexed_point)
+    if segment:
+        yield segment
 
 
-def _means(part: Sequence[Placed]) -> Iterator[tuple[float, float]]:
-    return ((at, point.mean) for at, _, point in part if point.mean is not None)
+def _indexed_means(segment: Sequence[IndexedPoint]) -> Iterator[tuple[float, float]]:
+    return ((index, point.mean) for index, _, point in segment if point.mean is not None)
 
 
-def _band(part: Sequence[Placed], scale: _Scale) -> str:
-    """The outline of the intervals; a single one is as wide as a point."""
-    ends = [(scale.x(at), point.interval) for at, _, point in part if point.interval is not None]
+def _interval_band(segment: Sequence[IndexedPoint], scale: _Scale) -> str:
+    """Return the outline of the intervals of a segment; the outline of a single interval is as wide as a point."""
+    ends = [(scale.x(index), point.interval) for index, _, point in segment if point.interval is not None]
     if len(ends) == 1:
         [(x, interval)] = ends
         ends = [(x - scale.radius, interval), (x + scale.radius, interval)]
     upper = [(x, scale.y(high)) for x, (_, high) in ends]
     lower = [(x, scale.y(low)) for x, (low, _) in ends]
-    return _line([*upper, *reversed(lower)])
+    return _svg_points([*upper, *reversed(lower)])
 
 
-def _line(points: Sequence[tuple[float, float]]) -> str:
+def _svg_points(points: Sequence[tuple[float, float]]) -> str:
+    """Return the coordinates as the attribute `points` of an SVG element."""
     return " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
 
 
-def _steps(values: Sequence[tuple[float, float | None]], scale: _Scale) -> str:
-    """A level line at each value, as a path: as wide as the place of its run."""
+def _level_path(values: Sequence[tuple[float, float | None]], scale: _Scale) -> str:
+    """Return an SVG path with a horizontal line for each run with a value, as wide as the space of the run."""
     return " ".join(
-        f"M{scale.x(at - 0.5):.1f} {scale.y(value):.1f}H{scale.x(at + 0.5):.1f}"
-        for at, value in values
+        f"M{scale.x(index - 0.5):.1f} {scale.y(value):.1f}H{scale.x(index + 0.5):.1f}"
+        for index, value in values
         if value is not None
     )
 
 
-def _small(part: Sequence[Placed], scale: _Scale) -> str:
-    """The line of a part in the chart of the overview; that of a single point is short."""
-    width, height = SMALL
+def _small_line(segment: Sequence[IndexedPoint], scale: _Scale) -> str:
+    """Return the line of a segment in the chart of the overview; a short horizontal line for a single point."""
+    width, height = SMALL_SIZE
     points = [
         (
-            (scale.x(at) - LEFT) / (WIDTH - LEFT - RIGHT) * width,
+            (scale.x(index) - LEFT) / (WIDTH - LEFT - RIGHT) * width,
             2 + (scale.y(mean) - TOP) / (HEIGHT - TOP - BOTTOM) * (height - 4),
         )
-        for at, mean in _means(part)
+        for index, mean in _indexed_means(segment)
     ]
     if len(points) == 1:
         [(x, y)] = points
-        half = min(DASH, width / scale.runs) / 2
+        half = min(SINGLE_POINT_WIDTH, width / scale.runs) / 2
         points = [(x - half, y), (x + half, y)]
-    return _line(points)
+    return _svg_points(points)
 
 
 def _ticks(low: float, high: float) -> list[tuple[float, str]]:
-    """Round values between the ends of an axis.
+    """Return round values between the ends of an axis, each with its text.
 
     >>> [text for _, text in _ticks(0.52, 0.97)]
     ['0.6', '0.7', '0.8', '0.9']
     """
-    rough = ((high - low) or 1) / TICKS
-    power = 10.0 ** floor(log10(rough))
-    step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough * 0.8)
-    return [(at * step, f"{at * step:.6g}") for at in range(ceil(low / step), floor(high / step) + 1)]
+    rough_step = ((high - low) or 1) / TICKS
+    power = 10.0 ** floor(log10(rough_step))
+    step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough_step * 0.8)
+    return [
+        (index * step, f"{index * step:.6g}") for index in range(ceil(low / step), floor(high / step) + 1)
+    ]
 
 
-def _names(runs: Sequence[Run], scale: _Scale) -> Iterator[tuple[float, str]]:
-    """Some of the runs, evenly, the last one among them."""
-    apart = ceil(len(runs) / LABELS)
-    for at in reversed(range(len(runs) - 1, -1, -apart)):
-        yield scale.x(at), runs[at].name
+def _run_labels(runs: Sequence[Run], scale: _Scale) -> Iterator[tuple[float, str]]:
+    """Yield the position and the name of some runs at equal distances, including the last run."""
+    step = ceil(len(runs) / MAX_RUN_LABELS)
+    for index in reversed(range(len(runs) - 1, -1, -step)):
+        yield scale.x(index), runs[index].name
 
 
-def _title(run: Run, point: Point) -> str:
+def _point_title(run: Run, point: Point) -> str:
+    """Return the tooltip of a point: the run, and its score."""
     about = ", ".join([*([run.branch] if run.branch else []), f"{run.time:%Y-%m-%d %H:%M}"])
     interval = "" if point.interval is None else " [{}, {}]".format(*map(number, point.interval))
     unscored = f", {point.unscored} unscored" if point.unscored else ""
@@ -211,5 +230,5 @@ def _title(run: Run, point: Point) -> str:
     )
 
 
-def _is_web(url: str | None) -> bool:
+def _is_web_address(url: str | None) -> bool:
     return url is not None and url.startswith(("https://", "http://"))

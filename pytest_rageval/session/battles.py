@@ -18,7 +18,7 @@ from pytest_rageval.evaluations.arena import (
     position_bias_entry,
     run_battles,
 )
-from pytest_rageval.reports.systems import rated_name
+from pytest_rageval.reports.systems import rated_system_name
 from pytest_rageval.scores import Outcome, Spec
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class Battles:
         systems = self._systems[nodeid.partition("[")[0], digest]
         cutoffs = sorted(set(cutoffs))
         shares = battles_per_pair(arena_systems(siblings, cutoffs), self._n, pipeline.seed)
-        own = {rated_name(nodeid, k): (pipeline, k) for k in cutoffs}
+        own = {rated_system_name(nodeid, k): (pipeline, k) for k in cutoffs}
         systems |= own
         pairs = sorted(
             {(min(one, other), max(one, other)) for one in own for other in systems if one != other}
@@ -118,7 +118,7 @@ def arena_cutoffs(specs: Iterable[object]) -> list[int]:
 def arena_systems(siblings: Siblings, cutoffs: Sequence[int]) -> list[str]:
     """Return the names of the systems of these tests; a test without an arena marker has these `cutoffs`."""
     return [
-        rated_name(nodeid, k)
+        rated_system_name(nodeid, k)
         for nodeid, markers in siblings.items()
         for k in arena_cutoffs(marker.args[0] for marker in markers if marker.args) or cutoffs
     ]

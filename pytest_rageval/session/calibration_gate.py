@@ -8,7 +8,11 @@ from pytest_rageval.errors import RagevalError
 from pytest_rageval.evalsets.human_labels import HumanLabels, Kind
 from pytest_rageval.evaluations.pipeline import ScoreRequest
 from pytest_rageval.gate.threshold import Threshold
-from pytest_rageval.reports.judge_calibration import calibration_entry, calibration_failure, corrected_entry
+from pytest_rageval.reports.judge_calibration import (
+    calibration_entry,
+    calibration_failure_lines,
+    corrected_entry,
+)
 from pytest_rageval.scores import Score
 from pytest_rageval.session.pipelines import Components, MarkedTest
 from pytest_rageval.session.session import Session
@@ -56,7 +60,7 @@ class CalibrationGate:
     def failures(self, *, limit: int | None) -> list[str]:
         """Return the failed bounds as text, each with at most `limit` disagreements; None for all disagreements."""
         failed = (result for result in self._results if result.status == "fail")
-        return ["\n".join(calibration_failure(result, limit=limit)) for result in failed]
+        return ["\n".join(calibration_failure_lines(result, limit=limit)) for result in failed]
 
     def results(self) -> dict[str, Any]:
         """Return the calibrations for the test's entry in the report; empty without markers."""

@@ -31,8 +31,8 @@ from pytest_rageval.reports.questions import failure_lines
 from pytest_rageval.reports.results import (
     error_entry,
     evalset_entry,
-    ruling_entry,
     score_entry,
+    threshold_result_entry,
 )
 from pytest_rageval.scores import Score, compute_intervals
 from pytest_rageval.session.base import score_request_of
@@ -629,7 +629,7 @@ class EvaluatedTest:
         canary = self._canaries.get(request)
         self._report.add_entry(
             {
-                **ruling_entry(result, definition.notes, spool=self._session.spool),
+                **threshold_result_entry(result, definition.notes, spool=self._session.spool),
                 **({} if result.stopped_early else self._corrected_mean(result.score, threshold)),
                 **({} if canary is None else {"canary": asdict(canary)}),
             },

@@ -10,7 +10,7 @@ from pytest_rageval.gate.baseline import Baseline, BaselineEntry
 from pytest_rageval.gate.baseline_update import compute_update, updated_anchors
 from pytest_rageval.gate.comparison import AnchorPin
 from pytest_rageval.plural import counted
-from pytest_rageval.reports.notes import update_text
+from pytest_rageval.reports.notes import baseline_update_text
 
 if TYPE_CHECKING:
     from pytest_rageval.llm.stores.interface import Entry
@@ -77,7 +77,7 @@ def update_baseline(  # noqa: PLR0913 - what an update depends on
     pinned = "" if pin is None else f", {pin} as the anchor of max_total_drop"
     return BaselineChanges(
         f"baseline: {path} ({counted(len(entries), 'test')} written{pinned}{others})",
-        [*map(update_text, update.changes), *held_back, *gone, *dropped],
+        [*map(baseline_update_text, update.changes), *held_back, *gone, *dropped],
         bool(held_back or gone or dropped) or any(change.is_lower for change in update.changes),
     )
 

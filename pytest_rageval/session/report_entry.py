@@ -11,7 +11,7 @@ from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.gate.threshold_results import ThresholdResult
 from pytest_rageval.lazy import Lazy
 from pytest_rageval.printable import printable
-from pytest_rageval.reports.results import entry_name, in_order, sliced_name
+from pytest_rageval.reports.results import entry_name, order_keys, sliced_name
 from pytest_rageval.scores import Score, Spec
 from pytest_rageval.session.base import score_request_of
 from pytest_rageval.session.pipelines import Components, MarkedTest
@@ -19,7 +19,7 @@ from pytest_rageval.session.session import Session
 
 if TYPE_CHECKING:
     from pytest_rageval.gate.comparison import Comparison
-    from pytest_rageval.reports.retrieval import Retrieved
+    from pytest_rageval.reports.retrieval import Retrieval
 
 __all__ = ["Evidence", "ReportEntryBuilder"]
 
@@ -29,8 +29,8 @@ common_items: Final = Lazy("reports.evidence", "common_items")
 evaluated_questions: Final = Lazy("reports.evidence", "evaluated_questions")
 explained_examples: Final = Lazy("reports.evidence", "explained_examples")
 retrieval_entry: Final = Lazy("reports.retrieval", "retrieval_entry")
-retrieved: Final = Lazy("reports.retrieval", "retrieved")
-with_tokens: Final = Lazy("reports.retrieval", "with_tokens")
+longest_retrievals: Final = Lazy("reports.retrieval", "longest_retrievals")
+retrieval_from_ranking: Final = Lazy("reports.retrieval", "retrieval_from_ranking")
 
 
 class Evidence(NamedTuple):
@@ -100,7 +100,7 @@ class ReportEntryBuilder:
         self._add_strata()
         scores = [self._add_common(entry) for entry in self._entries.values()]
         results: dict[str, Any] = {"scores": scores}
-        rankings = retrieved(self._scores) if describe or explain else {}
+        rankings = longest_retrievals(self._scores) if describe or explain else {}
         if describe and (entry := retrieval_entry(rankings.values())):
             results["retrieval"] = entry
         return {**results, **self._explained(evalset, rankings)} if explain else results
@@ -127,7 +127,7 @@ class ReportEntryBuilder:
                 self._entries[key] = {**self._entries[key], "strata": strata_entries}
 
     def _explained(
-        self, evalset: Callable[[], EvalSet], rankings: "Mapping[str, Retrieved]"
+        self, evalset: Callable[[], EvalSet], rankings: "Mapping[str, Retrieval]"
     ) -> dict[str, Any]:
         """Return the scores with their evidence, and the questions with their rankings, prompts and fingerprint."""
         scores: list[Mapping[str, Any]] = []
@@ -159,8 +159,8 @@ class ReportEntryBuilder:
         return {"scores": scores, **{name: value for name, value in optional.items() if value}}
 
     def _unscored(
-        self, examples: Sequence[Example], rankings: "Mapping[str, Retrieved]"
-    ) -> "dict[str, Retrieved]":
+        self, examples: Sequence[Example], rankings: "Mapping[str, Retrieval]"
+    ) -> "dict[str, Retrieval]":
         """Return the rankings of unscored examples, for instance those without a verdict of the judge."""
         if not examples:
             # A retriever that cannot be used has no pipeline.
@@ -172,7 +172,7 @@ class ReportEntryBuilder:
             for example in examples
             if example.id not in rankings
         )
-        return {name: with_tokens(ranking) for name, ranking in unscored if ranking is not None}
+        return {name: retrieval_from_ranking(ranking) for name, ranking in unscored if ranking is not None}
 
     def _dependencies(self, request: ScoreRequest) -> tuple[dict[str, Any], dict[str, str]]:
         """Return the fingerprint and the prompts of a score; empty if a model that it names is not configured.
@@ -200,7 +200,7 @@ class ReportEntryBuilder:
         other = next((item for item in self._entries.values() if sliced_name(item) == name), None)
         if not pair or other is None or other["mean"] is None or "early_stop" in other:
             return entry
-        return in_order({**entry, **common_entry(entry, name, other)})
+        return order_keys({**entry, **common_entry(entry, name, other)})
 
     def served(self, results: Iterable[ThresholdResult]) -> dict[str, list[str]]:
         """Return the names that servers reported, by model, of the models that this test's thresholds depend on."""

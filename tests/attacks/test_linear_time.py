@@ -273,10 +273,12 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     ],
     "candidates, a question": candidates.PASSAGE_MENTION.search,
     "show.to_one_line": show.to_one_line,
-    "layout.wrapped": lambda said: layout.wrapped(said, 6),
+    "layout.wrap_text": lambda said: layout.wrap_text(said, 6),
     "page.UNPRINTABLE": lambda said: page.UNPRINTABLE.sub("", said),
-    "question_rows.taken": lambda said: question_rows.taken(said, f"{ANSWER} {said[:400]}", said[:40]),
-    "markdown_report": lambda said: (markdown_report._code(said), markdown_report._cell(said)),
+    "question_rows.mark_answer_words": lambda said: question_rows.mark_answer_words(
+        said, f"{ANSWER} {said[:400]}", said[:40]
+    ),
+    "markdown_report": lambda said: (markdown_report._code(said), markdown_report._score_cell(said)),
     "model.excerpt": excerpt,
     "cells.parse_list_cell": _quietly(lambda said: cells.parse_list_cell(f"['{said}']", "a cell")),
     "topics.is_header": topics.is_header,

@@ -35,6 +35,7 @@ from pytest_rageval.reports.terminal import table_lines
 from pytest_rageval.retrievers.bm25 import BM25Retriever
 from pytest_rageval.session import Components, Session
 from pytest_rageval.session.default_components import DefaultGenerator
+from pytest_rageval.spool import Spool
 from tests.benchmarks.real_data import DATA, Search, say
 
 DOMAINS = ("recreation", "writing")
@@ -91,7 +92,7 @@ def scored(session: Session, evalset: EvalSet, search: Search) -> list[dict[str,
         if isinstance(score, RagevalError):
             raise score
         slices = [score, *(score.where(domain=domain) for domain in DOMAINS)]
-        entries += [score_entry(each, None, None, arena_notes) for each in slices]
+        entries += [score_entry(each, None, None, arena_notes, spool=Spool()) for each in slices]
         for outcome in score.outcomes[:3] if score.spec == SPECS[0] else ():
             say(f"  {outcome.example.question}\n    {outcome.evidence.answer}")
     return entries

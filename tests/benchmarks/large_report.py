@@ -21,8 +21,9 @@ from pytest_rageval.files import write_atomically
 from pytest_rageval.reports import json_report
 from pytest_rageval.reports.evidence import evaluated_questions, explained_examples
 from pytest_rageval.reports.results import report_document, score_entry
-from pytest_rageval.reports.retrieval import retrieved
+from pytest_rageval.reports.retrieval import longest_retrievals
 from pytest_rageval.scores import Evidence, Outcome, Score
+from pytest_rageval.spool import Spool
 
 T = TypeVar("T")
 
@@ -52,16 +53,17 @@ def large_document(questions: int) -> dict[str, Any]:
 
     outcomes = _timed("made up", lambda: [outcome(n) for n in range(questions)])
     scores = [Score("recall@10", outcomes), Score("answer.em@10", outcomes)]
+    spool = Spool()
     entries = _timed(
-        "scores, as for every report", lambda: [score_entry(each, None, None) for each in scores]
+        "scores, as for every report", lambda: [score_entry(each, None, None, spool=spool) for each in scores]
     )
-    found = _timed("tokens counted, as for every report", lambda: retrieved(scores))
+    found = _timed("tokens counted, as for every report", lambda: longest_retrievals(scores))
     examples = (each.example for each in outcomes)
-    asked = _timed("questions", lambda: evaluated_questions(examples, found, match_share=0.5))
+    asked = _timed("questions", lambda: evaluated_questions(examples, found, match_share=0.5, spool=spool))
     explained = _timed(
         "examples",
         lambda: [
-            {**entry, "examples": explained_examples(entry["examples"], score, None, found)}
+            {**entry, "examples": explained_examples(entry["examples"], score, None, found, spool=spool)}
             for entry, score in zip(entries, scores, strict=True)
         ],
     )

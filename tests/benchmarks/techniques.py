@@ -26,6 +26,7 @@ from pytest_rageval.retrievers.llm_baselines import FeedbackRetriever, FusionRet
 from pytest_rageval.scores import Score
 from pytest_rageval.session import Components, Session
 from pytest_rageval.session.default_components import DefaultGenerator, DefaultJudge
+from pytest_rageval.spool import Spool
 from pytest_rageval.stats.bootstrap import bca_means
 from tests.benchmarks.real_data import ms_marco_pools, say
 
@@ -83,7 +84,7 @@ def matrix(evalset: EvalSet, table: Table) -> None:
             "evalset": {"name": evalset.name, "size": len(evalset), "digest": evalset.digest},
             "system": {"technique": name},
             "parameters": {},
-            "scores": [score_entry(score, None, None) for score in scores.values()],
+            "scores": [score_entry(score, None, None, spool=Spool()) for score in scores.values()],
         }
         for name, scores in table.items()
     ]

@@ -187,6 +187,5 @@ def test_an_item_is_made_when_it_is_first_asked_for() -> None:
     assert json.loads(json.dumps(found)) == [*found] == [{"twice": 2 * number} for number in (3, 4, 5, 6)]
     assert next(reversed(found)) == {"twice": 12}
     assert sorted(asked) == [3, 4, 5, 6]
-    assert spooled_map(double, [3], None) == [{"twice": 6}]
     with pytest.raises(IndexError):
         found[4]

@@ -1,8 +1,9 @@
-"""HTML pages as single files: templates with all text escaped, style and script inline under a strict policy.
+"""Renders HTML pages as single files from the templates of this folder.
 
-A template extends `base.html` and fills its blocks; `charts.html` has the macros of charts. The policy
-of a page allows its own style and script, by their hashes, and nothing else: a page loads nothing, and a text that
-became markup could run nothing. Templates therefore use no `style` and no `on…` attributes.
+A template extends `base.html` and fills its blocks. `charts.html` has the macros of charts. All texts are escaped.
+Style and script are inline. The content security policy of a page allows only its own style and script, by their
+hashes. Therefore a page loads no other files, and a text that became markup by mistake could not run a script. The
+policy also forbids `style` and `on…` attributes, so that templates cannot use them.
 """
 
 import re
@@ -22,40 +23,49 @@ from pytest_rageval.reports.terminal import number_text
 __all__ = ["environment", "render"]
 
 UNPRINTABLE: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
-"""Characters that HTML does not have."""
+"""Characters that HTML does not allow."""
 
-LONGEST: Final = 400  # characters of a text that is cut
-SMALLEST_P: Final = 0.0001  # smaller p-values are shown as "< 0.0001"
+MAX_CUT_LENGTH: Final = 400  # maximum number of characters of a text with the filter `cut`
+MIN_P_VALUE: Final = 0.0001  # smaller p-values are shown as "p < 0.0001"
 
 
 def render(template: str, *, styles: Sequence[str] = (), scripts: Sequence[str] = (), **values: Any) -> str:
-    """A page from a template of this folder.
+    """Render a page from a template of this folder.
 
-    `styles` and `scripts` name files of this folder that the page has beside `base.css`. `values` are those that the
-    template names; one that is missing is an error.
+    Args:
+        template: name of the template.
+        styles: names of style sheets of this folder, in addition to `base.css`.
+        scripts: names of scripts of this folder.
+        values: the variables of the template; a missing variable is an error.
     """
     style = "".join(map(_source, ("base.css", *styles)))
     script = "".join(map(_source, scripts))
-    own = {
-        "page_style": Markup(style),  # noqa: S704 - from this folder
-        "page_script": Markup(script),  # noqa: S704 - from this folder
+    page_values = {
+        "page_style": Markup(style),  # noqa: S704 - a file of this folder
+        "page_script": Markup(script),  # noqa: S704 - a file of this folder
         "page_policy": _policy(style, script),
     }
-    return UNPRINTABLE.sub("\ufffd", environment().get_template(template).render(values, **own))
+    return UNPRINTABLE.sub("\ufffd", environment().get_template(template).render(values, **page_values))
 
 
 @cache
 def environment() -> Environment:
-    """The templates, in which every text is escaped, and a name that is not known is an error."""
-    made = Environment(
+    """Return the environment of the templates: all texts are escaped, and an undefined variable is an error."""
+    templates = Environment(
         loader=FunctionLoader(_source),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {"cut": cut, "number": number, "p_value": p_value, "plural": plural, "signed": signed}
-    return made
+    templates.filters |= {
+        "cut": cut,
+        "number": number,
+        "p_value": p_value,
+        "plural": plural,
+        "signed": signed,
+    }
+    return templates
 
 
 @cache
@@ -64,7 +74,7 @@ def _source(name: str) -> str:
 
 
 def _policy(style: str, script: str) -> str:
-    """The content security policy: this style, this script, and nothing else."""
+    """Return a content security policy that allows only this style and this script."""
     parts = ["default-src 'none'", f"style-src {_hash(style)}"]
     if script:
         parts.append(f"script-src {_hash(script)}")
@@ -76,8 +86,8 @@ def _hash(text: str) -> str:
 
 
 def cut(text: str) -> str:
-    """A text without what is beyond `LONGEST` characters."""
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
+    """Return the first `MAX_CUT_LENGTH` characters of a text, with an ellipsis if the text is longer."""
+    return text if len(text) <= MAX_CUT_LENGTH else f"{text[:MAX_CUT_LENGTH]}…"
 
 
 def number(value: float | None) -> str:
@@ -90,16 +100,16 @@ def number(value: float | None) -> str:
 
 
 def p_value(value: float) -> str:
-    """A p-value in words.
+    """Format a p-value.
 
     >>> p_value(0.0123), p_value(0.0)
     ('p = 0.012', 'p < 0.0001')
     """
-    return f"p = {value:.2g}" if value >= SMALLEST_P else f"p < {SMALLEST_P:.4f}"
+    return f"p = {value:.2g}" if value >= MIN_P_VALUE else f"p < {MIN_P_VALUE:.4f}"
 
 
 def signed(value: float) -> str:
-    """A change with its sign.
+    """Format a change with its sign.
 
     >>> signed(0.25), signed(-0.25), signed(0.0)
     ('+0.250', '−0.250', '±0')

@@ -1,11 +1,12 @@
 "use strict";
 
-// Filters, search, sort, links to questions, and prompts on demand. Texts are only ever set as text.
+// Filters, search, sorting, links to questions, and prompts on demand. Texts are only set as text, never as markup.
 (() => {
   const form = document.getElementById("filters");
   if (!form) return;
   const count = form.querySelector("output");
-  // Of a long list only the beginning is in the page; the rest waits here, so that filters and sorting stay fast.
+  // The page contains only the beginning of a long list, so that filters and sorting stay fast. The other questions are
+  // stored here.
   const PORTION = 250;
   const groups = [...document.querySelectorAll(".group")].map((section) => {
     const list = section.querySelector(".list");
@@ -68,7 +69,7 @@
     sortedBy = by;
     for (const group of groups) {
       if (by === "id") for (const each of group.questions) each.id ??= idOf(each.element);
-      // As written, the worst are first.
+      // In the file the worst questions are first.
       group.sorted = by ? [...group.questions].sort(orders[by]) : group.questions;
     }
   }
@@ -105,7 +106,7 @@
     count.textContent = `${withCommas(shown)} of ${withCommas(total)} questions`;
   }
 
-  // What is chosen anew is shown from its beginning.
+  // After a change of the filters, each list is shown from its beginning.
   function choose() {
     for (const group of groups) group.limit = PORTION;
     show();
@@ -113,7 +114,8 @@
 
   let waiting = 0;
   form.addEventListener("submit", (event) => event.preventDefault());
-  // The search field reports a change when it is left, by a click into the list, which must not move then.
+  // The search field fires `change` when it loses the focus, for example by a click into the list. The list must not
+  // move then.
   form.addEventListener("change", (event) => event.target.name === "text" || choose());
   form.addEventListener("input", (event) => {
     if (event.target.name !== "text") return;
@@ -122,11 +124,11 @@
   });
   let isOpening = false;
   form.addEventListener("reset", () => {
-    // The form is empty after this event.
+    // The fields of the form are reset after this event.
     if (!isOpening) setTimeout(choose);
   });
 
-  // A link to a question opens it, also where a filter or the length of the list has hidden it.
+  // A link to a question opens the question, even if a filter or the length of the list hides it.
   const bodies = new Map(
     groups.flatMap((group) =>
       group.questions.map((question, at) => [question.element.lastElementChild.id, { group, at, ...question }]),
@@ -149,11 +151,11 @@
   }
   addEventListener("hashchange", open);
 
-  // The prompts of a question: the templates of its test, filled with its texts.
+  // The prompts of a question are the prompt templates of its test, filled with the texts of the question.
   const bullets = (texts) => texts.map((text) => `- ${text}`).join("\n");
   const line = (text) => text.trim().replace(/\s+/g, " ");
 
-  // Chat models are given numbered passages, base models a list with dashes.
+  // Prompts to chat models have numbered passages. Prompts to base models have a list with dashes.
   function placesOf(body, isNumbered) {
     const field = (name) =>
       [...body.querySelectorAll("dt")]
@@ -192,7 +194,7 @@
         const filled = document.createElement("div");
         filled.className = "filled";
         for (const template of templates) {
-          // Only prompts to chat models have lines with a mark around quoted texts.
+          // Only prompts to chat models have `{mark}` lines around quoted texts.
           const places = placesOf(body, template.textContent.includes("{mark}"));
           const name = document.createElement("h4");
           name.textContent = template.dataset.prompt;

@@ -20,7 +20,7 @@ from pytest_rageval.gate.baseline import Baseline
 from pytest_rageval.lazy import Lazy
 from pytest_rageval.plural import counted, join_first
 from pytest_rageval.printable import printable
-from pytest_rageval.reports.results import REPORTED
+from pytest_rageval.reports.results import REPORTED_KEYS
 from pytest_rageval.scores import Outcome
 from pytest_rageval.session.evaluated_test import EvaluatedTest
 from pytest_rageval.session.pipelines import MarkedTest
@@ -517,7 +517,7 @@ def _prefix_message(shard: Shard, text: str) -> str:
 
 def _select_reported(results: Mapping[str, Any]) -> dict[str, Any]:
     """Return the results that a test's entry in the report has, in the order of the report."""
-    return {name: results[name] for name in REPORTED if name in results}
+    return {name: results[name] for name in REPORTED_KEYS if name in results}
 
 
 def _named(nodeids: Sequence[str]) -> str:

@@ -182,7 +182,8 @@ class ShardRecord:
         except RagevalError:
             # The shard has no question, or no question of the slice.
             return {**error_entry(threshold.spec, threshold, reason, notes), "verdict": None}
-        return {**score_entry(score, threshold, None, notes), "reason": reason}
+        entry = score_entry(score, threshold, None, notes, spool=self._session.spool)
+        return {**entry, "reason": reason}
 
     def serialize(self, *, shares_alpha: bool) -> dict[str, Any]:
         """Return the key `shard` of the test's entry in the report: the record as plain data."""

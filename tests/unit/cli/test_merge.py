@@ -135,7 +135,7 @@ def test_the_joined_run_is_a_line_of_the_history(
     means = [[point.mean for point in run.points.values()] for run in read_history(history)]
     assert means == [[1.0], [0.8]]
     written = json.loads(report.read_text(encoding="utf-8"))["history"]
-    assert written == [run.plain for run in read_history(history)]
+    assert written == [run.line for run in read_history(history)]
 
 
 def test_a_sample_is_no_line_of_the_history(

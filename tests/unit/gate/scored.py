@@ -19,6 +19,7 @@ from pytest_rageval.gate.threshold_results import (
 )
 from pytest_rageval.gate.verdict import Verdict, verdict_on
 from pytest_rageval.scores import Evidence, Outcome, Score
+from pytest_rageval.spool import Spool
 
 Values = Mapping[str, float | None]
 
@@ -52,10 +53,17 @@ def before_of(values: Values, *, fingerprint: Mapping[str, Any] | None = None) -
     """What a baseline keeps of such a score."""
     score = score_of(values)
     entry = baseline_entry(
-        tuple(outcome.example for outcome in score.outcomes), {"recall@5": (score, fingerprint or {})}
+        tuple(outcome.example for outcome in score.outcomes),
+        {"recall@5": (score, fingerprint or {})},
+        spool=Spool(),
     )
     kept = entry["scores"]["recall@5"]
     return BaselineScore(entry["questions"], kept["fingerprint"], kept["examples"])
+
+
+def plain(entry: Any) -> Any:
+    """An entry of a baseline as dicts, which JSON can write and tests can change."""
+    return {key: plain(value) for key, value in entry.items()} if isinstance(entry, Mapping) else entry
 
 
 def comparison_of(before: Values, now: Values) -> Comparison:

@@ -20,11 +20,12 @@ from pytest_rageval.gate.threshold_results import (
     ThresholdResult,
     evaluate_thresholds,
 )
-from pytest_rageval.reports.notes import compared_entry
+from pytest_rageval.reports.notes import comparisons_entry
 from pytest_rageval.reports.questions import failure_lines
 from pytest_rageval.scores import Score
+from pytest_rageval.spool import Spool
 from pytest_rageval.stats.sequential import anchor_alpha
-from tests.unit.gate.scored import Values, before_of, numbered, ranked, score_of
+from tests.unit.gate.scored import Values, before_of, numbered, plain, ranked, score_of
 
 COMMIT = "1a2b3c4d5e6f708192a3b4c5d6e7f8091a2b3c4d"
 PIN = AnchorPin(COMMIT, "2026-11-22")
@@ -33,7 +34,9 @@ ALL = numbered(100, 0)
 
 def _entry(values: Values) -> BaselineEntry:
     score = score_of(values)
-    return baseline_entry(tuple(each.example for each in score.outcomes), {"recall@5": (score, {})})
+    examples = tuple(each.example for each in score.outcomes)
+    entry: BaselineEntry = plain(baseline_entry(examples, {"recall@5": (score, {})}, spool=Spool()))
+    return entry
 
 
 def _anchor(values: Values, updates: int = 7, fingerprint: dict[str, Any] | None = None) -> BaselineScore:
@@ -78,7 +81,7 @@ def test_an_anchor_is_read_as_it_was_written(tmp_path: Path) -> None:
     path = tmp_path / "rageval_baseline.json"
     outcome = ranked("q1", 0.5, ["kb-1"], "an answer")
     score = Score("recall@5", [outcome])
-    entry = baseline_entry((outcome.example,), {"recall@5": (score, {"generator": "m1"})})
+    entry = baseline_entry((outcome.example,), {"recall@5": (score, {"generator": "m1"})}, spool=Spool())
     Baseline({"t": entry}).write(path)
     assert "anchors" not in json.loads(path.read_text(encoding="utf-8"))
     Baseline({"t": entry}, anchors={"t": anchor_entry(entry, AnchorPin(None, "2026-11-22", 3))}).write(path)
@@ -348,7 +351,7 @@ def test_the_failure_lists_what_got_worse_since_the_anchor() -> None:
     ruling = _ruling(numbered(80, 20), before=numbered(81, 19), anchor=_anchor(ALL), max_drop=0.02)
     lines = failure_lines(ruling, limit=1)
     assert "20 of 100 questions got worse since the anchor, 0 better:" in lines
-    entry = compared_entry(ruling)["anchor"]
+    entry = comparisons_entry(ruling)["anchor"]
     assert (entry["commit"], entry["date"], entry["updates"]) == (COMMIT, "2026-11-22", 7)
     assert (entry["mean"], round(entry["drop"], 3), len(entry["worse"])) == (1.0, 0.2, 20)
     ruling = _ruling(numbered(50, 50), before=ALL, anchor=_anchor(ALL), max_drop=0.02)

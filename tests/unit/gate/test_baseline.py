@@ -17,7 +17,8 @@ from pytest_rageval.gate.baseline import MAX_ANSWER_LENGTH, Baseline, baseline_e
 from pytest_rageval.gate.baseline_update import complete_entry
 from pytest_rageval.gate.comparison import compare, fingerprint_digest
 from pytest_rageval.scores import Evidence, Outcome, Score
-from tests.unit.gate.scored import example, ranked, score_of
+from pytest_rageval.spool import Spool
+from tests.unit.gate.scored import example, plain, ranked, score_of
 
 FINGERPRINT = {"generator": "m1 at https://llm.example/v1", "package": "0.1.0", "generator max_tokens": None}
 MARK = fingerprint_digest(FINGERPRINT)
@@ -25,7 +26,9 @@ MARK = fingerprint_digest(FINGERPRINT)
 
 def _entry(values: dict[str, float | None], spec: str = "recall@5") -> dict[str, Any]:
     score = score_of(values)
-    return baseline_entry(tuple(o.example for o in score.outcomes), {spec: (score, FINGERPRINT)})
+    examples = tuple(o.example for o in score.outcomes)
+    entry: dict[str, Any] = plain(baseline_entry(examples, {spec: (score, FINGERPRINT)}, spool=Spool()))
+    return entry
 
 
 TESTS = {
@@ -56,7 +59,8 @@ def test_the_number_of_runs_is_written_if_there_are_several(path: Path) -> None:
     examples = tuple(example(name) for name in ("q1", "q2"))
     first, again = ([Outcome(each, value) for each in examples] for value in (1.0, 0.5))
     for repeats, runs in (([], 1), ([again, again, again], 4)):
-        entry = baseline_entry(examples, {"answer.em@1": (Score("answer.em@1", first, repeats=repeats), {})})
+        score = Score("answer.em@1", first, repeats=repeats)
+        entry = baseline_entry(examples, {"answer.em@1": (score, {})}, spool=Spool())
         kept = entry["scores"]["answer.em@1"]
         assert kept.get("repeats") == (None if runs == 1 else runs)
         assert kept["examples"]["q1"]["score"] == (1.0 if runs == 1 else 0.625)
@@ -141,7 +145,9 @@ def test_an_entry_stores_score_document_names_and_the_beginning_of_the_answer() 
         Outcome(example("q3"), 1.0),
     ]
     entry = baseline_entry(
-        tuple(outcome.example for outcome in outcomes), {"recall@5": (Score("recall@5", outcomes), {})}
+        tuple(outcome.example for outcome in outcomes),
+        {"recall@5": (Score("recall@5", outcomes), {})},
+        spool=Spool(),
     )
     examples = entry["scores"]["recall@5"]["examples"]
     assert examples["q1"]["ranking"] == ["kb-1", "kb-7"]
@@ -462,7 +468,7 @@ def test_a_question_more_takes_few_calls_of_functions(path: Path) -> None:
     for questions in (100, 200):
         score = score_of({f"q{number}": number % 2 for number in range(questions)})
         examples = tuple(outcome.example for outcome in score.outcomes)
-        Baseline({"test": baseline_entry(examples, {"recall@5": (score, {})})}).write(path)
+        Baseline({"test": baseline_entry(examples, {"recall@5": (score, {})}, spool=Spool())}).write(path)
         baseline = counted("read", lambda: Baseline.read(path))
         found = baseline.score("test", "recall@5", (0.0, 1.0))
         comparison = counted("compare", lambda score=score, found=found: compare(score, {}, found))

@@ -4,12 +4,13 @@ import pytest
 
 from pytest_rageval.gate.baseline import BaselineEntry, baseline_entry
 from pytest_rageval.gate.baseline_update import ScoreChange, compute_update, hold_back_scores, score_changes
+from pytest_rageval.spool import Spool
 from tests.unit.gate.scored import Values, example, score_of
 
 
 def _entry(values: Values, name: str = "recall@5") -> BaselineEntry:
     score = score_of(values)
-    return baseline_entry(tuple(each.example for each in score.outcomes), {name: (score, {})})
+    return baseline_entry(tuple(each.example for each in score.outcomes), {name: (score, {})}, spool=Spool())
 
 
 @pytest.mark.parametrize(

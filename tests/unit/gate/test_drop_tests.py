@@ -12,6 +12,7 @@ from pytest_rageval.gate.drop_tests import question_clusters, run_drop_tests
 from pytest_rageval.gate.drop_types import DropTestInput, DropTestResult
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.scores import Outcome, Score
+from pytest_rageval.spool import Spool
 from tests.unit.gate.scored import Values, comparison_of, numbered
 
 ALL = numbered(20, 0)
@@ -85,7 +86,7 @@ def _score(examples: list[Example], values: Values) -> Score:
 
 
 def _baseline(examples: list[Example], values: Values) -> BaselineScore:
-    entry = baseline_entry(tuple(examples), {"recall@5": (_score(examples, values), {})})
+    entry = baseline_entry(tuple(examples), {"recall@5": (_score(examples, values), {})}, spool=Spool())
     return BaselineScore(entry["questions"], {}, entry["scores"]["recall@5"]["examples"])
 
 

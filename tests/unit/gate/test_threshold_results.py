@@ -19,6 +19,7 @@ from pytest_rageval.gate.threshold_results import (
     evaluate_thresholds,
 )
 from pytest_rageval.scores import Outcome, Score
+from pytest_rageval.spool import Spool
 from tests.unit.gate.scored import before_of, numbered, rule_on, score_of
 
 NOTHING = BaselineLookup({}, None)
@@ -291,7 +292,7 @@ def test_the_digest_of_a_question_is_made_once(monkeypatch: pytest.MonkeyPatch) 
         replace(one, example=two.example) for one, two in zip(again.outcomes, score.outcomes, strict=True)
     ]
     examples = tuple(outcome.example for outcome in outcomes)
-    entry = baseline_entry(examples, {"recall@5": (score, {})})
+    entry = baseline_entry(examples, {"recall@5": (score, {})}, spool=Spool())
     before = BaselineScore(entry["questions"], {}, entry["scores"]["recall@5"]["examples"])
     monkeypatch.setattr(Example, "digest_with_context", counted)
     cases = [

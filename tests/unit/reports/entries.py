@@ -10,6 +10,7 @@ from pytest_rageval.gate.verdict import Verdict
 from pytest_rageval.reports import results
 from pytest_rageval.reports.results import Notes
 from pytest_rageval.scores import Score
+from pytest_rageval.spool import Spool
 
 
 def _notes(spec: str) -> Notes:
@@ -18,12 +19,12 @@ def _notes(spec: str) -> Notes:
 
 def score_entry(score: Score, threshold: Threshold | None, verdict: Verdict | None) -> dict[str, Any]:
     """As `results.score_entry`."""
-    return results.score_entry(score, threshold, verdict, _notes(score.spec))
+    return results.score_entry(score, threshold, verdict, _notes(score.spec), spool=Spool())
 
 
-def ruling_entry(ruling: ThresholdResult) -> dict[str, Any]:
-    """As `results.ruling_entry`."""
-    return results.ruling_entry(ruling, _notes(ruling.threshold.spec))
+def threshold_result_entry(result: ThresholdResult) -> dict[str, Any]:
+    """As `results.threshold_result_entry`."""
+    return results.threshold_result_entry(result, _notes(result.threshold.spec), spool=Spool())
 
 
 def error_entry(spec: str, threshold: Threshold | None, reason: str) -> dict[str, Any]:

@@ -33,4 +33,4 @@ def line(number: int, scores: dict[str, dict[str, Any]] | None = None, **more: A
 
 def run(number: int, scores: dict[str, dict[str, Any]] | None = None, **more: Any) -> Run:
     """The same, as it is read."""
-    return Run.of(line(number, scores, **more))
+    return Run.from_line(line(number, scores, **more))

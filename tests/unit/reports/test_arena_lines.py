@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from pytest_rageval.datatypes import Example
-from pytest_rageval.reports.terminal import notes
+from pytest_rageval.reports.terminal import note_lines
 from pytest_rageval.scores import Evidence, Outcome, Places, Score
 from tests.unit.reports.entries import score_entry
 
@@ -29,7 +29,7 @@ ALSO_FIRST_WON = Places(second=0.0)
 def _note(entry: dict[str, Any]) -> str:
     """The arena's line below the score."""
     name = "arena.win@5: no answer"
-    (line,) = (line for line in notes({"scores": [entry]}) if line.startswith(name))
+    (line,) = (line for line in note_lines({"scores": [entry]}) if line.startswith(name))
     return line.removeprefix("arena.win@5: ")
 
 
@@ -77,4 +77,4 @@ def test_other_scores_tell_nothing(score: Score) -> None:
     """No key, no line."""
     entry = score_entry(score, None, None)
     assert "arena" not in entry
-    assert not any("no answer" in note for note in notes({"scores": [entry]}))
+    assert not any("no answer" in note for note in note_lines({"scores": [entry]}))

@@ -3,7 +3,7 @@
 import pytest
 
 from pytest_rageval.datatypes import Document, Ranking
-from pytest_rageval.reports.questions import explain
+from pytest_rageval.reports.questions import explain_assertion
 from pytest_rageval.scores import Score
 
 
@@ -20,8 +20,8 @@ def test_a_comparison_is_explained_from_both_sides(
     score: Score, op: str, bound: float, mirrored: str, lost: str
 ) -> None:
     """`score >= 0.75` and `0.75 <= score` say the same, and list the questions on the wrong side."""
-    lines = explain(op, score, bound, limit=None)
-    assert lines == explain(mirrored, bound, score, limit=None)
+    lines = explain_assertion(op, score, bound, limit=None)
+    assert lines == explain_assertion(mirrored, bound, score, limit=None)
     assert lines is not None
     assert lines[0] == f"llm_reteval@2 {op} {bound:g}"
     assert lines[1].startswith("llm_reteval@2 = 0.438 (")
@@ -30,7 +30,7 @@ def test_a_comparison_is_explained_from_both_sides(
 
 def test_the_number_of_questions_is_limited(score: Score) -> None:
     """As many questions as were asked for."""
-    lines = explain(">=", score, 0.75, limit=1) or []
+    lines = explain_assertion(">=", score, 0.75, limit=1) or []
     assert "  and 2 more (-vv shows them): q5, q1" in lines
 
 
@@ -38,7 +38,7 @@ def test_the_number_of_questions_is_limited(score: Score) -> None:
 def test_a_ranking_is_listed(op: str) -> None:
     """What was asked for, then what was retrieved."""
     ranking = Ranking("how?", (Document("Alpha", "kb-1"),))
-    assert explain(op, "kb-112", ranking, limit=10) == [
+    assert explain_assertion(op, "kb-112", ranking, limit=10) == [
         f"'kb-112' {op} the documents",
         "retrieved for 'how?':",
         "  1. kb-1: Alpha",
@@ -48,10 +48,10 @@ def test_a_ranking_is_listed(op: str) -> None:
 @pytest.mark.parametrize(("op", "left", "right"), [(">=", 0.5, 0.7), ("in", "a", ["b"]), ("==", "a", "b")])
 def test_other_assertions_are_pytests_own(op: str, left: object, right: object) -> None:
     """Nothing is said where no score and no ranking is involved."""
-    assert explain(op, left, right, limit=10) is None
+    assert explain_assertion(op, left, right, limit=10) is None
 
 
 @pytest.mark.parametrize("op", ["is", "in", "!="])
 def test_other_comparisons_of_scores_are_pytests_own(score: Score, op: str) -> None:
     """Only an order or an equality has a wrong side."""
-    assert explain(op, score, 0.5, limit=10) is None
+    assert explain_assertion(op, score, 0.5, limit=10) is None

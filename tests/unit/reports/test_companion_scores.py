@@ -7,7 +7,7 @@ import pytest
 from pytest_rageval.datatypes import Example
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.reports.notes import common_entry
-from pytest_rageval.reports.terminal import notes, table_lines
+from pytest_rageval.reports.terminal import note_lines, table_lines
 from pytest_rageval.scores import Evidence, Outcome, Score
 from tests.unit.reports.entries import score_entry
 
@@ -99,7 +99,7 @@ def test_a_pair_is_given_over_its_common_questions() -> None:
     used, cited = _scored("rel_recall.citation@5", 0.5, 1.0, None), _scored("rel.citation@5", 0.25, 0.25, 1.0)
     common = common_entry(used, "rel.citation@5", cited)
     assert common == {"common": {"with": "rel.citation@5", "n": 2, "mean": 0.75, "other": 0.25}}
-    (line,) = [line for line in notes({"scores": [{**used, **common}]}) if "over the" in line]
+    (line,) = [line for line in note_lines({"scores": [{**used, **common}]}) if "over the" in line]
     assert line == (
         "rel_recall.citation@5: over the 2 questions in common with rel.citation@5: 0.750, and there 0.250"
     )
@@ -119,6 +119,6 @@ def test_a_keyword_without_effect_is_noted() -> None:
     entry = score_entry(Score("rel.coverage@5", [Outcome(Example("q", "?"), 1.0)]), threshold, None)
     assert (threshold.name, threshold.with_ignored(())) == ("rel.coverage@5", threshold)
     assert "order" not in entry
-    assert list(notes({"scores": [entry]}))[-1] == (
+    assert list(note_lines({"scores": [entry]}))[-1] == (
         "rel.coverage@5: order='random' changes nothing here: the score has no answer from several passages"
     )

@@ -4,7 +4,13 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.reports.events import RESULT, SUMMARY, ended_ns, events_of, resource_of
+from pytest_rageval.reports.events import (
+    QUESTION_EVENT,
+    SCORE_EVENT,
+    end_ns,
+    generate_events,
+    resource_attributes,
+)
 
 
 def entry(*examples: dict[str, Any], **changes: Any) -> dict[str, Any]:
@@ -48,9 +54,9 @@ def document(*scores: dict[str, Any], **changes: Any) -> dict[str, Any]:
 def test_each_question_of_each_score_is_an_event() -> None:
     """With what the semantic conventions name, and where the result comes from."""
     question = {"id": "q1", "score": 1.0, "explanation": "It says so.", "lost_by": None, "case": "A"}
-    summary, result = events_of(document(entry(question)))
-    assert summary.name == SUMMARY == "rageval.score"
-    assert result.name == RESULT == "gen_ai.evaluation.result"
+    summary, result = generate_events(document(entry(question)))
+    assert summary.name == SCORE_EVENT == "rageval.score"
+    assert result.name == QUESTION_EVENT == "gen_ai.evaluation.result"
     assert result.attributes == {
         "gen_ai.evaluation.name": "recall@3",
         "gen_ai.evaluation.score.value": 1.0,
@@ -68,7 +74,7 @@ def test_each_question_of_each_score_is_an_event() -> None:
 def test_the_mean_of_a_score_is_an_event_of_another_name() -> None:
     """So that a mean over the results counts no mean."""
     baseline = {"mean": 0.75, "drop": 0.25, "p_value": 0.01, "worse": [], "better": []}
-    (summary,) = events_of(document(entry(baseline=baseline, where={"topic": "a", "kind": "b"})))
+    (summary,) = generate_events(document(entry(baseline=baseline, where={"topic": "a", "kind": "b"})))
     assert summary.attributes == {
         "gen_ai.evaluation.name": "recall@3",
         "gen_ai.evaluation.score.value": 0.5,
@@ -100,7 +106,7 @@ def test_a_question_without_a_score_has_no_value_and_says_why() -> None:
         {"id": "q3", "early_stop": "not asked"},
         {"id": "q4", "score": 0.0},
     )
-    _, *results = events_of(document(entry(*questions)))
+    _, *results = generate_events(document(entry(*questions)))
     shown = [
         (
             "gen_ai.evaluation.score.value" in event.attributes,
@@ -120,7 +126,7 @@ def test_a_question_without_a_score_has_no_value_and_says_why() -> None:
 
 def test_a_score_that_could_not_be_computed_is_an_error() -> None:
     """Its reason is the explanation."""
-    (event,) = events_of(document(entry(mean=None, ci95=None, verdict="error", reason="no retriever")))
+    (event,) = generate_events(document(entry(mean=None, ci95=None, verdict="error", reason="no retriever")))
     assert event.attributes["error.type"] == "not_computed"
     assert event.attributes["gen_ai.evaluation.explanation"] == "no retriever"
     assert "gen_ai.evaluation.score.value" not in event.attributes
@@ -137,7 +143,7 @@ def test_the_label_of_a_result_compares_it_with_the_baseline() -> None:
         {"id": "q4", "score": 1.0},
         {"id": "q5", "unscored": "no verdict", "before": 1.0},
     )
-    _, *results = events_of(document(entry(*questions, baseline=baseline)))
+    _, *results = generate_events(document(entry(*questions, baseline=baseline)))
     labels = [event.attributes.get("gen_ai.evaluation.score.label") for event in results]
     assert labels == ["worse", "better", "same", None, None]
     assert [event.attributes.get("rageval.before") for event in results] == [1.0, 0.0, 1.0, None, 1.0]
@@ -150,8 +156,8 @@ def test_two_thresholds_on_a_score_have_one_result_for_each_question(first: int)
         {"id": "q1", "score": 0.0, "before": 1.0}, baseline={"mean": 1.0, "worse": ["q1"], "better": []}
     )
     scores = [compared, entry({"id": "q1", "score": 0.0})]
-    *summaries, result = events_of(document(*(scores[::-1] if first else scores)))
-    assert [event.name for event in summaries] == [SUMMARY, SUMMARY]
+    *summaries, result = generate_events(document(*(scores[::-1] if first else scores)))
+    assert [event.name for event in summaries] == [SCORE_EVENT, SCORE_EVENT]
     assert result.attributes["gen_ai.evaluation.score.label"] == "worse"
     assert result.attributes["rageval.before"] == 1.0
 
@@ -163,13 +169,13 @@ def test_the_outcome_of_the_test_is_one_of_the_conventions(outcome: str, status:
     """They have two."""
     found = document(entry())
     found["tests"][0]["outcome"] = outcome
-    (event,) = events_of(found)
+    (event,) = generate_events(found)
     assert event.attributes.get("test.case.result.status") == status
 
 
 def test_the_fingerprint_is_that_of_the_score_else_of_the_test() -> None:
     """Two scores under one fingerprint can be compared."""
-    first, second, third = events_of(
+    first, second, third = generate_events(
         document(entry(fingerprint={"generator": "m1"}), entry(), entry(fingerprint={"generator": "m2"}))
     )
     assert first.attributes["rageval.fingerprint"] == second.attributes["rageval.fingerprint"]
@@ -179,7 +185,7 @@ def test_the_fingerprint_is_that_of_the_score_else_of_the_test() -> None:
 
 def test_the_resource_is_the_run() -> None:
     """Its commit, its models and its baseline; what is not known is left out."""
-    assert resource_of(document()) == {
+    assert resource_attributes(document()) == {
         "service.name": "pytest-rageval",
         "rageval.run.started": "2026-11-22T10:00:00+00:00",
         "rageval.run.stopped": False,
@@ -193,7 +199,7 @@ def test_the_resource_is_the_run() -> None:
         "url": "https://ci/1",
         "baseline": {"path": "b.json", "commit": "bead"},
     }
-    assert resource_of(document(run=run)).items() >= {
+    assert resource_attributes(document(run=run)).items() >= {
         ("vcs.ref.head.revision", "c0ffee"),
         ("vcs.ref.head.name", "main"),
         ("cicd.pipeline.run.url.full", "https://ci/1"),
@@ -205,4 +211,4 @@ def test_the_resource_is_the_run() -> None:
 
 def test_events_are_of_the_end_of_the_run() -> None:
     """In nanoseconds."""
-    assert ended_ns(document()) == 1_795_341_601_500_000_000
+    assert end_ns(document()) == 1_795_341_601_500_000_000

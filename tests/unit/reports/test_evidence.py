@@ -10,8 +10,9 @@ from pytest_rageval.gate.baseline import baseline_entry
 from pytest_rageval.gate.comparison import BaselineScore, compare
 from pytest_rageval.reports.evidence import common_items, evaluated_questions, explained_examples
 from pytest_rageval.reports.results import score_entry
-from pytest_rageval.reports.retrieval import retrieved
+from pytest_rageval.reports.retrieval import longest_retrievals
 from pytest_rageval.scores import Evidence, Outcome, Score
+from pytest_rageval.spool import Spool
 
 ALPHA, BETA, GAMMA = (Document(f"The text of {name}.", name) for name in ("alpha", "beta", "gamma"))
 EXAMPLE = Example(
@@ -43,7 +44,7 @@ def _score(*rankings: Ranking | None, spec: str = "recall@2", **evidence: Any) -
 
 def _questions(*scores: Score) -> list[Any]:
     examples = [outcome.example for outcome in scores[0].outcomes]
-    return evaluated_questions(examples, retrieved(scores), match_share=0.5)
+    return evaluated_questions(examples, longest_retrievals(scores), match_share=0.5, spool=Spool())
 
 
 def test_a_question_has_its_answers_and_all_that_was_retrieved() -> None:
@@ -102,13 +103,15 @@ def test_the_searches_of_an_agent_are_named() -> None:
 
 
 def _examples(score: Score, *others: Score, before: Score | None = None) -> list[Any]:
-    entries = score_entry(score, None, None)["examples"]
+    entries = score_entry(score, None, None, spool=Spool())["examples"]
     comparison = None
     if before is not None:
-        entry = baseline_entry(tuple(outcome.example for outcome in before.outcomes), {"s": (before, {})})
+        entry = baseline_entry(
+            tuple(outcome.example for outcome in before.outcomes), {"s": (before, {})}, spool=Spool()
+        )
         kept = BaselineScore(entry["questions"], {}, entry["scores"]["s"]["examples"])
         comparison = compare(score, {}, kept)
-    return explained_examples(entries, score, comparison, retrieved([score, *others]))
+    return explained_examples(entries, score, comparison, longest_retrievals([score, *others]), spool=Spool())
 
 
 def test_an_example_has_what_is_behind_its_score() -> None:

@@ -15,6 +15,7 @@ from pytest_rageval.reports.questions import (
     score_text,
 )
 from pytest_rageval.scores import Evidence, Outcome, Score
+from pytest_rageval.spool import Spool
 from pytest_rageval.stats.bootstrap import bca_means
 
 
@@ -98,7 +99,7 @@ def test_labels_have_a_line_each(alone: tuple[str, ...], lines: list[str]) -> No
     ranking = Ranking("q", (Document("alpha", "a"), Document("beta")))
     evidence = Evidence(ranking, None, ("Ada", "Bob"), "wanted", labels=(1.0, 1 / 3), answers_alone=alone)
     outcome = Outcome(Example("q1", "Who?"), 0.25, None, evidence)
-    assert question_lines(lost_entry(Score("erag.p@2", [outcome]), 0.5, below=True))[1:] == [
+    assert question_lines(lost_entry(Score("erag.p@2", [outcome]), 0.5, below=True, spool=Spool()))[1:] == [
         "  q1  0.25  Who?",
         f"      labels      {lines[0]}",
         f"                  {lines[1]}",
@@ -119,7 +120,7 @@ def test_above_a_maximum_the_highest_are_worst(score: Score) -> None:
 )
 def test_what_is_not_shown_is_named(score: Score, limit: int, shown: list[str] | None, rest: str) -> None:
     """Beyond the limit only the ids are listed, with the option that shows more."""
-    lines = question_lines(lost_entry(score, 0.75, below=True), limit=limit)
+    lines = question_lines(lost_entry(score, 0.75, below=True, spool=Spool()), limit=limit)
     assert [line[2:4] for line in lines if line.startswith("  q")] == (shown or ["q3", "q5", "q1"])[:limit]
     more = [line for line in lines if "more (-vv shows them)" in line]
     assert more == ([f"  and {3 - limit} more (-vv shows them): {rest}"] if rest else [])

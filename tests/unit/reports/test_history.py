@@ -10,8 +10,8 @@ from pytest_rageval.errors import InputError
 from pytest_rageval.reports.history import (
     ScoreKey,
     append_run,
+    filter_runs,
     history_entry,
-    narrowed,
     read_history,
     series,
 )
@@ -209,19 +209,19 @@ def test_names_are_whole_or_parts_and_a_whole_one_comes_first() -> None:
     runs = [run(0, {name: score(0.5) for name in names}), run(1, {"mrr": score(0.5)})]
 
     def found(**words: str) -> list[list[str]]:
-        return [[key.score for key in each.points] for each in narrowed(runs, **words)]
+        return [[key.score for key in each.points] for each in filter_runs(runs, **words)]
 
     assert found(score="recall@3") == [["recall@3"]]
     assert found(score="recall") == [["recall@3", "recall@3 [topic=a]"]]
     assert found(test="found", score="mrr") == [["mrr"], ["mrr"]]
     assert found() == [list(names), ["mrr"]]
-    assert narrowed(runs, score="recall@3")[0].plain["tests"] == {
+    assert filter_runs(runs, score="recall@3")[0].line["tests"] == {
         NODEID: {"outcome": "passed", "evalset": "e1", "scores": {"recall@3": score(0.5)}}
     }
     with pytest.raises(InputError, match=r"no score 'recal@3'. Did you mean recall@3\? There is:\n  mrr"):
-        narrowed(runs, score="recal@3")
+        filter_runs(runs, score="recal@3")
     with pytest.raises(InputError, match="no test 'x'"):
-        narrowed(runs, test="x")
+        filter_runs(runs, test="x")
 
 
 def test_a_series_has_the_runs_that_have_the_score() -> None:

@@ -17,7 +17,7 @@ from pytest_rageval.reports.html import html_report
 from pytest_rageval.reports.results import report_document
 from pytest_rageval.scores import Evidence, Outcome, Score
 from tests.unit.gate.scored import rule_on
-from tests.unit.reports.entries import ruling_entry
+from tests.unit.reports.entries import threshold_result_entry
 from tests.unit.reports.whole_document import LLM, SETTINGS, planted, whole_document
 
 VOID = {"meta", "input", "br"}
@@ -295,7 +295,7 @@ def test_text_that_does_not_fit_is_left_out_and_reported(monkeypatch: pytest.Mon
     whole = len(html_report(document))
     for entry in document["tests"][0]["questions"]:
         entry["retrieved"][0]["text"] = "weeks " * 500
-    monkeypatch.setattr(html, "LARGEST", 12_000)
+    monkeypatch.setattr(html, "MAX_QUESTION_BYTES", 12_000)
     written = html_report(document)
     assert len(written) < whole + 12_000
     page = Page(written)
@@ -306,7 +306,7 @@ def test_text_that_does_not_fit_is_left_out_and_reported(monkeypatch: pytest.Mon
     gained = written[written.index('<details class="q gained"') :]
     assert "weeks weeks" not in gained
     assert "retrieved: kb-7, kb-1, kb-8" in gained
-    monkeypatch.setattr(html, "LARGEST", 900)
+    monkeypatch.setattr(html, "MAX_QUESTION_BYTES", 900)
     page = Page(html_report(document))
     assert page.texts("p", "warning")[-1] == (
         "2 of 3 questions are left out: the worst are shown. The JSON report has them."
@@ -336,7 +336,7 @@ def _page(outcomes: list[Outcome], message: str = "", **bounds: Any) -> str:
         BaselineLookup({}, before),
         alpha=0.05,
     )
-    entry = ruling_entry(ruling)
+    entry = threshold_result_entry(ruling)
     known = {"id", "score", "unscored", "undefined", "case", "lost_by", "explanation", "labels"}
     entry["examples"] = [{name: each[name] for name in each if name in known} for each in entry["examples"]]
     test = {

@@ -4,7 +4,7 @@ from unicodedata import east_asian_width
 
 import pytest
 
-from pytest_rageval.reports.layout import field_lines, wrapped
+from pytest_rageval.reports.layout import field_lines, wrap_text
 
 
 def _columns(line: str) -> int:
@@ -23,7 +23,7 @@ def _columns(line: str) -> int:
 )
 def test_lines_fit_whatever_the_script(text: str) -> None:
     """Characters of two columns count as two, and a script without spaces is broken between them."""
-    lines = wrapped(f"  q1  1.00 → 0.00  {text}", 6)
+    lines = wrap_text(f"  q1  1.00 → 0.00  {text}", 6)
     assert max(map(_columns, lines)) <= 80
     assert all(_columns(line) > 60 for line in lines[:-1])
     assert lines[0].startswith(f"  q1  1.00 → 0.00  {text[:4]}")
@@ -33,7 +33,7 @@ def test_lines_fit_whatever_the_script(text: str) -> None:
 
 def test_a_word_that_is_too_long_stays_whole() -> None:
     """It may be an address, to be copied."""
-    assert wrapped(f"  q1  {'a' * 100} b", 6) == ["  q1", f"      {'a' * 100}", "      b"]
+    assert wrap_text(f"  q1  {'a' * 100} b", 6) == ["  q1", f"      {'a' * 100}", "      b"]
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,11 @@ from pytest_rageval.datatypes import Document, Example, Gold, Ranking
 from pytest_rageval.gate.comparison import BaselineScore
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.gate.threshold_results import BaselineLookup
-from pytest_rageval.reports.markdown import LINES, LONGEST, markdown_report
+from pytest_rageval.reports.markdown import MAX_CHARS, MAX_LINES, markdown_report
 from pytest_rageval.reports.results import report_document
 from pytest_rageval.scores import Evidence, Outcome, Score
 from tests.unit.gate.scored import rule_on
-from tests.unit.reports.entries import ruling_entry, score_entry
+from tests.unit.reports.entries import score_entry, threshold_result_entry
 from tests.unit.reports.rendered import Rendered, rendered
 
 SETTINGS = {"generator": "m_1", "judge": "m2", "comparator": "judge or em"}
@@ -41,7 +41,7 @@ def _ruled(values: list[float], then: float | None, text: str = "Why?", **bounds
         examples = {each.example.id: {"score": then, "ranking": ["kb-9"]} for each in outcomes}
         before = BaselineScore({each.example.id: each.example.digest for each in outcomes}, {}, examples)
     score = Score("answer.em@1", outcomes)
-    return ruling_entry(
+    return threshold_result_entry(
         rule_on(score, Threshold("answer.em@1", **bounds), BaselineLookup({}, before), alpha=0.05)
     )
 
@@ -407,7 +407,7 @@ def _devil() -> dict[str, Any]:
 def test_nothing_that_others_wrote_is_markup() -> None:
     """Every text of a user, passage or model is read as code: no element, link, mention or cell comes from it."""
     text = markdown_report(_devil())
-    assert len(text.splitlines()) <= LINES
+    assert len(text.splitlines()) <= MAX_LINES
     page = rendered(text)
     ours = {
         "h3",
@@ -476,8 +476,8 @@ def test_it_has_sixty_lines_however_much_there_is(failing: int, passing: int, sc
     """What does not fit is counted, and the verdict, the table, the command and three questions always do."""
     text = _report(*_many(failing, passing, scores))
     lines = text.splitlines()
-    assert len(lines) <= LINES
-    assert len(text) < LONGEST
+    assert len(lines) <= MAX_LINES
+    assert len(text) < MAX_CHARS
     page = rendered(text)
     assert not page.unclosed
     rows = [row for number in range(len(page.tables)) for row in _rows(page, number)]
@@ -513,7 +513,7 @@ def test_texts_are_cut_to_the_size_of_a_comment() -> None:
         for n in range(30)
     ]
     text = _report(*tests)
-    assert len(text) <= LONGEST
+    assert len(text) <= MAX_CHARS
     assert not rendered(text).unclosed
     assert text.count("**1.00 → 0.00**") == 3
 

@@ -104,7 +104,9 @@ def test_the_address_follows_from_the_option_and_the_environment(
     address: str, environ: dict[str, str], url: str, headers: dict[str, str]
 ) -> None:
     """An address of the option counts first; a variable of logs is the whole address."""
-    found = Target.of(address, {f"OTEL_EXPORTER_OTLP_{name}": value for name, value in environ.items()})
+    found = Target.from_address(
+        address, {f"OTEL_EXPORTER_OTLP_{name}": value for name, value in environ.items()}
+    )
     assert found.url.url == url
     assert {
         name: each for name, each in found.headers.items() if name not in {"Content-Type", "User-Agent"}
@@ -122,7 +124,7 @@ def test_the_address_follows_from_the_option_and_the_environment(
 def test_an_address_that_cannot_be_used_is_an_error(address: str, environ: dict[str, str], said: str) -> None:
     """With one that can."""
     with pytest.raises(InputError, match=said):
-        Target.of(address, {f"OTEL_EXPORTER_OTLP_{name}": value for name, value in environ.items()})
+        Target.from_address(address, {f"OTEL_EXPORTER_OTLP_{name}": value for name, value in environ.items()})
 
 
 def _refused() -> str:
@@ -142,7 +144,7 @@ def test_a_collector_that_does_not_answer_delays_nothing(
     collector: Collector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A request has a limit."""
-    monkeypatch.setattr(otlp, "REQUEST_S", 0.1)
+    monkeypatch.setattr(otlp, "REQUEST_TIMEOUT_S", 0.1)
     collector.hang.clear()
     with pytest.raises(ConnectionError, match=r"no answer in 0.1 s; 0 of 1 events were taken"):
         send_events(questions(0), collector.url)
@@ -150,7 +152,7 @@ def test_a_collector_that_does_not_answer_delays_nothing(
 
 def test_all_requests_together_have_a_limit(collector: Collector, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where each one is within its own."""
-    monkeypatch.setattr(otlp, "ALL_S", 0.1)
+    monkeypatch.setattr(otlp, "TOTAL_TIMEOUT_S", 0.1)
     collector.hang.clear()
     with pytest.raises(ConnectionError, match=r"it took more than 0.1 s; 0 of 1 events were taken"):
         send_events(questions(0), collector.url)

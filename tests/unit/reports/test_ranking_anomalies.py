@@ -6,7 +6,7 @@ import pytest
 
 from pytest_rageval.datatypes import Document, Example, Gold, Ranking
 from pytest_rageval.errors import QueryError
-from pytest_rageval.reports.notes import ANOMALIES, anomalies_entry, anomalies_text, why_all_zero
+from pytest_rageval.reports.anomalies import ANOMALY_TEXTS, all_zero_reason, anomalies_entry, anomalies_text
 from pytest_rageval.scores import Evidence, Outcome
 
 TEN = [f"8f2c{n}" for n in range(10)]
@@ -49,7 +49,7 @@ def test_each_oddity_is_counted() -> None:
         "failed": 1,
         "failed_otherwise": 1,
     }
-    assert [name for name in ANOMALIES if name in counts] == list(counts)
+    assert [name for name in ANOMALY_TEXTS if name in counts] == list(counts)
     assert anomalies_text(counts) == (
         "3 duplicated documents counted once, 1 document without text, 2 rankings of fewer than k documents, "
         "2 rankings of more than k documents, cut, 1 question at which the retriever failed, "
@@ -110,7 +110,7 @@ def test_ids_that_are_returned_as_strings_are_named() -> None:
         evidence=Evidence(Ranking.of("q", documents, 2)),
     )
     assert anomalies_entry([zero, zero]) == {"ids_as_texts": 2}
-    assert why_all_zero({"ids_as_texts": 2, "short": 1}) == (
+    assert all_zero_reason({"ids_as_texts": 2, "short": 1}) == (
         "2 rankings of texts that are ids of gold passages: a string is a text; return documents such as "
         '{"id": "doc-4", "text": "..."}'
     )

@@ -3,7 +3,7 @@
 import pytest
 
 from pytest_rageval.datatypes import Document, Example, Ranking
-from pytest_rageval.reports.retrieval import retrieval_entry, retrieved
+from pytest_rageval.reports.retrieval import longest_retrievals, retrieval_entry
 from pytest_rageval.scores import Evidence, Outcome, Score
 
 
@@ -24,6 +24,6 @@ def _score(spec: str, *seconds: float | None) -> Score:
 def test_a_time_that_one_score_knows_counts(order: int) -> None:
     """A score of latency asks the first question again, and the other scores keep its first ranking."""
     scores = [_score("latency.p95@3", 0.3, 0.1), _score("recall@3", None, 0.1)]
-    entry = retrieval_entry(retrieved(scores[::order]).values())
+    entry = retrieval_entry(longest_retrievals(scores[::order]).values())
     assert entry is not None
     assert (entry["questions"], entry["timed"], entry["latency_p95"]) == (2, 2, 0.3)

@@ -7,7 +7,7 @@ import pytest
 
 from pytest_rageval.reports.history import Point
 from pytest_rageval.reports.markdown import markdown_report
-from pytest_rageval.reports.trend import CHARTED, chart_lines, sparkline
+from pytest_rageval.reports.trend import MAX_CHART_RUNS, chart_lines, sparkline
 from tests.unit.reports.rendered import rendered
 from tests.unit.reports.runs import NODEID, line, score
 
@@ -67,7 +67,7 @@ class Chart:
 def test_bars_go_from_the_lowest_to_the_highest(means: list[float | None], bars: str) -> None:
     """A run without the score leaves a space."""
     assert sparkline([None if mean is None else point(mean) for mean in means]) == bars
-    assert len(sparkline([point(mean) for mean in means], plain=True).encode("ascii")) == len(bars)
+    assert len(sparkline([point(mean) for mean in means], ascii_only=True).encode("ascii")) == len(bars)
 
 
 def test_noise_within_the_interval_looks_flat() -> None:
@@ -139,9 +139,9 @@ def test_a_change_of_the_eval_set_is_reported() -> None:
 
 def test_the_last_runs_alone_are_charted() -> None:
     """Whatever else the document holds."""
-    chart = Chart(*map(line, range(CHARTED + 5)))
-    assert len(chart.names) == CHARTED
-    assert chart.names[-1] == f"{CHARTED + 4:040x}"[::-1][:7]
+    chart = Chart(*map(line, range(MAX_CHART_RUNS + 5)))
+    assert len(chart.names) == MAX_CHART_RUNS
+    assert chart.names[-1] == f"{MAX_CHART_RUNS + 4:040x}"[::-1][:7]
 
 
 @pytest.mark.parametrize(

@@ -112,7 +112,7 @@ def test_a_line_ends_where_the_eval_set_changes_or_a_score_is_missing() -> None:
     lines = [line(n, {"s": score(None, "error") if n == 4 else score(0.5)}) for n in range(6)]
     for each in lines[2:]:
         each["tests"][NODEID]["evalset"] = "e2"
-    [figure] = figures(trend_page([type(changed[0]).of(each) for each in lines]))
+    [figure] = figures(trend_page([type(changed[0]).from_line(each) for each in lines]))
     assert of_class("line", figure) == 3
     assert of_class("break", figure) == 1
     assert of_class("point is-error", figure) == 1

@@ -13,8 +13,9 @@ from pytest_rageval.gate.threshold_results import BaselineLookup, ThresholdResul
 from pytest_rageval.reports.questions import failure_lines, question_lines, worse_entry
 from pytest_rageval.reports.terminal import table_lines, warning_lines
 from pytest_rageval.scores import Evidence, Outcome, Score
+from pytest_rageval.spool import Spool
 from tests.unit.gate.scored import rule_on
-from tests.unit.reports.entries import ruling_entry
+from tests.unit.reports.entries import threshold_result_entry
 
 
 def _outcome(name: str, value: float, *labels: str, answer: str | None = None, **fields: Any) -> Outcome:
@@ -34,7 +35,7 @@ def _before(*outcomes: Outcome, **kept: Any) -> BaselineScore:
 
 def _worse(outcome: Outcome, **kept: Any) -> list[str]:
     comparison = compare(Score("answer.em@2", [outcome]), {}, _before(outcome, **kept))
-    return question_lines(worse_entry(comparison))[3:]
+    return question_lines(worse_entry(comparison, spool=Spool()))[3:]
 
 
 LONG = "so many words " * 40
@@ -104,12 +105,18 @@ def test_lines_fit_a_terminal() -> None:
     comparison = compare(
         score, {}, _before(*outcomes, answer=LONG[:MAX_ANSWER_LENGTH], ranking=["kb-1"] * 40)
     )
-    lines = question_lines(worse_entry(comparison), limit=3)
+    lines = question_lines(worse_entry(comparison, spool=Spool()), limit=3)
     assert max(map(len, lines)) <= 80
     assert lines[:2] == ["30 of 30 questions got worse, 0 better:", "  lost by: retriever 30"]
     (rest,) = (line for line in lines if "-vv" in line)
     assert rest.startswith("  and 27 more (-vv shows them): a-long-name-3, a-long-name-4, ")
-    assert sum("1.00 → 0.00" in line for line in question_lines(worse_entry(comparison), limit=None)) == 30
+    assert (
+        sum(
+            "1.00 → 0.00" in line
+            for line in question_lines(worse_entry(comparison, spool=Spool()), limit=None)
+        )
+        == 30
+    )
 
 
 @pytest.mark.parametrize("bounds", [{}, {"min": 0.2}, {"max": 0.9}])
@@ -187,7 +194,7 @@ def test_the_values_that_fail_are_named_between_the_reason_and_the_score() -> No
 def test_the_entry_of_slices_is_that_of_the_worst_and_lists_all() -> None:
     """Worst first, with means, intervals, baselines and reasons; the table names the others in a line."""
     ruling = _ruled({"a": [0.0] * 8, "b": [1.0] * 8, "c": [0.0, 1.0]}, max_drop=0.02)
-    entry = json.loads(json.dumps(ruling_entry(ruling)))
+    entry = json.loads(json.dumps(threshold_result_entry(ruling)))
     assert (entry["where"], entry["verdict"], entry["mean"]) == ({"topic": "a"}, "fail", 0.0)
     assert entry["by"]["tag"] == "topic"
     slices = entry["by"]["slices"]
@@ -209,7 +216,7 @@ def test_the_entry_of_slices_is_that_of_the_worst_and_lists_all() -> None:
 def test_an_inconclusive_slice_is_reported_even_if_another_is_worse() -> None:
     """A warning is for the reader of a run that passes: each value has its own, the worst first."""
     values = {"a": [1.0] * 8, "b": [0.0, 1.0, 1.0, 1.0], "c": [0.0, 1.0]}
-    entry = json.loads(json.dumps(ruling_entry(_ruled(values, max_drop=0.02))))
+    entry = json.loads(json.dumps(threshold_result_entry(_ruled(values, max_drop=0.02))))
     lines = warning_lines([{"nodeid": "test_a.py::test", "scores": [entry]}])
     starts = [
         "warning: test_a.py::test: answer.em@1 [topic=c]: 0.500: drop 0.500 [",
@@ -238,7 +245,7 @@ def test_the_baseline_is_shown_below_the_score(values: list[float], text: str) -
     outcomes = [_outcome(f"q{n}", value) for n, value in enumerate(values)]
     score = Score("answer.em@1", outcomes)
     memory = BaselineLookup({}, _before(*outcomes))
-    entry = ruling_entry(rule_on(score, Threshold("answer.em@1", max_drop=0.9), memory, alpha=0.05))
+    entry = threshold_result_entry(rule_on(score, Threshold("answer.em@1", max_drop=0.9), memory, alpha=0.05))
     lines = table_lines([{"nodeid": "test_a.py::test", "evalset": None, "scores": [entry]}])
     assert lines[3:] == [f"    answer.em@1: {text}"]
 
@@ -248,7 +255,7 @@ def test_a_strict_threshold_is_marked_in_the_entry() -> None:
     outcome = _outcome("q1", 1.0)
     threshold = Threshold("answer.em@5", max_drop=0.5, strict=True, alpha=0.1)
     score = Score("answer.em@5", [outcome])
-    entry = ruling_entry(rule_on(score, threshold, BaselineLookup({}, _before(outcome)), alpha=0.1))
+    entry = threshold_result_entry(rule_on(score, threshold, BaselineLookup({}, _before(outcome)), alpha=0.1))
     assert entry["threshold"] == {"min": None, "max": None, "max_drop": 0.5, "alpha": 0.1, "strict": True}
     assert (entry["baseline"]["p_value"], entry["baseline"]["detectable_drop"]) == (0.5, None)
     assert entry["baseline"]["examples_needed"] == 4

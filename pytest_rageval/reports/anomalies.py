@@ -1,0 +1,114 @@
+"""Counts anomalies of rankings, such as duplicates or missing ids, and describes the counts as text.
+
+The counts are the key `oddities` of a score's entry in the report.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from pytest_rageval.scores import Outcome
+
+if TYPE_CHECKING:
+    from pytest_rageval.datatypes import Example, Ranking
+
+__all__ = ["all_zero_reason", "anomalies_entry", "anomalies_text"]
+
+ANOMALY_TEXTS: Final[Mapping[str, str]] = {
+    "duplicates": "{n} duplicated document{s} counted once",
+    "without_text": "{n} document{s} without text",
+    "short": "{n} ranking{s} of fewer than k documents",
+    "cut": "{n} ranking{s} of more than k documents, cut",
+    "own_k_kept": "{n} ranking{s} cut at @k: the retriever's own k is larger, and was kept",
+    "own_k_raised": "{n} ranking{s} asked for @k: the retriever's own k is smaller, and was replaced",
+    "without_history": "{n} question{s} asked without the conversation before: the retriever does not take history",
+    "failed": "{n} question{s} at which the retriever failed",
+    "failed_otherwise": "{n} question{s} at which the generator, the judge or an added part failed",
+    "ids_as_texts": "{n} ranking{s} of texts that are ids of gold passages: a string is a text; return "
+    'documents such as {{"id": "doc-4", "text": "..."}}',
+    "foreign_ids": "no id in {n} ranking{s} is that of any gold passage: are they ids of the same kind?",
+}
+"""The text for each count, by the name of the count. Reports have the counts in this order."""
+
+MIN_RANKINGS: Final = 10  # in fewer rankings, a lack of gold ids may be chance
+
+
+def anomalies_entry(outcomes: Sequence[Outcome]) -> dict[str, int]:
+    """Return the counts above 0 by name: counts of documents, of rankings, and of questions without a ranking."""
+    failed = [outcome.failed.part for outcome in outcomes if outcome.failed is not None]
+    failed_retrievals = failed.count("rageval_retriever")
+    rankings = _rankings(outcomes)
+    own_k_surplus = [ranking.own_k - ranking.k for ranking in rankings if ranking.own_k is not None]
+    counts = {
+        "duplicates": sum([ranking.duplicates for ranking in rankings]),
+        "without_text": sum([ranking.textless for ranking in rankings]),
+        "short": sum([ranking.missing > 0 for ranking in rankings]),
+        "cut": sum([ranking.surplus > 0 and (ranking.own_k or 0) <= ranking.k for ranking in rankings]),
+        "own_k_kept": sum(surplus > 0 for surplus in own_k_surplus),
+        "own_k_raised": sum(surplus < 0 for surplus in own_k_surplus),
+        "without_history": sum([ranking.without_history for ranking in rankings]),
+        "failed": failed_retrievals,
+        "failed_otherwise": len(failed) - failed_retrievals,
+        "ids_as_texts": _count_ids_as_texts(outcomes),
+        "foreign_ids": _count_foreign_ids(outcomes),
+    }
+    return {name: counts[name] for name in ANOMALY_TEXTS if counts[name]}
+
+
+def _rankings(outcomes: Sequence[Outcome]) -> "list[Ranking]":
+    return [ranking for outcome in outcomes if (ranking := outcome.evidence.ranking) is not None]
+
+
+def _count_foreign_ids(outcomes: Sequence[Outcome]) -> int:
+    """Return the number of rankings with ids if none of the ids is the id of a gold passage, else 0.
+
+    This happens, for example, if a framework creates new ids in every run. Then every score is 0. Gold passages that
+    are matched by their span need no id.
+    """
+    for outcome in outcomes:
+        ranking = outcome.evidence.ranking
+        if ranking is not None and not _gold_ids(outcome.example).isdisjoint(ranking.ids):
+            # In general the first ranking has a gold id. Then the other rankings and gold passages need not be read.
+            return 0
+    gold = {name for outcome in outcomes for name in _gold_ids(outcome.example)}
+    with_ids = 0
+    for ranking in _rankings(outcomes) if gold else ():
+        ids = {*ranking.ids} - {None}
+        if not gold.isdisjoint(ids):
+            return 0
+        with_ids += bool(ids)
+    return with_ids if with_ids >= MIN_RANKINGS else 0
+
+
+def _gold_ids(example: "Example") -> set[str]:
+    """Return the ids of the gold passages that are matched by their id."""
+    return {gold.id for gold in example.relevant if gold.id is not None and gold.span is None}
+
+
+def _count_ids_as_texts(outcomes: Sequence[Outcome]) -> int:
+    """Return the number of rankings in which the text of a document is the id of a gold passage.
+
+    Such a retriever returns ids as strings, and a string is a text. The number is 0 if any document has an id.
+    """
+    count = 0
+    gold: set[str | None] = set()
+    for ranking in _rankings(outcomes):
+        if any(name is not None for name in ranking.ids):
+            # In general the first ranking has ids. Then the other rankings need not be read.
+            return 0
+        gold = gold or {gold.id for outcome in outcomes for gold in outcome.example.relevant}
+        count += any(document.text in gold for document in ranking)
+    return count
+
+
+def all_zero_reason(counts: Mapping[str, int]) -> str:
+    """Return the anomaly that explains why every question scores 0; empty if the counts do not explain it."""
+    return anomalies_text({name: counts[name] for name in ("ids_as_texts", "foreign_ids") if name in counts})
+
+
+def anomalies_text(counts: Mapping[str, int]) -> str:
+    """Return the counts as a line of text.
+
+    >>> anomalies_text({"duplicates": 3, "cut": 1})
+    '3 duplicated documents counted once, 1 ranking of more than k documents, cut'
+    """
+    return ", ".join(ANOMALY_TEXTS[name].format(n=n, s="" if n == 1 else "s") for name, n in counts.items())
