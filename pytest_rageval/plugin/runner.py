@@ -257,7 +257,7 @@ class EvaluationPlugin:
             problems = test.evaluate_markers()
         except ReplyPending:
             # Another BaseException would leave the fixture unfinished: pytest then fails the next test that uses it.
-            pytest.skip(WAITS_FOR_BATCH)
+            raise pytest.skip.Exception(WAITS_FOR_BATCH) from None
         finally:
             clear_progress()
         if problems:

@@ -102,8 +102,8 @@ def test_all_in_one_report(judge: Callable[..., Done], llm: LLMServer) -> None:
     ]
     assert len(llm.requests) == 3 * (8 + 4 + 8)
     assert {body["temperature"] for body in llm.requests} == {0.5}
-    # One reference has one order: what was said is found.
-    assert "72 replies: 12 cached, 60 live" in done.err
+    # A single reference has one order: its requests are those of the first count.
+    assert "60 replies: 0 cached, 60 live" in done.err
     llm.requests.clear()
     again = judge("--votes=3", "--swap", "--paraphrase", "--replay")
     assert again.out == done.out
