@@ -12,6 +12,7 @@ from pytest_rageval.concurrency.garbage_collection import fewer_collections
 from pytest_rageval.datatypes import RETRIEVER_CONTEXT, EvalSet, Example, Gold, Nugget
 from pytest_rageval.errors import InputError
 from pytest_rageval.files import write_atomically
+from pytest_rageval.foreign_values import whole_number
 
 __all__ = [
     "EXPORT_KEYS",
@@ -56,7 +57,6 @@ EXPORT_REMEDY: Final = (
 
 LIST_TYPES: Final = (list, tuple)
 SCALAR_TYPES: Final = frozenset({str, int, bool, type(None)})  # JSON can represent every value of these types
-MAX_EXACT_INTEGER: Final = 2**53  # above it, floats cannot represent every integer
 MAX_DEPTH: Final = 100  # levels of nested lists and objects; deeper data would exhaust the stack of readers
 MAX_LISTED_KEYS: Final = 12  # number of keys that an error message lists
 
@@ -319,7 +319,7 @@ class Check:
 
     def name(self, value: Any, *keys: str | int) -> str:
         """Return an identifier: a text, or the digits of an integer; the float 2.0 counts as an integer."""
-        number = None if isinstance(value, str) else _whole_number(value)
+        number = None if isinstance(value, str) else whole_number(value)
         return self.text(value, *keys) if number is None else str(number)
 
     def array(self, value: Any, *keys: str | int) -> list[Any] | tuple[Any, ...]:
@@ -353,7 +353,7 @@ class Check:
 
     def natural(self, value: Any, *keys: str | int) -> int:
         """Return an integer of at least 0; the float 2.0 counts as an integer."""
-        number = _whole_number(value)
+        number = whole_number(value)
         if number is None or number < 0:
             self.fail(f"{_key_path(keys)} is {_describe(value)}, expected an integer", "Give 0 or more.")
         return number
@@ -386,20 +386,6 @@ def looks_like_export(record: Mapping[Any, Any]) -> bool:
     """Return True if a record has keys of a trace, or of an item in a data set of a tracing tool."""
     has_key = not EXPORT_KEYS.isdisjoint(record) or any(pair <= record.keys() for pair in EXPORT_PAIRS)
     return has_key or any(isinstance(record.get(key), Mapping) for key in ("input", "inputs", "attributes"))
-
-
-def _whole_number(value: Any) -> int | None:
-    """Return an integer, or a whole float as an integer; else None.
-
-    Data frames have whole floats in integer columns with missing values.
-    """
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value
-    return (
-        int(value)
-        if isinstance(value, float) and value.is_integer() and abs(value) < MAX_EXACT_INTEGER
-        else None
-    )
 
 
 def _key_path(keys: tuple[str | int, ...]) -> str:

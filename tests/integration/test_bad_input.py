@@ -113,6 +113,11 @@ def test_a_threshold_that_makes_no_sense_is_named(project, marker, said):
         ("return None", "rageval_retriever returned NoneType for 'What is the code of item-1?'."),
         ("return 'doc'", "rageval_retriever returned str for *"),
         ("return {'id': 'doc'}", "rageval_retriever returned dict for *"),
+        ("return {'doc'}", "rageval_retriever returned set for *"),
+        (
+            "from pytest_rageval import Document; return [Document('doc', span=('a.md', 5))]",
+            "*, at rank 1, a document that has an invalid span: ('a.md', 5).",
+        ),
         (
             "return [{'name': 'doc'}]",
             "*, at rank 1, a document that has no text: dict with the keys name.",
