@@ -2,11 +2,13 @@
 
 import json
 import math
+import operator
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Any, Final, NoReturn
+from weakref import WeakValueDictionary
 
 from pytest_rageval.concurrency.garbage_collection import fewer_collections
 from pytest_rageval.datatypes import RETRIEVER_CONTEXT, EvalSet, Example, Gold, Nugget
@@ -22,7 +24,9 @@ __all__ = [
     "OWN_FIELDS",
     "Check",
     "Records",
+    "check_evalset",
     "check_records",
+    "checked_evalset",
     "example_from",
     "field_map_remedy",
     "from_records",
@@ -33,7 +37,7 @@ __all__ = [
 ]
 
 Records = Iterator[tuple[str, Any]]
-"""The place of each record for error messages, such as "support.jsonl line 3", and the record."""
+"""The place of each record for error messages, such as "support.jsonl line 3", and the record or an `Example`."""
 
 OWN_FIELDS: Final = ("id", "question", "answers", "answer_set", "gold", "reference", "nuggets", "tags")
 FIELDS: Final = (*OWN_FIELDS, *RETRIEVER_CONTEXT)
@@ -60,6 +64,9 @@ SCALAR_TYPES: Final = frozenset({str, int, bool, type(None)})  # JSON can repres
 MAX_DEPTH: Final = 100  # levels of nested lists and objects; deeper data would exhaust the stack of readers
 MAX_LISTED_KEYS: Final = 12  # number of keys that an error message lists
 
+_CHECKED: Final[WeakValueDictionary[int, EvalSet]] = WeakValueDictionary()
+"""Eval sets of checked examples, by `id`. Tests may receive as an object what `load` read, with 100,000 examples."""
+
 
 @fewer_collections()
 def from_records(records: Iterable[tuple[str, Any]], *, name: str) -> EvalSet:
@@ -78,7 +85,34 @@ def from_records(records: Iterable[tuple[str, Any]], *, name: str) -> EvalSet:
         examples.append(example)
     if not examples:
         raise no_examples_error(name)
-    return EvalSet(name, tuple(examples))
+    return checked_evalset(name, examples)
+
+
+def checked_evalset(name: str, examples: Iterable[Example]) -> EvalSet:
+    """Return an eval set of checked examples with different ids, which `check_evalset` does not check again."""
+    evalset = EvalSet(name, tuple(examples))
+    _CHECKED[id(evalset)] = evalset
+    return evalset
+
+
+def check_evalset(evalset: EvalSet) -> EvalSet:
+    """Return an eval set of the user's code with checked examples; the same object if none needs a conversion.
+
+    Examples are checked as records are: an integer id becomes a text, a list becomes a tuple, and an example or a gold
+    passage may be a dict.
+
+    Raises:
+        InputError: an example cannot be used, two examples have the same id, or there are no examples.
+    """
+    if _CHECKED.get(id(evalset)) is evalset:
+        return evalset
+    check = Check(f"EvalSet {evalset.name!r}")
+    name, examples = check.text(evalset.name, "name"), check.array(evalset.examples, "examples")
+    places = (f"{check.place}, example {number}" for number in range(1, len(examples) + 1))
+    checked = from_records(zip(places, examples, strict=True), name=name).examples
+    if type(examples) is tuple and all(map(operator.is_, checked, examples)):
+        return evalset
+    return replace(evalset, examples=checked)
 
 
 def same_id_error(identifier: str, place: str, first_place: str) -> InputError:
@@ -105,7 +139,7 @@ def field_map_remedy(name: str) -> str:
 
 
 def example_from(record: Any, *, place: str) -> Example:
-    """Convert a native record to an example; unknown keys are kept under `extra`.
+    """Convert a native record, or an example of the user's code, to an example; unknown keys are kept under `extra`.
 
     If `history`, `filters` or `metadata` does not have the form that an example requires, it is kept under `extra` too:
     it may be other data of the same name. It is an error only for a retriever that receives it.
@@ -114,6 +148,8 @@ def example_from(record: Any, *, place: str) -> Example:
         InputError: the record cannot be used.
     """
     check = Check(place)
+    if isinstance(record, Example):
+        return _checked_example(record, check)
     record = check.record(record, "id", "question")
     get = record.get
     reference, nuggets = get("reference"), get("nuggets")
@@ -130,6 +166,36 @@ def example_from(record: Any, *, place: str) -> Example:
         **({} if OWN_FIELD_SET.issuperset(record) else _extra_and_context(record, check)),
         nuggets=() if nuggets is None else _parse_nuggets(nuggets, check),
     )
+
+
+def _checked_example(example: Example, check: "Check") -> Example:
+    """Return an example with fields of the declared types; the same object if no field needs a conversion."""
+    record = {name: getattr(example, name) for name in OWN_FIELDS}
+    record["gold"] = [_as_record(item, GOLD_FIELDS) for item in check.array(example.gold, "gold")]
+    record["nuggets"] = [_as_record(item, Nugget._fields) for item in check.array(example.nuggets, "nuggets")]
+    converted = example_from(record, place=check.place)
+    fields = {name: getattr(converted, name) for name in OWN_FIELDS}
+    for name in ("extra", "filters", "metadata"):
+        fields[name] = check.plain(check.object(getattr(example, name), name), f'"{name}"')
+    history = check.array(example.history, "history")
+    for i, message in enumerate(history):
+        if not _is_message(message):
+            check.fail(
+                f'"history"[{i}] is {_describe(message)}, expected a message',
+                'Write {"role": "user", "content": "…"}.',
+            )
+    fields["history"] = tuple(check.plain({"history": history}, '"history"')["history"])
+    changed = {name: value for name, value in fields.items() if not _is_same(value, getattr(example, name))}
+    return replace(example, **changed) if changed else example
+
+
+def _as_record(item: Any, fields: Iterable[str]) -> Any:
+    """Return a gold passage or a nugget as a record; an object of another type, such as a dict, unchanged."""
+    return {name: getattr(item, name) for name in fields} if isinstance(item, Gold | Nugget) else item
+
+
+def _is_same(value: Any, other: Any) -> bool:
+    return type(value) is type(other) and value == other
 
 
 def _extra_and_context(record: Mapping[Any, Any], check: "Check") -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 
 from pytest_rageval.datatypes import EvalSet, Example
 from pytest_rageval.errors import InputError
-from pytest_rageval.evalsets.records import example_from, no_examples_error, same_id_error
+from pytest_rageval.evalsets.records import checked_evalset, example_from, no_examples_error, same_id_error
 
 __all__ = ["SampleSpec", "allocate", "draw_sample", "keep_smallest", "rank"]
 
@@ -105,7 +105,7 @@ def draw_sample(read: RecordReader, spec: SampleSpec, *, name: str) -> EvalSet:
             group = _group(example, spec)
             keep_smallest(by_group[group], sizes[group], (-ranks[number], -number, example))
         drawn = [entry for entries in by_group.values() for entry in entries]
-    return EvalSet(name, tuple(example for *_, example in sorted(drawn, key=lambda entry: -entry[1])))
+    return checked_evalset(name, (example for *_, example in sorted(drawn, key=lambda entry: -entry[1])))
 
 
 def keep_smallest(heap: list[T], size: int, entry: T) -> None:
