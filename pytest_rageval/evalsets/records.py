@@ -13,6 +13,7 @@ from weakref import WeakValueDictionary
 from pytest_rageval.concurrency.garbage_collection import fewer_collections
 from pytest_rageval.datatypes import RETRIEVER_CONTEXT, EvalSet, Example, Gold, Nugget
 from pytest_rageval.errors import InputError
+from pytest_rageval.evalsets.files import ARRAY_REMEDY
 from pytest_rageval.files import write_atomically
 from pytest_rageval.foreign_values import whole_number
 
@@ -356,7 +357,10 @@ class Check:
     def record(self, value: Any, *required: str) -> Mapping[str, Any]:
         """Return the record, which must be an object with the required keys."""
         if not isinstance(value, dict) and not isinstance(value, Mapping):
-            self.fail(f"an example is an object, found {_describe(value)}", 'Write {"name": value, …}.')
+            hint = f" {ARRAY_REMEDY}" if isinstance(value, list) else ""
+            self.fail(
+                f"an example is an object, found {_describe(value)}", f'Write {{"name": value, …}}.{hint}'
+            )
         for name in required:
             if name not in value:
                 remedy = f"Add it, or rename the field. {field_map_remedy(name)}"
