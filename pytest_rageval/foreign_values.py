@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from numbers import Integral, Real
 from typing import Any, Final
 
-__all__ = ["as_identifier", "data_frame_rows", "is_data_frame", "is_missing", "whole_number"]
+__all__ = ["as_identifier", "data_frame_rows", "is_data_frame", "is_missing", "plain_number", "whole_number"]
 
 MISSING_TYPES: Final = ("NAType", "NaTType")  # names of the types of missing values in pandas
 MAX_EXACT_INTEGER: Final = 2**53  # above it, floats cannot represent every integer
@@ -32,12 +32,22 @@ def whole_number(value: Any) -> int | None:
     >>> whole_number(2.0), whole_number(2.5), whole_number(True)
     (2, None, None)
     """
+    number = plain_number(value)
+    if isinstance(number, float):
+        return int(number) if number.is_integer() and abs(number) < MAX_EXACT_INTEGER else None
+    return number if type(number) is int else None
+
+
+def plain_number(value: Any) -> Any:
+    """Return a number of any type as an int or a float; any other value, also a bool, unchanged.
+
+    >>> from fractions import Fraction
+    >>> plain_number(Fraction(1, 4)), plain_number("3")
+    (0.25, '3')
+    """
     if isinstance(value, bool) or not isinstance(value, Real):
-        return None
-    if isinstance(value, Integral):
-        return int(value)
-    number = float(value)
-    return int(number) if number.is_integer() and abs(number) < MAX_EXACT_INTEGER else None
+        return value
+    return int(value) if isinstance(value, Integral) else float(value)
 
 
 def as_identifier(value: Any) -> str | None:

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar
 from pytest_rageval.datatypes import EvalSet, Example
 from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets.records import checked_evalset, example_from, no_examples_error, same_id_error
+from pytest_rageval.foreign_values import plain_number
 
 __all__ = ["SampleSpec", "allocate", "draw_sample", "keep_smallest", "rank"]
 
@@ -42,6 +43,7 @@ class SampleSpec:
     @classmethod
     def parse(cls, size: object, seed: object = 0, stratify: object = None) -> "SampleSpec":
         """Parse the marker's arguments `sample`, `seed` and `stratify` (a tag, a list of tags, False for none)."""
+        size, seed = plain_number(size), plain_number(seed)
         if not isinstance(size, int) or isinstance(size, bool) or size < 1:
             raise InputError(
                 f"sample={size!r} is not a number of examples.\nGive an integer, at least 1: sample=200."

@@ -220,6 +220,14 @@ def test_k_below_one_is_an_error_in_retrieve(project):
     project.run().stdout.fnmatch_lines(["E*k = 0: the number of documents is an integer, at least 1."])
 
 
+def test_k_may_be_an_integer_of_numpy(project):
+    """As a cut-off from an array is."""
+    project.test(
+        "import numpy\ndef test_it(rageval):\n    assert len(rageval.retrieve('item-1?', k=numpy.int64(2))) == 2\n"
+    )
+    project.run().assert_outcomes(passed=1)
+
+
 @pytest.mark.parametrize("call", ["retrieve(['why?', 'how?'], k=1)", "answer(['why?', 'how?'], k=1)"])
 def test_a_question_is_one_text(project, call):
     """Several are not asked at once, and no line of this package is shown."""

@@ -8,7 +8,7 @@ from uuid import UUID
 import numpy as np
 import pytest
 
-from pytest_rageval.foreign_values import as_identifier, is_missing, whole_number
+from pytest_rageval.foreign_values import as_identifier, is_missing, plain_number, whole_number
 
 NAType = type("NAType", (), {})
 
@@ -48,6 +48,26 @@ def test_values_that_are_there(value: Any) -> None:
 def test_whole_numbers(value: Any, number: int | None) -> None:
     """Floats too large to be exact are no integers."""
     result = whole_number(value)
+    assert (result, type(result)) == (number, type(number))
+
+
+@pytest.mark.parametrize(
+    ("value", "number"),
+    [
+        (np.float32(0.5), 0.5),
+        (np.int64(3), 3),
+        (Fraction(1, 4), 0.25),
+        (3, 3),
+        (0.5, 0.5),
+        (True, True),
+        (np.True_, np.True_),
+        ("3", "3"),
+        (None, None),
+    ],
+)
+def test_numbers_become_ints_and_floats(value: Any, number: Any) -> None:
+    """A bool and anything else is unchanged."""
+    result = plain_number(value)
     assert (result, type(result)) == (number, type(number))
 
 
