@@ -15,6 +15,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets.human_labels import HumanLabels, LabelledItem, Scale
+from pytest_rageval.foreign_values import plain_number
 from pytest_rageval.plural import counted
 from pytest_rageval.scores import YES_THRESHOLD, Outcome, Score, Spec
 from pytest_rageval.stats.agreement import accuracy, cohen_kappa, majority, pearson
@@ -75,9 +76,8 @@ class Bounds:
             raise InputError(
                 f"rageval_calibration needs the path of one labels file, found {args!r}. Write {USAGE}."
             )
-        for name, value in kwargs.items():
-            if value is None:
-                continue
+        given = {name: plain_number(value) for name, value in kwargs.items() if value is not None}
+        for name, value in given.items():
             if name == "comparator":
                 if not isinstance(value, str):
                     raise InputError(
@@ -85,7 +85,7 @@ class Bounds:
                     )
             elif isinstance(value, bool) or not isinstance(value, int | float) or not -1 <= value <= 1:
                 raise InputError(f"rageval_calibration: {name}={value!r} is not a number from -1 to 1.")
-        return cls(args[0], **kwargs)
+        return cls(args[0], **given)
 
 
 Measure = Callable[[Sequence[float], Sequence[float]], Estimate | None]

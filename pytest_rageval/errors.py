@@ -61,7 +61,12 @@ class _PrintableMessage(Exception):  # noqa: N818 - a base class
 
 
 class RagevalError(_PrintableMessage):
-    """Base class of all errors that end a test. The message is written for the user."""
+    """Base class of all errors that end a test. The message is written for the user.
+
+    Errors of several examples with the same `reason` count as one error; if it is empty, the message is compared.
+    """
+
+    reason: str = ""
 
 
 class InputError(RagevalError):
@@ -95,7 +100,16 @@ class MissingReplyError(RagevalError):
 
 
 class BudgetError(RagevalError):
-    """The next call could exceed the budget. The replies received so far are stored."""
+    """The next call could exceed the budget. The replies received so far are stored.
+
+    Args:
+        message: the full message.
+        reason: the message without amounts that differ from call to call.
+    """
+
+    def __init__(self, message: str, *, reason: str = "") -> None:
+        super().__init__(message)
+        self.reason = reason
 
 
 class TooManyUnscoredError(RagevalError):

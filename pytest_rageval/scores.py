@@ -60,6 +60,9 @@ MAX_NAMED_EXAMPLES: Final = 3
 SHARE_TOLERANCE: Final = 1e-9
 """The rounding error that a product of a share and a number of examples can have."""
 
+MAX_CUTOFF_DIGITS: Final = 18
+"""The most digits of a cut-off: any such number fits in 64 bits."""
+
 _RELEVANCE_PATTERN: Final = re.compile(r"(gold)|(contains|judge)(?:@([1-9][0-9]{0,4}))?", re.ASCII)
 _SPEC_PATTERN: Final = re.compile(
     r"(?P<name>[a-z]\w*)(?:\.(?P<part>[a-zA-Z]\w*))?(?:@(?P<k>-?\d+))?", re.ASCII
@@ -107,8 +110,13 @@ class Spec:
         match = _SPEC_PATTERN.fullmatch(text) if isinstance(text, str) else None
         if match is None:
             raise InputError(
-                f"{text!r} is not a score. A score is written NAME[.PART][@K], "
+                f"{text!r} is not a score.{_spelling_hint(text)} A score is written NAME[.PART][@K], "
                 "such as recall@5, llm_reteval@5 or answer.f1@5."
+            )
+        if len(match["k"] or "") > MAX_CUTOFF_DIGITS:
+            raise InputError(
+                f"{text!r:.60}…: the cut-off k has {len(match['k'])} digits, and at most {MAX_CUTOFF_DIGITS} are "
+                "allowed."
             )
         k = None if match["k"] is None else int(match["k"])
         if k is not None and k < 1:
@@ -122,6 +130,15 @@ class Spec:
 
     def __str__(self) -> str:
         return self.measure if self.k is None else f"{self.measure}@{self.k}"
+
+
+def _spelling_hint(text: object) -> str:
+    """Return a hint if the text is the name of a score with other capitals or with spaces; else ""."""
+    if not isinstance(text, str):
+        return ""
+    name, *rest = re.split(r"\s*([.@])\s*", text.strip())
+    spelling = "".join([name.lower(), *rest])
+    return f" Did you mean {spelling}?" if _SPEC_PATTERN.fullmatch(spelling) else ""
 
 
 class Places(NamedTuple):

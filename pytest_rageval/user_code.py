@@ -25,6 +25,7 @@ from pytest_rageval.errors import (
     raised_in_package,
     summary_line,
 )
+from pytest_rageval.foreign_values import is_data_frame
 
 __all__ = [
     "CACHED",
@@ -418,9 +419,15 @@ def error_result(error: BaseException) -> InvalidResult:
 
 
 def read_to_end(result: Any) -> Any:
-    """Return a lazy iterable as a list; any other value unchanged."""
-    complete = (str, bytes, Mapping, list, tuple)
+    """Return a lazy iterable as a list; any other value unchanged.
+
+    A data frame is unchanged, since its iterator returns the names of the columns, and so is a set: a list of it would
+    hide that it has no order.
+    """
+    complete = (str, bytes, Mapping, list, tuple, set, frozenset)
     if isinstance(result, complete) or not isinstance(result, Iterable) or inspect.isawaitable(result):
+        return result
+    if is_data_frame(result):
         return result
     return list(result)
 

@@ -37,7 +37,7 @@ LAYERS = {
         "tokenize",
     },
     1: {"errors"},
-    0: {"lazy", "options", "plural", "printable"},
+    0: {"foreign_values", "lazy", "options", "plural", "printable"},
 }
 LAYER_OF = {part: layer for layer, parts in LAYERS.items() for part in parts}
 PYTEST = {"pytest", "_pytest", "xdist", "pytester"}

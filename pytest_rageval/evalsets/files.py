@@ -21,6 +21,7 @@ from pytest_rageval.errors import InputError, require
 from pytest_rageval.files import refuse_special
 
 __all__ = [
+    "ARRAY_REMEDY",
     "find_wrapper_key",
     "json_elements",
     "json_members",
@@ -43,6 +44,7 @@ WRAPPER_KEYS: Final = ("results", "data", "examples", "records", "questions", "i
 RECORD_KEYS: Final = ("id", "question", "query", "input")
 ARRAY_OF_OBJECTS: Final = re.compile(r"\[\s*\{")
 LINES_REMEDY: Final = "Each line is one whole JSON object; strings are in double quotes."
+ARRAY_REMEDY: Final = "A file that is one JSON array is named .json."
 
 
 def json_records(path: Path) -> Iterator[tuple[str, Any]]:
@@ -62,7 +64,12 @@ def json_records(path: Path) -> Iterator[tuple[str, Any]]:
     for number, line in read_lines(path):
         if line and not line.isspace():
             place = f"{path.name} line {number}"
-            yield place, parse_json(line, place)
+            yield (
+                place,
+                parse_json(
+                    line, place, f"{LINES_REMEDY} {ARRAY_REMEDY}" if line.startswith("[") else LINES_REMEDY
+                ),
+            )
 
 
 def _is_array(path: Path) -> bool:

@@ -1,6 +1,5 @@
 """`load()` and `load_records()`, which read a file, a folder or records in Python as an eval set, whole or sampled."""
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import file_digest
@@ -14,13 +13,12 @@ from pytest_rageval.evalsets.formats import FORMATS
 from pytest_rageval.evalsets.records import Records, from_records
 from pytest_rageval.evalsets.sampling import SampleSpec, draw_sample
 from pytest_rageval.files import refuse_special
+from pytest_rageval.foreign_values import data_frame_rows, is_data_frame, is_missing
 from pytest_rageval.lazy import Lazy
 
 __all__ = ["LoadOptions", "clear_last_evalset", "find_file", "load", "load_records"]
 
 map_fields: Final = Lazy("evalsets.field_map", "map_fields")  # few eval sets need a field map
-
-MISSING_TYPES: Final = ("NAType", "NaTType")  # names of the types of missing values in pandas
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,19 +142,11 @@ def _build_evalset(read: Callable[[], Records], sample: SampleSpec | None, name:
 
 
 def _rows(source: Any) -> Callable[[], Iterable[Any]] | None:
-    """Return a function that iterates over the rows, each time from the first; None for an unknown type of source.
-
-    Data frames are recognized by their methods, so that pandas and Polars need not be imported.
-    """
+    """Return a function that iterates over the rows, each time from the first; None for an unknown type of source."""
     if isinstance(source, type | str | bytes | Mapping):
         return None
-    if hasattr(source, "iter_rows"):
-        return lambda: source.iter_rows(named=True)
-    if hasattr(source, "itertuples"):
-        names = [str(name) for name in source.columns]
-        return lambda: (
-            dict(zip(names, row, strict=True)) for row in source.itertuples(index=False, name=None)
-        )
+    if is_data_frame(source):
+        return lambda: data_frame_rows(source)
     if isinstance(source, list | tuple) or hasattr(source, "column_names"):
         return lambda: iter(source)
     return None
@@ -176,7 +166,7 @@ def _to_json_value(value: Any) -> Any:
         return {name: _to_json_value(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
         return [_to_json_value(item) for item in value]
-    if type(value).__name__ in MISSING_TYPES or (isinstance(value, float) and math.isnan(value)):
+    if is_missing(value):
         return None
     if hasattr(value, "tolist"):
         return _to_json_value(value.tolist())

@@ -2,16 +2,20 @@
 
 import json
 import math
+import operator
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Any, Final, NoReturn
+from weakref import WeakValueDictionary
 
 from pytest_rageval.concurrency.garbage_collection import fewer_collections
 from pytest_rageval.datatypes import RETRIEVER_CONTEXT, EvalSet, Example, Gold, Nugget
 from pytest_rageval.errors import InputError
+from pytest_rageval.evalsets.files import ARRAY_REMEDY
 from pytest_rageval.files import write_atomically
+from pytest_rageval.foreign_values import whole_number
 
 __all__ = [
     "EXPORT_KEYS",
@@ -21,7 +25,9 @@ __all__ = [
     "OWN_FIELDS",
     "Check",
     "Records",
+    "check_evalset",
     "check_records",
+    "checked_evalset",
     "example_from",
     "field_map_remedy",
     "from_records",
@@ -32,7 +38,7 @@ __all__ = [
 ]
 
 Records = Iterator[tuple[str, Any]]
-"""The place of each record for error messages, such as "support.jsonl line 3", and the record."""
+"""The place of each record for error messages, such as "support.jsonl line 3", and the record or an `Example`."""
 
 OWN_FIELDS: Final = ("id", "question", "answers", "answer_set", "gold", "reference", "nuggets", "tags")
 FIELDS: Final = (*OWN_FIELDS, *RETRIEVER_CONTEXT)
@@ -56,9 +62,11 @@ EXPORT_REMEDY: Final = (
 
 LIST_TYPES: Final = (list, tuple)
 SCALAR_TYPES: Final = frozenset({str, int, bool, type(None)})  # JSON can represent every value of these types
-MAX_EXACT_INTEGER: Final = 2**53  # above it, floats cannot represent every integer
 MAX_DEPTH: Final = 100  # levels of nested lists and objects; deeper data would exhaust the stack of readers
 MAX_LISTED_KEYS: Final = 12  # number of keys that an error message lists
+
+_CHECKED: Final[WeakValueDictionary[int, EvalSet]] = WeakValueDictionary()
+"""Eval sets of checked examples, by `id`. Tests may receive as an object what `load` read, with 100,000 examples."""
 
 
 @fewer_collections()
@@ -78,7 +86,34 @@ def from_records(records: Iterable[tuple[str, Any]], *, name: str) -> EvalSet:
         examples.append(example)
     if not examples:
         raise no_examples_error(name)
-    return EvalSet(name, tuple(examples))
+    return checked_evalset(name, examples)
+
+
+def checked_evalset(name: str, examples: Iterable[Example]) -> EvalSet:
+    """Return an eval set of checked examples with different ids, which `check_evalset` does not check again."""
+    evalset = EvalSet(name, tuple(examples))
+    _CHECKED[id(evalset)] = evalset
+    return evalset
+
+
+def check_evalset(evalset: EvalSet) -> EvalSet:
+    """Return an eval set of the user's code with checked examples; the same object if none needs a conversion.
+
+    Examples are checked as records are: an integer id becomes a text, a list becomes a tuple, and an example or a gold
+    passage may be a dict.
+
+    Raises:
+        InputError: an example cannot be used, two examples have the same id, or there are no examples.
+    """
+    if _CHECKED.get(id(evalset)) is evalset:
+        return evalset
+    check = Check(f"EvalSet {evalset.name!r}")
+    name, examples = check.text(evalset.name, "name"), check.array(evalset.examples, "examples")
+    places = (f"{check.place}, example {number}" for number in range(1, len(examples) + 1))
+    checked = from_records(zip(places, examples, strict=True), name=name).examples
+    if type(examples) is tuple and all(map(operator.is_, checked, examples)):
+        return evalset
+    return replace(evalset, examples=checked)
 
 
 def same_id_error(identifier: str, place: str, first_place: str) -> InputError:
@@ -105,7 +140,7 @@ def field_map_remedy(name: str) -> str:
 
 
 def example_from(record: Any, *, place: str) -> Example:
-    """Convert a native record to an example; unknown keys are kept under `extra`.
+    """Convert a native record, or an example of the user's code, to an example; unknown keys are kept under `extra`.
 
     If `history`, `filters` or `metadata` does not have the form that an example requires, it is kept under `extra` too:
     it may be other data of the same name. It is an error only for a retriever that receives it.
@@ -114,6 +149,8 @@ def example_from(record: Any, *, place: str) -> Example:
         InputError: the record cannot be used.
     """
     check = Check(place)
+    if isinstance(record, Example):
+        return _checked_example(record, check)
     record = check.record(record, "id", "question")
     get = record.get
     reference, nuggets = get("reference"), get("nuggets")
@@ -130,6 +167,36 @@ def example_from(record: Any, *, place: str) -> Example:
         **({} if OWN_FIELD_SET.issuperset(record) else _extra_and_context(record, check)),
         nuggets=() if nuggets is None else _parse_nuggets(nuggets, check),
     )
+
+
+def _checked_example(example: Example, check: "Check") -> Example:
+    """Return an example with fields of the declared types; the same object if no field needs a conversion."""
+    record = {name: getattr(example, name) for name in OWN_FIELDS}
+    record["gold"] = [_as_record(item, GOLD_FIELDS) for item in check.array(example.gold, "gold")]
+    record["nuggets"] = [_as_record(item, Nugget._fields) for item in check.array(example.nuggets, "nuggets")]
+    converted = example_from(record, place=check.place)
+    fields = {name: getattr(converted, name) for name in OWN_FIELDS}
+    for name in ("extra", "filters", "metadata"):
+        fields[name] = check.plain(check.object(getattr(example, name), name), f'"{name}"')
+    history = check.array(example.history, "history")
+    for i, message in enumerate(history):
+        if not _is_message(message):
+            check.fail(
+                f'"history"[{i}] is {_describe(message)}, expected a message',
+                'Write {"role": "user", "content": "…"}.',
+            )
+    fields["history"] = tuple(check.plain({"history": history}, '"history"')["history"])
+    changed = {name: value for name, value in fields.items() if not _is_same(value, getattr(example, name))}
+    return replace(example, **changed) if changed else example
+
+
+def _as_record(item: Any, fields: Iterable[str]) -> Any:
+    """Return a gold passage or a nugget as a record; an object of another type, such as a dict, unchanged."""
+    return {name: getattr(item, name) for name in fields} if isinstance(item, Gold | Nugget) else item
+
+
+def _is_same(value: Any, other: Any) -> bool:
+    return type(value) is type(other) and value == other
 
 
 def _extra_and_context(record: Mapping[Any, Any], check: "Check") -> dict[str, Any]:
@@ -290,7 +357,10 @@ class Check:
     def record(self, value: Any, *required: str) -> Mapping[str, Any]:
         """Return the record, which must be an object with the required keys."""
         if not isinstance(value, dict) and not isinstance(value, Mapping):
-            self.fail(f"an example is an object, found {_describe(value)}", 'Write {"name": value, …}.')
+            hint = f" {ARRAY_REMEDY}" if isinstance(value, list) else ""
+            self.fail(
+                f"an example is an object, found {_describe(value)}", f'Write {{"name": value, …}}.{hint}'
+            )
         for name in required:
             if name not in value:
                 remedy = f"Add it, or rename the field. {field_map_remedy(name)}"
@@ -319,7 +389,7 @@ class Check:
 
     def name(self, value: Any, *keys: str | int) -> str:
         """Return an identifier: a text, or the digits of an integer; the float 2.0 counts as an integer."""
-        number = None if isinstance(value, str) else _whole_number(value)
+        number = None if isinstance(value, str) else whole_number(value)
         return self.text(value, *keys) if number is None else str(number)
 
     def array(self, value: Any, *keys: str | int) -> list[Any] | tuple[Any, ...]:
@@ -353,7 +423,7 @@ class Check:
 
     def natural(self, value: Any, *keys: str | int) -> int:
         """Return an integer of at least 0; the float 2.0 counts as an integer."""
-        number = _whole_number(value)
+        number = whole_number(value)
         if number is None or number < 0:
             self.fail(f"{_key_path(keys)} is {_describe(value)}, expected an integer", "Give 0 or more.")
         return number
@@ -386,20 +456,6 @@ def looks_like_export(record: Mapping[Any, Any]) -> bool:
     """Return True if a record has keys of a trace, or of an item in a data set of a tracing tool."""
     has_key = not EXPORT_KEYS.isdisjoint(record) or any(pair <= record.keys() for pair in EXPORT_PAIRS)
     return has_key or any(isinstance(record.get(key), Mapping) for key in ("input", "inputs", "attributes"))
-
-
-def _whole_number(value: Any) -> int | None:
-    """Return an integer, or a whole float as an integer; else None.
-
-    Data frames have whole floats in integer columns with missing values.
-    """
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value
-    return (
-        int(value)
-        if isinstance(value, float) and value.is_integer() and abs(value) < MAX_EXACT_INTEGER
-        else None
-    )
 
 
 def _key_path(keys: tuple[str | int, ...]) -> str:

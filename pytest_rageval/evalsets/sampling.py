@@ -11,7 +11,8 @@ from typing import Any, Final, TypeVar
 
 from pytest_rageval.datatypes import EvalSet, Example
 from pytest_rageval.errors import InputError
-from pytest_rageval.evalsets.records import example_from, no_examples_error, same_id_error
+from pytest_rageval.evalsets.records import checked_evalset, example_from, no_examples_error, same_id_error
+from pytest_rageval.foreign_values import plain_number
 
 __all__ = ["SampleSpec", "allocate", "draw_sample", "keep_smallest", "rank"]
 
@@ -42,6 +43,7 @@ class SampleSpec:
     @classmethod
     def parse(cls, size: object, seed: object = 0, stratify: object = None) -> "SampleSpec":
         """Parse the marker's arguments `sample`, `seed` and `stratify` (a tag, a list of tags, False for none)."""
+        size, seed = plain_number(size), plain_number(seed)
         if not isinstance(size, int) or isinstance(size, bool) or size < 1:
             raise InputError(
                 f"sample={size!r} is not a number of examples.\nGive an integer, at least 1: sample=200."
@@ -105,7 +107,7 @@ def draw_sample(read: RecordReader, spec: SampleSpec, *, name: str) -> EvalSet:
             group = _group(example, spec)
             keep_smallest(by_group[group], sizes[group], (-ranks[number], -number, example))
         drawn = [entry for entries in by_group.values() for entry in entries]
-    return EvalSet(name, tuple(example for *_, example in sorted(drawn, key=lambda entry: -entry[1])))
+    return checked_evalset(name, (example for *_, example in sorted(drawn, key=lambda entry: -entry[1])))
 
 
 def keep_smallest(heap: list[T], size: int, entry: T) -> None:

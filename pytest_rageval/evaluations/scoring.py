@@ -289,7 +289,7 @@ def check_failures(outcomes: Sequence[Outcome], max_unscored: float) -> None:
 def combine_errors(errors: Mapping[str, RagevalError], last_line: str = "") -> RagevalError:
     """Combine the errors of several examples into one error, which has each message once, with the ids of its examples.
 
-    Errors that differ only in the question count as one.
+    Errors with the same `reason` count as one.
 
     Args:
         errors: by the id of the example; at least one.
@@ -297,8 +297,7 @@ def combine_errors(errors: Mapping[str, RagevalError], last_line: str = "") -> R
     """
     ids_by_message: dict[str, list[str]] = {}
     for id_, error in errors.items():
-        message = error.reason if isinstance(error, QueryError) else str(error)
-        ids_by_message.setdefault(message, []).append(id_)
+        ids_by_message.setdefault(error.reason or str(error), []).append(id_)
     lines = []
     for ids in list(ids_by_message.values())[:MAX_SHOWN_ERRORS]:
         lines.append(str(errors[ids[0]]))

@@ -6,6 +6,7 @@ from math import inf
 from typing import Any, Final
 
 from pytest_rageval.errors import InputError
+from pytest_rageval.foreign_values import plain_number
 from pytest_rageval.scores import SCORE_KEYWORDS, Relevance, score_name
 from pytest_rageval.stats.intervals import UNIT
 from pytest_rageval.stats.sequential import anchor_alpha
@@ -159,7 +160,7 @@ class Threshold:
         if len(args) != 1 or not isinstance(args[0], str):
             raise InputError(f"{caller} needs the name of one score, found {args!r}. Write {form}.")
         spec = args[0]
-        keywords = {keyword: value for keyword, value in kwargs.items() if value is not None}
+        keywords = {keyword: plain_number(value) for keyword, value in kwargs.items() if value is not None}
         call = f"{caller}({spec!r})"
         if keywords.keys().isdisjoint(BOUNDS) and ("by" in keywords or not optional):
             raise InputError(

@@ -225,14 +225,14 @@ class Budget:
             if state != before:
                 before, since = state, time.monotonic()
             if not self._fits(Spending(state.calls, state.cost), max_cost) or not state.open_calls:
-                raise BudgetError(self._exhausted(state, max_cost))
+                raise self._exhausted_error(state, max_cost)
             # Open calls of this process will end; another process may be dead.
             if not self._open_calls:
                 active = await ledger.others_active()
                 patience_s = self._patience_s if active else min(SETTLING_S, self._patience_s)
                 self._given_up = self._given_up or time.monotonic() - since > patience_s
                 if self._given_up:
-                    raise BudgetError(self._exhausted(state, max_cost))
+                    raise self._exhausted_error(state, max_cost)
             await asyncio.sleep(POLL_S)
 
     async def _try_reserve(self, ledger: Ledger, max_cost: float) -> Spending | None:
@@ -286,23 +286,21 @@ class Budget:
         batch_price = price.for_tier("batch") if batch else None
         return (batch_price or price).cost(prompt_tokens(request.messages, request.parameters), tokens_out)
 
-    def _exhausted(self, state: Spending, max_cost: float) -> str:
-        """Return the message of the error for a call that cannot be reserved."""
+    def _exhausted_error(self, state: Spending, max_cost: float) -> BudgetError:
+        """Return the error for a call that cannot be reserved."""
         limits = self._limits
         if limits.max_calls is not None and state.calls >= limits.max_calls:
-            limit = limits.describe("max_calls", str(limits.max_calls))
-            reason = f"{limit} is reached: {_calls_made(state.calls)}"
+            problem = f"{limits.describe('max_calls', str(limits.max_calls))} is reached"
+            amounts = _calls_made(state.calls)
         elif limits.max_cost is not None and state.cost + max_cost > limits.max_cost:
-            reason = (
-                f"{limits.describe('max_cost', f'{limits.max_cost:g}')} is reached: {state.cost:.4f} USD are spent, "
-                f"and the next call may cost {max_cost:.4f}"
-            )
+            problem = f"{limits.describe('max_cost', f'{limits.max_cost:g}')} is reached"
+            amounts = f"{state.cost:.4f} USD are spent, and the next call may cost {max_cost:.4f}"
         else:
-            reason = (
-                f"The budget is held by {counted(state.open_calls, 'call')} of other processes, without an end: "
-                f"{_calls_made(state.calls)}, and {state.cost:.4f} USD are spent"
-            )
-        return f"{reason}.\nWhat was paid is in the cache: a run with a higher limit goes on from there."
+            open_calls = counted(state.open_calls, "call")
+            problem = f"The budget is held by {open_calls} of other processes, without an end"
+            amounts = f"{_calls_made(state.calls)}, and {state.cost:.4f} USD are spent"
+        advice = "What was paid is in the cache: a run with a higher limit goes on from there."
+        return BudgetError(f"{problem}: {amounts}.\n{advice}", reason=problem)
 
 
 class _Bounds(TypedDict):

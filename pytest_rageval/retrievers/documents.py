@@ -4,12 +4,14 @@ import operator
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
+from itertools import product
 from math import inf
 from pathlib import PurePath
 from typing import Any, Final, TypeGuard
 
 from pytest_rageval.datatypes import Document, Retrieval, Span, SpooledDocuments, Step
 from pytest_rageval.errors import CallableError, InputError
+from pytest_rageval.foreign_values import as_identifier, data_frame_rows, is_data_frame, is_missing
 from pytest_rageval.user_code import InvalidResult, as_number
 
 __all__ = ["corpus_from", "document_from", "document_list", "is_document_list", "retrieval_from"]
@@ -33,6 +35,14 @@ SCORE_NAMES: Final = ("score", "similarity")
 METADATA_NAMES: Final = ("metadata", "meta")
 SPAN_KEYS: Final = frozenset((*SOURCE_NAMES, "node", *METADATA_NAMES))
 """A dict without any of these keys names no file."""
+
+PLAIN_TYPES: Final = frozenset((str, dict, int))
+"""Types of most values. Their objects are neither missing values nor methods."""
+
+FIELD_TYPES: Final = frozenset(product([str], [str, type(None)], [float, type(None)], [dict]))
+"""The types of text, id, score and metadata of a `Document` that needs no conversion."""
+
+SPAN_TYPES: Final = (str, int, int)
 
 
 def _span(item: object, text: str) -> Span | None:
@@ -63,15 +73,19 @@ def document_from(item: object) -> Document:
     """Return one retrieved item as a document.
 
     A string is a text without an id. A dict or an object is read by key or attribute: the text under a name in
-    `TEXT_NAMES`, the id under a name in `ID_NAMES`, of the item or of its metadata; the first match counts. Pairs
+    `TEXT_NAMES`, the id under a name in `ID_NAMES`, of the item or of its metadata; the first match counts, and a
+    missing value of a data frame is no match. The fields of a `Document` are converted to their types. Pairs
     (document, score) and LlamaIndex's nodes with a score become the document with that score. An item with an id and
     without text has the text "".
 
     Raises:
-        CallableError: the item has neither text nor id.
+        CallableError: the item has neither text nor id, or it is a `Document` with an invalid span.
     """
     if isinstance(item, Document):
-        return item
+        types = type(item.text), type(item.id), type(item.score), type(item.metadata)
+        if types in FIELD_TYPES and (item.span is None or _checked_span(item.span) is item.span):
+            return item
+        return _with_field_types(item)
     if isinstance(item, str):
         return Document(item)
     # A shortcut: most items are dicts, which have neither a node nor a method.
@@ -87,22 +101,65 @@ def document_from(item: object) -> Document:
     text, content = _first(item, TEXT_NAMES), None if is_dict else getattr(item, CONTENT_METHOD, None)
     if text is None and callable(content):
         text = content()
-    if text is None and identifier is not None:
-        text = ""
-    if not isinstance(text, str):
-        what = type(item).__name__
-        if isinstance(item, Mapping):
-            what += f" with the keys {', '.join(map(str, item)) or '(none)'}"
-        raise CallableError(
-            f"has no text: {what}.\n"
-            f"Return strings, or dicts or objects with the text under one of: {', '.join(TEXT_NAMES)}."
-        )
+    text = _text_of(item, text, identifier)
     return Document(
         text=text,
-        id=None if identifier is None else str(identifier),
+        id=identifier if type(identifier) is str else as_identifier(identifier),
         score=as_number(_first(item, SCORE_NAMES)),
         metadata=metadata,
         span=_span(item, text),
+    )
+
+
+def _with_field_types(document: Document) -> Document:
+    """Return a document whose fields have the types that `Document` declares; CallableError as in `document_from`."""
+    values: dict[str, Any] = {name: getattr(document, name) for name in ("text", "id", "score", "metadata")}
+    text, identifier, score, metadata = (None if is_missing(value) else value for value in values.values())
+    return replace(
+        document,
+        text=_text_of(document, text, identifier),
+        id=as_identifier(identifier),
+        score=as_number(score),
+        metadata=dict(metadata) if isinstance(metadata, Mapping) else {},
+        span=None if document.span is None else _checked_span(document.span),
+    )
+
+
+def _checked_span(span: Any) -> Span:
+    """Return the span of a `Document` as a `Span`, the same object if it is one; CallableError if it is invalid."""
+    if type(span) is Span and tuple(map(type, span)) == SPAN_TYPES and span[0] and 0 <= span[1] < span[2]:
+        return span
+    source, start, end = span if isinstance(span, tuple) and len(span) == len(SPAN_TYPES) else (None,) * 3
+    source = str(source) if isinstance(source, str | PurePath) else ""
+    start, end = _offset(start), _offset(end)
+    if not source or start is None or end is None or start >= end:
+        raise CallableError(
+            f"has an invalid span: {span!r:.80}.\n"
+            "Give Span(source, start, end): the file, and the offsets of the first character and after the last, "
+            "such as Span('handbook.md', 120, 310); or None."
+        )
+    return Span(source, start, end)
+
+
+def _text_of(item: object, text: object, identifier: object) -> str:
+    """Return the text of an item, "" if it has only an id; CallableError if it has neither."""
+    if text is None and identifier is not None:
+        return ""
+    if isinstance(text, str):
+        return text
+    what = type(item).__name__
+    if isinstance(item, Mapping):
+        what += f" with the keys {', '.join(map(str, item)) or '(none)'}"
+    hint = ""
+    if isinstance(item, Retrieval):
+        hint = " Return the Retrieval itself, not a list with it."
+    elif is_document_list(item):
+        hint = " Of a pair (documents, scores), return the documents or zip(documents, scores)."
+    elif as_number(item) is not None:
+        hint = f' Return an id as {{"id": {item!s:.40}}}.'
+    raise CallableError(
+        f"has no text: {what}.\n"
+        f"Return strings, or dicts or objects with the text under one of: {', '.join(TEXT_NAMES)}.{hint}"
     )
 
 
@@ -114,19 +171,26 @@ def corpus_from(documents: object) -> tuple[Document, ...]:
 def document_list(documents: object) -> list[object]:
     """Return the items of a corpus or a pool unchanged, as a list; InputError if it is not a series of documents."""
     if is_document_list(documents):
-        return list(documents)
+        return list(_items(documents))
     raise InputError(
         f"Passages are given as a list, found {type(documents).__name__}: {documents!r:.60}\n"
         "Give strings, dicts with a text and an id, or Documents; of a dict from ids to texts, "
-        '[{"id": id, "text": text} for id, text in passages.items()].'
+        '[{"id": id, "text": text} for id, text in passages.items()]; a set has no order.'
     )
 
 
 def is_document_list(documents: object) -> TypeGuard[Iterable[object]]:
-    """Whether an object is a series of documents; a string or a dict is not."""
+    """Whether an object is a series of documents; a string, a dict or a set is not."""
     # The usual type is checked first, since the check for any iterable is slow.
     return type(documents) is list or (
-        isinstance(documents, Iterable) and not isinstance(documents, str | bytes | Mapping)
+        isinstance(documents, Iterable) and not isinstance(documents, str | bytes | Mapping | set | frozenset)
+    )
+
+
+def _items(documents: Iterable[object]) -> Iterable[object]:
+    """Return a series of documents; of a data frame its rows, since its iterator returns the names of the columns."""
+    return (
+        data_frame_rows(documents) if type(documents) is not list and is_data_frame(documents) else documents
     )
 
 
@@ -173,7 +237,7 @@ def _first(item: object, names: tuple[str, ...]) -> Any:
     # Most items are dicts, as in `_get_value`.
     get = item.get if isinstance(item, dict) else partial(_get_value, item)
     for value in map(get, names):
-        if value is not None and not callable(value):
+        if value is not None and (type(value) in PLAIN_TYPES or not (callable(value) or is_missing(value))):
             return value
     return None
 
@@ -222,12 +286,15 @@ def _read_documents(items: object, where: str) -> list[Document]:
     if not is_document_list(items):
         what = f"returned {type(items).__name__}{where}"
         advice = "Return a list of documents, best first: strings, dicts or Documents."
+        if isinstance(items, set | frozenset):
+            advice += " A set has no order."
         raise InvalidResult(what, f"{what} for {{question}}.\n{advice}")
     documents = []
-    for rank, item in enumerate(items, 1):
+    for rank, item in enumerate(_items(items), 1):
         try:
             documents.append(document_from(item))
         except CallableError as error:
             message = f"returned for {{question}}{where}, at rank {rank}, a document that {error}"
-            raise InvalidResult("returned a document that has neither text nor id", message) from None
+            problem = str(error).partition(":")[0]
+            raise InvalidResult(f"returned a document that {problem}", message) from None
     return documents

@@ -15,6 +15,7 @@ from pytest_rageval.datatypes import EvalSet
 from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets import Format, LoadOptions, load, load_records
 from pytest_rageval.evalsets.loading import find_file
+from pytest_rageval.evalsets.records import check_evalset
 from pytest_rageval.evaluations.pipeline import DEFAULT_DRAWS, DrawSettings, Pipeline
 from pytest_rageval.evaluations.registry import PluginComparator, Registry
 from pytest_rageval.retrievers import adapt_retriever
@@ -101,6 +102,7 @@ class Sources:
     def __init__(self, formats: Mapping[str, Format]) -> None:
         self._formats = formats
         self._evalsets: dict[tuple[Path, str], EvalSet] = {}
+        self._checked: dict[int, tuple[EvalSet, EvalSet]] = {}
         self._labels: dict[Path, HumanLabels] = {}
 
     def evalset(
@@ -114,7 +116,7 @@ class Sources:
             keywords: `format`, `sample`, `seed`, `stratify`, and the options of the format.
 
         Raises:
-            InputError: the file does not exist or cannot be used, or the source has an unknown type.
+            InputError: the file, the `EvalSet` or the records cannot be used, or the source has an unknown type.
         """
         options = LoadOptions.parse(keywords or {})
         if isinstance(source, EvalSet):
@@ -123,7 +125,10 @@ class Sources:
                     "rageval_evalset has an EvalSet, which is used unchanged: "
                     f"{', '.join(keywords)} would have no effect."
                 )
-            return source
+            if id(source) not in self._checked:
+                # A reference to the source prevents that another object gets its id.
+                self._checked[id(source)] = source, check_evalset(source)
+            return self._checked[id(source)][1]
         if isinstance(source, str | Path):
             path = find_file("eval set", source, bases=bases)
             key = (path, repr(options))
@@ -134,7 +139,8 @@ class Sources:
         if records is None:
             raise InputError(
                 f"rageval_evalset needs the path of an eval set, found {type(source).__name__}.\n"
-                'Write rageval_evalset("evals/support.jsonl"); or give a list of dicts, a data frame, a Dataset.'
+                'Write rageval_evalset("evals/support.jsonl"); or give a list of dicts, a data frame, a Dataset, or an '
+                "EvalSet."
             )
         return records
 

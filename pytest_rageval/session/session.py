@@ -19,6 +19,7 @@ from pytest_rageval.errors import InputError, RagevalError, ReplyPending
 from pytest_rageval.evaluations.pipeline import DrawSettings, Pipeline, Query, ResolvedScore, ScoreRequest
 from pytest_rageval.evaluations.registry import DEFAULT_CUTOFF, PluginScore, Registry, resolve
 from pytest_rageval.evaluations.scoring import ScoreDef, check_failures, combine_errors
+from pytest_rageval.foreign_values import plain_number
 from pytest_rageval.lazy import Lazy
 from pytest_rageval.llm.usage import Usage
 from pytest_rageval.scores import Outcome, Score, Spec
@@ -552,6 +553,7 @@ def _check_query(name: str, value: object) -> Query:
 
 def _check_cutoff(k: object) -> int:
     """Return the number of documents; raise InputError if it is not an integer of at least 1."""
-    if not isinstance(k, int) or isinstance(k, bool) or k < 1:
+    number = plain_number(k)
+    if type(number) is not int or number < 1:
         raise InputError(f"k = {k!r}: the number of documents is an integer, at least 1.")
-    return k
+    return number

@@ -76,7 +76,7 @@ def hundred(project):
             "rageval_retriever raised ConnectionError: the index is",
         ),
         ("return None", "rageval_retriever returned NoneType (q21,"),
-        ("return [object()]", "rageval_retriever returned a document that has neither text nor id"),
+        ("return [object()]", "rageval_retriever returned a document that has no text"),
         ("return [{'text': 'nothing with an id'}]", "no retrieved document has *id*"),
         (
             "import pytest_rageval; raise pytest_rageval.Unscored('not this one')",

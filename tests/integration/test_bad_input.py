@@ -113,6 +113,11 @@ def test_a_threshold_that_makes_no_sense_is_named(project, marker, said):
         ("return None", "rageval_retriever returned NoneType for 'What is the code of item-1?'."),
         ("return 'doc'", "rageval_retriever returned str for *"),
         ("return {'id': 'doc'}", "rageval_retriever returned dict for *"),
+        ("return {'doc'}", "rageval_retriever returned set for *"),
+        (
+            "from pytest_rageval import Document; return [Document('doc', span=('a.md', 5))]",
+            "*, at rank 1, a document that has an invalid span: ('a.md', 5).",
+        ),
         (
             "return [{'name': 'doc'}]",
             "*, at rank 1, a document that has no text: dict with the keys name.",
@@ -229,6 +234,14 @@ def test_k_below_one_is_an_error_in_retrieve(project):
     """As in a score's name."""
     project.test("def test_it(rageval):\n    rageval.retrieve('item-1?', k=0)\n")
     project.run().stdout.fnmatch_lines(["E*k = 0: the number of documents is an integer, at least 1."])
+
+
+def test_k_may_be_an_integer_of_numpy(project):
+    """As a cut-off from an array is."""
+    project.test(
+        "import numpy\ndef test_it(rageval):\n    assert len(rageval.retrieve('item-1?', k=numpy.int64(2))) == 2\n"
+    )
+    project.run().assert_outcomes(passed=1)
 
 
 @pytest.mark.parametrize("call", ["retrieve(['why?', 'how?'], k=1)", "answer(['why?', 'how?'], k=1)"])

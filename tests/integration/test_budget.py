@@ -66,6 +66,11 @@ def test_the_cost_stays_below_the_limit(project, llm, processes):
     result.stdout.fnmatch_lines(
         ["--rageval-max-cost=2 is reached: * USD are spent, and the next call may cost *"]
     )
+    assert (
+        len([line for line in result.outlines if line.startswith("It affects ")])
+        == (result.parseoutcomes()["errors"])
+    )
+    result.stdout.no_fnmatch_line("*ended with other messages*")
     spent = sum((len(body["messages"][0]["content"]) // 4 + 1) / 1000 for body in llm.paid)
     assert 1.5 < spent <= 2
 

@@ -69,6 +69,26 @@ def test_a_retriever_of_plain_texts_is_matched_by_text(project):
     project.run().assert_outcomes(passed=1)
 
 
+@pytest.mark.parametrize("document", ["Document('x', n)", "{'id': float(n), 'text': 'x'}"])
+def test_ids_of_documents_may_be_numbers(project, document):
+    """They match gold passages, and are texts in the baseline: the next run can read it."""
+    project.evalset(4)
+    path = project.path / "evals.jsonl"
+    path.write_text(path.read_text(encoding="utf-8").replace('"doc-', '"'), encoding="utf-8")
+    project.pytester.makeconftest(
+        "import pytest\n"
+        "from pytest_rageval import Document\n"
+        "def search(query, k):\n"
+        "    n = int(query.split('item-')[1].rstrip('?'))\n"
+        f"    return [{document}]\n"
+        "@pytest.fixture(scope='session')\n"
+        "def rageval_retriever(): return search\n"
+    )
+    project.test(GATE.format(spec="recall@1").replace("min=1.0", "min=1.0, max_drop=0.1"))
+    for arguments in (["--rageval-update-baseline"], ["-v"]):
+        project.run(*arguments).assert_outcomes(passed=1)
+
+
 def test_the_retriever_is_called_once_in_every_run(project):
     """It is under test: nothing of it is cached on disk."""
     source = (project.path / "conftest.py").read_text(encoding="utf-8")

@@ -45,6 +45,42 @@ def _run(project, marker):
     return project.run()
 
 
+EVALSET = """
+import pytest
+from pytest_rageval import EvalSet, Example, Gold
+
+def example(n, **fields):
+    values = {{"id": n, "question": f"What is the code of item-{{n}}?", "gold": [Gold(f"doc-{{n}}")]}}
+    return Example(**values | fields)
+
+@pytest.mark.rageval_evalset(EvalSet("mine", [{examples}]))
+@pytest.mark.rageval_threshold("recall@2", min=1, max_drop=0.1)
+def test_gate(): pass
+"""
+
+
+def test_an_eval_set_in_python_is_checked_as_a_file_is(project):
+    """Integer ids are texts in the baseline, which the next run can read; mistakes are errors with their place."""
+    project.pytester.makepyfile(EVALSET.format(examples="example(1), example(2)"))
+    for arguments in (["--rageval-update-baseline"], []):
+        project.run(*arguments).assert_outcomes(passed=1)
+    for second, message in (
+        (
+            "example(1)",
+            "EvalSet 'mine', example 2: the id \"1\" is already that of EvalSet 'mine', example 1.",
+        ),
+        (
+            "example(2, gold='doc-2')",
+            "EvalSet 'mine', example 2: \"gold\" is the text 'doc-2', expected a list.",
+        ),
+    ):
+        project.pytester.makepyfile(EVALSET.format(examples=f"example(1), {second}"))
+        result = project.run()
+        result.assert_outcomes(errors=1)
+        result.stdout.fnmatch_lines([message.replace("[", "[[]")])
+        result.stdout.no_fnmatch_line("*pytest_rageval/*")
+
+
 @pytest.mark.parametrize(
     ("words", "count"), [(FIELDS, 10), (f"{FIELDS}, sample=4", 4), (f'format="table", {FIELDS}', 10)]
 )

@@ -174,7 +174,7 @@ def test_an_unusable_cache_folder_is_an_error(project, llm):
     (project.path / "taken").write_text("a file", encoding="utf-8")
     result = project.run("--rageval-cache-dir=taken")
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["The reply cache in *taken cannot be used: *"])
+    result.stdout.fnmatch_lines(["The reply cache in *taken cannot be used: *taken is a file, not a folder."])
     assert not llm.requests
 
 

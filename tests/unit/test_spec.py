@@ -57,6 +57,35 @@ def test_another_form_is_refused_with_examples(text: object) -> None:
     assert "such as recall@5" in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("Recall@3", "recall@3"),
+        ("NDCG@3", "ndcg@3"),
+        ("recall @ 3", "recall@3"),
+        (" recall@3\n", "recall@3"),
+        ("Answer.rougeL @5", "answer.rougeL@5"),
+        ("recall 5", None),
+        ("recall@3 or mrr@3", None),
+    ],
+)
+def test_another_spelling_of_a_name_has_a_hint(text: str, meant: str | None) -> None:
+    """Capitals and spaces are the usual mistakes."""
+    with pytest.raises(InputError) as caught:
+        Spec.parse(text)
+    hint = f" Did you mean {meant}?" if meant else ""
+    assert str(caught.value).startswith(f"{text!r} is not a score.{hint} A score is written ")
+
+
+def test_a_cut_off_of_thousands_of_digits_is_refused() -> None:
+    """Python converts at most 4,300 digits."""
+    with pytest.raises(InputError) as caught:
+        Spec.parse(f"recall@{'9' * 5000}")
+    assert str(caught.value) == (
+        f"'recall@{'9' * 52}…: the cut-off k has 5000 digits, and at most 18 are allowed."
+    )
+
+
 @pytest.mark.parametrize("text", ["recall@0", "answer.f1@-1"])
 def test_a_cut_off_below_1_is_refused(text: str) -> None:
     """There is no rank 0."""

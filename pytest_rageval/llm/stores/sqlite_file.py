@@ -6,6 +6,7 @@ code. Nothing is evicted: every reply was paid for. A transaction is atomic, eve
 
 import contextlib
 import json
+import os
 import sqlite3
 import time
 import zlib
@@ -256,17 +257,24 @@ class Database:
             yield
         except (OSError, sqlite3.Error, UnicodeError, OverflowError) as error:
             # UnicodeError: in a damaged file, even SQLite's message may not be UTF-8.
+            file = next(filter(_is_file, (self.directory, *self.directory.parents)), None)
+            if file is not None:
+                raise self.unusable_error(f"{file} is a file, not a folder", "remove this file") from error
             raise self.unusable_error(f"{type(error).__name__}: {error}") from error
 
     def unusable_error(self, why: str, remedy: str = "", kind: type[StoreError] = StoreError) -> StoreError:
-        """Return the error for an unusable cache. The advice is to name another folder, or else `remedy`."""
-        saving = (
-            f"save what can be read with `rageval cache export FILE --cache-dir '{self.directory}'`, and delete the "
-            f"files {FILE}* (what is in no cassette is then asked for again)"
-        )
+        """Return the error for an unusable cache. The advice is to name another folder, or else `remedy`.
+
+        Without a `remedy`, the other advice is to save the replies of the file, if there is one.
+        """
+        if not remedy and _is_file(self._file):
+            remedy = (
+                f"save what can be read with `rageval cache export FILE --cache-dir '{self.directory}'`, and delete "
+                f"the files {FILE}* (what is in no cassette is then asked for again)"
+            )
         return kind(
             f"The reply cache in {self.directory} cannot be used: {why}.\n"
-            f"Name another folder with --rageval-cache-dir; or {remedy or saving}."
+            f"Name another folder with --rageval-cache-dir{remedy and '; or '}{remedy}."
         )
 
     def _replaced(self) -> bool:
@@ -360,6 +368,10 @@ class Database:
         if foreign:
             why = f"its file {FILE} contains tables that pytest-rageval did not create: {', '.join(foreign)}"
             raise self.unusable_error(why, kind=ForeignSchemaError)
+
+
+def _is_file(path: Path) -> bool:
+    return os.path.isfile(path)  # noqa: PTH113 - `Path.is_file` raises an error in a folder that may not be read
 
 
 def _copy(old: sqlite3.Connection, new: sqlite3.Connection) -> None:

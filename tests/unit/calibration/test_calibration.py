@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from pytest_rageval.calibration import Bounds, Calibration, check_bounds
@@ -290,3 +291,5 @@ def test_a_marker_is_read() -> None:
     """None is no bound."""
     bounds = Bounds.parse(("l.jsonl",), {"min_kappa": 0.6, "min_accuracy": None, "comparator": "em"})
     assert (bounds.given, bounds.comparator) == ({"kappa": 0.6}, "em")
+    bounds = Bounds.parse(("l.jsonl",), {"min_kappa": np.float32(0.5)})
+    assert (bounds.given, type(bounds.min_kappa)) == ({"kappa": 0.5}, float)

@@ -157,3 +157,13 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, name: str) -> None:
     """A missing file and a folder are errors with the path and the reason."""
     with pytest.raises(InputError, match=r"^(The eval set )?\S+ cannot be read: "):
         load(tmp_path / name, format="native")
+
+
+@pytest.mark.parametrize("content", [f"[{ONE}, {TWO}]", f"[\n{ONE},\n{TWO}\n]", f"[{ONE},\n{TWO}]"])
+def test_an_array_in_a_file_of_lines_says_how_to_name_it(tmp_path: Path, content: str) -> None:
+    """In a file that ends in .json, it is read."""
+    said = _error(tmp_path, content)
+    assert said.startswith("support.jsonl line 1")
+    assert said.endswith("A file that is one JSON array is named .json.")
+    (tmp_path / "support.json").write_text(content, encoding="utf-8")
+    assert [example.id for example in load(tmp_path / "support.json")] == ["a", "b"]

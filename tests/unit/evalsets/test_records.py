@@ -1,14 +1,17 @@
 """Records to examples and back, and the errors for those that cannot be used."""
 
+from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
+import numpy as np
 import pytest
 
-from pytest_rageval.datatypes import EvalSet, Example, Gold, Nugget
+from pytest_rageval.datatypes import EvalSet, Example, Gold, Nugget, SubsetInfo
 from pytest_rageval.errors import InputError
-from pytest_rageval.evalsets import load, write_jsonl
-from pytest_rageval.evalsets.records import example_from, from_records
+from pytest_rageval.evalsets import load, load_records, write_jsonl
+from pytest_rageval.evalsets.records import check_evalset, example_from, from_records
 
 PLACE = "support.jsonl line 3"
 
@@ -225,3 +228,128 @@ def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
     """With the path."""
     with pytest.raises(InputError, match=r"The eval set .*s\.jsonl cannot be written: No such file"):
         write_jsonl(EvalSet("s", (Example("a", "Q?"),)), tmp_path / "none" / "s.jsonl")
+
+
+WHOLE = Example(
+    "q1",
+    "Q?",
+    answers=("a",),
+    answer_set=(("a", "b"),),
+    gold=(Gold("d"), Gold(text="t", source="a.md", start=1, end=5, grade=2, group="g")),
+    reference="r",
+    tags={"topic": "x"},
+    extra={"answers": 1, "metadata": 2},
+    history=({"role": "user", "content": "Hi"},),
+    filters={"tenant": "acme"},
+    metadata={"lang": "en"},
+    nuggets=(Nugget("n"), Nugget("m", vital=False)),
+)
+
+
+@dataclass(frozen=True)
+class _ExampleWithSource(Example):
+    """An example of the user's, with one more field."""
+
+    origin: str = ""
+
+
+def _checked(*examples: Any) -> EvalSet:
+    return check_evalset(EvalSet("mine", examples))
+
+
+def test_an_eval_set_without_mistakes_is_the_same_object() -> None:
+    """Nothing is copied, and examples of a subclass are kept."""
+    evalset = EvalSet("mine", (WHOLE, _ExampleWithSource("q2", "R?", origin="x")), SubsetInfo(9, 0.5))
+    assert check_evalset(evalset) is evalset
+
+
+@pytest.mark.parametrize("sample", [{}, {"sample": 2}])
+def test_an_eval_set_that_was_read_is_not_checked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sample: dict[str, int]
+) -> None:
+    """It may have 100,000 examples."""
+    lines = [f'{{"id": "q{number}", "question": "Q?"}}\n' for number in range(3)]
+    (tmp_path / "s.jsonl").write_text("".join(lines), encoding="utf-8")
+    evalset = load(tmp_path / "s.jsonl", **sample)
+    monkeypatch.setattr("pytest_rageval.evalsets.records.from_records", None)
+    assert check_evalset(evalset) is evalset
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (replace(WHOLE, id=1), replace(WHOLE, id="1")),  # type: ignore[arg-type]
+        (replace(WHOLE, id=np.int64(1)), replace(WHOLE, id="1")),  # type: ignore[arg-type]
+        (replace(WHOLE, gold=(Gold(1),)), replace(WHOLE, gold=(Gold("1"),))),  # type: ignore[arg-type]
+        (replace(WHOLE, gold=[Gold("d")]), replace(WHOLE, gold=(Gold("d"),))),  # type: ignore[arg-type]
+        (replace(WHOLE, gold=({"id": "d"},)), replace(WHOLE, gold=(Gold("d"),))),  # type: ignore[arg-type]
+        (replace(WHOLE, answers=["a"]), WHOLE),  # type: ignore[arg-type]
+        (replace(WHOLE, nuggets=["n", {"text": "m", "vital": False}]), WHOLE),  # type: ignore[arg-type]
+        (replace(WHOLE, history=[*WHOLE.history]), WHOLE),  # type: ignore[arg-type]
+        (replace(WHOLE, tags=MappingProxyType(dict(WHOLE.tags))), WHOLE),
+        (replace(WHOLE, tags=None, filters=None), replace(WHOLE, tags={}, filters={})),  # type: ignore[arg-type]
+        ({"id": 1, "question": "Q?", "gold": [{"id": 2}]}, Example("1", "Q?", gold=(Gold("2"),))),
+        (
+            _ExampleWithSource(1, "Q?", origin="x"),  # type: ignore[arg-type]
+            _ExampleWithSource("1", "Q?", origin="x"),
+        ),
+    ],
+)
+def test_examples_in_python_are_read_as_records_are(given: Any, expected: Example) -> None:
+    """Ids become texts, lists become tuples, and dicts become gold passages, nuggets and examples."""
+    evalset = check_evalset(EvalSet("mine", [given], SubsetInfo(9)))  # type: ignore[arg-type]
+    assert (evalset.name, evalset.examples, evalset.part) == ("mine", (expected,), SubsetInfo(9))
+    assert type(evalset.examples[0]) is type(expected)
+    assert type(evalset.examples[0].tags) is dict
+    records = load_records([given])
+    assert records is not None
+    assert records.examples == (expected,)
+
+
+@pytest.mark.parametrize(
+    ("example", "found"),
+    [
+        (replace(WHOLE, id=None), '"id" is null, expected text'),  # type: ignore[arg-type]
+        (replace(WHOLE, question=None), '"question" is null, expected text'),  # type: ignore[arg-type]
+        (replace(WHOLE, answers="a"), "\"answers\" is the text 'a', expected a list"),  # type: ignore[arg-type]
+        (replace(WHOLE, gold=("d",)), "\"gold\"[0] is the text 'd', expected an object"),  # type: ignore[arg-type]
+        (replace(WHOLE, gold=Gold("d")), '"gold" is a Gold, expected a list'),  # type: ignore[arg-type]
+        (replace(WHOLE, gold=(Gold(),)), '"gold"[0] does not say which passage it is'),
+        (replace(WHOLE, gold=(Gold("d", grade=0.5),)), '"gold"[0] "grade" is 0.5, expected an integer'),  # type: ignore[arg-type]
+        (replace(WHOLE, tags=["a"]), '"tags" is a list, expected an object'),  # type: ignore[arg-type]
+        (replace(WHOLE, extra={"x": {1}}), '"extra" holds what JSON cannot*'),
+        (replace(WHOLE, filters=["a"]), '"filters" is a list, expected an object'),  # type: ignore[arg-type]
+        (replace(WHOLE, history=("Hi",)), "\"history\"[0] is the text 'Hi', expected a message"),  # type: ignore[arg-type]
+        ("q1", "an example is an object, found the text 'q1'"),
+    ],
+)
+def test_an_example_in_python_that_cannot_be_used_is_named(example: Any, found: str) -> None:
+    """With the name of its eval set, and its number."""
+    with pytest.raises(InputError) as caught:
+        _checked(WHOLE if example == "q1" else {"id": "q0", "question": "Q?"}, example)
+    first, remedy = str(caught.value).split("\n", 1)
+    place, _, problem = first.partition(": ")
+    assert place == "EvalSet 'mine', example 2"
+    assert problem.startswith(found.rstrip("*"))
+    assert remedy
+
+
+@pytest.mark.parametrize(
+    ("evalset", "message"),
+    [
+        (
+            EvalSet("mine", (WHOLE, WHOLE)),
+            "EvalSet 'mine', example 2: the id \"q1\" is already that of EvalSet 'mine', *",
+        ),
+        (EvalSet("mine", ()), "mine contains no examples.*"),
+        (EvalSet("mine", WHOLE), "EvalSet 'mine': \"examples\" is a Example, expected a list.*"),  # type: ignore[arg-type]
+        (EvalSet(None, (WHOLE,)), 'EvalSet None: "name" is null, expected text.*'),  # type: ignore[arg-type]
+    ],
+)
+def test_an_eval_set_in_python_that_cannot_be_used_is_an_error(evalset: EvalSet, message: str) -> None:
+    """The same ids twice, no examples, or no list of them."""
+    with pytest.raises(InputError) as caught:
+        check_evalset(evalset)
+    pytest.LineMatcher([" ".join(str(caught.value).splitlines())]).fnmatch_lines(
+        [message.replace("[", "[[]")]
+    )

@@ -172,6 +172,12 @@ def test_no_records_make_no_sample() -> None:
         _draw([], 10)
 
 
+def test_size_and_seed_may_be_integers_of_numpy() -> None:
+    """A sample does not depend on their type."""
+    spec = SampleSpec.parse(np.int64(3), np.int64(1))
+    assert (spec, type(spec.size), type(spec.seed)) == (SampleSpec(3, 1), int, int)
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

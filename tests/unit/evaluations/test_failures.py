@@ -6,7 +6,7 @@ import re
 import pytest
 
 from pytest_rageval.datatypes import Example, Gold
-from pytest_rageval.errors import CallableError, QueryError
+from pytest_rageval.errors import BudgetError, CallableError, QueryError
 from pytest_rageval.evaluations.scoring import check_failures, combine_errors
 from pytest_rageval.scores import Outcome
 
@@ -66,6 +66,14 @@ def test_errors_for_different_reasons_have_different_messages() -> None:
         "error 2\nIt affects 1 example: e2.\n"
         "2 more examples ended with other messages."
     )
+
+
+def test_errors_with_one_reason_are_one_message() -> None:
+    """What the next call may cost differs from example to example; the limit is the same."""
+    failed = {f"e{n}": BudgetError(f"the limit is reached: 0.{n} USD", reason="the limit") for n in range(5)}
+    combined = combine_errors(failed)
+    assert type(combined) is BudgetError
+    assert str(combined) == "the limit is reached: 0.0 USD\nIt affects 5 examples: e0, e1, e2, e3, e4."
 
 
 def test_an_outcome_with_its_error_travels() -> None:

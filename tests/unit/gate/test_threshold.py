@@ -1,7 +1,9 @@
 """A threshold as the marker declares it."""
 
+from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pytest
 
 from pytest_rageval.errors import InputError
@@ -52,6 +54,22 @@ from pytest_rageval.gate.threshold import Threshold
 def test_bounds_are_read(kwargs: dict[str, Any], expected: Threshold) -> None:
     """A minimum, a maximum or both, and a slice."""
     assert Threshold.parse(("recall@5",), kwargs) == expected
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "expected"),
+    [
+        ({"min": np.float32(0.5), "max": np.int64(1)}, {"min": 0.5, "max": 1}),
+        ({"max_drop": Fraction(1, 4), "alpha": np.float64(0.1)}, {"max_drop": 0.25, "alpha": 0.1}),
+        ({"max_lost": np.int64(2), "draws": np.int32(3)}, {"max_lost": 2, "draws": 3}),
+    ],
+)
+def test_numbers_of_any_type_are_bounds(kwargs: dict[str, Any], expected: dict[str, Any]) -> None:
+    """They become ints and floats, which reports can hold."""
+    threshold = Threshold.parse(("recall@5",), kwargs)
+    values = {keyword: getattr(threshold, keyword) for keyword in expected}
+    assert values == expected
+    assert [type(value) in (int, float) for value in values.values()] == [True] * len(values)
 
 
 @pytest.mark.parametrize(

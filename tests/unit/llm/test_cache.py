@@ -273,7 +273,7 @@ def test_an_unusable_folder_does_no_harm_where_all_is_recorded(
     (tmp_path / "file").touch()
     cache = caches(cassette, folder=tmp_path / "file" / "cache")
     assert _look_up(cache, ["b", "a"]) == {"a": Reply("recorded a"), "b": Reply("recorded b")}
-    with pytest.raises(StoreError, match="NotADirectoryError"):
+    with pytest.raises(StoreError, match="is a file, not a folder"):
         _look_up(cache, ["a", "c"])
 
 

@@ -1,13 +1,25 @@
 """From what a retriever returns to documents."""
 
-from types import SimpleNamespace
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from types import MappingProxyType, SimpleNamespace
 from typing import Any, NamedTuple
+from uuid import UUID
 
+import numpy as np
 import pytest
 
-from pytest_rageval.datatypes import Document
+from pytest_rageval.datatypes import Document, Retrieval, Span
 from pytest_rageval.errors import CallableError, InputError
-from pytest_rageval.retrievers.documents import ID_NAMES, TEXT_NAMES, corpus_from, document_from
+from pytest_rageval.retrievers.documents import (
+    ID_NAMES,
+    TEXT_NAMES,
+    corpus_from,
+    document_from,
+    retrieval_from,
+)
+from pytest_rageval.user_code import InvalidResult
 
 
 class _Method:
@@ -20,6 +32,30 @@ class _Method:
 
     def id(self) -> str:
         return "not this"
+
+
+@dataclass(frozen=True)
+class _DocumentWithAddress(Document):
+    """A document of the user's, with one more field."""
+
+    url: str = ""
+
+
+class _Frame:
+    """What a pandas data frame can do."""
+
+    columns = ("id", "text")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.columns)
+
+    def itertuples(self, *, index: bool, name: str | None) -> Iterator[tuple[Any, ...]]:
+        """Its rows."""
+        assert (index, name) == (False, None)
+        return iter([(1.0, "a"), (float("nan"), "b")])
+
+
+NAType = type("NAType", (), {})
 
 
 class _Pair(NamedTuple):
@@ -62,11 +98,82 @@ class _Pair(NamedTuple):
         ),
         (SimpleNamespace(node=SimpleNamespace(get_content=lambda: "t", text="x")), Document("x")),
         (SimpleNamespace(node="leaf", text="t"), Document("t")),
+        ({"text": "t", "id": float("nan"), "doc_id": NAType()}, Document("t")),
+        (
+            {"text": "t", "id": np.float32("nan"), "metadata": {"id": "b"}},
+            Document("t", "b", None, {"id": "b"}),
+        ),
+        ({"text": float("nan"), "id": 2.0}, Document("", "2")),
+        ({"text": "t", "id": np.float32(2)}, Document("t", "2")),
+        ({"text": "t", "id": 2.5}, Document("t", "2.5")),
+        ({"text": "t", "id": np.int64(2)}, Document("t", "2")),
+        ({"text": "t", "id": UUID(int=1)}, Document("t", "00000000-0000-0000-0000-000000000001")),
+        ({"text": "t", "id": b"doc-1"}, Document("t", "doc-1")),
+        ({"text": "t", "id": b"\xff1"}, Document("t", "\\xff1")),
+        ({"text": "t", "score": float("nan"), "similarity": 0.5}, Document("t", score=0.5)),
     ],
 )
 def test_text_id_score_and_metadata_are_found(item: Any, expected: Document) -> None:
     """Strings, dicts, Documents and the objects of frameworks all become documents."""
     assert document_from(item) == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (("t", 5), Document("t", "5")),
+        (("t", np.int64(5)), Document("t", "5")),
+        (("t", 5.0), Document("t", "5")),
+        (("t", b"a"), Document("t", "a")),
+        (("t", UUID(int=1)), Document("t", "00000000-0000-0000-0000-000000000001")),
+        (("t", float("nan")), Document("t")),
+        ((None, "a"), Document("", "a")),
+        (("t", "a", "high"), Document("t", "a")),
+        (("t", "a", 1), Document("t", "a", 1.0)),
+        (("t", "a", None, None), Document("t", "a")),
+        (("t", "a", None, MappingProxyType({"m": 1})), Document("t", "a", None, {"m": 1})),
+        (("t", None, 1, {"id": "b"}), Document("t", None, 1.0, {"id": "b"})),
+        (("t", "a", None, {}, ("a.md", 1, 5)), Document("t", "a", span=Span("a.md", 1, 5))),
+        (
+            ("t", "a", None, {}, Span(PurePosixPath("a.md"), np.int64(1), 5)),  # type: ignore[arg-type]
+            Document("t", "a", span=Span("a.md", 1, 5)),
+        ),
+    ],
+)
+def test_a_document_of_the_users_has_the_types_of_its_fields(given: Any, expected: Document) -> None:
+    """A `Document` is read as a dict with the same values is, except that only its own fields count."""
+    document = document_from(Document(*given))
+    assert document == expected
+    assert type(document.id) in (str, type(None))
+    assert type(document.metadata) is dict
+    if document.span is not None:
+        assert tuple(map(type, document.span)) == (str, int, int)
+
+
+def test_a_document_with_the_right_types_is_the_same_object() -> None:
+    """It costs no copy."""
+    document = Document("t", "a", 0.5, {"m": 1}, Span("a.md", 1, 5))
+    assert document_from(document) is document
+
+
+def test_a_document_of_a_subclass_keeps_its_fields() -> None:
+    """Also when its id becomes a text."""
+    document = document_from(_DocumentWithAddress("t", 5, url="http://x"))  # type: ignore[arg-type]
+    assert document == _DocumentWithAddress("t", "5", url="http://x")
+
+
+@pytest.mark.parametrize(
+    "span", [("a.md", 1), ("a.md", 5, 5), ("", 1, 5), ("a.md", -1, 5), ("a.md", "1", 5), "a.md", 5]
+)
+def test_a_span_that_locates_nothing_is_an_error(span: Any) -> None:
+    """It says what was found, and what a span is."""
+    with pytest.raises(CallableError) as caught:
+        document_from(Document("t", "a", span=span))
+    assert str(caught.value) == (
+        f"has an invalid span: {span!r}.\n"
+        "Give Span(source, start, end): the file, and the offsets of the first character and after the last, "
+        "such as Span('handbook.md', 120, 310); or None."
+    )
 
 
 @pytest.mark.parametrize("name", TEXT_NAMES)
@@ -95,6 +202,8 @@ def test_every_usual_name_of_the_id(name: str, make: Any) -> None:
         ({"txt": "t", "n": 1}, "dict with the keys txt, n"),
         ({"text": 5}, "dict with the keys text"),
         (SimpleNamespace(txt="t"), "SimpleNamespace"),
+        (Document(None), "Document"),  # type: ignore[arg-type]
+        (Document(5, "a"), "Document"),  # type: ignore[arg-type]
     ],
 )
 def test_an_item_without_text_is_named(item: Any, what: str) -> None:
@@ -106,6 +215,55 @@ def test_an_item_without_text_is_named(item: Any, what: str) -> None:
     assert all(name in remedy for name in TEXT_NAMES)
 
 
+@pytest.mark.parametrize(
+    ("item", "hint"),
+    [
+        (["t", "u"], "Of a pair (documents, scores), return the documents or zip(documents, scores)."),
+        (np.array([1, 2]), "Of a pair (documents, scores), return the documents or zip(documents, scores)."),
+        (Retrieval(["t"]), "Return the Retrieval itself, not a list with it."),
+        (7, 'Return an id as {"id": 7}.'),
+        (np.int64(7), 'Return an id as {"id": 7}.'),
+        (None, ""),
+    ],
+)
+def test_a_usual_mistake_has_a_hint(item: Any, hint: str) -> None:
+    """What came back is often a pair, an id, or a `Retrieval` in a list."""
+    with pytest.raises(CallableError) as caught:
+        document_from(item)
+    assert str(caught.value).split("\n")[1].partition("body.")[2].lstrip() == hint
+
+
+def test_a_data_frame_is_its_rows() -> None:
+    """Not the names of its columns: in a result, in a `Retrieval`, and as a corpus."""
+    expected = [Document("a", "1"), Document("b")]
+    assert retrieval_from(_Frame()).documents == expected
+    assert retrieval_from(Retrieval(_Frame())).documents == expected  # type: ignore[arg-type]
+    assert corpus_from(_Frame()) == tuple(expected)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("package", ["pandas", "polars"])
+def test_real_data_frames_are_read_the_same(package: str) -> None:
+    """A column of ids with a gap has floats in pandas."""
+    module = pytest.importorskip(package)
+    frame = module.DataFrame({"id": [1, None], "text": ["a", "b"], "score": [0.5, None]})
+    assert retrieval_from(frame).documents == [Document("a", "1", 0.5), Document("b")]
+
+
+@pytest.mark.parametrize("returned", [{"a", "b"}, frozenset("a")])
+@pytest.mark.parametrize("wrap", [lambda documents: documents, Retrieval])
+def test_a_set_has_no_order(returned: Any, wrap: Any) -> None:
+    """A ranking in the order of hashes would differ from run to run."""
+    with pytest.raises(InvalidResult) as caught:
+        retrieval_from(wrap(returned))
+    name = type(returned).__name__
+    assert caught.value.found == f"returned {name}"
+    assert caught.value.message == (
+        f"returned {name} for {{question}}.\n"
+        "Return a list of documents, best first: strings, dicts or Documents. A set has no order."
+    )
+
+
 @pytest.mark.parametrize("corpus", [["a", {"text": "b"}], ("a", "b"), iter(["a", "b"])])
 def test_a_corpus_is_any_series_of_documents(corpus: object) -> None:
     """In its order, and read as a retriever's documents are."""
@@ -114,7 +272,14 @@ def test_a_corpus_is_any_series_of_documents(corpus: object) -> None:
 
 @pytest.mark.parametrize(
     ("corpus", "kind"),
-    [("corpus.jsonl", "str"), (b"text", "bytes"), ({"d1": "cats"}, "dict"), (None, "NoneType"), (3, "int")],
+    [
+        ("corpus.jsonl", "str"),
+        (b"text", "bytes"),
+        ({"d1": "cats"}, "dict"),
+        ({"cats"}, "set"),
+        (None, "NoneType"),
+        (3, "int"),
+    ],
 )
 def test_a_corpus_that_is_no_list_is_refused(corpus: object, kind: str) -> None:
     """The letters of a file's name are no passages, nor are the ids of a dict."""

@@ -53,7 +53,7 @@ def _all(loop: BackgroundEventLoop, retriever: Retriever, queries: list[str], *a
         (LookupError("no\nindex"), "raised LookupError: no"),
         (None, "returned NoneType"),
         ({"documents": []}, "returned dict"),
-        (["d", 7], "returned a document that has neither text nor id"),
+        (["d", 7], "returned a document that has no text"),
     ],
 )
 def test_a_failure_is_that_of_its_query(loop: BackgroundEventLoop, returned: object, reason: str) -> None:

@@ -55,6 +55,16 @@ def test_a_ranking_is_retrieved_once_for_all_scores(session: Session) -> None:
     assert sorted(asked) == ["question 0", "question 1", "question 2"]
 
 
+def test_an_eval_set_in_python_is_checked_once(session: Session, tmp_path: Path) -> None:
+    """All tests get the same object, whether it was converted or not."""
+    given = evalset_of(2)
+    assert session.sources.evalset(given, bases=[tmp_path]) is given
+    numbered = replace(given, examples=[replace(example, id=n) for n, example in enumerate(given)])
+    checked = session.sources.evalset(numbered, bases=[tmp_path])
+    assert [example.id for example in checked] == ["0", "1"]
+    assert session.sources.evalset(numbered, bases=[tmp_path]) is checked
+
+
 def test_an_eval_set_is_read_once(session: Session, tmp_path: Path) -> None:
     record = {"id": "q", "question": "?", "gold": [{"id": "d"}]}
     (tmp_path / "evals.jsonl").write_text(json.dumps(record), encoding="utf-8")

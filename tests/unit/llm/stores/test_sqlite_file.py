@@ -129,15 +129,27 @@ def test_a_file_in_the_place_of_the_folder_is_an_error(tmp_path: Path) -> None:
     place.write_text("a file", encoding="utf-8")
     with pytest.raises(StoreError) as caught:
         Database(place)
-    assert str(caught.value).startswith(f"The reply cache in {place} cannot be used: FileExistsError")
-    assert "--rageval-cache-dir" in str(caught.value)
+    assert str(caught.value) == (
+        f"The reply cache in {place} cannot be used: {place} is a file, not a folder.\n"
+        "Name another folder with --rageval-cache-dir; or remove this file."
+    )
 
 
 def test_a_folder_below_a_file_is_an_error(tmp_path: Path) -> None:
     """It can never be made."""
-    (tmp_path / "file").write_text("", encoding="utf-8")
-    with pytest.raises(StoreError, match="NotADirectoryError"):
-        Database(tmp_path / "file" / "cache")
+    file = tmp_path / "file"
+    file.write_text("", encoding="utf-8")
+    with pytest.raises(StoreError, match=f"cannot be used: {file} is a file, not a folder") as caught:
+        Database(file / "cache")
+    assert "cache export" not in str(caught.value)
+
+
+def test_a_folder_that_cannot_be_created_has_no_replies_to_save(tmp_path: Path) -> None:
+    """A link to nowhere, for example."""
+    (tmp_path / "cache").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(StoreError, match="FileExistsError") as caught:
+        Database(tmp_path / "cache")
+    assert str(caught.value).endswith("\nName another folder with --rageval-cache-dir.")
 
 
 def test_a_folder_in_the_place_of_the_file_is_an_error(tmp_path: Path) -> None:
