@@ -411,7 +411,11 @@ class EvaluationPlugin:
 
         # The text of report files must not depend on the terminal.
         width.set(WIDTH)
+        usage = self._session.usage
         blocking = self._session.close()
+        for remark in (self._session.usage - usage).remarks:
+            # The reports of the tests, which have the other remarks, are complete.
+            print_line(self.config, f"rageval: {remark}")
         if blocking is not None:
             problem = "async code still runs and blocks the event loop, so that connections and files are not closed"
             print_line(self.config, f"rageval: warning: {problem}: {blocking}")
