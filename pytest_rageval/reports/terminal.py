@@ -1,7 +1,7 @@
 """The table of scores, the plan and the summary line on the terminal."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final
 
@@ -242,11 +242,15 @@ def _all_zero(entry: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str
         yield entry["where"], f"every question scores 0{f': {found}' if found else ''}"
 
 
-def plan_lines(planned: Sequence[tuple[str, Usage]], tiers: Sequence[str] = ()) -> list[str]:
-    """The plan: a row of numbers for each test that asks models, and the total.
+def plan_lines(
+    planned: Sequence[tuple[str, Usage]], tiers: Sequence[str] = (), *, failed: Collection[str] = ()
+) -> list[str]:
+    """Return the lines of a plan: a row of numbers for each test that uses models, and the total.
 
-    `planned` are node ids, with the requests of each test that those before it do not make; `tiers` are cheaper ones,
-    each with a column of its cost.
+    Args:
+        planned: for each test, its node id and its requests that no earlier test sends.
+        tiers: cheaper tiers; the table has a column with the cost in each.
+        failed: node ids of tests that ended as an error.
     """
     total = sum((usage for _, usage in planned), Usage())
     asking = [(nodeid, usage) for nodeid, usage in planned if usage.requests or usage.remarks]
@@ -256,8 +260,11 @@ def plan_lines(planned: Sequence[tuple[str, Usage]], tiers: Sequence[str] = ()) 
     lines = [head]
     for (nodeid, _), row in zip([*asking, ("in total", total)], rows, strict=True):
         lines += [nodeid, row]
-    if others := len(planned) - len(asking):
+    shown = {nodeid for nodeid, _ in asking}
+    if others := sum(nodeid not in shown and nodeid not in failed for nodeid, _ in planned):
         lines.append(f"{counted(others, 'other test')} {'sends' if others == 1 else 'send'} no requests.")
+    if failed:
+        lines.append(f"The plan may lack requests of {counted(len(failed), 'test')} that ended as an error.")
     if len(total.servers) > 1:
         lines += [_planned_of(name, usage) for name, usage in sorted(total.servers.items())]
     return lines + _plan_notes(total, tiers)
