@@ -403,7 +403,10 @@ class Ranking(Sequence[Document]):
         return False
 
 
-def _documents_record(documents: Iterable[Document]) -> list[tuple[Any, ...]]:
+def _documents_record(documents: Sequence[Document]) -> list[Any]:
+    """Return the record of documents; documents of a subclass, which may have more attributes, are not converted."""
+    if not {Document}.issuperset(map(type, documents)):
+        return list(documents)
     return [
         (
             document.text,
@@ -416,7 +419,9 @@ def _documents_record(documents: Iterable[Document]) -> list[tuple[Any, ...]]:
     ]
 
 
-def _documents_from_record(record: Iterable[tuple[Any, ...]]) -> tuple[Document, ...]:
+def _documents_from_record(record: Sequence[Any]) -> tuple[Document, ...]:
+    if record and isinstance(record[0], Document):
+        return tuple(record)
     return tuple(
         [
             Document(text, id_, score, {} if metadata is None else metadata, span and Span(*span))
@@ -449,8 +454,8 @@ class SpooledDocuments(SpooledTuple[Document]):
     decode = staticmethod(_documents_from_record)
 
     def __init__(self, spool: Spool, documents: Sequence[Document]) -> None:
-        # Documents are often read soon after they were stored, so the spool may keep these objects in memory. Objects
-        # with metadata, or of a subclass, may be changed by their owner: these are recreated from the record.
+        # Documents are often read soon after they were stored, so the spool may keep these objects in memory. Metadata
+        # may be changed by their owner: objects with metadata are recreated from the record.
         unchanging = not [each for each in documents if each.metadata or type(each) is not Document]
         decoded = tuple(documents) if unchanging else None
         super().__init__(spool, _documents_record(documents), len(documents), decoded=decoded)
@@ -461,7 +466,8 @@ class SpooledDocuments(SpooledTuple[Document]):
         """The documents' ids in rank order."""
         documents = self._spool.recent(self._place, self.decode)
         if documents is None:
-            return tuple([record[1] for record in self._spool.get(self._place)])
+            records = self._spool.get(self._place)
+            return tuple([each.id if isinstance(each, Document) else each[1] for each in records])
         return tuple([document.id for document in documents])
 
 

@@ -6,6 +6,7 @@ in memory.
 """
 
 import marshal
+import operator
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import inf
@@ -206,10 +207,20 @@ class SpooledTuple(Sequence[T], Generic[T]):
         return tuple, (self._all(),)
 
 
+def _on_items(function: Callable[..., Any]) -> Any:
+    """Return a method of `SpooledList` that calls a function with its items as a list, and the other arguments."""
+
+    def method(self: list[Any], *args: Any) -> Any:
+        return function([*self], *args)
+
+    return method
+
+
 class SpooledList(list[T]):
     """A read-only list whose items are read from a spool at each use.
 
-    It is a subclass of list, since `json` and the reports accept only lists.
+    It is a subclass of list, since `json` and the reports accept only lists. The list itself is empty, so each method
+    of list has to be overridden. Code in C that reads the items of a list without these methods finds none.
 
     Args:
         spool: the spool.
@@ -273,10 +284,13 @@ class SpooledList(list[T]):
     def __repr__(self) -> str:
         return repr(list(self))
 
+    __lt__, __le__ = _on_items(operator.lt), _on_items(operator.le)
+    __gt__, __ge__ = _on_items(operator.gt), _on_items(operator.ge)
+    __mul__ = __rmul__ = _on_items(operator.mul)
+    index, count, copy = _on_items(list.index), _on_items(list.count), _on_items(list)
+
     def __copy__(self) -> Self:
         return self
-
-    copy = __copy__
 
     def __reduce_ex__(self, _: SupportsIndex) -> tuple[type, tuple[list[T]]]:
         return list, ([*self],)

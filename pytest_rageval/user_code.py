@@ -29,6 +29,7 @@ from pytest_rageval.foreign_values import is_data_frame
 
 __all__ = [
     "CACHED",
+    "CALL_ERRORS",
     "MAX_FAILURES",
     "InvalidResult",
     "PlanStub",
@@ -45,6 +46,7 @@ __all__ = [
     "is_async",
     "is_built_in",
     "is_cached",
+    "is_cancelled",
     "qualified_name",
     "read_to_end",
     "signature_of",
@@ -54,6 +56,13 @@ __all__ = [
 MAX_FAILURES: Final = 5
 """After this many equal failures before its first success a callable is not called again in the run."""
 
+CALL_ERRORS: Final = (Exception, SystemExit, asyncio.CancelledError, GeneratorExit)
+"""The exceptions of the user's code that concern one call.
+
+`asyncio.run` raises CancelledError if its coroutine was cancelled. SystemExit would end the thread of the event loop,
+and every caller would wait for ever. Other exceptions end the test: Ctrl-C, and the outcomes of pytest, as of
+`pytest.skip` or of a timeout plugin.
+"""
 
 CACHED: Final = "__rageval_cached__"
 """The attribute that marks the functions that `cached()` returns."""
@@ -189,10 +198,8 @@ class UserCallable:
                 return self._convert(await result, args, kwargs, watch)
         except (RagevalError, Unscored):
             raise
-        except (Exception, SystemExit, asyncio.CancelledError) as error:
-            # SystemExit would end the thread of the loop, and every caller would wait for ever.
-            task = asyncio.current_task()
-            if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+        except CALL_ERRORS as error:
+            if is_cancelled(error):
                 raise
             raise self._exception_error(args, kwargs, error) from error
 
@@ -208,8 +215,7 @@ class UserCallable:
                 return result if inspect.isawaitable(result) else self._convert(result, args, kwargs, watch)
         except (RagevalError, Unscored):
             raise
-        except (Exception, SystemExit) as error:
-            # After a SystemExit pytest would not tear down the fixtures.
+        except CALL_ERRORS as error:
             raise self._exception_error(args, kwargs, error) from error
 
     def _convert(
@@ -479,6 +485,17 @@ def is_async(function: Callable[..., Any]) -> bool:
     """Whether a call returns a coroutine: a coroutine function, or an object whose `__call__` is one."""
     called = getattr(function, "__call__", None)  # noqa: B004 - the type of the attribute matters, not its presence
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
+
+
+def is_cancelled(error: BaseException) -> bool:
+    """Whether an exception ends the current task: the task is cancelled, or its coroutine is closed.
+
+    Otherwise the user's code, which the task awaited, raised the exception.
+    """
+    if isinstance(error, GeneratorExit):
+        return raised_in_package(error)
+    task = asyncio.current_task()
+    return isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0
 
 
 def is_cached(function: object) -> bool:

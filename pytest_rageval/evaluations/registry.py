@@ -38,7 +38,15 @@ from pytest_rageval.plural import counted
 from pytest_rageval.retrievers.adapters import ADAPTERS, Adapter
 from pytest_rageval.scores import Outcome, Relevance, Spec
 from pytest_rageval.secret import SCHEME
-from pytest_rageval.user_code import InvalidResult, UserCallable, as_number, as_share, is_async
+from pytest_rageval.user_code import (
+    CALL_ERRORS,
+    InvalidResult,
+    UserCallable,
+    as_number,
+    as_share,
+    is_async,
+    is_cancelled,
+)
 
 __all__ = [
     "DEFAULT_CUTOFF",
@@ -412,8 +420,7 @@ class PluginMeasure:
             returned = self.measure(prediction, references)
         except (RagevalError, Unscored):
             raise
-        except (Exception, SystemExit) as error:
-            # A SystemExit would end the thread of the event loop, and the test would wait for ever.
+        except CALL_ERRORS as error:
             message = str(CallableError.from_exception(f"{part} raised", error))
             raise QueryError(message, f"{part} raised {summary_line(error)}", part=part) from error
         value = as_share(returned)
@@ -439,15 +446,17 @@ class PluginScore:
         Raises:
             CallableError: the function raised, or returned another value.
         """
+        await require_loop()
         try:
-            await require_loop()
             returned = self.evaluate(pipeline, examples, resolved)
             is_async = inspect.isawaitable(returned)
             # The function may use `asyncio.timeout`, which needs a task of its own.
             outcomes = await asyncio.ensure_future(returned) if is_async else None
-        except (RagevalError, asyncio.CancelledError):
+        except RagevalError:
             raise
-        except (Exception, SystemExit) as error:
+        except CALL_ERRORS as error:
+            if is_cancelled(error):
+                raise
             raise CallableError.from_exception(f"score {self.name!r} raised", error) from error
         if not is_async:
             raise self._unusable(f"is not async: it returned {type(returned).__name__}")

@@ -87,6 +87,10 @@ class Cache:
             self._store = self._open_store(self._new_remarks.append)
         return self._store
 
+    def read_cassette(self) -> None:
+        """Read the cassette, which otherwise is read with the first look-up; StoreError if it cannot be used."""
+        _ = self._recorded
+
     async def open(self) -> None:
         """Open the store before anything is paid for, since a reply that cannot be stored would be lost."""
         if self._store is None:
@@ -217,6 +221,7 @@ class Cache:
             thread.submit(self._close).result()
         finally:
             thread.shutdown()
+            self._note_remarks()
 
     async def _off_loop(self, work: Callable[[], T]) -> T:
         """Run a function in the store's thread and return its result; a cancelled caller does not cancel it."""

@@ -282,6 +282,7 @@ class BaselineWriterPlugin:
         self._note = ""
         self._changes: list[str] = []
         self._lowers = False
+        self._printed = False
         self._errors: list[str] = []
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -319,9 +320,12 @@ class BaselineWriterPlugin:
             # `pytest_terminal_summary`.
             reporter.ensure_newline()
             self.pytest_terminal_summary(reporter)
+            self._printed = True
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print the changes of the baseline, or the error; with -q only if they lower it, or nothing was written."""
+        if self._printed:
+            return
         print_lines(terminalreporter, self._errors, red=True)
         if self._note and (terminalreporter.verbosity >= 0 or self._lowers or not self._entries):
             terminalreporter.section("rageval baseline")

@@ -125,16 +125,18 @@ def rageval(  # noqa: PLR0913, PLR0917 - fixtures
     rageval_executor: object,
 ) -> "Rageval":
     """Scores of the retriever under test: score(spec), retrieve(query, k), answer(question, k), examples."""
-    return get_evaluation_plugin(request.config).evaluate(
-        request.node,
-        rageval_retriever,
-        rageval_generator,
-        rageval_judge,
-        prompts=rageval_prompts,
-        executor=rageval_executor,
-        # Few tests need this fixture, and its setup may take long.
-        reference=partial(request.getfixturevalue, "rageval_reference_retriever"),
-    )
+    plugin = get_evaluation_plugin(request.config)
+    with plugin.exceptions_as_failures():
+        return plugin.evaluate(
+            request.node,
+            rageval_retriever,
+            rageval_generator,
+            rageval_judge,
+            prompts=rageval_prompts,
+            executor=rageval_executor,
+            # Few tests need this fixture, and its setup may take long.
+            reference=partial(request.getfixturevalue, "rageval_reference_retriever"),
+        )
 
 
 def _missing_fixture(text: str) -> BaseException:

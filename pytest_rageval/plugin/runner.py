@@ -6,14 +6,14 @@ So a violated threshold is a failure of the test, and a score that cannot be com
 import uuid
 from collections import Counter
 from collections.abc import Callable, Generator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 import pytest
 
 from pytest_rageval.config import ROLES, Settings, destination_kind
-from pytest_rageval.errors import RagevalError, ReplyPending, Unscored, user_frames
+from pytest_rageval.errors import CallableError, RagevalError, ReplyPending, Unscored, user_frames
 from pytest_rageval.plugin.markers import EVALUATED_MARKERS, timeout_mark_error, unknown_marker_error
 from pytest_rageval.plugin.progress import EvaluationProgress, Work
 from pytest_rageval.plugin.terminal import (
@@ -71,6 +71,15 @@ MODEL_FIXTURES: Final = frozenset({"rageval", "rageval_gateway", "rageval_llm"})
 
 BRIEF_REPORTS: Final = frozenset({".md"})
 """The kinds of reports that show only the questions that explain a verdict."""
+
+FIXTURE_EXCEPTIONS: Final = (
+    Exception,
+    pytest.fail.Exception,
+    pytest.skip.Exception,
+    KeyboardInterrupt,
+    ReplyPending,
+)
+"""The exceptions that may leave a fixture: those that pytest expects, and the end of a test that waits for a batch."""
 
 XPASS_PREFIX: Final = "[XPASS(strict)] "
 """The beginning of pytest's message about a test that passed and should have failed."""
@@ -210,6 +219,23 @@ class EvaluationPlugin:
             return self.registry.reports
         except pytest.fail.Exception:
             return {}
+
+    @staticmethod
+    @contextmanager
+    def exceptions_as_failures() -> Generator[None, None, None]:
+        """Convert exceptions that pytest does not expect in a fixture, such as CancelledError, to a failure.
+
+        pytest does not tear down a fixture that such an exception has left, and the next test with the fixture fails.
+        """
+        try:
+            yield
+        except FIXTURE_EXCEPTIONS:
+            raise
+        except BaseException as error:  # noqa: BLE001 - the user's code may raise anything
+            what = "The evaluation of this test called code that raised an exception which is no Exception"
+            problem = CallableError.from_exception(what, error)
+            advice = "Raise a subclass of Exception: only its question is then unscored."
+            raise failure(f"{problem}\n{advice}") from None
 
     def evaluate(  # noqa: PLR0913 - the values of fixtures
         self,
@@ -391,7 +417,11 @@ class EvaluationPlugin:
 
         # The text of report files must not depend on the terminal.
         width.set(WIDTH)
+        usage = self._session.usage
         blocking = self._session.close()
+        for remark in (self._session.usage - usage).remarks:
+            # The reports of the tests, which have the other remarks, are complete.
+            print_line(self.config, f"rageval: {remark}")
         if blocking is not None:
             problem = "async code still runs and blocks the event loop, so that connections and files are not closed"
             print_line(self.config, f"rageval: warning: {problem}: {blocking}")

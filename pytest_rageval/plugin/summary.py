@@ -307,7 +307,12 @@ class SummaryPlugin:
         from pytest_rageval.reports.terminal import plan_lines, table_lines  # noqa: PLC0415
 
         if self._settings.plan:
-            lines = plan_lines(sorted(self._usage_of.items()), self._settings.tiers)
+            failed = {
+                nodeid
+                for nodeid, test in self._tests.items()
+                if nodeid in self._usage_of and test["outcome"] not in GREEN_OUTCOMES
+            }
+            lines = plan_lines(sorted(self._usage_of.items()), self._settings.tiers, failed=failed)
             if self._settings.early_stop:
                 lines.append("--rageval-early-stop may ask about fewer questions: the plan counts all.")
             return lines

@@ -4,7 +4,7 @@ Other reports use the same texts.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final
 
@@ -253,12 +253,15 @@ def _all_zero_warning(entry: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, A
         yield entry["where"], f"every question scores 0{f': {reason}' if reason else ''}"
 
 
-def plan_lines(planned: Sequence[tuple[str, Usage]], tiers: Sequence[str] = ()) -> list[str]:
+def plan_lines(
+    planned: Sequence[tuple[str, Usage]], tiers: Sequence[str] = (), *, failed: Collection[str] = ()
+) -> list[str]:
     """Return the plan in lines: a row of numbers for each test with requests, the total, and notes.
 
     Args:
         planned: the node id of each test, and its requests without the requests that an earlier test also makes.
         tiers: names of cheaper service tiers; the plan has a column with the cost in each tier.
+        failed: node ids of tests that ended as an error.
     """
     total = sum((usage for _, usage in planned), Usage())
     with_requests = [(nodeid, usage) for nodeid, usage in planned if usage.requests or usage.remarks]
@@ -268,8 +271,11 @@ def plan_lines(planned: Sequence[tuple[str, Usage]], tiers: Sequence[str] = ()) 
     lines = [head]
     for (nodeid, _), row in zip([*with_requests, ("in total", total)], rows, strict=True):
         lines += [nodeid, row]
-    if others := len(planned) - len(with_requests):
+    shown = {nodeid for nodeid, _ in with_requests}
+    if others := sum(nodeid not in shown and nodeid not in failed for nodeid, _ in planned):
         lines.append(f"{counted(others, 'other test')} {'sends' if others == 1 else 'send'} no requests.")
+    if failed:
+        lines.append(f"The plan may lack requests of {counted(len(failed), 'test')} that ended as an error.")
     if len(total.servers) > 1:
         lines += [_server_plan_line(name, usage) for name, usage in sorted(total.servers.items())]
     return lines + _plan_notes(total, tiers)

@@ -82,10 +82,9 @@ class Retriever:
         self._name = name
         self._replays = replays
         self._has_required_context = any(search.context.values()) or "example" in search.context
-        self._read = read
         self._user = UserCallable(name, search.retrieve, loop, cause=_cause(name), read=read)
         self._batcher: QueryBatcher | None = (
-            None if search.retrieve_many is None else create_batcher(name, search.retrieve_many, loop)
+            None if search.retrieve_many is None else create_batcher(name, search.retrieve_many, loop, read)
         )
 
     @property
@@ -164,7 +163,7 @@ class Retriever:
         context = self._context_of(example)
         if self._batcher is not None and not context and not alone:
             try:
-                return self._read(await self._batcher.result(example.question, k)), None
+                return await self._batcher.result(example.question, k), None
             except (QueryError, InvalidResult, Unscored):
                 # The question is sent again, alone, to get its own result or error.
                 pass

@@ -8,12 +8,15 @@ from typing import Any, Final
 from pytest_rageval.concurrency.event_loop import BackgroundEventLoop
 from pytest_rageval.concurrency.gathering import CallbackFuture
 from pytest_rageval.concurrency.inline import is_inline, require_loop
-from pytest_rageval.errors import CallableError
-from pytest_rageval.user_code import UserCallable
+from pytest_rageval.errors import CallableError, RagevalError, Unscored
+from pytest_rageval.user_code import CALL_ERRORS, InvalidResult, UserCallable, error_result, read_to_end
 
 __all__ = ["QueryBatcher"]
 
 Key = tuple[str, int | None]
+
+InFlight = dict[Key, list[CallbackFuture[Any]]]
+"""The questions whose call is running, each with the futures of the coroutines that wait for its result."""
 
 MAX_BATCH: Final = 100
 """The most questions in a batch. Between two batches the progress line is updated."""
@@ -26,15 +29,24 @@ class QueryBatcher:
         name: the name of the fixture, for messages.
         retrieve_many: the function.
         loop: the run's event loop.
+        read: converts the result of a question; raises `InvalidResult` if it is unusable.
     """
 
-    def __init__(self, name: str, retrieve_many: Callable[..., Any], loop: BackgroundEventLoop) -> None:
+    def __init__(
+        self,
+        name: str,
+        retrieve_many: Callable[..., Any],
+        loop: BackgroundEventLoop,
+        read: Callable[[Any], Any],
+    ) -> None:
         self._name = name
-        self._user = UserCallable(name, retrieve_many, loop)
+        self._read = read
+        self._user = UserCallable(name, retrieve_many, loop, read=self._read_results)
         self._waiting: defaultdict[int | None, list[tuple[str, CallbackFuture[Any]]]] = defaultdict(list)
         self._expected: dict[Key, None] = {}
         self._fetched: dict[Key, Any] = {}
-        self._is_calling = False
+        self._loop = loop
+        self._running: tuple[int, InFlight] = loop.runs, {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
@@ -46,45 +58,85 @@ class QueryBatcher:
         """Announce the questions that follow, in this order. This replaces an earlier announcement."""
         self._expected = dict.fromkeys((question, k) for question in questions)
         self._fetched.clear()
-        self._is_calling = False
+
+    @property
+    def _in_flight(self) -> InFlight:
+        # Those of an earlier run were interrupted.
+        if self._running[0] != self._loop.runs:
+            self._running = self._loop.runs, {}
+        return self._running[1]
 
     async def result(self, question: str, k: int | None) -> Any:
-        """Return the function's result for a question.
+        """Return the function's converted result for a question.
 
         Raises:
             QueryError: the function raised for the batch of this question.
+            InvalidResult: the result of this question is unusable, or raised while it was read.
             CallableError: the function did not return a list with one result per question.
+            RagevalError, Unscored: the function raised it.
         """
-        if self._user.is_async or self._is_calling:
+        if self._user.is_async or self._in_flight:
             await require_loop()
         key = question, k
-        if key not in self._fetched and not is_inline():
-            future: CallbackFuture[Any] = CallbackFuture()
-            if not self._waiting:
-                asyncio.get_running_loop().call_soon(self._call_for_waiting)
-            self._waiting[k].append((question, future))
-            return await future
-        if key not in self._fetched:
-            self._expected.pop(key, None)
-            following = [
-                other for other, _ in zip(self._expected, range(MAX_BATCH - 1), strict=False) if other[1] == k
-            ]
-            for other in following:
-                del self._expected[other]
-            # If the function returns an awaitable, the call continues in an event loop, where other questions wait.
-            self._is_calling = True
-            self._fetched |= await self._results_by_key([key, *following])
-            self._is_calling = False
-        result = self._fetched.pop(key)
-        if isinstance(result, CallableError):
-            raise result
+        if key in self._fetched:
+            result = self._fetched.pop(key)
+        elif key in self._in_flight or not is_inline():
+            result = await self._add_waiting(key)
+        else:
+            result = await self._call_with_expected(key)
+        if isinstance(result, Exception):
+            raise result.with_traceback(None)
         return result
 
+    def _add_waiting(self, key: Key) -> "CallbackFuture[Any]":
+        """Return a future of the result: of the call in flight, or of a call for all questions that wait."""
+        question, k = key
+        future: CallbackFuture[Any] = CallbackFuture()
+        if key in self._in_flight:
+            self._in_flight[key].append(future)
+            return future
+        if not self._waiting:
+            asyncio.get_running_loop().call_soon(self._call_for_waiting)
+        self._waiting[k].append((question, future))
+        return future
+
+    async def _call_with_expected(self, key: Key) -> Any:
+        """Call the function for a question and the announced questions; store their results, and return its own.
+
+        If the function returns an awaitable, the call continues in an event loop, where the announced questions wait.
+        """
+        self._expected.pop(key, None)
+        following = [
+            other
+            for other, _ in zip(self._expected, range(MAX_BATCH - 1), strict=False)
+            if other[1] == key[1]
+        ]
+        for other in following:
+            del self._expected[other]
+        batch, in_flight = [key, *following], self._in_flight
+        in_flight |= {other: [] for other in batch}
+        try:
+            results = await self._results_by_key(batch)
+        except BaseException:
+            # The run was interrupted.
+            for other in batch:
+                for future in in_flight.pop(other):
+                    future.cancel()
+            raise
+        for other, result in results.items():
+            futures = in_flight.pop(other)
+            for future in futures:
+                if not future.done():
+                    future.set_result(result)
+            if not futures and other != key:
+                self._fetched[other] = result
+        return results[key]
+
     async def _results_by_key(self, batch: Sequence[Key]) -> dict[Key, Any]:
-        """Return the results of a batch by key; if the batch failed, its error for each key."""
+        """Return the result or the error of each question of a batch, by key."""
         try:
             results = await self._results([question for question, _ in batch], batch[0][1])
-        except CallableError as error:
+        except (RagevalError, Unscored) as error:
             return dict.fromkeys(batch, error)
         return dict(zip(batch, results, strict=True))
 
@@ -112,7 +164,7 @@ class QueryBatcher:
                 future.set_result(result)
 
     async def _results(self, questions: list[str], k: int | None) -> list[Any]:
-        """Call the function, and return one result for each question."""
+        """Call the function, and return for each question its converted result, or the error of the conversion."""
         returned = await self._user.call(questions, k)
         if isinstance(returned, list | tuple) and len(returned) == len(questions):
             return list(returned)
@@ -121,3 +173,18 @@ class QueryBatcher:
             f"{self._name} returned {what} for {len(questions)} questions in one call.\n"
             "Return a list with one result for each question, in their order; [] is the result where nothing is found."
         )
+
+    def _read_results(self, returned: Any) -> Any:
+        """Convert the result of each question where the user's code may run; another value than a list is unchanged.
+
+        An error concerns its question: it replaces the result.
+        """
+        return list(map(self._read_result, returned)) if isinstance(returned, list | tuple) else returned
+
+    def _read_result(self, result: Any) -> Any:
+        try:
+            return self._read(read_to_end(result))
+        except (InvalidResult, RagevalError, Unscored) as error:
+            return error.with_traceback(None)
+        except CALL_ERRORS as error:
+            return error_result(error)

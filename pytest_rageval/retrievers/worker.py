@@ -11,7 +11,14 @@ from pytest_rageval.errors import CallableError, Cause, RagevalError, Unscored, 
 from pytest_rageval.retrievers.adapters import ADAPTERS, search_of
 from pytest_rageval.retrievers.adapters.callables import Search
 from pytest_rageval.retrievers.documents import retrieval_from
-from pytest_rageval.user_code import InvalidResult, RemoteResult, error_result, is_async, read_to_end
+from pytest_rageval.user_code import (
+    CALL_ERRORS,
+    InvalidResult,
+    RemoteResult,
+    error_result,
+    is_async,
+    read_to_end,
+)
 
 __all__ = ["Call", "ChunkResult", "PickledRetriever", "Signature", "answer_chunk", "read_signature"]
 
@@ -136,7 +143,7 @@ def _answer_call(search: Search, pickled: PickledRetriever, call: Call) -> Remot
         if isinstance(error, Unscored) and not raised_in_package(error):
             error.cause = pickled.cause
         value = error.with_traceback(None)
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - the error concerns this question
+    except CALL_ERRORS as error:
         value = error_result(error)
     return RemoteResult(value, seconds)
 

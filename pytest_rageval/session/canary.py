@@ -3,21 +3,22 @@
 It detects changes of the models, such as a new version at the server, which would look like a change of the retriever.
 """
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from random import Random
 from statistics import fmean
 from typing import Final
 
-from pytest_rageval.errors import StaleBaselineError
 from pytest_rageval.evaluations.pipeline import ScoreRequest
-from pytest_rageval.gate.comparison import compare
-from pytest_rageval.gate.threshold_results import ThresholdInput
+from pytest_rageval.gate.comparison import BaselineScore, fingerprint_changes, is_comparable
+from pytest_rageval.gate.threshold_results import BaselineLookup, ThresholdInput
 from pytest_rageval.plural import counted
+from pytest_rageval.scores import Outcome
 from pytest_rageval.session.pipelines import Components
 from pytest_rageval.session.session import Session
 from pytest_rageval.stats.paired_tests import PairedDrops, joint_drop_test
 
-__all__ = ["Canary", "run_canary"]
+__all__ = ["Canary", "plan_canary", "run_canary"]
 
 ALPHA: Final = 0.01
 """The probability of a false alarm of one canary. An alarm ends the test as an error."""
@@ -63,25 +64,13 @@ def run_canary(
     Returns:
         The result; None if the score uses no model, has no comparable baseline, or no question has the same passages.
     """
-    max_questions, baseline = session.settings.canary, threshold_input.baseline
-    if not max_questions or baseline.before is None or not session.definition(request).dependencies:
-        return None
-    try:
-        comparison = compare(threshold_input.score, baseline.fingerprint, baseline.before)
-    except StaleBaselineError:
-        return None
-    same = []
-    for change in comparison.pairs:
-        ranking = change.outcome.evidence.ranking
-        if ranking is not None and change.old_ranking == tuple(document.label for document in ranking):
-            same.append(change.outcome.example)
-    chosen = Random(session.settings.seed).sample(same, min(max_questions, len(same)))  # noqa: S311 - no secret
-    before = {name: example.get("score") for name, example in baseline.before.examples.items()}
-    outcomes = session.score_with_new_replies(components, chosen, request) if chosen else []
+    baseline = threshold_input.baseline
+    outcomes = _new_outcomes(session, components, request, threshold_input.score.outcomes, baseline)
+    examples = {} if baseline.before is None else baseline.before.examples
     pairs = [
         (then, outcome.value)
         for outcome in outcomes
-        if outcome.value is not None and (then := before[outcome.example.id]) is not None
+        if outcome.value is not None and (then := examples[outcome.example.id].get("score")) is not None
     ]
     if not pairs:
         return None
@@ -97,3 +86,49 @@ def run_canary(
     ]
     then, now = (fmean(column) for column in zip(*pairs, strict=True))
     return Canary(len(pairs), then, now, min(1.0, 2 * min(tails)))
+
+
+def plan_canary(
+    session: Session,
+    components: Components,
+    request: ScoreRequest,
+    outcomes: Sequence[Outcome],
+    baseline: BaselineLookup,
+) -> None:
+    """Count the requests of a canary in a plan, from the outcomes of the score in the plan.
+
+    In the run, a question that has no score is not chosen, and another one may be chosen instead.
+    """
+    _new_outcomes(session, components, request, outcomes, baseline)
+
+
+def _new_outcomes(
+    session: Session,
+    components: Components,
+    request: ScoreRequest,
+    outcomes: Iterable[Outcome],
+    baseline: BaselineLookup,
+) -> list[Outcome]:
+    """Return the outcomes, with new replies, of a random sample of the questions with the passages of the baseline."""
+    before = baseline.before
+    if before is None or not session.definition(request).dependencies:
+        return []
+    if fingerprint_changes(before, baseline.fingerprint):
+        return []
+    same = [
+        outcome.example
+        for outcome in outcomes
+        # In a plan no outcome has a value.
+        if (outcome.value is not None or session.settings.plan) and _has_same_passages(outcome, before)
+    ]
+    chosen = Random(session.settings.seed).sample(same, min(session.settings.canary, len(same)))  # noqa: S311 - no secret
+    return session.score_with_new_replies(components, chosen, request) if chosen else []
+
+
+def _has_same_passages(outcome: Outcome, before: BaselineScore) -> bool:
+    """Return True if an example has a score in the baseline, and its passages are those of the baseline."""
+    ranking = outcome.evidence.ranking
+    if ranking is None or not is_comparable(outcome.example, before):
+        return False
+    example = before.examples[outcome.example.id]
+    return example.get("score") is not None and example.get("ranking") == ranking.labels

@@ -67,6 +67,7 @@ score_until_clear: Final = Lazy("session.early_stop", "score_until_clear")
 arena_cutoffs: Final = Lazy("session.battles", "arena_cutoffs")
 arena_systems: Final = Lazy("session.battles", "arena_systems")
 monitored_threshold: Final = Lazy("session.early_stop", "MonitoredThreshold")
+plan_canary: Final = Lazy("session.canary", "plan_canary")
 run_canary: Final = Lazy("session.canary", "run_canary")
 shard_record: Final = Lazy("session.shards.record", "ShardRecord")
 
@@ -568,7 +569,24 @@ class EvaluatedTest:
         problems = self._session.plan(self._components, self.evalset, requests)
         if not problems:
             self._battle(requests)
+            self._plan_canaries(thresholds, requests)
         return problems
+
+    def _plan_canaries(self, thresholds: Sequence[Threshold], requests: Sequence[ScoreRequest]) -> None:
+        """Count the requests of the canaries of these thresholds, which run once per score."""
+        compared = {score_request_of(item): item for item in thresholds if self._has_canary(item)}
+        if not compared:
+            return
+        # The session has these outcomes already: they are not counted again.
+        outcomes = self._session.outcomes(self._components, self.evalset, [*compared], all_requests=requests)
+        for request, threshold in compared.items():
+            runs = outcomes[request]
+            if not isinstance(runs, RagevalError):
+                baseline = self._look_up_baseline(threshold)
+                plan_canary(self._session, self._components, request, runs[0], baseline)
+
+    def _has_canary(self, threshold: Threshold) -> bool:
+        return bool(self._session.settings.canary) and threshold.uses_baseline
 
     def _battle(self, requests: Iterable[ScoreRequest]) -> None:
         """Let the systems of this test battle those of its siblings, if the run has `--rageval-arena-pairs`."""
@@ -611,7 +629,7 @@ class EvaluatedTest:
 
     def _canary(self, threshold_input: ThresholdInput) -> "Canary | None":
         """Return the canary of a score, which runs once per score; None if the run has none."""
-        if not self._session.settings.canary:
+        if not self._has_canary(threshold_input.threshold):
             return None
         request = score_request_of(threshold_input.threshold)
         if request not in self._canaries:

@@ -98,7 +98,7 @@ class Session(BaseSession):
         )
         if settings.cassette or settings.prices:
             # The gateway reads these files. An invalid file is an error even if no request is sent.
-            _ = self.gateway
+            self.gateway.cache.read_cassette()
         self._encoder: CachedEncoder | None = None
         # The errors that the gateway returned to the application under test instead of replies.
         self._unanswered: list[RagevalError] = []

@@ -47,9 +47,8 @@ def test_an_update_always_says_what_it_lowers(worse, quiet):
     """Attack: `-q --rageval-update-baseline` in addopts wrote recall 1.0 → 0.25 and printed "1 passed"."""
     result = _run(worse, UPDATE, *quiet)
     assert _mean(worse) == 0.25
-    result.stdout.fnmatch_lines(
-        ["  test_it.py::test_gate recall@1: 1.000 → 0.250, 9 of 12 worse, 0 better"],
-    )
+    line = "  test_it.py::test_gate recall@1: 1.000 → 0.250, 9 of 12 worse, 0 better"
+    assert result.outlines.count(line) == 1
 
 
 def test_an_update_that_lowers_nothing_prints_nothing_with_q(project):

@@ -225,6 +225,25 @@ def test_a_removed_cache_folder_is_made_again(project, llm, remove, processes):
     assert len(llm.paid) == 60
 
 
+@pytest.mark.parametrize("processes", [0, 1])
+def test_a_cache_folder_that_is_removed_from_a_cached_run_is_made_again(project, llm, processes):
+    """At the end, as nothing is written before; the run says so."""
+    project.use(llm)
+    project.test(ONE_REPLY_EACH)
+    project.run().assert_outcomes(passed=1)
+    paid = len(llm.paid)
+    project.test(ONE_REPLY_EACH.replace(": pass", ": __import__('shutil').rmtree('.rageval_cache')"))
+    output, status = _ended(_start(project, "-q", "-n", str(processes)))
+    assert status == 0, output
+    assert (
+        output.count("the cache folder was removed during the run; it was created again with all entries")
+        == 1
+    )
+    project.test(ONE_REPLY_EACH)
+    project.run().assert_outcomes(passed=1)
+    assert len(llm.paid) == paid
+
+
 def test_a_cache_that_cannot_be_made_again_ends_the_run(project, llm):
     """As an error, and after the calls in flight."""
     project.use(llm)

@@ -1,6 +1,7 @@
 """A judge or a generator that changes must not look like a worse retriever."""
 
 import json
+import re
 
 import pytest
 
@@ -66,6 +67,54 @@ def test_a_canary_that_is_well_changes_no_verdict(project, llm):
             "now": 1.0,
             "p_value": 1.0,
         }
+
+
+@pytest.mark.parametrize(
+    ("body", "requests"),
+    [
+        (ASKING, 5),
+        (ASKING.replace("@pytest", '@pytest.mark.rageval_threshold("answer.em@1", min=0.1)\n@pytest', 1), 5),
+        ("def test_gate(rageval): rageval.score('answer.em@1', max_drop=0.02)\n", 5),
+        (ASKING.replace("answer.em", "answer.correct"), 10),
+        (ASKING.replace("answer.em", "llm_reteval"), 20),
+        (ASKING.replace("answer.em", "erag.ndcg"), 10),
+    ],
+)
+def test_a_plan_counts_the_canary(project, llm, body, requests):
+    """The requests of the questions with the same passages, which the cache cannot answer."""
+    _baseline(project, llm)
+    project.test(body)
+    project.run(UPDATE).assert_outcomes(passed=1)
+    project.lose(20)
+    project.run()
+    before = len(llm.requests)
+    cached = _in_total(project.run("--rageval-plan"))[1]
+    plan = project.run("--rageval-plan", "--rageval-canary=5")
+    assert len(llm.requests) == before
+    total, in_cache, live = _in_total(plan)
+    assert (in_cache, total) == (cached, cached + live)
+    project.run("--rageval-canary=5").assert_outcomes(passed=1)
+    assert len(llm.requests) - before == requests <= live
+
+
+def _in_total(plan):
+    """The numbers of requests, of cached and of live ones."""
+    line = plan.outlines[plan.outlines.index("in total") + 1]
+    return [int(cell.removeprefix("≤ ")) for cell in re.split(r" {2,}", line.strip())[:3]]
+
+
+def test_a_plan_of_a_canary_reads_the_baseline(project, llm):
+    """Without one there is no canary; one that cannot be read is an error now, and not after the plan was approved."""
+    project.use(llm)
+    project.test(ASKING)
+    path = project.path / "rageval_baseline.json"
+    plan = project.run("--rageval-plan", "--rageval-canary=5")
+    plan.assert_outcomes(skipped=1)
+    assert _in_total(plan) == [4, 0, 4]
+    path.write_text("[", encoding="utf-8")
+    plan = project.run("--rageval-plan", "--rageval-canary=5")
+    plan.assert_outcomes(errors=1)
+    plan.stdout.fnmatch_lines(["The baseline * is not JSON*"])
 
 
 def test_a_violated_minimum_fails_whatever_the_canary_says(project, llm):

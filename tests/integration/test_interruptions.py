@@ -1,5 +1,6 @@
 """Tests that end early, or whose marks come late, do not harm the others."""
 
+import json
 import time
 
 import pytest
@@ -54,6 +55,47 @@ def test_a_retriever_that_exits_is_an_error_and_no_hang(project):
     result = project.run()
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["rageval_retriever raised for *: SystemExit: 3"])
+
+
+@pytest.mark.parametrize("error", ["asyncio.CancelledError()", "GeneratorExit()"])
+@pytest.mark.parametrize("options", [(), ("--rageval-threads=2",)])
+def test_a_cancelled_call_is_unscored_and_the_next_test_is_its_own(project, error, options):
+    """A sync retriever that runs a cancelled coroutine fails at that question, as an async one does."""
+    source = (project.path / "conftest.py").read_text(encoding="utf-8")
+    project.pytester.makeconftest(
+        source.replace(
+            "    wanted =", f"    if query.endswith('3?'): raise {error}\n    wanted =", 1
+        ).replace("import pytest", "import asyncio\nimport pytest", 1)
+    )
+    project.evalset(9)
+    project.test(
+        "".join(
+            f'@pytest.mark.rageval_threshold("recall@1", min=0.8)\ndef test_{name}(): pass\n'
+            for name in ("first", "second")
+        )
+    )
+    project.run("--rageval-max-unscored=0.2", "--rageval-report=report.json", *options).assert_outcomes(
+        passed=2
+    )
+    document = json.loads((project.path / "report.json").read_text(encoding="utf-8"))
+    assert [test["scores"][0]["unscored"] for test in document["tests"]] == [1, 1]
+
+
+def test_an_exception_that_pytest_does_not_expect_is_an_error_of_its_test_alone(project):
+    """Where a BaseException leaves a fixture, pytest cannot tear it down, and fails in a later test."""
+    source = (project.path / "conftest.py").read_text(encoding="utf-8")
+    project.pytester.makeconftest(
+        source.replace("    wanted =", "    if k == 3: raise Stop('now')\n    wanted =", 1)
+        + "\nclass Stop(BaseException): pass\n"
+    )
+    project.test(
+        '@pytest.mark.rageval_threshold("recall@3", min=0.8)\ndef test_first(): pass\n'
+        '@pytest.mark.rageval_threshold("recall@1", min=0.8)\ndef test_second(): pass\n'
+    )
+    result = project.run()
+    result.assert_outcomes(passed=1, errors=1)
+    result.stdout.fnmatch_lines(["*Stop: now", "*conftest.py:* in search"])
+    result.stdout.no_fnmatch_line("*AssertionError*")
 
 
 def test_a_retriever_that_failed_in_one_test_is_asked_again_in_the_next(project):

@@ -125,6 +125,16 @@ def rageval_generator():
     )
 
 
+def test_a_plan_tells_an_error_from_a_test_without_requests(project, llm):
+    """A threshold with a mistake is an error before any request."""
+    project.use(llm)
+    project.test(GATE + GATE.replace("llm_reteval@1", "recal@1").replace("test_gate", "test_mistake"))
+    plan = project.run("--rageval-plan")
+    plan.assert_outcomes(skipped=1, errors=1)
+    plan.stdout.fnmatch_lines(["The plan may lack requests of 1 test that ended as an error."])
+    plan.stdout.no_fnmatch_line("*other test*")
+
+
 def test_a_plan_still_says_what_cannot_be_planned(project, llm):
     """A missing eval set is an error now, and not after the plan was approved."""
     project.use(llm)

@@ -88,17 +88,19 @@ def test_recording_keeps_what_other_runs_recorded(project, llm):
     assert len((project.path / "tape.jsonl").read_text(encoding="utf-8").splitlines()) == 32
 
 
-def test_a_cassette_that_is_missing_or_broken_is_an_error(project, llm):
-    """It is named, with the line, before anything is asked."""
+@pytest.mark.parametrize("gate", [GATE, GATE.replace("llm_reteval", "recall")])
+def test_a_cassette_that_is_missing_or_broken_is_an_error(project, llm, gate):
+    """It is named, with the line, before anything is asked, and also in a run that asks nothing."""
     project.use(llm)
-    project.test(GATE)
-    project.run("--rageval-cassette=tape.jsonl").stdout.fnmatch_lines(
-        ["The cassette *tape.jsonl cannot be read: *"]
-    )
+    project.test(gate)
+    missing = project.run("--rageval-cassette=tape.jsonl")
+    missing.assert_outcomes(errors=1)
+    missing.stdout.fnmatch_lines(["The cassette *tape.jsonl cannot be read: *"])
     (project.path / "tape.jsonl").write_text("<<<<<<< HEAD\n", encoding="utf-8")
-    project.run("--rageval-cassette=tape.jsonl").stdout.fnmatch_lines(
-        ["*tape.jsonl line 1 is not a recorded reply: *"]
-    )
+    for arguments in ((), ("--rageval-record",)):
+        broken = project.run("--rageval-cassette=tape.jsonl", *arguments)
+        broken.assert_outcomes(errors=1)
+        broken.stdout.fnmatch_lines(["*tape.jsonl line 1 is not a recorded reply: *"])
     assert not llm.requests
 
 

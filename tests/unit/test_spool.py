@@ -2,6 +2,7 @@
 
 import copy
 import json
+import operator
 import pickle
 from array import array
 from pathlib import Path
@@ -12,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_rageval import spool as spool_module
-from pytest_rageval.spool import Spool, SpooledTuple, spooled_list, spooled_map
+from pytest_rageval.spool import Spool, SpooledList, SpooledTuple, spooled_list, spooled_map
 
 SINGLE = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
 RECORDS = st.recursive(
@@ -138,10 +139,36 @@ def test_a_cached_list_is_read_as_a_list() -> None:
     for copied in (pickle.loads(pickle.dumps(kept)), copy.deepcopy(kept)):  # noqa: S301 - of this test
         assert type(copied) is list
         assert copied == plain
+    copied = kept.copy()
+    copied.append(plain[0])
+    assert (copied, len(kept)) == ([*plain, plain[0]], 5)
     with pytest.raises(TypeError, match="cannot be changed"):
         kept.append(plain[0])
     with pytest.raises(TypeError, match="cannot be changed"):
         kept.sort(key=str)
+
+
+@pytest.mark.parametrize("other", [[], [3], [1, 2], [1, 2, 2], [1, 2, 2, 4], [0, 9]])
+def test_every_operation_of_a_list_gives_what_it_gives_for_a_list(other: list[int]) -> None:
+    """`list` itself has no items here: none of its methods may be left."""
+    plain = [1, 2, 2]
+    kept, kept_other = spooled_list(plain, Spool()), spooled_list(other, Spool())
+    for compare in (operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne):
+        expected = compare(plain, other)
+        assert [compare(kept, other), compare(plain, kept_other), compare(kept, kept_other)] == [expected] * 3
+    with pytest.raises(TypeError):
+        assert kept < (1,)  # type: ignore[operator]
+    assert (kept * 2, 2 * kept, kept * 0) == (plain * 2, plain * 2, [])
+    assert (kept.index(2), kept.index(2, 2), kept.count(2), kept.count(3)) == (1, 2, 2, 0)
+    with pytest.raises(ValueError, match="3 is not in list"):
+        kept.index(3)
+    changed = [0, *plain]
+    changed += kept
+    changed[:1] = kept
+    assert changed == plain * 3
+    own = {name for name in dir(list) if getattr(SpooledList, name) is not getattr(list, name)}
+    inherited = set(dir(list)) - own - set(dir(object))
+    assert inherited <= {"__class_getitem__", "__getattribute__", "__new__"}
 
 
 def test_a_cached_tuple_equals_the_tuple() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from pytest_rageval.concurrency.event_loop import BackgroundEventLoop
+from pytest_rageval.concurrency.gathering import gather_results
 from pytest_rageval.errors import CallableError, InputError, Planned, QueryError, Unscored
 from pytest_rageval.user_code import MAX_FAILURES, InvalidResult, PlanStub, UserCallable, has_parameter
 
@@ -61,18 +62,23 @@ def test_a_lazy_series_is_read_where_it_may_run(loop: BackgroundEventLoop) -> No
     assert loop.run(_user(loop, lazy).call("a")) == [threading.get_ident()]
 
 
-@pytest.mark.parametrize("kind", [LookupError, SystemExit])
-def test_an_async_callable_fails_at_one_question(
-    loop: BackgroundEventLoop, kind: type[BaseException]
+@pytest.mark.parametrize("kind", [LookupError, SystemExit, asyncio.CancelledError, GeneratorExit])
+@pytest.mark.parametrize("is_async", [True, False])
+def test_a_callable_fails_at_one_question(
+    loop: BackgroundEventLoop, kind: type[BaseException], *, is_async: bool
 ) -> None:
     """It is called for the others; for the same one not again in this run, but in the next."""
 
-    async def fails(question: str) -> str:
+    def fails(question: str) -> str:
         if question == "b":
             return question
         raise kind("lost")
 
-    user = _user(loop, fails)
+    async def fails_later(question: str) -> str:
+        await asyncio.sleep(0)
+        return fails(question)
+
+    user = _user(loop, fails_later if is_async else fails)
     first, other, again = _called(loop, user, "a", "b", "a")
     assert isinstance(first, QueryError)
     assert str(first).startswith(f"rageval_generator raised for 'a': {kind.__name__}: lost\n  ")
@@ -196,14 +202,52 @@ def test_an_async_callable_is_called_for_a_few_and_then_for_all_at_once(loop: Ba
     assert max(most) > MAX_FAILURES
 
 
-def test_a_sync_callable_that_exits_is_an_error(loop: BackgroundEventLoop) -> None:
-    """As one that was written for the command line does where a file is missing."""
+def test_an_inline_callable_fails_at_one_question(loop: BackgroundEventLoop) -> None:
+    """Without an event loop too: a cancelled coroutine, as of `asyncio.run`, concerns its question alone."""
 
-    def exits(_: str) -> str:
-        raise SystemExit("no index")
+    async def cancelled() -> str:
+        raise asyncio.CancelledError
 
-    with pytest.raises(CallableError, match="rageval_generator raised for 'a': SystemExit: no index\n  "):
-        loop.run(_user(loop, exits).call("a"))
+    def fails(question: str) -> str:
+        return asyncio.run(cancelled()) if question == "a" else question
+
+    user = _user(loop, fails)
+
+    async def each() -> list[Any]:
+        return await gather_results(user.call(question) for question in "abc")
+
+    error, *others = loop.run(each(), inline=True)
+    assert isinstance(error, QueryError)
+    assert str(error).startswith("rageval_generator raised for 'a': CancelledError: \n  ")
+    assert others == ["b", "c"]
+    assert not loop.started
+
+
+def test_a_cancelled_run_is_no_failure_of_the_callable(loop: BackgroundEventLoop) -> None:
+    """The cancellation of the run, and the end of a coroutine that is closed, are not the callable's."""
+
+    async def waits(_: str) -> str:
+        await asyncio.sleep(60)
+        raise AssertionError("cancelled before")
+
+    user = _user(loop, waits)
+
+    async def cancel() -> BaseException | str:
+        call = asyncio.ensure_future(user.call("a"))
+        await asyncio.sleep(0.01)
+        for task in asyncio.all_tasks() - {asyncio.current_task()}:
+            task.cancel()
+        return (await asyncio.gather(call, return_exceptions=True))[0]
+
+    assert isinstance(loop.run(cancel()), asyncio.CancelledError)
+
+    async def close() -> None:
+        work = user._await(waits("a"), ("a",), {})
+        work.send(None)
+        work.close()
+
+    loop.run(close())
+    assert user._run_outcomes.failure_of(("a",), {}) is None
 
 
 @pytest.mark.parametrize("error", [Unscored("no score"), InputError("no model")])

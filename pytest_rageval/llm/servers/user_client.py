@@ -28,7 +28,14 @@ from pytest_rageval.llm.servers.client import (
     error_body,
 )
 from pytest_rageval.secret import Credentials, Secret, is_secret_name, public_url
-from pytest_rageval.user_code import accepts_arguments, format_signature, is_async, signature_of
+from pytest_rageval.user_code import (
+    CALL_ERRORS,
+    accepts_arguments,
+    format_signature,
+    is_async,
+    is_cancelled,
+    signature_of,
+)
 
 __all__ = ["UserClient", "UserFunction", "UserServer", "client_functions"]
 
@@ -196,14 +203,11 @@ class UserClient(Client):
                 # The user's code has raised it.
                 return self._map_exception(request, error)
             return RetryableError(f"no reply in {self._timeout_s:g} s", "slow")
-        except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if task is not None and task.cancelling():
-                raise
-            return Unscored(f"{self._name} was cancelled")
         except (RagevalError, Unscored) as error:
             return error
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - SystemExit would end the thread of the event loop
+        except CALL_ERRORS as error:
+            if is_cancelled(error):
+                raise
             return self._map_exception(request, error)
         return self._as_json(returned)
 

@@ -88,7 +88,7 @@ def test_an_exception_of_one_is_raised_when_all_have_ended(loop: BackgroundEvent
 
 
 @pytest.mark.parametrize(
-    "error", [KeyboardInterrupt, pytest.fail.Exception, pytest.skip.Exception, GeneratorExit]
+    "error", [KeyboardInterrupt, pytest.fail.Exception, pytest.skip.Exception, BaseException]
 )
 def test_what_ends_the_test_ends_the_run_at_once(
     loop: BackgroundEventLoop, error: type[BaseException]

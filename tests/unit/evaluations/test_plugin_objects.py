@@ -1,5 +1,6 @@
 """What other plugins add, and what is made of what it gives."""
 
+from asyncio import CancelledError
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -62,7 +63,7 @@ def test_an_unusable_value_names_the_measure(given: Any) -> None:
     assert str(caught.value).startswith(f"answer measure 'house' returned {given!r}.\n")
 
 
-@pytest.mark.parametrize("error", [ZeroDivisionError("x"), SystemExit("x")])
+@pytest.mark.parametrize("error", [ZeroDivisionError("x"), SystemExit("x"), GeneratorExit("x")])
 def test_an_exception_of_a_measure_is_reported(error: BaseException) -> None:
     """It is the plugin's error, of whatever kind."""
 
@@ -132,8 +133,8 @@ def test_a_score_is_async(loop: BackgroundEventLoop) -> None:
         _scoring(loop, lambda *_: [ONE, TWO])
 
 
-@pytest.mark.parametrize("error", [KeyError("x"), Unscored("x")])
-def test_an_exception_of_a_score_is_reported(loop: BackgroundEventLoop, error: Exception) -> None:
+@pytest.mark.parametrize("error", [KeyError("x"), Unscored("x"), CancelledError("x"), GeneratorExit("x")])
+def test_an_exception_of_a_score_is_reported(loop: BackgroundEventLoop, error: BaseException) -> None:
     """Of all examples at once, for which there is no single reason."""
 
     async def evaluate(*_: object) -> None:

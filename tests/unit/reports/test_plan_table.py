@@ -41,6 +41,18 @@ def test_the_whole_table() -> None:
     ]
 
 
+def test_a_test_that_ended_as_an_error_is_no_test_without_requests() -> None:
+    """What it would ask is not known, whether some of it was counted or not."""
+    planned = [("t::a", Usage(requests=3, cached=3)), ("t::b", Usage()), ("t::c", Usage()), ("t::d", Usage())]
+    assert plan_lines(planned, failed={"t::b"})[-2:] == [
+        "2 other tests send no requests.",
+        "The plan may lack requests of 1 test that ended as an error.",
+    ]
+    assert plan_lines(planned, failed={"t::a", "t::b", "t::c", "t::d"})[-1] == (
+        "The plan may lack requests of 4 tests that ended as an error."
+    )
+
+
 def test_a_plan_without_live_requests_has_no_notes() -> None:
     """Everything is in the cache, or there is nothing to ask."""
     for planned in ([], [("t", Usage(requests=3, cached=3))]):

@@ -1,5 +1,6 @@
 """Retrievers for `test_executor.py`, at the top level of a module, so that other processes can import them."""
 
+import asyncio
 import os
 import signal
 import threading
@@ -53,6 +54,8 @@ def faulty(query: str, k: int) -> Any:
         raise InputError(message)
     if query == "exit":
         raise SystemExit(3)
+    if query == "cancelled":
+        raise asyncio.CancelledError
     if query == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
     wrong = {"none": None, "empty": [{}], "lock": [{"text": "t", "metadata": {"lock": threading.Lock()}}]}

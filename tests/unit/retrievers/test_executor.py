@@ -83,7 +83,7 @@ CONTEXT = Example(
         (executed.with_context, [CONTEXT, "plain"]),
         (executed.stepped, ["one", "two"]),
         (executed.lazily, ["one", "two"]),
-        (executed.faulty, ["fine", "raise", "unscored", "none", "empty", "exit", "fine too"]),
+        (executed.faulty, ["fine", "raise", "unscored", "none", "empty", "exit", "cancelled", "fine too"]),
         (executed.faulty, ["fine", "input"]),
         (executed.faulty, ["raise", "raise", "raise"]),
     ],

@@ -1,15 +1,17 @@
 """A retriever that takes many questions at once gets them so, in the loop and without one."""
 
+import _thread
+import asyncio
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
 
 from pytest_rageval.concurrency.event_loop import BackgroundEventLoop
 from pytest_rageval.concurrency.gathering import gather_results
-from pytest_rageval.datatypes import Example
-from pytest_rageval.errors import CallableError, QueryError
+from pytest_rageval.datatypes import Example, Retrieval
+from pytest_rageval.errors import CallableError, QueryError, Unscored
 from pytest_rageval.retrievers import Retriever, adapt_retriever, query_batcher
 
 INLINE = pytest.mark.parametrize("inline", [True, False], ids=["without a loop", "in the loop"])
@@ -88,7 +90,7 @@ def test_an_async_function_for_many(loop: BackgroundEventLoop, *, inline: bool) 
 def test_an_async_function_is_asked_for_each_question_once(
     loop: BackgroundEventLoop, monkeypatch: pytest.MonkeyPatch, *, inline: bool, wrapped: bool
 ) -> None:
-    """It needs the loop, where those that wait make full batches; one that looks sync is known after its first call."""
+    """It needs the loop, where those that wait make full batches; also if it looks sync and returns an awaitable."""
     monkeypatch.setattr(query_batcher, "MAX_BATCH", 10)
     asked: list[list[str]] = []
 
@@ -105,9 +107,96 @@ def test_an_async_function_is_asked_for_each_question_once(
     questions = [f"q{number}" for number in range(100)]
     found = _asked(loop, adapt_retriever(Many(), loop), questions, 1, inline=inline)
     assert found == [[each] for each in questions]
-    again = 9 if wrapped and inline else 0
-    assert sum(map(len, asked)) == len(questions) + again
-    assert len(asked) <= 12
+    assert sorted(question for batch in asked for question in batch) == sorted(questions)
+    assert len(asked) <= 11
+
+
+class _Awaitable(_Many):
+    """Its function for many looks sync, and returns an awaitable."""
+
+    def retrieve_many(self, queries: list[str], k: int) -> Any:
+        async def later() -> Any:
+            await asyncio.sleep(0.001)
+            return super(_Awaitable, self).retrieve_many(queries, k)
+
+        return later()
+
+
+def test_two_cutoffs_of_a_function_that_returns_an_awaitable(loop: BackgroundEventLoop) -> None:
+    """The questions of the second are announced while the first call is in flight: it is not lost."""
+    search = _Awaitable()
+    retriever = adapt_retriever(search, loop)
+    questions = [f"q{number}" for number in range(5)]
+
+    async def cutoff(k: int) -> list[Any]:
+        retriever.expect([Example("", each) for each in questions], k)
+        return await gather_results(retriever.retrieve(each, k) for each in questions)
+
+    found = loop.run(gather_results([cutoff(1), cutoff(2)]), inline=True)
+    assert [[len(ranking) for ranking in rankings] for rankings in found] == [[1] * 5, [2] * 5]
+    assert sorted(search.batches) == [(questions, 1), (questions, 2)]
+
+
+def test_a_batch_in_flight_that_fails_is_asked_alone(loop: BackgroundEventLoop) -> None:
+    """As those that wait for it are."""
+    search = _Awaitable(broken=["b"])
+    a, b, c = _asked(loop, adapt_retriever(search, loop), ["a", "b", "c"], 1, inline=True)
+    assert (a, c) == (["a 0"], ["c 0"])
+    assert "ValueError: b is broken" in str(b)
+    assert search.batches == [(["a", "b", "c"], 1)]
+
+
+def test_a_batch_in_flight_that_is_interrupted_leaves_nothing_behind(loop: BackgroundEventLoop) -> None:
+    """The next run asks for the same questions again."""
+
+    class Interrupted(_Many):
+        def retrieve_many(self, queries: list[str], k: int) -> Any:
+            async def later() -> Any:
+                await asyncio.sleep(3600)
+
+            if not self.batches:
+                self.batches.append((queries, k))
+                threading.Timer(0.1, _thread.interrupt_main).start()
+                return later()
+            return super().retrieve_many(queries, k)
+
+    search = Interrupted()
+    retriever = adapt_retriever(search, loop)
+    with pytest.raises(KeyboardInterrupt):
+        _asked(loop, retriever, ["a", "b"], 1, inline=True)
+    assert _asked(loop, retriever, ["a", "b"], 1, inline=True) == [["a 0"], ["b 0"]]
+    assert search.batches == [(["a", "b"], 1)] * 2
+
+
+@INLINE
+@pytest.mark.parametrize("error", [ValueError("no index"), asyncio.CancelledError(), Unscored("no tenant")])
+def test_a_lazy_result_that_raises_concerns_its_question(
+    loop: BackgroundEventLoop, *, inline: bool, error: BaseException
+) -> None:
+    """It is read in the thread of the call, and its question is asked alone."""
+
+    class Lazy(_Many):
+        def _lazy(self, query: str) -> Iterator[str]:
+            self.threads.add(threading.get_ident())
+            yield query
+            if query == "b":
+                raise error
+
+        def __call__(self, query: str, _k: int) -> Any:
+            self.alone.append(query)
+            return self._lazy(query)
+
+        def retrieve_many(self, queries: list[str], k: int) -> Any:
+            self.batches.append((queries, k))
+            return [self._lazy(query) if query < "c" else Retrieval(self._lazy(query)) for query in queries]
+
+    search = Lazy()
+    a, b, c = _asked(loop, adapt_retriever(search, loop), ["a", "b", "c"], 1, inline=inline)
+    assert (a, c) == (["a"], ["c"])
+    assert isinstance(b, Unscored)
+    assert str(error) in str(b)
+    assert (search.batches, search.alone) == ([(["a", "b", "c"], 1)], ["b"])
+    assert search.threads == {threading.get_ident()}
 
 
 @INLINE
