@@ -20,7 +20,9 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from tests.benchmarks.speed import project, serve
 
 BUDGET = Path(__file__).with_suffix(".json")
-SLACK = 1.05, 0.1  # how many look-ups share a statement depends on the machine
+# How many look-ups share a statement depends on the machine. So do the calls of a cached example: 1,265 on a slow
+# machine, where an example finishes before the next one starts, and 1,337 on a fast one, where it waits for the stage.
+SLACK = 1.05, 0.1
 FEW, MANY = 100, 300  # examples
 RANKING = ["recall@3", "ndcg@3"]
 CACHED = [*RANKING, "llm_reteval@3", "answer.correct@3"]
