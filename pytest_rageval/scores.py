@@ -115,8 +115,8 @@ class Spec:
             )
         if len(match["k"] or "") > MAX_CUTOFF_DIGITS:
             raise InputError(
-                f"{text!r:.60}…: the cut-off k has {len(match['k'])} digits, and at most {MAX_CUTOFF_DIGITS} are "
-                "allowed."
+                f"{f'{match[0]:.60}…'!r}: the cut-off k has {len(match['k'])} digits, and at most "
+                f"{MAX_CUTOFF_DIGITS} are allowed."
             )
         k = None if match["k"] is None else int(match["k"])
         if k is not None and k < 1:

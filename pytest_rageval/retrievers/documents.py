@@ -113,8 +113,8 @@ def document_from(item: object) -> Document:
 
 def _with_field_types(document: Document) -> Document:
     """Return a document whose fields have the types that `Document` declares; CallableError as in `document_from`."""
-    values: dict[str, Any] = {name: getattr(document, name) for name in ("text", "id", "score", "metadata")}
-    text, identifier, score, metadata = (None if is_missing(value) else value for value in values.values())
+    fields = document.text, document.id, document.score, document.metadata
+    text, identifier, score, metadata = (None if is_missing(value) else value for value in fields)
     return replace(
         document,
         text=_text_of(document, text, identifier),

@@ -82,7 +82,7 @@ def test_a_cut_off_of_thousands_of_digits_is_refused() -> None:
     with pytest.raises(InputError) as caught:
         Spec.parse(f"recall@{'9' * 5000}")
     assert str(caught.value) == (
-        f"'recall@{'9' * 52}…: the cut-off k has 5000 digits, and at most 18 are allowed."
+        f"'recall@{'9' * 53}…': the cut-off k has 5000 digits, and at most 18 are allowed."
     )
 
 
