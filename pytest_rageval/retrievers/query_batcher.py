@@ -9,7 +9,7 @@ from pytest_rageval.concurrency.event_loop import BackgroundEventLoop
 from pytest_rageval.concurrency.gathering import CallbackFuture
 from pytest_rageval.concurrency.inline import is_inline, require_loop
 from pytest_rageval.errors import CallableError, RagevalError, Unscored
-from pytest_rageval.user_code import CALL_ERRORS, InvalidResult, UserCallable, error_result, read_to_end
+from pytest_rageval.user_code import CALL_ERRORS, InvalidResult, UserCallable, error_result
 
 __all__ = ["QueryBatcher"]
 
@@ -183,7 +183,7 @@ class QueryBatcher:
 
     def _read_result(self, result: Any) -> Any:
         try:
-            return self._read(read_to_end(result))
+            return self._read(result)
         except (InvalidResult, RagevalError, Unscored) as error:
             return error.with_traceback(None)
         except CALL_ERRORS as error:

@@ -8,7 +8,7 @@ from pytest_rageval.concurrency.event_loop import BackgroundEventLoop
 from pytest_rageval.datatypes import Document, Example
 from pytest_rageval.errors import InputError
 from pytest_rageval.retrievers import adapt_retriever
-from pytest_rageval.retrievers.trec_run import TrecRun
+from pytest_rageval.retrievers.trec_run import RunDocuments, TrecRun
 
 EXAMPLES = [Example("301", "crime?"), Example("302", "polio?"), Example("303", "hubble?")]
 
@@ -97,3 +97,11 @@ def test_any_finite_single_is_a_score(tmp_path: Path) -> None:
     (tmp_path / "b.run").write_text("1 Q0 a 1 -3.4028235677973366e+38 me\n", encoding="utf-8")
     with pytest.raises(InputError, match=r"b\.run line 1 is not of a run"):
         TrecRun(tmp_path / "b.run", [Example("1", "Why?")])
+
+
+def test_documents_are_created_when_they_are_read(tmp_path: Path, loop: BackgroundEventLoop) -> None:
+    """A run of a million documents is scored by ids: the retriever passes the lazy documents on as they are."""
+    search = TrecRun(_run(tmp_path, "301 Q0 a 1 0.5 me\n302 Q0 b 1 0.5 me\n"), EXAMPLES)
+    ranking = loop.run(adapt_retriever(search, loop).retrieve("crime?", 1))
+    assert isinstance(ranking.documents, RunDocuments)
+    assert ranking.ids == ("a",)
