@@ -2,6 +2,7 @@
 
 import _thread
 import asyncio
+import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -162,8 +163,13 @@ def test_a_batch_in_flight_that_is_interrupted_leaves_nothing_behind(loop: Backg
 
     search = Interrupted()
     retriever = adapt_retriever(search, loop)
-    with pytest.raises(KeyboardInterrupt):
-        _asked(loop, retriever, ["a", "b"], 1, inline=True)
+    # A shell starts its background processes with SIGINT ignored.
+    previous = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            _asked(loop, retriever, ["a", "b"], 1, inline=True)
+    finally:
+        signal.signal(signal.SIGINT, previous)
     assert _asked(loop, retriever, ["a", "b"], 1, inline=True) == [["a 0"], ["b 0"]]
     assert search.batches == [(["a", "b"], 1)] * 2
 
