@@ -28,7 +28,8 @@ from tests.unit.session.shards.sharded import (
     write_baseline,
 )
 
-IDS = st.lists(st.text(min_size=1, max_size=6), min_size=1, max_size=25, unique=True)
+# An id of white space alone is an error.
+IDS = st.lists(st.text(min_size=1, max_size=6).filter(str.strip), min_size=1, max_size=25, unique=True)
 
 THRESHOLDS = st.lists(
     st.sampled_from(

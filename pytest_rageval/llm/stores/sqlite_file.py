@@ -15,7 +15,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from pytest_rageval.errors import StoreError
-from pytest_rageval.files import foreign_objects, make_cache_folder, make_private_file, refuse_special
+from pytest_rageval.files import (
+    SpecialFileError,
+    foreign_objects,
+    make_cache_folder,
+    make_private_file,
+    refuse_special,
+)
 from pytest_rageval.llm.messages import FIELD_TYPES, RUN_FIELD, Reply
 from pytest_rageval.llm.stores.interface import Entry
 
@@ -255,6 +261,8 @@ class Database:
         """Raise `StoreError` for errors of SQLite and of the file system."""
         try:
             yield
+        except SpecialFileError as error:
+            raise self.unusable_error(f"{self._file}: {error}", "remove this file") from error
         except (OSError, sqlite3.Error, UnicodeError, OverflowError) as error:
             # UnicodeError: in a damaged file, even SQLite's message may not be UTF-8.
             file = next(filter(_is_file, (self.directory, *self.directory.parents)), None)
