@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, fields, replace
 from math import inf
 from typing import Any, Final
 
-from pytest_rageval.errors import InputError
+from pytest_rageval.errors import InputError, did_you_mean
 from pytest_rageval.foreign_values import plain_number
 from pytest_rageval.scores import SCORE_KEYWORDS, Relevance, score_name
 from pytest_rageval.stats.intervals import UNIT
@@ -155,7 +155,8 @@ class Threshold:
         unknown = sorted(set(kwargs) - set(cls.keywords()))
         if unknown:
             raise InputError(
-                f"{caller} has no keyword {', '.join(map(repr, unknown))}. Allowed: {', '.join(cls.keywords())}."
+                f"{caller} has no keyword {', '.join(map(repr, unknown))}.{did_you_mean(unknown[0], cls.keywords())} "
+                f"Allowed: {', '.join(cls.keywords())}."
             )
         if len(args) != 1 or not isinstance(args[0], str):
             raise InputError(f"{caller} needs the name of one score, found {args!r}. Write {form}.")
