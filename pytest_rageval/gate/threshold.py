@@ -159,7 +159,9 @@ class Threshold:
                 f"Allowed: {', '.join(cls.keywords())}."
             )
         if len(args) != 1 or not isinstance(args[0], str):
-            raise InputError(f"{caller} needs the name of one score, found {args!r}. Write {form}.")
+            is_bound = len(args) == 2 and isinstance(args[1], int | float)  # noqa: PLR2004 - a score and its bound
+            hint = " A bound is a keyword argument." if is_bound else ""
+            raise InputError(f"{caller} needs the name of one score, found {args!r}.{hint} Write {form}.")
         spec = args[0]
         keywords = {keyword: plain_number(value) for keyword, value in kwargs.items() if value is not None}
         call = f"{caller}({spec!r})"

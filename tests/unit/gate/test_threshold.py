@@ -77,7 +77,8 @@ def test_numbers_of_any_type_are_bounds(kwargs: dict[str, Any], expected: dict[s
     [
         ((), {"min": 0.5}, "needs the name of one score, found ()"),
         (("a@1", "b@1"), {"min": 0.5}, "needs the name of one score, found ('a@1', 'b@1')"),
-        ((0.5,), {}, "needs the name of one score, found (0.5,)"),
+        ((0.5,), {}, "needs the name of one score, found (0.5,). Write "),
+        (("a@1", 0.5), {}, "found ('a@1', 0.5). A bound is a keyword argument. Write "),
         (("recall@5",), {}, "has no bound: give min, max, max_drop, max_total_drop, max_lost or max_ratio"),
         (("recall@5",), {"where": {"topic": "a"}}, "has no bound"),
         (("recall@5",), {"xyz": 0.5}, "has no keyword 'xyz'. Allowed: "),
