@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, Final, Literal, NamedTuple
 
-from pytest_rageval.errors import InputError
+from pytest_rageval.errors import InputError, did_you_mean
 from pytest_rageval.evalsets.human_labels import HumanLabels, LabelledItem, Scale
 from pytest_rageval.foreign_values import plain_number
 from pytest_rageval.plural import counted
@@ -70,7 +70,8 @@ class Bounds:
         unknown = sorted(set(kwargs) - set(known))
         if unknown:
             raise InputError(
-                f"rageval_calibration has no keyword {', '.join(map(repr, unknown))}. Allowed: {', '.join(known)}."
+                f"rageval_calibration has no keyword {', '.join(map(repr, unknown))}.{did_you_mean(unknown[0], known)} "
+                f"Allowed: {', '.join(known)}."
             )
         if len(args) != 1 or not isinstance(args[0], str | Path):
             raise InputError(

@@ -247,8 +247,14 @@ def similar_names(name: str, known: Iterable[str], *, limit: int) -> list[str]:
     return [by_lower[match] for match in get_close_matches(name.lower(), by_lower, n=limit)]
 
 
-def require(module: str, *, extra: str, purpose: str) -> Any:
+def require(module: str, *, extra: str, purpose: str, remedy: str = "") -> Any:
     """Import and return a module that an extra of this package installs.
+
+    Args:
+        module: name of the module.
+        extra: name of the extra.
+        purpose: what needs the module, the subject of the message's sentence.
+        remedy: text after the command that installs the extra, for what the user can do instead.
 
     Raises:
         InputError: the module is not installed. The message says what needs it and how to install it.
@@ -260,5 +266,5 @@ def require(module: str, *, extra: str, purpose: str) -> Any:
             raise
         raise InputError(
             f"{purpose} needs the package {module!r}, which is not installed.\n"
-            f"Install it with: pip install 'pytest-rageval[{extra}]'"
+            f"Install it with: pip install 'pytest-rageval[{extra}]'{remedy}"
         ) from None

@@ -29,6 +29,7 @@ __all__ = ["check_command"]
 MAX_IMBALANCE: Final = 10
 """Maximum ratio of the number of examples with a tag's most frequent value to the number with its rarest value."""
 ALPHA: Final = 0.05  # significance level of the drop that an eval set can show
+MEAN: Final = 0.5  # assumed mean before the drop; a larger drop is impossible
 YES_OR_NO: Final = frozenset({"yes", "no"})
 MAX_FINDINGS: Final = 5  # number of findings of a kind that are printed
 MAX_IDS: Final = 4  # number of example ids of a finding that are printed
@@ -57,7 +58,7 @@ def check_command(options: argparse.Namespace) -> int:
                 "drop": 1.0 if drop is None else drop,
                 "power": POWER,
                 "alpha": ALPHA,
-                "mean": 0.5,
+                "mean": MEAN,
                 "paired": False,
             },
             "design_effect": {by: effect for by, (_, _, effect) in shared.items()},
@@ -73,14 +74,18 @@ def check_command(options: argparse.Namespace) -> int:
         f"{to_one_line(evalset.name)}: {examples}, {format_count(errors, 'error')}, {format_count(notes, 'note')}"
         + ("" if options.corpus else "; gold passages were not looked up, without --corpus")
     )
-    if drop is None or drop >= 1:
-        echo(f"With {examples} no drop can be distinguished from chance; write more.")
-    else:
-        echo(f"A drop of {drop:.3f} or more is found in {POWER:.0%} of runs, if the mean was 0.5 before.")
+    if drop is None or drop > MEAN:
         echo(
-            f"  That is for scores of 0 and 1, a test at {ALPHA:g}, and two unrelated retrievers. "
-            "Two versions of one retriever agree on most examples, so that smaller drops are found."
+            f"With {examples}, even a drop from {MEAN:g} to 0 is found in fewer than {POWER:.0%} of runs: write more."
         )
+    else:
+        echo(
+            f"With {examples}, a drop of {drop:.3f} from a mean of {MEAN:g} is found in {POWER:.0%} of runs."
+        )
+    echo(
+        f"  This assumes scores of 0 and 1, a test at {ALPHA:g}, and two unrelated retrievers. "
+        "Two versions of one retriever agree on most examples, so smaller drops are found."
+    )
     for by, (largest, clusters, effect) in shared.items():
         unrelated = format_count(round(len(evalset) / effect), "unrelated one")
         echo(

@@ -197,7 +197,7 @@ class ProjectFile(NamedTuple):
     Attributes:
         purpose: the purpose of the file, for messages.
         content: the content of a new file.
-        addition: the lines to add to an existing file.
+        addition: the lines to add to an existing file; empty if an existing file needs none.
         place: the place in an existing file at which to add them, such as "below `jobs:`"; may be empty.
         mark: a text that shows that an existing file has these lines already; default: the addition.
     """
@@ -228,15 +228,12 @@ def init_command(options: argparse.Namespace) -> int:
 def _next_steps(options: argparse.Namespace) -> list[str]:
     """Return the next steps for the user, one text each."""
     run = "Run `pytest`: it passes. Without a baseline, max_drop only warns."
-    baseline = (
-        "Run `pytest --rageval-update-baseline`, and commit rageval_baseline.json: CI needs it. "
-        "The folder .rageval_cache has its own .gitignore."
-    )
+    baseline = "Run `pytest --rageval-update-baseline`, and commit rageval_baseline.json: CI needs it."
     questions = (
         f"Write your own questions into {QUESTIONS.as_posix()}, each with the passages that answer it (gold)."
     )
     if options.retriever is None:
-        return [run, baseline, questions, "Return your own retriever from the fixture in conftest.py."]
+        return [run, "Return your own retriever from the fixture in conftest.py.", questions, baseline]
     if options.evalset is None:
         return [
             "Run `pytest`: it passes, and warns that nothing is found. The eval set is a placeholder.",
@@ -263,7 +260,9 @@ def _files(options: argparse.Namespace) -> dict[Path, ProjectFile]:
     bounds = "min=0.9, max_drop=0.02" if options.retriever is None else "max_drop=0.02"
     test = TEST_FILE.format(evalset=_path_literal(evalset), spec=_score_spec(options), bounds=bounds)
     files = {
-        Path("conftest.py"): ProjectFile("the fixture that returns your retriever", conftest, conftest),
+        Path("conftest.py"): ProjectFile(
+            "the fixture that returns your retriever", conftest, conftest, mark="def rageval_retriever("
+        ),
         Path("test_retriever.py"): ProjectFile("the test", test, test),
     }
     if options.evalset is None:
@@ -424,7 +423,9 @@ def _write(path: Path, file: ProjectFile) -> None:
     text = ""
     with suppress(OSError, UnicodeDecodeError):
         text = path.read_text(encoding="utf-8")
-    if (file.mark or file.addition.strip()) in text:
+    if text != file.content and not file.addition:
+        echo(f"kept {path.as_posix()}, which exists")
+    elif (file.mark or file.addition.strip()) in text:
         echo(f"unchanged {path.as_posix()}: it has the lines already")
     else:
         place = f" {file.place}" if file.place else ""

@@ -77,8 +77,8 @@ def _check_options(options: argparse.Namespace) -> None:
         raise InputError(f"--update-baseline is {options.update_baseline!r}: expected nothing, or force.")
     if options.update_baseline == "" and is_ci(os.environ.get("CI")):
         raise InputError(
-            "--update-baseline makes the joined scores those that later runs are compared with, good or bad; under "
-            "CI=true that is refused. In a job that is meant to update, write --update-baseline=force."
+            "--update-baseline is refused under CI=true, because it accepts the joined scores, good or bad. In a job "
+            "that is meant to update the baseline, write --update-baseline=force."
         )
     if options.pin_baseline and options.update_baseline is None:
         raise InputError("--pin-baseline pins what --update-baseline writes: add that.")

@@ -34,6 +34,12 @@ def read_report(path: Path, *, remedy: str | None = None) -> Mapping[str, Any]:
     except (ValueError, RecursionError) as error:
         reason = "it nests too deeply" if isinstance(error, RecursionError) else str(error)
         raise InputError(f"The report {path} is not JSON: {reason}.\n{remedy}") from None
+    if isinstance(document, dict) and isinstance(document.get("tests"), dict):
+        # A command that writes a report to this path would destroy the baseline.
+        raise InputError(
+            f"{path} is a baseline, not a JSON report of pytest-rageval.\n"
+            "Write a report to another file: pytest --rageval-report report.json"
+        )
     if not is_report(document):
         raise InputError(f"{path} is not a JSON report of pytest-rageval: it has no list `tests`.\n{remedy}")
     if document.get("schema") != SCHEMA:

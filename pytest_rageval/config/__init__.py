@@ -281,10 +281,20 @@ def _contradictions(settings: Settings) -> Iterator[str]:
     if settings.replay and settings.canary:
         yield "--rageval-replay sends no requests and --rageval-canary needs new replies: leave one out."
     yield from _contradictions_of_update(settings)
+    yield from _contradictions_of_report(settings)
     if settings.shard is not None:
         yield from _contradictions_of_shard(settings)
     if settings.plan and settings.record:
         yield "--rageval-plan sends no requests, so there is nothing for --rageval-record to write: leave one out."
+
+
+def _contradictions_of_report(settings: Settings) -> Iterator[str]:
+    for option in ("baseline", "cassette"):
+        if (path := getattr(settings, option)) in settings.report:
+            yield (
+                f"--rageval-report and --rageval-{option} name the same file, {path.name}: the report would replace "
+                f"the {option}. Give the report another name."
+            )
 
 
 def _contradictions_of_update(settings: Settings) -> Iterator[str]:
@@ -300,9 +310,9 @@ def _contradictions_of_update(settings: Settings) -> Iterator[str]:
         )
     if settings.ci and settings.update_baseline is True:
         yield (
-            "--rageval-update-baseline makes the scores of this run those that later runs are compared with, good "
-            "or bad; under CI=true that is refused. Update on the commit to compare with, look at what it lowers, "
-            "and commit the file; or, in a job that is meant to update, write --rageval-update-baseline=force."
+            "--rageval-update-baseline is refused under CI=true, because it accepts the scores of this run, good or "
+            "bad. Run it on your machine, on the commit to compare with; check what it lowers, and commit the file. "
+            "In a job that is meant to update the baseline, write --rageval-update-baseline=force."
         )
     if settings.sample < 1 and settings.update_baseline:
         yield (

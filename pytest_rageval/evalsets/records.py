@@ -136,7 +136,8 @@ def no_examples_error(name: str) -> InputError:
 def field_map_remedy(name: str) -> str:
     """Return the text, for an error about a missing field, that shows how to name it in a field map."""
     number = ' or, for the number of each record, fields={"id": "#"}' if name == "id" else ""
-    return f'Native, CSV and Python records: fields={{"{name}": "…"}}{number}.'
+    example = f'rageval_evalset("…", fields={{"{name}": "…"}})'
+    return f"For native, CSV and Python records, name your field in the marker: {example}{number}."
 
 
 def example_from(record: Any, *, place: str) -> Example:

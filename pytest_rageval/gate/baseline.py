@@ -238,7 +238,8 @@ class Baseline:
             return f"{text}.\n{remedy}"
         return (
             f"{text}; renamed from {' or '.join(candidates)}?\n"
-            "Then rename it in the file too; or run pytest with the root directory of before. If it is another test: "
+            "If so, rename it in the baseline too, or restore pytest's root directory if that changed. If it is "
+            "another test: "
             f"{remedy[0].lower()}{remedy[1:]}"
         )
 

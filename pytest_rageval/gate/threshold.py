@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, fields, replace
 from math import inf
 from typing import Any, Final
 
-from pytest_rageval.errors import InputError
+from pytest_rageval.errors import InputError, did_you_mean
 from pytest_rageval.foreign_values import plain_number
 from pytest_rageval.scores import SCORE_KEYWORDS, Relevance, score_name
 from pytest_rageval.stats.intervals import UNIT
@@ -155,10 +155,13 @@ class Threshold:
         unknown = sorted(set(kwargs) - set(cls.keywords()))
         if unknown:
             raise InputError(
-                f"{caller} has no keyword {', '.join(map(repr, unknown))}. Allowed: {', '.join(cls.keywords())}."
+                f"{caller} has no keyword {', '.join(map(repr, unknown))}.{did_you_mean(unknown[0], cls.keywords())} "
+                f"Allowed: {', '.join(cls.keywords())}."
             )
         if len(args) != 1 or not isinstance(args[0], str):
-            raise InputError(f"{caller} needs the name of one score, found {args!r}. Write {form}.")
+            is_bound = len(args) == 2 and isinstance(args[1], int | float)  # noqa: PLR2004 - a score and its bound
+            hint = " A bound is a keyword argument." if is_bound else ""
+            raise InputError(f"{caller} needs the name of one score, found {args!r}.{hint} Write {form}.")
         spec = args[0]
         keywords = {keyword: plain_number(value) for keyword, value in kwargs.items() if value is not None}
         call = f"{caller}({spec!r})"

@@ -375,8 +375,8 @@ def unseen_drop_warnings(
         text += f"; {len(lost)} had a score in the {kind} and have none now: {_ids_text(lost)}"
     if new:
         text += (
-            f"; {new} have no score in the {kind}, in their present form: write it again on the commit to compare "
-            f"with, {comparison.before.options}"
+            f"; {new} {'has' if new == 1 else 'have'} no score in the {kind} (new, edited, or unscored then): write "
+            f"the {kind} again on the commit to compare with, {comparison.before.options}"
         )
     yield text
 
@@ -384,12 +384,13 @@ def unseen_drop_warnings(
 def _test_warnings(drop: DropTestResult, status: Status) -> Iterator[str]:
     """Yield warnings about the power and the assumptions of the test of a drop."""
     n = drop.comparison.n
-    units, what = (n, "examples") if drop.n_clusters is None else (drop.n_clusters, "clusters of examples")
+    units, what = (n, "example") if drop.n_clusters is None else (drop.n_clusters, "cluster")
     if status == "pass" and drop.min_examples is not None and units < drop.min_examples:
         p_value = 0.5 ** (units + 1)
         since = "" if drop.comparison.before.pin is None else " since the anchor"
         yield (
-            f"{units} {what} cannot show a drop, even if all of them get worse{since} "
+            f"{counted(units, what)}{' of examples' if what == 'cluster' else ''} cannot show a drop, even if "
+            f"{'it gets' if units == 1 else 'all of them get'} worse{since} "
             f"(p = {p_value:.2g} > {drop.alpha:.2g}); at least {drop.min_examples} are needed"
         )
     elif drop.n_clusters is not None and drop.n_clusters < MIN_CLUSTERS:

@@ -102,8 +102,13 @@ def markdown_report(document: Mapping[str, Any]) -> str:
     left out and counted. Text of users, passages and models is written as code, so that it is not markup, a link or a
     mention.
     """
-    facts = [*_run_facts(document.get("run", {})), models_text(document), *usage_lines(document["llm"])]
-    ends = [f"### {headline(document)}", "", f"<sub>{' · '.join(map(_code, facts[:MAX_FACTS]))}</sub>"]
+    # The models of the settings say nothing about a run of ranking measures, which calls none.
+    usage = document["llm"]
+    called = usage["requests"] or usage["failed"] or any(test.get("own") for test in document["tests"])
+    models = [models_text(document)] if called else []
+    facts = [*_run_facts(document.get("run", {})), *models, *usage_lines(usage)]
+    foot = f"<sub>{' · '.join(map(_code, facts[:MAX_FACTS]))}</sub>" if facts else ""
+    ends = [f"### {headline(document)}", "", foot]
     sections = list(_sections(document))
     # Two lines are reserved: the count of the items that are left out, and an empty line after it.
     counts = _fit_items(sections, MAX_LINES - len(ends) - 2)

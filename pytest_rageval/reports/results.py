@@ -318,7 +318,8 @@ def evalset_entry(evalset: EvalSet) -> dict[str, Any]:
     """Return the entry of an eval set, with a warning for each key that seems to be misspelt."""
     warnings = [
         f'the key "{miss.key}" is not read (in {len(miss.ids)} of {counted(len(evalset), "example")}). '
-        f'Was "{miss.meant}" meant? Rename it, or say fields={{"{miss.meant}": "{miss.key}"}}.'
+        f'Was "{miss.meant}" meant? Rename the key, or name it in the marker: '
+        f'rageval_evalset("…", fields={{"{miss.meant}": "{miss.key}"}}).'
         for miss in (near_misses(evalset) if any(example.extra for example in evalset) else ())
     ]
     part = evalset.part

@@ -310,15 +310,15 @@ def _plan_notes(total: Usage, tiers: Sequence[str]) -> list[str]:
     notes = []
     if total.dependent:
         notes.append(
-            f"{total.dependent} of the live requests depend on replies that are not there yet (a judge's on "
-            "an answer, the repair of a rating): an upper bound."
+            f"{total.dependent} of the live requests are an upper bound: they depend on replies that do not exist yet "
+            "(a judge's request on an answer, the repair of a rating)."
         )
     if total.live:
         notes.append("Tokens in are counted by an estimate; tokens out are bounded, and mostly far fewer.")
     if total.unbounded:
         notes.append(
-            f"Nothing bounds the length of {counted(total.unbounded, 'reply')}: --rageval-max-tokens, or max_output in "
-            "the file of --rageval-prices, does."
+            f"Nothing bounds the length of {counted(total.unbounded, 'reply')}. Set --rageval-max-tokens, or "
+            "max_output in the file of --rageval-prices."
         )
     if total.unpriced:
         notes.append(

@@ -71,7 +71,7 @@ def test_score_takes_the_words_of_the_marker(project):
     result.stdout.fnmatch_lines(
         [
             "recall@2: 0.750 is below the minimum 0.9",
-            "*rageval.score has no keyword 'minimum'. Allowed: min, max, max_drop, max_total_drop, max_lost, *",
+            "*rageval.score has no keyword 'minimum'. Did you mean min? Allowed: min, max, max_drop, *",
         ]
     )
 

@@ -92,7 +92,7 @@ def test_a_threshold_without_an_eval_set_shows_the_mark(project):
         ('"recall@2"', "*has no bound: give min, max, max_drop, max_total_drop, max_lost or max_ratio, *"),
         (
             '"recall@2", minimum=1',
-            "*no keyword 'minimum'. Allowed: min, max, max_drop, max_total_drop, max_lost, *",
+            "*no keyword 'minimum'. Did you mean min? Allowed: min, max, max_drop, max_total_drop, max_lost, *",
         ),
         ('"recall@2", min="1"', "*min='1' is not a number."),
         ('"recall@2", min=0.9, max=0.1', "*min=0.9 is above max=0.1."),

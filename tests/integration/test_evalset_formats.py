@@ -178,7 +178,7 @@ def test_a_key_that_resembles_a_known_one_is_reported_once(project):
     assert line.startswith(
         'warning: e.jsonl: the key "golds" is not read (in 1 of 1 example). Was "gold" meant? '
     )
-    assert line.endswith('Rename it, or say fields={"gold": "golds"}.')
+    assert line.endswith('name it in the marker: rageval_evalset("…", fields={"gold": "golds"}).')
 
 
 @pytest.mark.parametrize("arguments", [(), ("-q",)])

@@ -162,7 +162,7 @@ def test_nothing_is_overwritten(project, capsys):
     assert {name: found[name] for name in own} == own
     assert "pytest.ini" not in found
     # Our questions would only be in the way of the user's.
-    assert "unchanged evals/questions.jsonl: it has the lines already\n" in out
+    assert "kept evals/questions.jsonl, which exists\n" in out
     for name in own.keys() - {"evals/questions.jsonl"}:
         assert f"kept {name}, which exists. Add to it (" in out
     assert '    pythonpath = ["."]\n' in out
@@ -185,6 +185,13 @@ def test_repeated_it_changes_nothing(project, capsys):
     (project / "requirements.txt").write_text("", encoding="utf-8")
     assert main(["init"]) == 0
     assert "Add to it" not in capsys.readouterr().out
+
+
+def test_a_second_fixture_is_not_suggested(project, capsys):
+    """It would replace the user's own."""
+    (project / "conftest.py").write_text("def rageval_retriever():\n    return search\n", encoding="utf-8")
+    assert main(["init"]) == 0
+    assert "unchanged conftest.py: it has the lines already\n" in capsys.readouterr().out
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege")

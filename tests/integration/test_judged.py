@@ -124,7 +124,7 @@ def test_ratings_are_planned_with_their_repairs(project, llm):
         [
             "in total",
             "* ≤ 28 * 0 * ≤ 28 *",
-            "* of the live requests *, the repair of a rating): an upper bound.",
+            "* of the live requests are an upper bound: *, the repair of a rating).",
         ]
     )
     assert not llm.requests

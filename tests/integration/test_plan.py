@@ -36,7 +36,7 @@ def test_a_plan_asks_nothing_and_bounds_what_a_run_asks(project, llm):
     total = _row(plan, "in total")
     assert total[:3] == ["≤ 36", "0", "≤ 36"]
     plan.stdout.fnmatch_lines(
-        ["20 of the live requests depend on replies that are not there yet*an upper bound."]
+        ["20 of the live requests are an upper bound: they depend on replies that do not exist yet *"]
     )
     run = project.run(*options)
     asked = re.search(
@@ -97,7 +97,7 @@ def test_an_unknown_price_and_length_are_reported(project, llm):
     assert _row(plan, "in total")[4:] == ["unbounded", "unknown"]
     plan.stdout.fnmatch_lines(
         [
-            "Nothing bounds the length of 28 replies: --rageval-max-tokens, *",
+            "Nothing bounds the length of 28 replies. Set --rageval-max-tokens, *",
             "The cost of 28 replies is not known: --rageval-prices names prices.",
         ]
     )

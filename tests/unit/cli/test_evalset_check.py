@@ -58,7 +58,7 @@ def test_a_good_set_is_clean(check: Check) -> None:
     """The last line says how small a drop it can show."""
     done = check([GOOD, other("q2")], corpus=CORPUS)
     assert done.status == 0
-    assert done.out.startswith("e.jsonl: 2 examples, 0 errors, 0 notes\nWith 2 examples no drop can be dis")
+    assert done.out.startswith("e.jsonl: 2 examples, 0 errors, 0 notes\nWith 2 examples, even a drop ")
     assert done.err == ""
 
 
@@ -272,13 +272,23 @@ def test_the_drop_is_that_of_the_gate(check: Check) -> None:
         "paired": False,
     }
     *_, drop, terms, shared = check(records).out.splitlines()
-    assert drop == f"A drop of {wanted:.3f} or more is found in 80% of runs, if the mean was 0.5 before."
-    assert terms.startswith("  That is for scores of 0 and 1, a test at 0.05, and two unrelated retrievers.")
+    assert drop == f"With 200 examples, a drop of {wanted:.3f} from a mean of 0.5 is found in 80% of runs."
+    assert terms.startswith("  This assumes scores of 0 and 1, a test at 0.05, and two unrelated retrievers.")
     # All questions have one gold passage.
     assert report["design_effect"] == {"gold.id": 200.0}
     assert shared == (
         "Up to 200 questions share a gold.id (1 group). If these get worse together, 200 examples tell as much as 1 "
         "unrelated one (design effect 200.0)."
+    )
+
+
+@pytest.mark.parametrize("n", [1, 9, 14, 20])
+def test_few_examples_show_no_drop_that_is_larger_than_the_mean(n: int, check: Check) -> None:
+    """A mean of 0.5 cannot fall by 0.74."""
+    lines = check([other(f"word{number}") for number in range(n)]).out.splitlines()
+    examples = "1 example" if n == 1 else f"{n} examples"
+    assert (
+        f"With {examples}, even a drop from 0.5 to 0 is found in fewer than 80% of runs: write more." in lines
     )
 
 

@@ -146,7 +146,7 @@ def test_rows_may_be_numbered(tmp_path: Path) -> None:
         ("id;question;a,b\n", {}, "t.csv has no column id. Found: id;question;a, b.\nIts cells seem to be separated"),
         ("id\tquestion\n", {}, "t.csv has no column id. Found: id\tquestion.\nIts cells seem to be separated by '\\t'"),
         ("id,question,gold,gold.id\n1,a,d1,d2\n", {}, "t.csv line 1: gold and gold.id both say which the gold"),
-        ("q,a\n,\n", {}, "t.csv has no column id. Found: q, a.\nSay which it is. Native, CSV and Python records: "),
+        ("q,a\n,\n", {}, "t.csv has no column id. Found: q, a.\nSay which it is. For native, CSV and Python "),
         ("n,q\n1,a\n", {"fields": {"id": "#"}}, "t.csv has no column question. Found: n, q."),
         ("n,q\n", {"delimiter": ";;"}, "delimiter=';;' is not one character."),
         ("n,q\n", {"quote": "''"}, "quote=\"''\" is not one character, nor \"\"."),

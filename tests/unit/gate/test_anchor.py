@@ -341,8 +341,9 @@ def test_new_questions_missing_in_the_anchor_are_reported() -> None:
     now = numbered(120, 0)
     (warning,) = _ruling(now, anchor=_anchor(ALL)).verdict.warnings
     assert warning == (
-        "a drop since the anchor among 20 of 120 examples would not be seen; 20 have no score in the anchor, in their "
-        "present form: write it again on the commit to compare with, --rageval-update-baseline --rageval-pin-baseline"
+        "a drop since the anchor among 20 of 120 examples would not be seen; 20 have no score in the anchor (new, "
+        "edited, or unscored then): write the anchor again on the commit to compare with, --rageval-update-baseline "
+        "--rageval-pin-baseline"
     )
 
 

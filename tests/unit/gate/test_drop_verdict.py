@@ -322,8 +322,8 @@ def test_the_side_with_fewer_runs_is_the_noisier_one(runs: int, before: int, war
 
 
 NEW = (
-    "; {} have no score in the baseline, in their present form: write it again on the commit to compare with, "
-    "--rageval-update-baseline"
+    "; {} no score in the baseline (new, edited, or unscored then): write the baseline again on the commit to compare "
+    "with, --rageval-update-baseline"
 )
 LOST = "; 2 had a score in the baseline and have none now: q0, q1"
 
@@ -358,7 +358,7 @@ def test_a_negative_score_of_unknown_scale_can_drop_further() -> None:
             numbered(20, 0),
             numbered(6, 0) | {f"renamed{n}": 0.0 for n in range(14)},
             0.02,
-            f"a drop among 14 of 20 examples would not be seen{NEW.format(14)}",
+            f"a drop among 14 of 20 examples would not be seen{NEW.format('14 have')}",
         ),
         # The retriever fails at two questions, which is no more than may be unscored.
         (
@@ -371,7 +371,7 @@ def test_a_negative_score_of_unknown_scale_can_drop_further() -> None:
             numbered(40, 0),
             numbered(40, 0) | {"q0": None, "q1": None, "new": 1.0},
             0.02,
-            f"a drop among 3 of 41 examples would not be seen{LOST}{NEW.format(1)}",
+            f"a drop among 3 of 41 examples would not be seen{LOST}{NEW.format('1 has')}",
         ),
         # Were they all lost, that would still be no more than is allowed.
         (numbered(40, 0), numbered(40, 0) | {"q0": None, "q1": None}, 0.05, None),
@@ -380,7 +380,7 @@ def test_a_negative_score_of_unknown_scale_can_drop_further() -> None:
             numbered(40, 0) | {"a": None, "b": None},
             numbered(40, 0) | {"a": 1.0, "b": None},
             0.02,
-            f"a drop among 1 of 41 examples would not be seen{NEW.format(1)}",
+            f"a drop among 1 of 41 examples would not be seen{NEW.format('1 has')}",
         ),
         # What has no score at all is counted elsewhere.
         (numbered(40, 0) | {"a": None}, numbered(40, 0) | {"a": None, "new": None}, 0.0, None),
@@ -397,12 +397,20 @@ def test_a_drop_that_would_not_be_seen_is_pointed_out(
     assert verdict.warnings == (() if warning is None else (warning,))
 
 
+ALL_WORSE = "examples cannot show a drop, even if all of them get worse"
+
+
 @pytest.mark.parametrize(
     ("n", "alpha", "warning"),
     [
-        (3, 0.05, "(p = 0.062 > 0.05); at least 4 are needed"),
+        (
+            1,
+            0.05,
+            "1 example cannot show a drop, even if it gets worse (p = 0.25 > 0.05); at least 4 are needed",
+        ),
+        (3, 0.05, f"3 {ALL_WORSE} (p = 0.062 > 0.05); at least 4 are needed"),
         (4, 0.05, None),
-        (6, 0.005, "(p = 0.0078 > 0.005); at least 7 are needed"),
+        (6, 0.005, f"6 {ALL_WORSE} (p = 0.0078 > 0.005); at least 7 are needed"),
         (7, 0.005, None),
     ],
 )
@@ -411,8 +419,7 @@ def test_a_threshold_that_no_drop_could_fail_is_pointed_out(
 ) -> None:
     """Before there is one; where it is strict the burden of proof is the retriever's, and it fails."""
     verdict = _verdict(numbered(n, 0), numbered(n, 0), max_drop=0.1, alpha=alpha)
-    told = f"{n} examples cannot show a drop, even if all of them get worse {warning}"
-    assert (verdict.status, verdict.warnings) == ("pass", () if warning is None else (told,))
+    assert (verdict.status, verdict.warnings) == ("pass", () if warning is None else (warning,))
     assert _test(numbered(n, 0), numbered(0, n), max_drop=0.1, alpha=alpha).significant == (warning is None)
     assert _verdict(numbered(n, 0), numbered(n, 0), max_drop=0.1, strict=True).warnings == ()
 

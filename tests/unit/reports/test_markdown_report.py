@@ -560,6 +560,16 @@ def test_run_models_and_replies_are_shown_below() -> None:
     assert "<sub>`generator m_1" in markdown_report(document)
 
 
+def test_the_models_are_left_out_of_a_run_that_called_none() -> None:
+    """The generator of the settings took no part in a run of ranking measures."""
+    document = copy.deepcopy(_document())
+    document["llm"] |= {"requests": 0, "cached": 0, "remarks": {}}
+    text = markdown_report(document)
+    assert "generator" not in text
+    assert "<sub>" not in text
+    assert "<sub>`generator m_1" in markdown_report(document | {"llm": document["llm"] | {"failed": 1}})
+
+
 def test_a_test_with_a_generator_of_its_own_is_not_of_the_one_in_force() -> None:
     """What the options say generated nothing there."""
     text = _report(

@@ -9,8 +9,8 @@ from pytest_rageval.reports.terminal import plan_lines
 
 ESTIMATE = "Tokens in are counted by an estimate; tokens out are bounded, and mostly far fewer."
 DEPENDENT = (
-    "10 of the live requests depend on replies that are not there yet (a judge's on an answer, the repair of a "
-    "rating): an upper bound."
+    "10 of the live requests are an upper bound: they depend on replies that do not exist yet (a judge's request on "
+    "an answer, the repair of a rating)."
 )
 
 
