@@ -237,7 +237,7 @@ class Settings:
         if self._generator_text is None:
             unnamed = "no model is named (--rageval-model), only ranking measures can be scored"
             return unnamed if self.comparator == Settings.comparator else f"{unnamed}, answers {judge}"
-        quality = " [embedded models: smoke-test quality]" if self.embedded else ""
+        quality = " [smoke-test quality; only for scores that need a model]" if self.embedded else ""
         return (
             f"generator {self._generator_text}{sampling_text(self.report_entry())}, answers {judge}{quality}"
         )

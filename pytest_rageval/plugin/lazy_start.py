@@ -32,7 +32,8 @@ ENVIRONMENT = pytest.StashKey[Mapping[str, str]]()
 """The environment variables at the start of the process, before the gateway or a test module changed them."""
 
 HEADERS: Final = {
-    False: "generator embedded model, answers compared in canonical form [embedded models: smoke-test quality]",
+    False: "generator embedded model, answers compared in canonical form "
+    "[smoke-test quality; only for scores that need a model]",
     True: "no model is named (--rageval-model), only ranking measures can be scored",
 }
 """The text of `Settings.in_force` with default settings, by whether the environment has an API key."""

@@ -265,7 +265,7 @@ def test_recording_needs_a_cassette() -> None:
 
 
 CANONICAL = "answers compared in canonical form"
-SMOKE = "[embedded models: smoke-test quality]"
+SMOKE = "[smoke-test quality; only for scores that need a model]"
 
 
 @pytest.mark.parametrize(
