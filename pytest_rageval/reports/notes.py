@@ -142,7 +142,7 @@ def _comparison_text(entry: ScoreEntry, baseline: ComparisonEntry, name: str) ->
     examples = entry["n"] + failed
     over = f" over {n} of {examples}" if n != examples else ""
     over += f", {failed} without a score counted as lost" if failed else ""
-    over += f", {baseline['left_out']} not the same" if baseline["left_out"] else ""
+    over += f", {baseline['left_out']} new, edited or removed" if baseline["left_out"] else ""
     parts = [f"p = {baseline['p_value']:.2g}"] if "p_value" in baseline else []
     parts += [f"{len(baseline['worse'])} of {n} worse"] if baseline["worse"] else []
     changes = [", ".join(parts)] if parts else []

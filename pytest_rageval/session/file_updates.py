@@ -27,7 +27,7 @@ class BaselineChanges(NamedTuple):
     Attributes:
         note: a line about the file.
         changes: a line for each change.
-        lowers: True if a change lowers or removes what the gate compares with.
+        lowers: True if a change lowers or removes what the gate compares with, or a new score is out of its bounds.
     """
 
     note: str
@@ -65,6 +65,12 @@ def update_baseline(  # noqa: PLR0913 - what an update depends on
         f"{test} {name}: out of its bounds and lower, the old baseline is kept"
         for test, name in update.held_back
     ]
+    new_failures = [
+        f"{test} {name}: new in the baseline, and out of its bounds"
+        for test, entry in sorted(entries.items())
+        for name in sorted(entry["scores"].keys() & failed.get(test, ()))
+        if test not in old.tests or name not in old.tests[test]["scores"]
+    ]
     gone = [] if partial else [f"{test}: removed, as the test is gone" for test in update.not_run]
     dropped = [
         f"{test} {name}: dropped, no threshold with max_drop bounds it" for test, name in update.dropped
@@ -77,8 +83,8 @@ def update_baseline(  # noqa: PLR0913 - what an update depends on
     pinned = "" if pin is None else f", {pin} as the anchor of max_total_drop"
     return BaselineChanges(
         f"baseline: {path} ({counted(len(entries), 'test')} written{pinned}{others})",
-        [*map(baseline_update_text, update.changes), *held_back, *gone, *dropped],
-        bool(held_back or gone or dropped) or any(change.is_lower for change in update.changes),
+        [*map(baseline_update_text, update.changes), *held_back, *new_failures, *gone, *dropped],
+        bool(held_back or new_failures or gone or dropped) or any(change.is_lower for change in update.changes),
     )
 
 

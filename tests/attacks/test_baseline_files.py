@@ -131,6 +131,19 @@ def test_an_update_never_lowers_a_score_that_is_out_of_its_bounds(project, body)
     result.stdout.no_fnmatch_line("*1.000 → 0.250*")
 
 
+def test_an_update_says_that_a_new_score_is_out_of_its_bounds(project):
+    """Attack: with -q, the first baseline of a broken retriever would be written in silence."""
+    project.evalset(12)
+    project.test(GATE.format(bounds="min=0.9, max_drop=0.02"))
+    project.lose(*range(4, 13))
+    result = project.run(UPDATE, "-q")
+    result.assert_outcomes(failed=1)
+    assert _mean(project) == 0.25
+    line = "  test_it.py::test_gate recall@1: new in the baseline, and out of its bounds"
+    result.stdout.fnmatch_lines([line])
+    project.run(UPDATE, "-q").stdout.no_fnmatch_line(line)
+
+
 def test_an_update_says_which_questions_lost_their_score(project):
     """Attack: a retriever that raises leaves no score behind, and what has none is compared with nothing."""
     project.evalset(30)
