@@ -119,6 +119,8 @@ def _score_entry(comparison: ScoreComparison, before: Report, after: Report) -> 
             "unscored": 0,
             "interval": [-interval[1], -interval[0]],
             "p_value": p_value,
+            # The interval is two-sided, and `alpha` is the error probability of each bound.
+            "alpha": ALPHA / 2,
             "worse": comparison.lost,
             "better": comparison.gained,
         }

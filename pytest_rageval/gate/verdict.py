@@ -20,6 +20,7 @@ __all__ = [
     "MIN_CLUSTERS",
     "WORST_FIRST",
     "Verdict",
+    "drop_interval_text",
     "drop_text",
     "excluded_failures_warnings",
     "p_value_text",
@@ -408,8 +409,8 @@ def _test_warnings(drop: DropTestResult, status: Status) -> Iterator[str]:
 def drop_text(score: Score, drop: DropTestResult, max_drop: float) -> str:
     """Return the drop with its interval and the baseline's mean, as text.
 
-    It is such as "0.593: drop 0.346 [0.252, 0.437] from the anchor's 0.940 (pinned at 1a2b3c4, 7 updates ago)". If the
-    comparison excludes examples, or counts some with the worst value, their numbers follow.
+    It is such as "0.593: drop 0.346 (95% interval 0.252 to 0.437) from the anchor's 0.940 (pinned at 1a2b3c4, 7 updates
+    ago)". If the comparison excludes examples, or counts some with the worst value, their numbers follow.
     """
     comparison = drop.comparison
     old_mean, mean_drop = comparison.mean, comparison.drop
@@ -418,10 +419,18 @@ def drop_text(score: Score, drop: DropTestResult, max_drop: float) -> str:
     whole = "" if abs(mean - score) <= SCORE_TOLERANCE else f" ({score:.3f} {over})"
     is_larger = mean_drop > max_drop + SCORE_TOLERANCE
     by = _format_against(mean_drop, max_drop) if is_larger else _format(mean_drop)
-    low, high = map(_format, drop.interval)
     pin = comparison.before.pin
     old = f"the {comparison.before.kind}'s {old_mean:.3f}{'' if pin is None else f' ({pin})'}"
-    return f"{mean:.3f}{whole}: drop {by} [{low}, {high}] from {old}{_examples_text(comparison)}"
+    interval = drop_interval_text(*drop.interval, drop.alpha)
+    return f"{mean:.3f}{whole}: drop {by} ({interval}) from {old}{_examples_text(comparison)}"
+
+
+def drop_interval_text(low: float, high: float, alpha: float) -> str:
+    """Return an interval with its level, such as "95% interval 0.252 to 0.437".
+
+    Each bound is that of a one-sided test at the level `alpha`, so the interval's level is 1 - 2·alpha.
+    """
+    return f"{100 * (1 - 2 * alpha):.4g}% interval {_format(low)} to {_format(high)}"
 
 
 def _format(number: float) -> str:

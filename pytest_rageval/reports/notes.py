@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from pytest_rageval.gate.comparison import AnchorPin, Comparison
 from pytest_rageval.gate.drop_types import DropTestResult
 from pytest_rageval.gate.threshold_results import ThresholdResult
+from pytest_rageval.gate.verdict import drop_interval_text
 from pytest_rageval.plural import counted, join_first
 from pytest_rageval.reports.document import ComparisonEntry, ReferenceEntry, ScoreEntry
 from pytest_rageval.scores import REFERENCE_LATENCY, Outcome, Score
@@ -143,7 +144,8 @@ def _comparison_text(entry: ScoreEntry, baseline: ComparisonEntry, name: str) ->
     over = f" over {n} of {examples}" if n != examples else ""
     over += f", {failed} without a score counted as lost" if failed else ""
     over += f", {baseline['left_out']} new, edited or removed" if baseline["left_out"] else ""
-    parts = [f"p = {baseline['p_value']:.2g}"] if "p_value" in baseline else []
+    parts = _interval_parts(baseline)
+    parts += [f"p = {baseline['p_value']:.2g}"] if "p_value" in baseline else []
     parts += [f"{len(baseline['worse'])} of {n} worse"] if baseline["worse"] else []
     changes = [", ".join(parts)] if parts else []
     if better := baseline["better"]:
@@ -181,13 +183,17 @@ def _canary_text(entry: ScoreEntry) -> str:
 
 
 def _drop_text(baseline: ComparisonEntry) -> str:
-    """Return the drop or gain with its interval: "drop 0.029 [0.005, 0.056]"."""
     drop = baseline["drop"]
-    change = f"drop {drop:.3f}" if drop > 0 else f"gain {-drop:.3f}" if drop < 0 else "no change"
+    return f"drop {drop:.3f}" if drop > 0 else f"gain {-drop:.3f}" if drop < 0 else "no change"
+
+
+def _interval_parts(baseline: ComparisonEntry) -> list[str]:
+    """Return the interval of the drop or gain as a list of one text; an empty list without a change or a test."""
+    drop = baseline["drop"]
     if not drop or "interval" not in baseline:
-        return change
+        return []
     low, high = sorted(bound if drop > 0 else -bound for bound in baseline["interval"])
-    return f"{change} [{low:.3f}, {high:.3f}]"
+    return [drop_interval_text(low, high, baseline["alpha"])]
 
 
 def change_text(entry: ScoreEntry) -> str:

@@ -83,7 +83,7 @@ def _known_values(rankings: Iterable[Ranking], get: Callable[[Ranking], float | 
 
 
 def retrieval_lines(tests: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield a line for each test: "test_a.py::test: a retrieval takes 0.012 s (p50), 0.034 s (p95), 1 call, …"."""
+    """Yield a line for each test: "test_a.py::test: a retrieval takes 12 ms (p50), 34 ms (p95), 1 call, …"."""
     for test in tests:
         if entry := test.get("retrieval"):
             yield f"{test['nodeid']}: a retrieval takes {_costs_text(entry)}"
@@ -97,9 +97,17 @@ def _costs_text(entry: Mapping[str, Any]) -> str:
         over = (
             "" if entry["timed"] == entry["questions"] else f" over {entry['timed']} of {entry['questions']}"
         )
-        parts.insert(0, f"{entry['latency_p50']:.2g} s (p50), {entry['latency_p95']:.2g} s (p95){over}")
+        p50, p95 = _duration_text(entry["latency_p50"]), _duration_text(entry["latency_p95"])
+        parts.insert(0, f"{p50} (p50), {p95} (p95){over}")
     if entry["context_tokens"] is not None:
         parts.append(f"{entry['context_tokens']:.0f} tokens of context at {entry['k']}")
     if entry["cost"] is not None:
         parts.append(f"{entry['cost']:.2g} USD")
     return ", ".join(parts)
+
+
+def _duration_text(seconds: float) -> str:
+    """Return a duration in seconds, or in milliseconds if it is below one second, with at least two digits."""
+    value, unit = (seconds, "s") if seconds >= 1 else (1000 * seconds, "ms")
+    two_digits = f"{value:.2g}"
+    return f"{value:.0f} {unit}" if "e+" in two_digits else f"{two_digits} {unit}"

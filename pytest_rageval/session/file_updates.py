@@ -84,7 +84,8 @@ def update_baseline(  # noqa: PLR0913 - what an update depends on
     return BaselineChanges(
         f"baseline: {path} ({counted(len(entries), 'test')} written{pinned}{others})",
         [*map(baseline_update_text, update.changes), *held_back, *new_failures, *gone, *dropped],
-        bool(held_back or new_failures or gone or dropped) or any(change.is_lower for change in update.changes),
+        bool(held_back or new_failures or gone or dropped)
+        or any(change.is_lower for change in update.changes),
     )
 
 

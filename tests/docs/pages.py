@@ -79,6 +79,7 @@ VOLATILE: Final = (
     (re.compile(r"\x1b\[[0-9;]*m"), ""),
     # How long it took, and the rules that pytest draws, whose length follows from that.
     (re.compile(r"\b\d+\.\d+ ?s\b( \(\d+:\d\d:\d\d\))?"), "0.10s"),
+    (re.compile(r"\b\d+(\.\d+)? ms\b"), "1 ms"),
     (re.compile(r"(=|-|_){4,}"), r"\1\1\1\1"),
     (re.compile(r"(platform|plugins:|rootdir:|cachedir:) .*"), r"\1"),
     (re.compile(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?([+-]\d\d:\d\d)?"), "2026-01-01 00:00"),

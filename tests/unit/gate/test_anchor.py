@@ -170,7 +170,8 @@ def test_pinning_replaces_the_anchors_of_the_tests_that_ran() -> None:
             {},
             "pass",
             (
-                "0.960: drop 0.040 [-0.036, 0.136] from the anchor's 1.000 (pinned at 1a2b3c4, 7 updates ago), "
+                "0.960: drop 0.040 (99.5% interval -0.036 to 0.136) from the anchor's 1.000 (pinned at 1a2b3c4, 7 "
+                "updates ago), "
                 "allowed 0.05"
             ),
         ),
@@ -321,7 +322,7 @@ def test_an_update_that_goes_below_the_anchor_says_so(
         return
     (warning,) = ruling.verdict.warnings
     assert warning.startswith(
-        f"the new baseline is below the anchor: {1 - lost / 100:.3f}: drop 0.{lost:02}0 ["
+        f"the new baseline is below the anchor: {1 - lost / 100:.3f}: drop 0.{lost:02}0 ("
     )
     assert told in warning
 

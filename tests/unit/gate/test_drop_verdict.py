@@ -39,13 +39,19 @@ ALL = numbered(20, 0)
 @pytest.mark.parametrize(
     ("now", "alpha", "status", "reason"),
     [
-        (ALL, 0.05, "pass", "1.000: drop 0.000 [-0.119, 0.119] from the baseline's 1.000, allowed 0.02"),
+        (
+            ALL,
+            0.05,
+            "pass",
+            "1.000: drop 0.000 (90% interval -0.119 to 0.119) from the baseline's 1.000, allowed 0.02",
+        ),
         (
             numbered(19, 1),
             0.05,
             "inconclusive",
             (
-                "0.950: drop 0.050 [-0.075, 0.196] from the baseline's 1.000, allowed 0.02: a drop is not significant "
+                "0.950: drop 0.050 (90% interval -0.075 to 0.196) from the baseline's 1.000, allowed 0.02: a drop "
+                "is not significant "
                 "(p = 0.25 > 0.05); 20 examples show a drop of 0.389 at 80% power; about 124 are needed"
             ),
         ),
@@ -54,7 +60,8 @@ ALL = numbered(20, 0)
             0.05,
             "fail",
             (
-                "0.700: drop 0.300 [0.145, 0.484] from the baseline's 1.000, allowed 0.02: a drop of more than 0.02 is "
+                "0.700: drop 0.300 (90% interval 0.145 to 0.484) from the baseline's 1.000, allowed 0.02: a drop of "
+                "more than 0.02 is "
                 "significant (p = 0.0078 ≤ 0.05)"
             ),
         ),
@@ -64,7 +71,8 @@ ALL = numbered(20, 0)
             0.005,
             "inconclusive",
             (
-                "0.700: drop 0.300 [-0.024, 0.584] from the baseline's 1.000, allowed 0.02: a drop is not significant "
+                "0.700: drop 0.300 (99% interval -0.024 to 0.584) from the baseline's 1.000, allowed 0.02: a drop "
+                "is not significant "
                 "(p = 0.0078 > 0.005); 20 examples show a drop of 0.671 at 80% power; about 39 are needed"
             ),
         ),
@@ -74,7 +82,8 @@ ALL = numbered(20, 0)
             0.008,
             "fail",
             (
-                "0.700: drop 0.300 [0.008, 0.567] from the baseline's 1.000, allowed 0.02: a drop is significant "
+                "0.700: drop 0.300 (98.4% interval 0.008 to 0.567) from the baseline's 1.000, allowed 0.02: a drop "
+                "is significant "
                 "(p = 0.0078 ≤ 0.008), one of more than 0.02 is not"
             ),
         ),
@@ -91,7 +100,7 @@ def test_a_gain_passes() -> None:
     """It is told as such."""
     verdict = _verdict(numbered(10, 10), numbered(15, 5), max_drop=0.0)
     assert verdict == Verdict(
-        "pass", "0.750: drop -0.250 [-0.432, -0.101] from the baseline's 0.500, allowed 0"
+        "pass", "0.750: drop -0.250 (90% interval -0.432 to -0.101) from the baseline's 0.500, allowed 0"
     )
 
 
@@ -99,7 +108,7 @@ def test_an_allowed_drop_passes_even_if_it_is_significant() -> None:
     """How much matters is the user's to say; a drop of just as much is allowed."""
     verdict = _verdict(ALL, numbered(14, 6), max_drop=0.3)
     assert verdict == Verdict(
-        "pass", "0.700: drop 0.300 [0.145, 0.484] from the baseline's 1.000, allowed 0.3"
+        "pass", "0.700: drop 0.300 (90% interval 0.145 to 0.484) from the baseline's 1.000, allowed 0.3"
     )
 
 
@@ -109,7 +118,7 @@ def test_a_drop_larger_than_allowed_has_enough_digits_to_show_it() -> None:
     verdict = _verdict(ALL, now, max_drop=0.02)
     assert verdict.status == "fail"
     assert verdict.reason.startswith(
-        "0.980: drop 0.0204 [0.020, 0.023] from the baseline's 1.000, allowed 0.02: "
+        "0.980: drop 0.0204 (90% interval 0.020 to 0.023) from the baseline's 1.000, allowed 0.02: "
     )
 
 
@@ -135,7 +144,8 @@ def test_too_few_examples_are_called_too_few() -> None:
             100,
             "pass",
             (
-                "1.000: drop 0.000 [-0.026, 0.026] from the baseline's 1.000, allowed 0.05: a drop of 0.05 is "
+                "1.000: drop 0.000 (90% interval -0.026 to 0.026) from the baseline's 1.000, allowed 0.05: a drop "
+                "of 0.05 is "
                 "excluded (p = 0.0059 ≤ 0.05)"
             ),
         ),
@@ -143,7 +153,8 @@ def test_too_few_examples_are_called_too_few() -> None:
             98,
             "fail",
             (
-                "0.980: drop 0.020 [-0.007, 0.059] from the baseline's 1.000, allowed 0.05: a drop of 0.05 is not "
+                "0.980: drop 0.020 (90% interval -0.007 to 0.059) from the baseline's 1.000, allowed 0.05: a drop "
+                "of 0.05 is not "
                 "excluded (p = 0.12 > 0.05); about 200 are needed"
             ),
         ),
@@ -151,7 +162,8 @@ def test_too_few_examples_are_called_too_few() -> None:
             90,
             "fail",
             (
-                "0.900: drop 0.100 [0.061, 0.160] from the baseline's 1.000, allowed 0.05: a drop of 0.05 is not "
+                "0.900: drop 0.100 (90% interval 0.061 to 0.160) from the baseline's 1.000, allowed 0.05: a drop of "
+                "0.05 is not "
                 "excluded (p = 1 > 0.05)"
             ),
         ),
@@ -231,7 +243,7 @@ def test_a_violated_bound_is_reported_before_a_drop() -> None:
     verdict = drop_verdict(score_of(numbered(5, 15)), Threshold("recall@5", min=0.5, max_drop=0.02), drop)
     assert verdict.status == "fail"
     assert verdict.reason.startswith(
-        "0.250 is below the minimum 0.5; 0.250: drop 0.750 [0.541, 0.873] from the baseline's 1.000"
+        "0.250 is below the minimum 0.5; 0.250: drop 0.750 (90% interval 0.541 to 0.873) from the baseline's 1.000"
     )
     doubted = _test(ALL, numbered(19, 1), max_drop=0.02)
     verdict = drop_verdict(score_of(numbered(19, 1)), Threshold("recall@5", min=0.99, max_drop=0.02), doubted)
@@ -465,7 +477,8 @@ def test_what_the_retriever_failed_at_is_a_drop() -> None:
     verdict = drop_verdict(score, Threshold("recall@5", max_drop=0.02), drop)
     assert verdict == Verdict(
         "fail",
-        "0.940 (1.000 without those): drop 0.060 [0.031, 0.112] from the baseline's 1.000 over 100 examples (6 have no "
+        "0.940 (1.000 without those): drop 0.060 (90% interval 0.031 to 0.112) from the baseline's 1.000 over 100 "
+        "examples (6 have no "
         "score, since the retriever failed, and count as 0: the retriever failed (q94, q95, q96, q97, q98, q99)), "
         "allowed 0.02: a drop of more than 0.02 is significant (p = 0.0078 ≤ 0.05)",
         brief="drop 0.060 > 0.02",

@@ -197,7 +197,11 @@ def test_each_note_has_a_line() -> None:
     [
         (55, 0, "baseline 0.792, drop 0.029 (p = 0.21, 2 of 55 worse)"),
         (60, 0, "baseline 0.792 over 55 of 60, drop 0.029 (p = 0.21, 2 of 55 worse)"),
-        (60, 7, "baseline 0.792 over 55 of 60, 7 new, edited or removed, drop 0.029 (p = 0.21, 2 of 55 worse)"),
+        (
+            60,
+            7,
+            "baseline 0.792 over 55 of 60, 7 new, edited or removed, drop 0.029 (p = 0.21, 2 of 55 worse)",
+        ),
         (55, 3, "baseline 0.792, 3 new, edited or removed, drop 0.029 (p = 0.21, 2 of 55 worse)"),
     ],
 )

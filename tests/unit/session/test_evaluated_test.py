@@ -175,7 +175,7 @@ def test_a_score_is_compared_with_its_baseline(settings: Settings, session: Sess
     test = evaluated(session, tmp_path, mark, lost=range(8))
     assert test.evaluate_markers() == []
     failure, next_step = test.failures()
-    assert "0.600: drop 0.400 [0.233, 0.581] from the baseline's 1.000" in failure
+    assert "0.600: drop 0.400 (90% interval 0.233 to 0.581) from the baseline's" in failure
     assert next_step.startswith("accept this drop: pytest --rageval-update-baseline ")
     assert test.summary == "recall@1 drop 0.400 > 0.02"
     assert test.results()["scores"][0]["baseline"]["alpha"] == 0.05
