@@ -269,7 +269,7 @@ def _total_drop_verdict(score: Score, threshold: Threshold, anchor: DropTestResu
     if verdict.status == "pass":
         return verdict
     remedy = (
-        "; the git log of the baseline shows which updates lowered it: win back what they lost, or accept it as the "
+        "; the git log of the baseline shows which updates lowered it: fix what they broke, or accept it as the "
         "new anchor by --rageval-update-baseline --rageval-pin-baseline"
     )
     return replace(

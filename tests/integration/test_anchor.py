@@ -78,7 +78,7 @@ def test_twenty_updates_that_lose_a_point_each_are_caught(hundred):
         [
             "recall@1: 0.800: drop 0.200 (* interval *",
             "*, 19 updates ago), allowed 0.05: a drop of more*",
-            "*the git log of the baseline shows*",
+            "*the git log of the baseline",
             "*--rageval-update-baseline --rageval-pin-baseline",
             "20 of 100 questions got worse since the anchor, 0 better:",
             "  recall@1 * ↓ 0.02 total ↓ 0.05 * fail",

@@ -188,7 +188,7 @@ def test_pinning_replaces_the_anchors_of_the_tests_that_ran() -> None:
             "fail",
             (
                 "allowed 0.05: a drop is significant (p = 0.00012 ≤ 0.0025), one of more than 0.05 is not; the git log "
-                "of the baseline shows which updates lowered it: win back what they lost, or accept it as the new "
+                "of the baseline shows which updates lowered it: fix what they broke, or accept it as the new "
                 "anchor by --rageval-update-baseline --rageval-pin-baseline"
             ),
         ),
