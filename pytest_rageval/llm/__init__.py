@@ -4,13 +4,12 @@ The path of a request:
 
 1. `gateway`: `Gateway.get_reply` calls `cache.Cache`, which looks for the reply in the store (`stores`), then in the
    `cassette`.
-2. If the reply is missing, one of the `sources` obtains it: `LiveSource` in a live run, others for a replay, a plan and
-   batches.
+2. If the reply is missing, one of the `sources` obtains it, by the `GatewaySettings`: `LiveSource` in a live run,
+   others for a replay, a plan and batches.
 3. `servers` sends the request, with retries, within the rate limits and the `budget`.
 
 Other modules:
 
-- `gateway_settings`: the settings of a gateway.
 - `messages`: requests, replies and request keys. `usage`: token counts and prices.
 - `reasoning`: separates a model's reasoning from its answer.
 - `proxied_request`: a request of the user's application, whose complete response is stored.
