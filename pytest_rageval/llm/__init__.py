@@ -10,8 +10,8 @@ The path of a request:
 
 Other modules:
 
-- `messages`: requests, replies and request keys. `usage`: token counts and prices.
-- `reasoning`: separates a model's reasoning from its answer.
+- `messages`: requests, replies (and the answer in them, without reasoning) and request keys. `usage`: token counts and
+  prices.
 - `proxied_request`: a request of the user's application, whose complete response is stored.
 - `batches`: requests that a server answers within a day, stored in the cache folder. `batch_api`: the server's API for
   them.
