@@ -21,8 +21,7 @@ from pytest_rageval.embeddings.store import EMBEDDINGS_FILE, Survey, survey
 from pytest_rageval.errors import InputError, StoreError
 from pytest_rageval.llm.cassette import read_cassette, write_cassette
 from pytest_rageval.llm.maintenance import file_faults, inspect_entries, model_of, model_uses, schema_version
-from pytest_rageval.llm.stores import Namespace
-from pytest_rageval.llm.stores.factory import open_store
+from pytest_rageval.llm.stores import Namespace, open_store
 from pytest_rageval.llm.stores.interface import Damaged, Entry, ReplyStore
 from pytest_rageval.llm.stores.sqlite_file import FILE, Database, ForeignSchemaError
 from pytest_rageval.secret import CACHE_URL, StoreURL

@@ -21,6 +21,7 @@ from pytest_rageval.evaluations.registry import DEFAULT_CUTOFF, PluginScore, Reg
 from pytest_rageval.evaluations.scoring import ScoreDef, check_failures, combine_errors
 from pytest_rageval.foreign_values import plain_number
 from pytest_rageval.lazy import Lazy
+from pytest_rageval.llm.stores import open_store, store_opener
 from pytest_rageval.llm.usage import Usage
 from pytest_rageval.scores import Outcome, Score, Spec
 from pytest_rageval.secret import StoreURL
@@ -404,8 +405,7 @@ class Session(BaseSession):
         return self.loop.close(None if self._gateway is None else self._gateway.close)
 
     def _shared_embeddings(self, place: StoreURL) -> "SharedEmbeddings":
-        from pytest_rageval.llm.stores.factory import open_store  # noqa: PLC0415 - see gateway
-        from pytest_rageval.session.shared_embeddings import SharedEmbeddings  # noqa: PLC0415 - as in `encoder`
+        from pytest_rageval.session.shared_embeddings import SharedEmbeddings  # noqa: PLC0415 - see gateway
 
         stores = self.registry.stores
         return SharedEmbeddings(partial(open_store, place, namespace="embeddings", stores=stores))
@@ -413,7 +413,6 @@ class Session(BaseSession):
     def _build_gateway(self) -> "Gateway":
         from pytest_rageval.llm.budget import Limits  # noqa: PLC0415 - see gateway
         from pytest_rageval.llm.gateway import Gateway, GatewaySettings  # noqa: PLC0415
-        from pytest_rageval.llm.stores.factory import store_opener  # noqa: PLC0415
 
         settings = self.settings
         servers = settings.generator.server, settings.judge.server
