@@ -16,6 +16,7 @@ from pytest_rageval.concurrency.gathering import gather_all, gather_results
 from pytest_rageval.config import EMBEDDED, Settings
 from pytest_rageval.datatypes import RETRIEVER_CONTEXT, EvalSet, Example, Ranking
 from pytest_rageval.errors import InputError, RagevalError, ReplyPending
+from pytest_rageval.evalsets.sampling import select_subset
 from pytest_rageval.evaluations.pipeline import DrawSettings, Pipeline, Query, ResolvedScore, ScoreRequest
 from pytest_rageval.evaluations.registry import DEFAULT_CUTOFF, PluginScore, Registry, resolve
 from pytest_rageval.evaluations.scoring import ScoreDef, check_failures, combine_errors
@@ -47,8 +48,7 @@ __all__ = ["RunContext", "Session"]
 T = TypeVar("T")
 
 blame_outcomes = Lazy("evaluations.sufficiency", "blame_outcomes")
-# Few runs have a sample, shards or arena battles.
-part_of = Lazy("evalsets.subsets", "select_subset")
+# Few runs have arena battles.
 battles = Lazy("session.battles", "Battles")
 
 
@@ -183,7 +183,7 @@ class Session(BaseSession):
             return evalset
         if id(evalset) not in self._parts:
             # A reference to the eval set prevents that another object gets its id.
-            self._parts[id(evalset)] = evalset, part_of(evalset, sample=sample, shard=shard)
+            self._parts[id(evalset)] = evalset, select_subset(evalset, sample=sample, shard=shard)
         return self._parts[id(evalset)][1]
 
     @property
