@@ -8,7 +8,8 @@ plugin only when a run has a marked test.
 - `runner`: `EvaluationPlugin`, the hooks that evaluate marked tests. `fixtures`: the fixtures.
 - `rageval_fixture`: the object that tests receive as `rageval`.
 - `summary`, `terminal`, `progress`, `annotations`: output.
-- `artifacts`: the files that a run writes. `batch_plugins`: the hooks of runs in batches.
+- `artifacts`: the files that a run writes. `revision`: the commit under test, which reports and pins name.
+- `batch_plugins`: the hooks of runs in batches.
 """
 
 import os
