@@ -15,6 +15,5 @@ Other modules:
 - `proxied_request`: a request of the user's application, whose complete response is stored.
 - `batches`: requests that a server answers within a day, stored in the cache folder. `batch_api`: the server's API for
   them.
-- `maintenance`: functions for `rageval cache`.
 - `api`: the fixture `rageval_llm`. `cached_functions`: its method `cached()`.
 """

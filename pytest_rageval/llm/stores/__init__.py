@@ -1,7 +1,7 @@
 """Stores of replies: a SQLite file in the cache folder, Redis or Valkey, or a folder of diskcache.
 
 - `open_store` and `store_opener` (here): open the store at a URL. `interface`: `ReplyStore`, the interface of a store.
-- `sqlite`: the default store. `sqlite_file`: its file. `sqlite_claims`: its claims.
+- `sqlite`: the default store. `sqlite_file`: its file, and damage in it. `sqlite_claims`: its claims.
 - `redis`, `diskcache`: stores that machines or teams share. `fallback`: uses the cache folder while a shared store does
   not answer.
 - `entry_codec`: the text form of an entry, for key-value stores.
