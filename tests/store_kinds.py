@@ -9,11 +9,10 @@ from typing import Protocol
 
 import pytest
 
-from pytest_rageval.llm.maintenance import inspect_entries
-from pytest_rageval.llm.stores.factory import open_store
+from pytest_rageval.llm.stores import open_store
 from pytest_rageval.llm.stores.interface import Damaged, Entry, ReplyStore
 from pytest_rageval.llm.stores.sqlite import SqliteStore
-from pytest_rageval.llm.stores.sqlite_file import FILE, Database
+from pytest_rageval.llm.stores.sqlite_file import FILE, Database, inspect_entries
 from pytest_rageval.secret import parse_cache
 from tests.redis_server import RedisServer, redis_client
 

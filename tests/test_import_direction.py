@@ -30,7 +30,6 @@ LAYERS = {
         "conversation",
         "files",
         "digests",
-        "revision",
         "secret",
         "spool",
         "stats",

@@ -6,7 +6,7 @@
 - Shared by commands: `console` (printing), `command_session` (settings and session of commands that use models),
   `plugin_stores` (cache stores of plugins), `evalset_reading` (files of the `evalset` commands), `report_reading`
   (reads JSON reports), `quotes` (finds quotes in texts).
-- Parts of a command: `report_diff` and `diff_page` (`diff`), `retriever_name` (`init`).
+- Parts of `diff`: `report_diff` and `diff_page`.
 
 The function of a command returns the exit status. It raises `RagevalError` for input that cannot be used.
 """

@@ -4,7 +4,7 @@ import argparse
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from pytest_rageval.cli.console import (
@@ -20,11 +20,16 @@ from pytest_rageval.cli.plugin_stores import stores_for
 from pytest_rageval.embeddings.store import EMBEDDINGS_FILE, Survey, survey
 from pytest_rageval.errors import InputError, StoreError
 from pytest_rageval.llm.cassette import read_cassette, write_cassette
-from pytest_rageval.llm.maintenance import file_faults, inspect_entries, model_of, model_uses, schema_version
-from pytest_rageval.llm.stores import Namespace
-from pytest_rageval.llm.stores.factory import open_store
+from pytest_rageval.llm.stores import Namespace, open_store
 from pytest_rageval.llm.stores.interface import Damaged, Entry, ReplyStore
-from pytest_rageval.llm.stores.sqlite_file import FILE, Database, ForeignSchemaError
+from pytest_rageval.llm.stores.sqlite_file import (
+    FILE,
+    Database,
+    ForeignSchemaError,
+    file_faults,
+    inspect_entries,
+    schema_version,
+)
 from pytest_rageval.secret import CACHE_URL, StoreURL
 
 __all__ = [
@@ -36,6 +41,7 @@ __all__ = [
     "has_only_embeddings",
     "info_command",
     "model_names",
+    "model_of",
     "models_table",
     "open_cache",
     "open_shared_store",
@@ -177,6 +183,37 @@ def split_damaged(entries: Iterable[Entry | Damaged]) -> tuple[list[Entry], list
     all_entries = list(entries)
     good = [entry for entry in all_entries if not isinstance(entry, Damaged)]
     return good, [entry for entry in all_entries if isinstance(entry, Damaged)]
+
+
+@dataclass(slots=True)
+class ModelUse:
+    """The number of replies of one model (see `model_of`) in a cache, and their tokens."""
+
+    model: str
+    base_url: str
+    replies: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    cut: int = 0  # replies that the token limit cut
+
+
+def model_of(entry: Entry) -> tuple[str, str]:
+    """Return model and base URL of a request; if they are not stored, the server's name for the model and ""."""
+    model, base_url = entry.summary.get("model"), entry.summary.get("base_url")
+    return (entry.reply.model, "") if model is None else (model, base_url or "")
+
+
+def model_uses(entries: Iterable[Entry]) -> list[ModelUse]:
+    """Return the totals of each model, sorted by model and base URL."""
+    by_name: dict[tuple[str, str], ModelUse] = {}
+    for entry in entries:
+        name = model_of(entry)
+        use = by_name.setdefault(name, ModelUse(*name))
+        use.replies += 1
+        use.tokens_in += entry.reply.tokens_in
+        use.tokens_out += entry.reply.tokens_out
+        use.cut += entry.reply.cut
+    return [by_name[name] for name in sorted(by_name)]
 
 
 def models_table(entries: Iterable[Entry]) -> str:

@@ -17,6 +17,7 @@ from pytest_rageval.cli.cache_reading import (
     embeddings_survey,
     has_only_embeddings,
     model_names,
+    model_of,
     models_table,
     open_cache,
     open_shared_store,
@@ -26,19 +27,20 @@ from pytest_rageval.cli.console import echo, echo_err, format_bytes, format_coun
 from pytest_rageval.embeddings.store import EMBEDDINGS_FILE, delete_damaged, delete_older, survey
 from pytest_rageval.errors import InputError, StoreError
 from pytest_rageval.llm.cassette import LaterVersionError, cassette_lines, parse_entry, write_cassette
-from pytest_rageval.llm.maintenance import (
+from pytest_rageval.llm.messages import Reply
+from pytest_rageval.llm.stores import Namespace
+from pytest_rageval.llm.stores.interface import CLAIM_TTL_S, Damaged, Entry
+from pytest_rageval.llm.stores.sqlite_file import (
+    FILE,
+    Database,
+    ReplyTable,
     count_claims,
     existing_keys,
     file_faults,
     inspect_entries,
-    model_of,
     repair,
     schema_version,
 )
-from pytest_rageval.llm.messages import Reply
-from pytest_rageval.llm.stores import Namespace
-from pytest_rageval.llm.stores.interface import CLAIM_TTL_S, Damaged, Entry
-from pytest_rageval.llm.stores.sqlite_file import FILE, Database, ReplyTable
 from pytest_rageval.secret import StoreURL
 
 __all__ = ["import_command", "prune_command", "verify_command"]

@@ -1,10 +1,10 @@
 """Resolves the options of a run from command line, ini file, `pyproject.toml`, environment and defaults.
 
-- `parsers`: parse the text of each option. The table of options is `pytest_rageval.options`.
+- `parsers`: parse the text of each option, such as the file or address that a report is sent to. The table of options
+  is `pytest_rageval.options`.
 - `settings`: `Settings`, the resolved options of a run.
 - `model_settings`: settings of generator and judge, also from `pyproject.toml`.
 - `presets`: the settings of published papers, by name.
-- `destinations`: files and addresses that reports are sent to.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -12,7 +12,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from pytest_rageval.config.destinations import KIND_PATTERN, Address, destination_kind
 from pytest_rageval.config.model_settings import (
     KEY_SOURCES,
     LENGTH_PARAMETERS,
@@ -26,7 +25,7 @@ from pytest_rageval.config.model_settings import (
     merge_parameters,
     read_tables,
 )
-from pytest_rageval.config.parsers import PARSERS
+from pytest_rageval.config.parsers import KIND_PATTERN, PARSERS, Address, destination_kind
 from pytest_rageval.config.settings import (
     EMBEDDED,
     JUDGE_KEY,

@@ -7,8 +7,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from pytest_rageval.config.destinations import Address
 from pytest_rageval.config.model_settings import ModelSettings, Role, ServerSettings
+from pytest_rageval.config.parsers import Address
 from pytest_rageval.options import (
     BASELINE,
     DEFAULT_CONCURRENCY,

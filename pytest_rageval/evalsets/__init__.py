@@ -2,7 +2,7 @@
 
 - `loading`: `load()` and `load_records()`. `format`: recognises the format of a file. `formats`: one module per format.
 - `field_map`: renames fields. `records`: converts records to examples and back, and checks every field.
-- `sampling`: draws a random sample while reading. `subsets`: selects a sample by a hash of the ids, or a shard of it.
+- `sampling`: draws a random sample while reading; selects a sample by a hash of the ids, or a shard of it.
 - `files`: strict JSON. `corpus`: corpora. `human_labels`: labels for the calibration of a judge.
 - `traces`: exports of tracing tools.
 """

@@ -1,4 +1,8 @@
-"""Draws a random sample of an eval set while reading it, so that only the sample is in memory."""
+"""Parts of an eval set: a random sample, and a sample or a shard that is the same in every run.
+
+A random sample is drawn while the eval set is read, so that only the sample is in memory. The others are selected by a
+hash of the examples' ids.
+"""
 
 import hashlib
 import heapq
@@ -9,14 +13,17 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
-from pytest_rageval.datatypes import EvalSet, Example
+from pytest_rageval.datatypes import EvalSet, Example, ExampleSubset, SubsetInfo
+from pytest_rageval.digests import digest
 from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets.records import checked_evalset, example_from, no_examples_error, same_id_error
 from pytest_rageval.foreign_values import plain_number
+from pytest_rageval.plural import counted
 
-__all__ = ["SampleSpec", "allocate", "draw_sample", "keep_smallest", "rank"]
+__all__ = ["SampleSpec", "allocate", "draw_sample", "in_sample", "keep_smallest", "rank", "select_subset"]
 
 RANK_BYTES: Final = 8
+HASH_DIGITS = 16  # hex digits of a digest that are used as a number
 
 RecordReader = Callable[[], Iterable[tuple[str, Any]]]
 """Returns the place and the value of each record; each call starts at the first record."""
@@ -168,3 +175,48 @@ def _refuse_same_ids(read: RecordReader, ranks: "array[int]", seed: int) -> None
             if identifier in places:
                 raise same_id_error(identifier, place, places[identifier])
             places[identifier] = place
+
+
+def in_sample(name: str, share: float) -> bool:
+    """Return True if the example with this id is in the sample; `share` is the sample's share of all examples.
+
+    A sample contains every smaller sample.
+    """
+    return share >= 1 or int(_digest(name)[:HASH_DIGITS], 16) < share * 16**HASH_DIGITS
+
+
+def select_subset(evalset: EvalSet, *, sample: float = 1.0, shard: tuple[int, int] | None = None) -> EvalSet:
+    """Return the eval set with only the examples of a sample, or of one shard of it.
+
+    Args:
+        evalset: the whole eval set.
+        sample: the share of the examples that is selected, from 0 to 1.
+        shard: the number of the shard, from 1, and the number of shards; None: no sharding. A shard may be empty.
+
+    Raises:
+        InputError: the sample is empty.
+    """
+    if sample >= 1 and shard is None:
+        return evalset
+    selected = [example for example in evalset.examples if in_sample(example.id, sample)]
+    if not selected and evalset.examples:
+        raise InputError(
+            f"--rageval-sample {sample:g} leaves none of the {counted(len(evalset), 'example')} of {evalset.name}.\n"
+            "Give a larger share."
+        )
+    if shard is not None:
+        index, number = shard
+        selected = [example for example in selected if _shard(example.id, number) == index]
+    examples = ExampleSubset(selected)
+    examples.ids = tuple(example.id for example in evalset.examples)
+    name = "" if shard is None else f"{shard[0]}/{shard[1]}"
+    return EvalSet(evalset.name, examples, SubsetInfo(len(evalset), sample, name))
+
+
+def _shard(name: str, number: int) -> int:
+    """Return the shard of an example, from 1 to `number`, by other digits of the hash than those of the sample."""
+    return int(_digest(name)[-HASH_DIGITS:], 16) % number + 1
+
+
+def _digest(name: str) -> str:
+    return digest(["part", name])

@@ -1,18 +1,27 @@
 """Rel'-recall: how much of the relevant content of the prompt does the generator use, in answers and citations?
 
-`rel_recall.*` are over Rel', the relevant content in the prompt. `rel.*` are over Rel, all content that is known to be
-relevant. The prompt has the first k passages, by rank or in random order, and requests all answers with citations.
+Rel is the set of relevant items of a query, Rel' the subset of Rel that was in the prompt, and Out the set of items
+that the generator returned. Recall over Rel blames the generator for items that the retriever missed; recall over Rel'
+does not. Both are computed for passages (Out are the cited passages) and for answers (Out are the listed answers). The
+identity
+
+    recall over Rel = coverage · recall over Rel' + beyond
+
+separates the losses of the retriever and the generator: coverage = |Rel'| / |Rel| is the retriever's share, and
+beyond = |(Out ∩ Rel) - Rel'| / |Rel| is 0 as long as the generator uses only the prompt.
+
+The scores `rel_recall.*` are over Rel'. The scores `rel.*` are over Rel, all content that is known to be relevant. The
+prompt has the first k passages, by rank or in random order, and requests all answers with citations.
 
 By default the gold passages are relevant. With the keyword `relevant`, passages are relevant that contain a wanted
 answer, or that the judge calls relevant. Such labels are known for retrieved passages only. For scores over Rel, the
 first passages of a longer ranking are labelled too (`POOL_DEPTH`), as a test collection pools its runs.
 
-Source: Garigliotti (2024), "On the Relevant Set of Contexts for Evaluating
-Retrieval-Augmented Generation Systems"; see `pytest_rageval.measures.rel_prime`.
+Source: Garigliotti (2024), "On the Relevant Set of Contexts for Evaluating Retrieval-Augmented Generation Systems".
 """
 
 from collections import Counter
-from collections.abc import Awaitable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, chain, compress, count, product
 from typing import Any, Final, NamedTuple, cast
@@ -29,11 +38,10 @@ from pytest_rageval.evaluations.pipeline import NO_GOLD, NO_REFERENCES, Evaluati
 from pytest_rageval.evaluations.ranking import incomparable_reason
 from pytest_rageval.evaluations.scoring import GOLD, MATCH_ITEMS, REFERENCES, ScoreDef, each_example
 from pytest_rageval.measures.gold_matching import GoldMatch
-from pytest_rageval.measures.rel_prime import Recall, RelPrime, rel_prime
 from pytest_rageval.plural import join_first
 from pytest_rageval.scores import YES_THRESHOLD, Evidence, Outcome, Score
 
-__all__ = ["SCORES", "pooled_notes"]
+__all__ = ["SCORES", "Recall", "RelPrime", "pooled_notes", "rel_prime"]
 
 NO_RELEVANT = "no relevant passage was in the prompt"
 """The reason why recall over Rel' is undefined."""
@@ -50,6 +58,130 @@ MAX_NAMED_ITEMS = 5
 MAX_COMPARED_ITEMS: Final = 100
 """The number of items of one answer that a comparator compares, of the items that equal no alias. A runaway output has
 thousands of items."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recall:
+    """Recall over Rel and over Rel'.
+
+    Attributes:
+        relevant: |Rel|.
+        available: |Rel'|.
+        found: |Out ∩ Rel|.
+        found_available: |Out ∩ Rel'|.
+
+    >>> recall = Recall(relevant=8, available=4, found=3, found_available=3)
+    >>> recall.over_rel, recall.coverage, recall.over_rel_prime
+    (0.375, 0.5, 0.75)
+    """
+
+    relevant: int
+    available: int
+    found: int
+    found_available: int
+
+    @property
+    def over_rel(self) -> float | None:
+        """`|Out ∩ Rel| / |Rel|`; None if Rel is empty."""
+        return _share(self.found, self.relevant)
+
+    @property
+    def over_rel_prime(self) -> float | None:
+        """`|Out ∩ Rel'| / |Rel'|`; None if Rel' is empty."""
+        return _share(self.found_available, self.available)
+
+    @property
+    def coverage(self) -> float | None:
+        """`|Rel'| / |Rel|`, the retriever's share; None if Rel is empty."""
+        return _share(self.available, self.relevant)
+
+    @property
+    def beyond(self) -> float | None:
+        """`|(Out ∩ Rel) - Rel'| / |Rel|`, found although not in the prompt; None if Rel is empty."""
+        return _share(self.found - self.found_available, self.relevant)
+
+
+@dataclass(frozen=True, slots=True)
+class RelPrime:
+    """The result of one query.
+
+    Attributes:
+        answers: recall of the wanted answers.
+        citations: recall of the relevant passages.
+        citation_precision: `|Out ∩ Rel| / |Out|` of the cited passages; None if no passage is cited. A hallucinated
+            citation is in Out and not relevant. The precision over Rel' is the same, because a cited passage that is
+            relevant was in the prompt.
+        parametric: the number of wanted answers that the output lists and that occur in no passage of the prompt: they
+            are from the model's memory.
+        hallucinated: the number of citations that refer to no passage of the prompt.
+    """
+
+    answers: Recall
+    citations: Recall
+    citation_precision: float | None
+    parametric: int
+    hallucinated: int
+
+
+def rel_prime(  # noqa: PLR0913 - the method compares six sets
+    *,
+    relevant: Collection[Hashable],
+    prompt: Sequence[Hashable],
+    cited: Collection[int],
+    wanted: Collection[Hashable],
+    available: Collection[Hashable],
+    listed: Collection[Hashable],
+    in_prompt: Collection[Hashable] | None = None,
+) -> RelPrime:
+    """Compare the output of a generator with its prompt. Repeated elements count once in every argument.
+
+    An answer occurs in a passage if one of its aliases does, as whole contiguous tokens in normal form:
+    `answers.overlap.containment`.
+
+    Args:
+        relevant: the relevant passages of the query, by any names: Rel of passages.
+        prompt: the names of the passages in the prompt, in the order of the prompt.
+        cited: the positions that the output cites, from 1. Positions that are not in the prompt are hallucinated.
+        wanted: the right answers, by any names: Rel of answers.
+        available: the wanted answers that occur in a relevant passage of the prompt or, if the relevant passages are
+            not known, in any passage of the prompt: Rel' of answers.
+        listed: the answers that the output lists.
+        in_prompt: the wanted answers that occur in any passage of the prompt, relevant or not. None: `available`.
+
+    Returns:
+        Counts and shares. A share is at most 1, and None if its divisor is 0.
+
+    >>> found = rel_prime(
+    ...     relevant={"a", "b"}, prompt=["b", "x"], cited=[1, 2, 3],
+    ...     wanted={"Ada", "Bob", "Eve"}, available={"Ada", "Bob"}, listed={"Ada", "Eve"},
+    ... )
+    >>> found.answers.over_rel_prime, found.citations.over_rel_prime, found.parametric, found.hallucinated
+    (0.5, 1.0, 1, 1)
+    """
+    rel_passages, rel_answers = set(relevant), set(wanted)
+    by_position = dict(enumerate(prompt, start=1))
+    cited_passages = {by_position[position] for position in cited if position in by_position}
+    hallucinated = len({position for position in cited if position not in by_position})
+    from_prompt = set(available) if in_prompt is None else set(in_prompt) | set(available)
+    answers = _recall(rel_answers, set(available), set(listed))
+    citations = _recall(rel_passages, set(prompt), cited_passages)
+    out = len(cited_passages) + hallucinated
+    return RelPrime(
+        answers=answers,
+        citations=citations,
+        citation_precision=_share(citations.found, out),
+        parametric=len(set(listed) & rel_answers - from_prompt),
+        hallucinated=hallucinated,
+    )
+
+
+def _recall(relevant: set[Hashable], in_prompt: set[Hashable], out: set[Hashable]) -> Recall:
+    found, available = out & relevant, in_prompt & relevant
+    return Recall(len(relevant), len(available), len(found), len(found & available))
+
+
+def _share(part: int, whole: int) -> float | None:
+    return part / whole if whole else None
 
 
 @each_example

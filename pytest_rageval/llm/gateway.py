@@ -15,12 +15,18 @@ from pytest_rageval.concurrency.inline import require_loop
 from pytest_rageval.errors import RagevalError, ReplyPending, Unscored
 from pytest_rageval.llm.budget import Budget
 from pytest_rageval.llm.cache import Cache
-from pytest_rageval.llm.gateway_settings import GatewaySettings
 from pytest_rageval.llm.messages import FIRST_RUN_LOCAL_SAMPLE, Reply, Request, request_summary
 from pytest_rageval.llm.proxied_request import Answer, ProxiedRequest
 from pytest_rageval.llm.servers.rate_limits import Stall
 from pytest_rageval.llm.servers.server import Server
-from pytest_rageval.llm.sources import BatchSource, LiveSource, PlanSource, ReplaySource, Source
+from pytest_rageval.llm.sources import (
+    BatchSource,
+    GatewaySettings,
+    LiveSource,
+    PlanSource,
+    ReplaySource,
+    Source,
+)
 from pytest_rageval.llm.stores.interface import Entry
 from pytest_rageval.llm.usage import Prices, Usage
 

@@ -1,4 +1,4 @@
-"""Sources of the replies that are neither cached nor recorded.
+"""Sources of the replies that are neither cached nor recorded; and the settings by which a gateway chooses one.
 
 `LiveSource` sends requests, `BatchSource` collects them for batches, `ReplaySource` raises an error, and `PlanSource`
 returns placeholders.
@@ -9,14 +9,14 @@ import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Final, NamedTuple, Protocol
+from pathlib import Path
+from typing import ClassVar, Final, Literal, NamedTuple, Protocol
 
 from pytest_rageval.errors import REPLY_PLACEHOLDER, MissingReplyError, RagevalError, ReplyPending, Unscored
 from pytest_rageval.llm.batch_api import Failure
 from pytest_rageval.llm.batches import Batch, Batches
 from pytest_rageval.llm.budget import Budget, Charge, Limits, max_reply_tokens, prompt_tokens
 from pytest_rageval.llm.cache import Cache
-from pytest_rageval.llm.gateway_settings import GatewaySettings
 from pytest_rageval.llm.messages import (
     FIRST_RUN_LOCAL_SAMPLE,
     BilledFailure,
@@ -30,15 +30,47 @@ from pytest_rageval.llm.messages import (
 from pytest_rageval.llm.proxied_request import Answer, ProxiedRequest
 from pytest_rageval.llm.servers.rate_limits import Limiter, Stall
 from pytest_rageval.llm.servers.sender import Sender
-from pytest_rageval.llm.servers.server import RemoteServer, Server
-from pytest_rageval.llm.stores.interface import Entry
+from pytest_rageval.llm.servers.server import RemoteServer, RequestPolicy, Server
+from pytest_rageval.llm.stores.interface import Entry, OpenStore
 from pytest_rageval.llm.usage import Price, Prices, Tier, Usage
 
-__all__ = ["BatchSource", "LiveSource", "PlanSource", "ReplaySource", "Source", "Submission"]
+__all__ = [
+    "BatchSource",
+    "GatewaySettings",
+    "LiveSource",
+    "PlanSource",
+    "ReplaySource",
+    "Source",
+    "Submission",
+]
 
 NOT_IN_A_BATCH: Final = "no stage asked for it, so that it was in no batch (does it change from run to run?)"
 
 MAX_EXPLANATIONS: Final = 50  # of missing replies; further replies are mostly missing for the same cause
+
+
+@dataclass(frozen=True, slots=True)
+class GatewaySettings:
+    """The settings of a gateway: cache, cassette, mode, limits."""
+
+    cache_dir: Path  # the folder of the reply cache, unless `open_store` opens another store
+    cassette: Path | None = None  # a file of recorded replies, used if the cache does not have a reply
+    # What a missing reply leads to: a request ("live"), an error ("replay") or a placeholder ("plan").
+    mode: Literal["live", "replay", "plan"] = "live"
+    run: str = ""  # a name that all processes of a run share; empty for a single process
+    refresh: bool = False  # use only replies that this run requested
+    record: bool = False  # collect every used reply in `Gateway.used`, to be written as a cassette
+    record_prompts: bool = False  # store the messages of requests with their replies, not only hashes
+    policy: RequestPolicy = field(default_factory=RequestPolicy)  # for servers without their own policy
+    limits: Limits = field(default_factory=Limits)  # of the run
+    max_timeout_s: float = 0.0  # the longest timeout of a server with its own policy
+    base_urls: frozenset[str] = frozenset()  # the servers' base URLs, if the run has more than one server
+    prices: Path | None = None  # a file of prices that override the shipped ones
+    tiers: tuple[Tier, ...] = ()  # a plan also estimates the cost in these tiers
+    # "collect": missing replies are requested in batches; "use": batches were collected, the rest is sent live.
+    batch: Literal["", "collect", "use"] = ""
+    batch_errors: Literal["live", "unscored"] = "live"  # what happens to requests that failed in a batch
+    open_store: OpenStore | None = None  # opens the store; None for the SQLite store of the cache folder
 
 
 class Source(ABC):

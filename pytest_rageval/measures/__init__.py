@@ -3,7 +3,5 @@
 - `ranking`: the measures for any kind of label, on arrays.
 - `gold_measures`: the same measures for gold passages, without numpy.
 - `gold_matching`: finds the gold passages in a ranking.
-- `rel_prime`: Rel'-recall.
-- `nuggets`: coverage of nuggets, alpha-nDCG.
 - `near_duplicates`: finds near-duplicate passages and questions.
 """

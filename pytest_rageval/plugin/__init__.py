@@ -3,12 +3,13 @@
 pytest imports this module in every run of every project that has the plugin installed. So it imports the rest of the
 plugin only when a run has a marked test.
 
-- `lazy_start`: waits for a marked test. `startup`: imports and registers the rest, with `assertion_rewriting`.
+- `lazy_start`: waits for a marked test. `startup`: imports and registers the rest.
 - `markers`: the markers, and checks of marks. `unused_evalsets`: a warning about eval sets that no test scores.
 - `runner`: `EvaluationPlugin`, the hooks that evaluate marked tests. `fixtures`: the fixtures.
 - `rageval_fixture`: the object that tests receive as `rageval`.
 - `summary`, `terminal`, `progress`, `annotations`: output.
-- `artifacts`: the files that a run writes. `batch_plugins`: the hooks of runs in batches.
+- `artifacts`: the files that a run writes. `revision`: the commit under test, which reports and pins name.
+- `batch_plugins`: the hooks of runs in batches.
 """
 
 import os

@@ -342,7 +342,7 @@ class BaselineWriterPlugin:
             InputError: the existing file is not a baseline, or the file cannot be written.
         """
         from pytest_rageval.gate.comparison import AnchorPin  # noqa: PLC0415 - few runs update the baseline
-        from pytest_rageval.revision import head_commit  # noqa: PLC0415
+        from pytest_rageval.plugin.revision import head_commit  # noqa: PLC0415
         from pytest_rageval.session.file_updates import update_baseline  # noqa: PLC0415
 
         pins = self._settings.pin_baseline

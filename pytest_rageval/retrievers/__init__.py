@@ -5,7 +5,7 @@
 - `query_batcher`: groups questions into batches, for retrievers that accept several questions in one call.
 - `executor`, `worker`: run a retriever in other processes.
 - `bm25`, `dense`, `llm_baselines`: baseline retrievers.
-- `trec_run`, `run_file`, `trace_run`: replay recorded rankings.
+- `trec_run`, `trace_run`: replay recorded rankings.
 """
 
 from collections import Counter

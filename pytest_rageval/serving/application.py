@@ -1,10 +1,15 @@
-"""The ASGI application of the gateway: OpenAI's API, with replies from the cache or from the real server."""
+"""The ASGI application of the gateway: OpenAI's API, with replies from the cache or from the real server.
+
+A cached reply is sent as the events of a stream if the application requested one. In a plan, a placeholder is sent.
+"""
 
 import asyncio
+import base64
 import contextlib
 import json
+import re
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -27,18 +32,18 @@ from pytest_rageval.llm.proxied_request import (
     Event,
     ProxiedRequest,
     Sink,
+    is_token_list,
     make_proxied_request,
 )
 from pytest_rageval.llm.servers.client import RequestRefused
 from pytest_rageval.llm.servers.server import Server
-from pytest_rageval.serving.streams import build_placeholder, encode_event, split_into_events
 from pytest_rageval.user_code import count_completion
 
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-__all__ = ["Application", "Backend"]
+__all__ = ["Application", "Backend", "split_into_events"]
 
 T = TypeVar("T")
 Asgi = Callable[..., Awaitable[None]]
@@ -49,6 +54,8 @@ LOCAL_HOSTS: Final = {"127.0.0.1", "localhost"}
 FORWARDED_HEADERS: Final = ("content-type", "accept", "openai-beta")  # of a request
 SAMPLE_HEADER: Final = "x-rageval-sample"  # the number of the draw, for repeated draws of a prompt
 BLOCKED_S: Final = 10.0  # if the plugin's event loop is blocked this long, a request is refused
+WORD: Final = re.compile(r"\s*\S+\s*$|\s*\S+|\s+$")  # a word with the white space before it
+DIMENSIONS: Final = 1536  # of an embedding in a plan, if the request does not set them
 
 BLOCKED: Final = (
     "The event loop of rageval has been blocked for {:g} s, and cannot answer: async code that it runs, such as a "
@@ -331,3 +338,148 @@ def _json_error(status: int, message: str, code: str, answer: dict[str, Any] | N
 
     error = answer or {"message": message, "type": "rageval", "param": None, "code": code}
     return JSONResponse({"error": error}, status, {"x-should-retry": "false"})
+
+
+def encode_event(event: Event) -> str:
+    """Return an event in the text format of server-sent events."""
+    name = f"event: {event.name}\n" if event.name else ""
+    data = "".join(f"data: {line}\n" for line in event.data.split("\n"))
+    return f"{name}{data}\n"
+
+
+def split_into_events(path: str, answer: Mapping[str, Any], *, usage: bool) -> Iterator[Event]:
+    """Yield a complete response as the events of a stream; with `usage`, include the tokens of a chat completion."""
+    if path == CHAT:
+        for chunk in _chunks(answer, usage=usage):
+            yield Event("", json.dumps(chunk))
+        yield Event("", "[DONE]")
+    else:
+        for number, (name, content) in enumerate(_response_events(answer)):
+            yield Event(name, json.dumps({"type": name, "sequence_number": number, **content}))
+
+
+def _pieces(text: str) -> list[str]:
+    return WORD.findall(text)
+
+
+def _chunks(answer: Mapping[str, Any], *, usage: bool) -> Iterator[dict[str, Any]]:
+    """Yield the chunks of a chat completion."""
+    common = {name: value for name, value in answer.items() if name not in ("choices", "usage", "object")} | {
+        "object": "chat.completion.chunk"
+    }
+    for choice in answer["choices"]:
+        index, message = choice.get("index", 0), dict(choice.get("message") or {})
+        other_fields = {
+            name: value
+            for name, value in choice.items()
+            if name not in ("index", "message", "finish_reason", "logprobs")
+        }
+
+        def chunk(delta: dict[str, Any], index: int = index, **kwargs: Any) -> dict[str, Any]:
+            return {
+                **common,
+                "choices": [{"index": index, "delta": delta, "finish_reason": None, **kwargs}],
+            }
+
+        content, calls = message.pop("content", None), message.pop("tool_calls", None) or []
+        texts = {name: value for name, value in message.items() if isinstance(value, str) and name != "role"}
+        first = {name: value for name, value in message.items() if name not in texts}
+        yield chunk({"role": "assistant", **first, "content": "" if isinstance(content, str) else content})
+        # Reasoning and refusals, which servers send in separate text fields.
+        for name, text in texts.items():
+            for piece in _pieces(text):
+                yield chunk({name: piece})
+        for piece in _pieces(content) if isinstance(content, str) else ():
+            yield chunk({"content": piece})
+        for position, call in enumerate(calls):
+            yield chunk({"tool_calls": [{"index": position, **call}]})
+        logprobs = {"logprobs": choice["logprobs"]} if "logprobs" in choice else {}
+        yield chunk({}, finish_reason=choice.get("finish_reason") or "stop", **logprobs, **other_fields)
+    if usage:
+        yield {**common, "choices": [], "usage": answer.get("usage")}
+
+
+def _response_events(answer: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the names and contents of the events of a response of the Responses API."""
+    status = str(answer.get("status", "completed"))
+    begun = {**answer, "status": "in_progress", "output": [], "usage": None}
+    yield "response.created", {"response": begun}
+    yield "response.in_progress", {"response": begun}
+    for position, item in enumerate(answer.get("output") or ()):
+        output = {"output_index": position}
+        item_fields = {"item_id": item.get("id", ""), **output}
+        parts = item.get("content") if item.get("type") == "message" else None
+        empty: dict[str, Any] = {} if parts is None else {"content": []}
+        if item.get("type") == "function_call":
+            empty = {"arguments": ""}
+        yield "response.output_item.added", {**output, "item": {**item, **empty, "status": "in_progress"}}
+        if item.get("type") == "function_call":
+            arguments = item.get("arguments", "")
+            yield "response.function_call_arguments.delta", {**item_fields, "delta": arguments}
+            yield "response.function_call_arguments.done", {**item_fields, "arguments": arguments}
+        for number, part in enumerate(parts or ()):
+            yield from _part_events({**item_fields, "content_index": number}, part)
+        yield "response.output_item.done", {**output, "item": item}
+    end = status if status in {"completed", "incomplete"} else "completed"
+    yield f"response.{end}", {"response": answer}
+
+
+def _part_events(common: Mapping[str, Any], part: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the events of a part of a message; each has the common fields."""
+    field, name = ("refusal", "refusal") if part.get("type") == "refusal" else ("text", "output_text")
+    text = part.get(field)
+    empty = {field: ""} if isinstance(text, str) else {}
+    yield "response.content_part.added", {**common, "part": {**part, **empty}}
+    if isinstance(text, str):
+        logprobs: dict[str, Any] = {"logprobs": []} if name == "output_text" else {}
+        for piece in _pieces(text):
+            yield f"response.{name}.delta", {**common, "delta": piece, **logprobs}
+        yield f"response.{name}.done", {**common, field: text, **logprobs}
+    yield "response.content_part.done", {**common, "part": part}
+
+
+def build_placeholder(proxied: ProxiedRequest, mark: str) -> dict[str, Any]:
+    """Return the placeholder for a response in a plan; its text is the mark of the planned reply."""
+    body, usage = proxied.parameters, {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
+    common = {"id": "planned", "model": proxied.model}
+    if proxied.path == CHAT:
+        message = {"role": "assistant", "content": mark, "refusal": None}
+        number = body.get("n")
+        choices = [
+            {"index": index, "message": message, "finish_reason": "stop"}
+            for index in range(number if isinstance(number, int) else 1)
+        ]
+        return {**common, "object": "chat.completion", "created": 0, "choices": choices, "usage": usage}
+    if proxied.path == EMBEDDINGS:
+        return {"object": "list", "model": proxied.model, "data": _embeddings(body), "usage": usage}
+    part = {"type": "output_text", "text": mark, "annotations": []}
+    item = {
+        "id": "planned",
+        "type": "message",
+        "role": "assistant",
+        "status": "completed",
+        "content": [part],
+    }
+    return {
+        **common,
+        "object": "response",
+        "created_at": 0,
+        "status": "completed",
+        "error": None,
+        "incomplete_details": None,
+        "instructions": None,
+        "metadata": {},
+        "output": [item],
+        "parallel_tool_calls": True,
+        "tool_choice": "auto",
+        "tools": [],
+    }
+
+
+def _embeddings(body: Mapping[str, Any]) -> list[dict[str, Any]]:
+    texts, size = body.get("input"), body.get("dimensions")
+    number = len(texts) if isinstance(texts, list) and not is_token_list(texts) else 1
+    vector: Any = [0.0] * (size if isinstance(size, int) and size > 0 else DIMENSIONS)
+    if body.get("encoding_format") == "base64":
+        vector = base64.b64encode(bytes(4 * len(vector))).decode()
+    return [{"object": "embedding", "index": index, "embedding": vector} for index in range(number)]

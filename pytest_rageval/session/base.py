@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from pytest_rageval.config import Settings
 from pytest_rageval.errors import InputError, RagevalError
+from pytest_rageval.evalsets.sampling import in_sample
 from pytest_rageval.evaluations.pipeline import DEFAULT_DRAWS, DrawSettings, ScoreRequest
 from pytest_rageval.evaluations.registry import Registry, resolve
 from pytest_rageval.evaluations.scoring import ScoreDef
@@ -16,16 +17,12 @@ from pytest_rageval.gate.baseline import UPDATE_COMMAND, Baseline
 from pytest_rageval.gate.comparison import BaselineExample, BaselineScore
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.gate.threshold_results import BaselineLookup
-from pytest_rageval.lazy import Lazy
 from pytest_rageval.scores import Outcome, Score, Spec
 from pytest_rageval.session.pipelines import Components, MarkedTest
 from pytest_rageval.spool import Spool
 from pytest_rageval.stats.intervals import SCORE_TOLERANCE, UNIT
 
 __all__ = ["BaseSession", "score_request_of"]
-
-# Few runs have a sample.
-in_sample: Final = Lazy("evalsets.subsets", "in_sample")
 
 EMBEDDING_TOLERANCE: Final = 1e-6
 """Maximal difference of a score from embeddings between two machines, whose floating-point results differ."""

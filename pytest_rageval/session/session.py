@@ -16,11 +16,13 @@ from pytest_rageval.concurrency.gathering import gather_all, gather_results
 from pytest_rageval.config import EMBEDDED, Settings
 from pytest_rageval.datatypes import RETRIEVER_CONTEXT, EvalSet, Example, Ranking
 from pytest_rageval.errors import InputError, RagevalError, ReplyPending
+from pytest_rageval.evalsets.sampling import select_subset
 from pytest_rageval.evaluations.pipeline import DrawSettings, Pipeline, Query, ResolvedScore, ScoreRequest
 from pytest_rageval.evaluations.registry import DEFAULT_CUTOFF, PluginScore, Registry, resolve
 from pytest_rageval.evaluations.scoring import ScoreDef, check_failures, combine_errors
 from pytest_rageval.foreign_values import plain_number
 from pytest_rageval.lazy import Lazy
+from pytest_rageval.llm.stores import open_store, store_opener
 from pytest_rageval.llm.usage import Usage
 from pytest_rageval.scores import Outcome, Score, Spec
 from pytest_rageval.secret import StoreURL
@@ -46,8 +48,7 @@ __all__ = ["RunContext", "Session"]
 T = TypeVar("T")
 
 blame_outcomes = Lazy("evaluations.sufficiency", "blame_outcomes")
-# Few runs have a sample, shards or arena battles.
-part_of = Lazy("evalsets.subsets", "select_subset")
+# Few runs have arena battles.
 battles = Lazy("session.battles", "Battles")
 
 
@@ -182,7 +183,7 @@ class Session(BaseSession):
             return evalset
         if id(evalset) not in self._parts:
             # A reference to the eval set prevents that another object gets its id.
-            self._parts[id(evalset)] = evalset, part_of(evalset, sample=sample, shard=shard)
+            self._parts[id(evalset)] = evalset, select_subset(evalset, sample=sample, shard=shard)
         return self._parts[id(evalset)][1]
 
     @property
@@ -404,8 +405,7 @@ class Session(BaseSession):
         return self.loop.close(None if self._gateway is None else self._gateway.close)
 
     def _shared_embeddings(self, place: StoreURL) -> "SharedEmbeddings":
-        from pytest_rageval.llm.stores.factory import open_store  # noqa: PLC0415 - see gateway
-        from pytest_rageval.session.shared_embeddings import SharedEmbeddings  # noqa: PLC0415 - as in `encoder`
+        from pytest_rageval.session.shared_embeddings import SharedEmbeddings  # noqa: PLC0415 - see gateway
 
         stores = self.registry.stores
         return SharedEmbeddings(partial(open_store, place, namespace="embeddings", stores=stores))
@@ -413,7 +413,6 @@ class Session(BaseSession):
     def _build_gateway(self) -> "Gateway":
         from pytest_rageval.llm.budget import Limits  # noqa: PLC0415 - see gateway
         from pytest_rageval.llm.gateway import Gateway, GatewaySettings  # noqa: PLC0415
-        from pytest_rageval.llm.stores.factory import store_opener  # noqa: PLC0415
 
         settings = self.settings
         servers = settings.generator.server, settings.judge.server

@@ -39,7 +39,7 @@ from pytest_rageval.evalsets.formats import table as cells
 from pytest_rageval.evalsets.formats import trec as topics
 from pytest_rageval.llm import budget
 from pytest_rageval.llm import messages as reply
-from pytest_rageval.llm.reasoning import without_reasoning
+from pytest_rageval.llm.messages import without_reasoning
 from pytest_rageval.llm.servers import rate_limits
 from pytest_rageval.llm.servers.sender import UnsupportedParams
 from pytest_rageval.measures import gold_matching as gold_overlap

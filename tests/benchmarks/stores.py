@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from pytest_rageval.llm.cache import Cache
 from pytest_rageval.llm.gateway import Gateway, GatewaySettings
 from pytest_rageval.llm.servers.server import RemoteServer, RequestPolicy
-from pytest_rageval.llm.stores.factory import store_opener
+from pytest_rageval.llm.stores import store_opener
 from pytest_rageval.llm.stores.interface import Entry, OpenStore
 from pytest_rageval.llm.stores.sqlite import SqliteStore
 from pytest_rageval.secret import parse_cache

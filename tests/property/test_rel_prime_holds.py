@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_rageval.datatypes import Example
-from pytest_rageval.evaluations.rel_prime import pooled_notes
-from pytest_rageval.measures.rel_prime import RelPrime, rel_prime
+from pytest_rageval.evaluations.rel_prime import RelPrime, pooled_notes, rel_prime
 from pytest_rageval.scores import Evidence, Outcome, Score
 
 NAMES = st.integers(0, 12)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from pytest_rageval.config import Settings
 from pytest_rageval.datatypes import Document, EvalSet, Example, Gold, Nugget, Ranking, Span
-from pytest_rageval.evalsets.subsets import in_sample, select_subset
+from pytest_rageval.evalsets.sampling import in_sample, select_subset
 from pytest_rageval.scores import Evidence, Outcome, Places
 from pytest_rageval.session import Components
 from pytest_rageval.session.shards.serialization import Deserializer, Serializer

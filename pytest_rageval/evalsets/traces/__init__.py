@@ -3,8 +3,8 @@
 `read_traces` is the entry point. Each trace becomes at most one `RecordedQuestion`.
 
 - `exports`: recognises which tool a record is from; `opentelemetry`, `langfuse` and `langsmith` read the record.
-- `records`: the common form of all tools: `Span`, `Item` (of a data set) and `Feedback`; and helpers to read fields.
-- `extraction`: extracts questions and answers from recorded inputs and outputs.
+- `records`: the common form of all tools: `Span`, `Item` (of a data set) and `Feedback`; and how their fields, such as
+  question and answer, are read from recorded inputs and outputs.
 """
 
 from collections import Counter, defaultdict
@@ -16,8 +16,14 @@ from typing import Any
 from pytest_rageval.datatypes import Document, Step
 from pytest_rageval.digests import digest
 from pytest_rageval.evalsets.traces.exports import read_export
-from pytest_rageval.evalsets.traces.extraction import ExtractedQuestion
-from pytest_rageval.evalsets.traces.records import NO_QUESTION, Feedback, Item, Span, SpanKind
+from pytest_rageval.evalsets.traces.records import (
+    NO_QUESTION,
+    ExtractedQuestion,
+    Feedback,
+    Item,
+    Span,
+    SpanKind,
+)
 from pytest_rageval.plural import plural
 
 __all__ = ["RecordedQuestion", "Traces", "question_key", "read_traces"]

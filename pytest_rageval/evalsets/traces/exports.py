@@ -13,21 +13,19 @@ from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets.files import json_elements, json_records, not_utf8_error, open_file, parse_json
 from pytest_rageval.evalsets.format import Shape
 from pytest_rageval.evalsets.formats.table import find_delimiter, read_rows
-from pytest_rageval.evalsets.traces.extraction import (
-    ExtractedQuestion,
-    decode_json,
-    extract_answer,
-    extract_question,
-)
 from pytest_rageval.evalsets.traces.langfuse import read_download, read_observation, read_trace
 from pytest_rageval.evalsets.traces.langsmith import read_run
 from pytest_rageval.evalsets.traces.opentelemetry import is_phoenix, read_otlp, read_phoenix
 from pytest_rageval.evalsets.traces.records import (
+    ExtractedQuestion,
     Item,
     TraceRecord,
+    decode_json,
+    extract_answer,
     extract_documents,
     extract_feedback,
     extract_objects,
+    extract_question,
     first_field,
     parse_time,
 )

@@ -7,15 +7,17 @@ Keys may be in camel case or snake case, as Langfuse's tables and its blob stora
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pytest_rageval.evalsets.traces.extraction import decode_json, extract_answer, extract_question
 from pytest_rageval.evalsets.traces.records import (
     SPAN_KINDS,
     Span,
     SpanKind,
     TraceRecord,
+    decode_json,
+    extract_answer,
     extract_documents,
     extract_feedback,
     extract_objects,
+    extract_question,
     first_field,
     parse_time,
 )

@@ -4,15 +4,17 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pytest_rageval.evalsets.traces.extraction import decode_json, extract_answer, extract_question
 from pytest_rageval.evalsets.traces.records import (
     SPAN_KINDS,
     Span,
     SpanKind,
     TraceRecord,
+    decode_json,
+    extract_answer,
     extract_documents,
     extract_feedback,
     extract_objects,
+    extract_question,
     first_field,
     parse_time,
 )

@@ -15,16 +15,17 @@ from dataclasses import replace
 from typing import Any
 
 from pytest_rageval.datatypes import Document
-from pytest_rageval.evalsets.traces.extraction import extract_answer, extract_question
 from pytest_rageval.evalsets.traces.records import (
     MAX_LEVELS,
     SPAN_KINDS,
     Span,
     SpanKind,
     TraceRecord,
+    extract_answer,
     extract_documents,
     extract_feedback,
     extract_objects,
+    extract_question,
     first_field,
     first_not_none,
     get_path,

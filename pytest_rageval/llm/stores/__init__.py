@@ -1,22 +1,24 @@
 """Stores of replies: a SQLite file in the cache folder, Redis or Valkey, or a folder of diskcache.
 
-- `interface`: `ReplyStore`, the interface of a store. `factory`: opens the store at a URL.
-- `sqlite`: the default store. `sqlite_file`: its file. `sqlite_claims`: its claims.
+- `open_store` and `store_opener` (here): open the store at a URL. `interface`: `ReplyStore`, the interface of a store.
+- `sqlite`: the default store. `sqlite_file`: its file, and damage in it. `sqlite_claims`: its claims.
 - `redis`, `diskcache`: stores that machines or teams share. `fallback`: uses the cache folder while a shared store does
   not answer.
 - `entry_codec`: the text form of an entry, for key-value stores.
 """
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
+from pytest_rageval.errors import InputError, did_you_mean
 from pytest_rageval.lazy import Lazy
 from pytest_rageval.secret import StoreURL
 
 if TYPE_CHECKING:
-    from pytest_rageval.llm.stores.interface import ReplyStore
+    from pytest_rageval.llm.stores.interface import OpenStore, ReplyStore
 
-__all__ = ["STORES", "Namespace", "StoreFactory"]
+__all__ = ["STORES", "Namespace", "StoreFactory", "open_store", "store_opener"]
 
 Namespace = Literal["replies", "embeddings"]
 
@@ -28,3 +30,52 @@ STORES: Final[Mapping[str, StoreFactory]] = {
     "redis": Lazy("llm.stores.redis", "RedisStore"),
     "rediss": Lazy("llm.stores.redis", "RedisStore"),
 }
+
+
+def open_store(
+    url: StoreURL, *, namespace: Namespace = "replies", stores: Mapping[str, StoreFactory] = STORES
+) -> "ReplyStore":
+    """Open the store at a URL.
+
+    Raises:
+        InputError: there is no store of this scheme, or its package is not installed.
+        StoreError: the store cannot be used.
+    """
+    if url.scheme not in stores:
+        hint = did_you_mean(url.scheme, stores)
+        raise InputError(
+            f"There is no store {url.scheme!r} for {url.public}.{hint}\n"
+            f"Name a folder, or a URL that begins with one of: {', '.join(sorted(stores))}."
+        )
+    return stores[url.scheme](url, namespace)
+
+
+def store_opener(
+    place: Path | StoreURL, folder: Path, stores: Mapping[str, StoreFactory] = STORES
+) -> "OpenStore | None":
+    """Return a function that opens the store of a run; None for a cache folder, which `Cache` opens itself.
+
+    Args:
+        place: the cache folder, or the URL of a shared store.
+        folder: where replies are stored while the shared store does not answer.
+        stores: a function for each scheme that opens a store.
+    """
+    if isinstance(place, Path):
+        return None
+    # Imported late: most runs have no shared store.
+    from pytest_rageval.llm.stores.fallback import FallbackStore  # noqa: PLC0415
+    from pytest_rageval.llm.stores.interface import StoreAwayError  # noqa: PLC0415
+
+    away: list[StoreAwayError] = []
+
+    def open_shared(remark: Callable[[str], None]) -> "ReplyStore":
+        if away:
+            # The server did not answer at the first attempt, which waited for it: do not wait again.
+            raise away[0]
+        try:
+            return FallbackStore(place.public, open_store(place, stores=stores), folder, remark)
+        except StoreAwayError as error:
+            away.append(error)
+            raise
+
+    return open_shared

@@ -6,11 +6,10 @@ from math import inf
 from pathlib import Path
 from typing import Final
 
-from pytest_rageval.llm.maintenance import inspect_entries
 from pytest_rageval.llm.messages import Reply
 from pytest_rageval.llm.stores.interface import Damaged, Entry, Spending, build_claim_results
 from pytest_rageval.llm.stores.sqlite_claims import Claims
-from pytest_rageval.llm.stores.sqlite_file import Database, ReplyTable
+from pytest_rageval.llm.stores.sqlite_file import Database, ReplyTable, inspect_entries
 
 __all__ = ["RESTORED", "SqliteStore", "spend"]
 

@@ -11,7 +11,7 @@ from pytest_rageval.conversation import conversation_text, history_of
 from pytest_rageval.datatypes import EvalSet
 from pytest_rageval.digests import digest
 from pytest_rageval.errors import RagevalError
-from pytest_rageval.evalsets.subsets import select_subset
+from pytest_rageval.evalsets.sampling import select_subset
 from pytest_rageval.evaluations.pipeline import ScoreRequest
 from pytest_rageval.evaluations.registry import SCORES, PluginScore
 from pytest_rageval.evaluations.scoring import ScoreDef

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pytest_rageval.config import Address, destination_kind
-from pytest_rageval.config.destinations import parse_destination
+from pytest_rageval.config.parsers import parse_destination
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets import load, load_records
 from pytest_rageval.evalsets.traces import RecordedQuestion, Traces, read_traces
-from pytest_rageval.evalsets.traces.extraction import extract_answer, extract_question
+from pytest_rageval.evalsets.traces.records import extract_answer, extract_question
 from tests.trace_files import ANSWER, EXPORTS, PASSAGES, QUESTION, lines, otlp, phoenix, write_export
 
 

@@ -20,7 +20,7 @@ from pytest_rageval.llm.proxied_request import (
 )
 from pytest_rageval.llm.servers.responses import ReportedError
 from pytest_rageval.llm.usage import Price
-from pytest_rageval.serving.streams import split_into_events
+from pytest_rageval.serving.application import split_into_events
 
 BODY = {"model": "m", "messages": [{"role": "user", "content": "hello"}], "temperature": 0.5}
 CALL = {"id": "call_1", "type": "function", "function": {"name": "f", "arguments": '{"a": 1}'}}

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.llm.messages import Reply, empty_reason
-from pytest_rageval.llm.reasoning import without_reasoning
+from pytest_rageval.llm.messages import Reply, empty_reason, without_reasoning
 
 REPLY = Reply("c7 – „ja“\n", "m-2024", "length", 12, 3)
 

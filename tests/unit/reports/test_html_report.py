@@ -13,7 +13,7 @@ from pytest_rageval.gate.comparison import BaselineScore
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.gate.threshold_results import BaselineLookup
 from pytest_rageval.reports import html
-from pytest_rageval.reports.html import html_report
+from pytest_rageval.reports.html import Histogram, ScoreView, html_report
 from pytest_rageval.reports.results import report_document
 from pytest_rageval.scores import Evidence, Outcome, Score
 from tests.unit.gate.scored import rule_on
@@ -408,3 +408,22 @@ def test_ten_thousand_questions_with_ten_passages_are_a_page_of_15_mb() -> None:
     assert len(written.encode()) < 15_000_000
     assert written.count('<details class="q') == 10_000
     assert 500 < written.count('<ol class="passages"') < 9_500
+
+
+def test_times_reach_over_their_histogram() -> None:
+    """Shares are drawn from 0 to 1; times of milliseconds would all be in the first bar of that."""
+    times = Histogram.from_scores([0.004, 0.008, 0.04], is_time=True)
+    assert times.high == 0.04
+    assert [count for _, count in times.bars if count] == [1, 1, 1]
+    assert Histogram.from_scores([0.0], is_time=True).high == 1
+    assert Histogram.from_scores([0.04]).high == 1
+
+
+def test_a_scale_is_shown_from_end_to_end() -> None:
+    """Grades go from 1 to 5: none is 0, and 5 is the best."""
+    entry = {"spec": "judged.correctness@5", "where": {}, "mean": 3.0, "ci95": [2.5, 3.5], "scale": [1, 5]}
+    view = ScoreView({**entry, "threshold": None, "examples": [{"score": 3.0}, {"score": 5.0}]})
+    assert view.scale == (1, 5)
+    assert (view.distribution.low, view.distribution.high) == (1, 5)
+    assert view.distribution.label == "scores of 2 questions, from 1 to 5"
+    assert [at for at, (_, count) in enumerate(view.distribution.bars) if count] == [5, 9]
