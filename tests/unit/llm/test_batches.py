@@ -272,9 +272,9 @@ def test_what_no_stage_asked_for_is_asked_live_or_left_unscored(
     if errors == "live":
         assert outcome.text == "re: new"
         [remark] = remarks
-        assert remark.startswith("m asked live: no stage asked for it")
+        assert remark.startswith("m called live: no stage sent this request")
     else:
-        assert "no stage asked for it" in str(outcome)
+        assert "no stage sent this request" in str(outcome)
         assert not server.live
 
 
