@@ -104,12 +104,12 @@ def test_a_large_file_is_read_by_columns(tmp_path: Path, monkeypatch: pytest.Mon
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("a Q0 x 1 2 me\na y 2\n", r"a\.run line 2 is not of a run: 'a y 2'"),
-        ("a Q0 x 1 2\nme a Q0 y 1 2 me\n", r"a\.run line 1 is not of a run: 'a Q0 x 1 2'"),
-        ("a Q0 x 1 two me\n", r"a\.run line 1 is not of a run"),
-        ("a Q0 x 1 nan me\n", r"a\.run line 1 is not of a run"),
-        ("a Q0 x 1 1e39 me\n", r"a\.run line 1 is not of a run"),
-        ("a Q0 x 1 2 me\na Q0 x 2 1 me\n", r"a\.run line 2: x comes twice for topic a\."),
+        ("a Q0 x 1 2 me\na y 2\n", r"a\.run line 2 is not a line of a run: 'a y 2'"),
+        ("a Q0 x 1 2\nme a Q0 y 1 2 me\n", r"a\.run line 1 is not a line of a run: 'a Q0 x 1 2'"),
+        ("a Q0 x 1 two me\n", r"a\.run line 1 is not a line of a run"),
+        ("a Q0 x 1 nan me\n", r"a\.run line 1 is not a line of a run"),
+        ("a Q0 x 1 1e39 me\n", r"a\.run line 1 is not a line of a run"),
+        ("a Q0 x 1 2 me\na Q0 x 2 1 me\n", r"a\.run line 2: document x is listed twice for topic a\."),
     ],
 )
 def test_a_mistake_in_columns_is_named_with_its_line(

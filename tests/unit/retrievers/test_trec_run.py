@@ -48,10 +48,10 @@ def test_a_question_of_no_example_is_an_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("301 Q0 a 1 0.5 me\n301 a 0.5\n", r"a\.run line 2 is not of a run: '301 a 0\.5'"),
-        ("301 Q0 a 1 nan me\n", r"a\.run line 1 is not of a run"),
-        ("301 Q0 a 1 1e99 me\n", r"a\.run line 1 is not of a run"),
-        ("301 Q0 a 1 1 me\n301 Q0 a 2 1 me\n", r"a\.run line 2: a comes twice for topic 301\."),
+        ("301 Q0 a 1 0.5 me\n301 a 0.5\n", r"a\.run line 2 is not a line of a run: '301 a 0\.5'"),
+        ("301 Q0 a 1 nan me\n", r"a\.run line 1 is not a line of a run"),
+        ("301 Q0 a 1 1e99 me\n", r"a\.run line 1 is not a line of a run"),
+        ("301 Q0 a 1 1 me\n301 Q0 a 2 1 me\n", r"a\.run line 2: document a is listed twice for topic 301\."),
         ("9 Q0 a 1 1 me\n", r"a\.run: none of its topics \(9, …\) is the id of an example"),
     ],
 )
@@ -95,7 +95,7 @@ def test_any_finite_single_is_a_score(tmp_path: Path) -> None:
     assert [document.id for document in found] == ["a", "\U0001f600", "\uffee", "z"]
     assert found[0].score == pytest.approx(3.4028234663852886e38, rel=0)
     (tmp_path / "b.run").write_text("1 Q0 a 1 -3.4028235677973366e+38 me\n", encoding="utf-8")
-    with pytest.raises(InputError, match=r"b\.run line 1 is not of a run"):
+    with pytest.raises(InputError, match=r"b\.run line 1 is not a line of a run"):
         TrecRun(tmp_path / "b.run", [Example("1", "Why?")])
 
 
