@@ -85,7 +85,7 @@ def _both(*labels: str) -> tuple[bool, ...]:
 
 def _relation(answer: str, references: Sequence[str]) -> str:
     text, words = bare(answer), set(bare(answer).split())
-    wanted = [bare(each) for each in references]
+    wanted = [bare(reference) for reference in references]
     if text in wanted:
         return "equal"
     if any(each in text for each in wanted):

@@ -87,4 +87,7 @@ class Collector:
 
 def plain(attributes: Any) -> dict[str, Any]:
     """Attributes of protobuf as a dictionary."""
-    return {each.key: getattr(each.value, each.value.WhichOneof("value")) for each in attributes}
+    return {
+        attribute.key: getattr(attribute.value, attribute.value.WhichOneof("value"))
+        for attribute in attributes
+    }

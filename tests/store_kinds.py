@@ -31,7 +31,7 @@ def opened(place: str) -> ReplyStore:
 
 def stored_entries(database: Database) -> list[Entry]:
     """The entries in a cache folder with a good reply, sorted by key."""
-    entries = (each.rest if isinstance(each, Damaged) else each for each in inspect_entries(database))
+    entries = (entry.rest if isinstance(entry, Damaged) else entry for entry in inspect_entries(database))
     return [entry for entry in entries if entry is not None]
 
 

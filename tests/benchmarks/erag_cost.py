@@ -77,7 +77,7 @@ def leave_one_out(session: Session, parts: Components, evalset: EvalSet, k: int)
         documents = (await run.ranking_with_texts(example, k)).documents
         for left_out in (None, *documents):
             answer = await run.answer_from(
-                example.full_question, [one for one in documents if one is not left_out]
+                example.full_question, [document for document in documents if document is not left_out]
             )
             await run.compare(example.full_question, example.answers, answer, "canonical")
 
@@ -96,7 +96,7 @@ def main(questions: int) -> None:
     """Print the table."""
     whole, pools = ms_marco_pools()
     some = EvalSet(f"{whole.name}, first {questions}", whole.examples[:questions])
-    pooled = [each.question for each in whole.examples[:POOLS]]
+    pooled = [example.question for example in whole.examples[:POOLS]]
     bm25 = BM25Retriever([document for question in pooled for document in pools[question]])
 
     def search(query: str, k: int) -> list[Document]:

@@ -244,7 +244,9 @@ def gate(
     whole = differences if differences.ndim == 3 else differences[:, :, None]
     units = whole - beyond
     if clusters is not None:
-        units = np.stack([units[:, np.equal(clusters, each)].sum(axis=1) for each in set(clusters)], axis=1)
+        units = np.stack(
+            [units[:, np.equal(clusters, cluster)].sum(axis=1) for cluster in set(clusters)], axis=1
+        )
     clear = (units.sum(axis=1) <= np.sqrt((units**2).sum(axis=1))).all(axis=1)
     called = np.zeros((len(whole), whole.shape[2]), dtype=bool)
     for run in np.flatnonzero(~clear):

@@ -171,7 +171,7 @@ def nest(content: bytes, chance: random.Random) -> bytes:
     depth = chance.choice(DEPTHS)
     opening, closing = chance.choice([(b"[", b"]"), (b'{"a":', b"}")])
     inside = opening * depth + b"1" + closing * (depth if chance.random() < 0.8 else 0)
-    at = [found.end() for found in re.finditer(rb'":\s*|\[', content)] or [chance.randrange(len(content) + 1)]
+    at = [match.end() for match in re.finditer(rb'":\s*|\[', content)] or [chance.randrange(len(content) + 1)]
     where = chance.choice(at)
     return content[:where] + inside + (b"," if chance.random() < 0.7 else b"") + content[where:]
 

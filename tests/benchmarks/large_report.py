@@ -55,7 +55,8 @@ def large_document(questions: int) -> dict[str, Any]:
     scores = [Score("recall@10", outcomes), Score("answer.em@10", outcomes)]
     spool = Spool()
     entries = _timed(
-        "scores, as for every report", lambda: [score_entry(each, None, None, spool=spool) for each in scores]
+        "scores, as for every report",
+        lambda: [score_entry(score, None, None, spool=spool) for score in scores],
     )
     found = _timed("tokens counted, as for every report", lambda: longest_retrievals(scores))
     examples = (each.example for each in outcomes)

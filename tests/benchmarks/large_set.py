@@ -104,7 +104,7 @@ def main(sizes: list[int], names: list[str]) -> None:
                     *folder.glob("workers.*"),
                     *folder.glob(".rageval/baseline*"),
                 ]
-                sizes_of = ", ".join(f"{each.name} {each.stat().st_size / 1e6:.1f} MB" for each in files)
+                sizes_of = ", ".join(f"{file.name} {file.stat().st_size / 1e6:.1f} MB" for file in files)
                 print(  # noqa: T201
                     f"{questions:>9,}  {run:24} {seconds:8.1f} {processor_s:9.1f} {peak:8.0f} {status:4}  {sizes_of}",
                     flush=True,

@@ -50,7 +50,9 @@ def visit(browser: Browser, path: Path, questions: int) -> list[float]:
     page.goto(path.as_uri())
     searched = page.evaluate(SEARCH, f"{questions - 1}?")
     usable = time.perf_counter() - began
-    metrics = {each["name"]: each["value"] for each in session.send("Performance.getMetrics")["metrics"]}
+    metrics = {
+        metric["name"]: metric["value"] for metric in session.send("Performance.getMetrics")["metrics"]
+    }
     again = page.evaluate(SEARCH, "question 1")
     loaded, painted = page.evaluate(TIMES)
     session.send("HeapProfiler.collectGarbage")

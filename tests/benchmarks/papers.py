@@ -160,11 +160,15 @@ def salemi2024(session: Session, first: int) -> None:
     agreement = asked.agreement(session.score(parts, evalset, asked.score_requests))
     say(f"\nsalemi2024, Table 1 ({evalset.name}, BM25, k = 5)")
     taus: dict[tuple[str, str], float | None] = {
-        (one.annotator, one.measure): one.tau for one in agreement.associations
+        (association.annotator, association.measure): association.tau
+        for association in agreement.associations
     }
     rows(
         ["tau", "rho"],
-        {f"{one.annotator} {one.measure}": [one.tau, one.rho] for one in agreement.associations},
+        {
+            f"{association.annotator} {association.measure}": [association.tau, association.rho]
+            for association in agreement.associations
+        },
     )
     best = {
         name: max(

@@ -208,7 +208,7 @@ class Side:
         environ = os.environ | {"OPENAI_BASE_URL": url, "OPENAI_API_KEY": "none", **dict(self.environ)}
         # An installed package comes compiled; a checkout on a machine that writes no bytecode would not be.
         environ.pop("PYTHONDONTWRITEBYTECODE", None)
-        command = [str(self.python), *(each.replace("{turn}", str(turn)) for each in self.arguments)]
+        command = [str(self.python), *(argument.replace("{turn}", str(turn)) for argument in self.arguments)]
         here = folder / self.at
         with (folder / "out.txt").open("w+b") as out:
             began = time.perf_counter()

@@ -99,10 +99,10 @@ def serious(page: Page) -> list[str]:
     found = Axe().run(page).response
     assert found["passes"], "axe-core has looked at nothing"
     return [
-        f"{each['id']}: {node['html'][:150]} {node['any'][0]['message'] if node['any'] else ''}"
-        for each in found["violations"]
-        if each["impact"] in {"serious", "critical"}
-        for node in each["nodes"]
+        f"{violation['id']}: {node['html'][:150]} {node['any'][0]['message'] if node['any'] else ''}"
+        for violation in found["violations"]
+        if violation["impact"] in {"serious", "critical"}
+        for node in violation["nodes"]
     ]
 
 

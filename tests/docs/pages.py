@@ -156,8 +156,8 @@ class Page:
         sys.path.insert(0, str(self.folder))
         loaded = set(sys.modules)
         try:
-            for each in document.examples():
-                each.evaluate()
+            for example in document.examples():
+                example.evaluate()
                 self.ran += 1
         finally:
             os.chdir(before)

@@ -124,7 +124,7 @@ def test_the_report_is_the_same_from_workers(odd, monkeypatch):
     assert "before" not in recall["examples"][2]
     assert contained["examples"][0]["answer"] == f"c1x. {ODD}"
     assert contained["examples"][1]["before_answer"] == f"c2x. {' '.join(ODD.split())}"
-    assert [each["id"] for each in labelled["examples"]] == [one["id"], two["id"]]
+    assert [example["id"] for example in labelled["examples"]] == [one["id"], two["id"]]
     assert len(labelled["examples"][0]["alone"]) == 2
     assert own["questions"][0].keys() == one.keys()
     assert own["questions"][0]["gold_ranks"] == {next(iter(one["gold_ranks"])): 1, "doc-6": None}

@@ -19,8 +19,10 @@ def _agreement(judged: Sequence[Judged], verdicts: Sequence[bool]) -> float:
 
 
 def _any(judged: Sequence[Judged], accepts: Callable[[str, str], bool]) -> list[bool]:
-    texts = [(bare(item.prediction), [bare(each) for each in item.references]) for item in judged]
-    return [any(accepts(prediction, each) for each in references) for prediction, references in texts]
+    texts = [(bare(item.prediction), [bare(reference) for reference in item.references]) for item in judged]
+    return [
+        any(accepts(prediction, reference) for reference in references) for prediction, references in texts
+    ]
 
 
 @pytest.mark.parametrize(
@@ -70,4 +72,4 @@ def test_the_labelled_answers_are_both_right_and_wrong_in_most_kinds() -> None:
     labels: dict[str, set[bool]] = {}
     for item in judged:
         labels.setdefault(item.kind, set()).add(item.accepted)
-    assert sum(len(each) == 2 for each in labels.values()) >= 15
+    assert sum(len(label) == 2 for label in labels.values()) >= 15

@@ -134,7 +134,9 @@ def test_a_trace_may_be_spread_over_files_and_records_in_any_order(tmp_path: Pat
     (tmp_path / "a.jsonl").write_text(lines(others), encoding="utf-8")
     (tmp_path / "b.jsonl").write_text(lines([first]), encoding="utf-8")
     traces = read_traces([tmp_path / "a.jsonl", tmp_path / "b.jsonl"])
-    assert [(each.id, each.answer, ids(each)) for each in traces.questions] == [("t1", ANSWER, ["d1", "d2"])]
+    assert [(question.id, question.answer, ids(question)) for question in traces.questions] == [
+        ("t1", ANSWER, ["d1", "d2"])
+    ]
 
 
 def test_a_span_of_a_retriever_alone_is_a_question_without_an_answer(tmp_path: Path) -> None:
@@ -286,7 +288,9 @@ def test_of_several_searches_the_last_is_what_was_retrieved(tmp_path: Path) -> N
     (question,) = traces.questions
     record = question.record()
     assert [passage["id"] for passage in record["retrieved"]] == ["c"]
-    assert [(step["query"], [each["id"] for each in step["documents"]]) for step in record["steps"]] == [
+    assert [
+        (step["query"], [document["id"] for document in step["documents"]]) for step in record["steps"]
+    ] == [
         (QUESTION, ["d1", "d2"]),
         ("search 2", ["b"]),
         ("search 3", ["c"]),
@@ -325,7 +329,7 @@ def test_of_one_question_the_last_trace_with_a_retrieval_is_kept(tmp_path: Path)
     late = phoenix("late", passages=[("new", "text", 0.5)], time="2026-03-03T10:00:0")
     cached = phoenix("cached", time="2026-03-04T10:00:0")[:1]
     traces = read(tmp_path, [*late, *cached, *phoenix()])
-    assert [(each.id, ids(each)) for each in traces.questions] == [("late", ["new"])]
+    assert [(question.id, ids(question)) for question in traces.questions] == [("late", ["new"])]
     assert traces.notes == {"the same question again: the last one with a retrieval is kept": 2}
 
 

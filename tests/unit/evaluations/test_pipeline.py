@@ -33,7 +33,7 @@ def test_cached_answers_from_the_gold_passages_are_read_in_one_look_up(world, ex
     def answers_nowait(
         method: str, question: str, passages: list[Document], samples: Sequence[int]
     ) -> tuple[str, ...]:
-        assert (method, question, [each.text for each in passages]) == ("generate", "q", ["Reno"])
+        assert (method, question, [passage.text for passage in passages]) == ("generate", "q", ["Reno"])
         asked.append([*samples])
         return "a", "b", "c"
 

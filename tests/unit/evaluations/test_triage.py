@@ -134,7 +134,7 @@ def _finds(*known: str) -> Any:
     """A comparator that finds these references in an answer, and no others."""
 
     async def compare(_question: str, references: tuple[str, ...], prediction: str) -> float:
-        return float(any(one in prediction for one in references if one in known))
+        return float(any(reference in prediction for reference in references if reference in known))
 
     return compare
 

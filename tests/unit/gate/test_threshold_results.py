@@ -301,6 +301,8 @@ def test_the_digest_of_a_question_is_made_once(monkeypatch: pytest.MonkeyPatch) 
         for by in (None, "topic")
     ]
     assert [
-        each.verdict.status for each in evaluate_thresholds(cases) if isinstance(each, ThresholdResult)
+        threshold.verdict.status
+        for threshold in evaluate_thresholds(cases)
+        if isinstance(threshold, ThresholdResult)
     ] == ["pass"] * 4
     assert set(made.values()) == {1}

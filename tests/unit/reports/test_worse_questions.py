@@ -27,9 +27,9 @@ def _outcome(name: str, value: float, *labels: str, answer: str | None = None, *
 def _before(*outcomes: Outcome, **kept: Any) -> BaselineScore:
     """All of these scored 1 before, with what `kept` says."""
     return BaselineScore(
-        {each.example.id: each.example.digest for each in outcomes},
+        {outcome.example.id: outcome.example.digest for outcome in outcomes},
         {},
-        {each.example.id: {"score": 1.0, **kept} for each in outcomes},
+        {outcome.example.id: {"score": 1.0, **kept} for outcome in outcomes},
     )
 
 
@@ -124,9 +124,9 @@ def test_where_nothing_got_worse_there_is_nothing_to_list(bounds: dict[str, floa
     """As where a strict threshold fails for want of examples; a bound that is kept is no reason."""
     outcomes = [_outcome("q1", 1.0), _outcome("q2", 0.0)]
     before = BaselineScore(
-        {each.example.id: each.example.digest for each in outcomes},
+        {outcome.example.id: outcome.example.digest for outcome in outcomes},
         {},
-        {each.example.id: {"score": each.value} for each in outcomes},
+        {outcome.example.id: {"score": outcome.value} for outcome in outcomes},
     )
     threshold = Threshold("em", max_drop=0.1, strict=True, **bounds)
     ruling = rule_on(Score("em", outcomes), threshold, BaselineLookup({}, before), alpha=0.05)
@@ -154,7 +154,7 @@ def test_the_questions_that_are_listed_are_why_a_bound_is_passed(
     """What got worse since the baseline, or where that explains nothing all questions beyond the bound."""
     outcomes = [_outcome(f"q{n}", float(value)) for n, value in enumerate(values)]
     before = BaselineScore(
-        {each.example.id: each.example.digest for each in outcomes},
+        {outcome.example.id: outcome.example.digest for outcome in outcomes},
         {},
         {each.example.id: {"score": float(score)} for each, score in zip(outcomes, then, strict=True)},
     )

@@ -73,7 +73,7 @@ def test_decimals_are_those_of_python() -> None:
     rng = random.Random(2)
     for _ in range(200):
         digits = ["".join(rng.choices("0123456789", k=rng.randint(1, 13))) for _ in range(30)]
-        points = [rng.randint(0, len(each)) for each in digits]
+        points = [rng.randint(0, len(digit)) for digit in digits]
         cells = [
             rng.choice(("", "-")) + each[:at] + rng.choice(("", ".")) + each[at:]
             for each, at in zip(digits, points, strict=True)

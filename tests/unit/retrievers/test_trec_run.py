@@ -80,7 +80,11 @@ def test_one_question_in_two_contexts_has_two_rankings(tmp_path: Path, loop: Bac
         Example("3", "Why?", history=said),
     ]
     retriever = adapt_retriever(TrecRun(tmp_path / "a.run", examples), loop)
-    assert [loop.run(retriever.retrieve(each, 3)).ids for each in examples] == [("d1",), ("d2",), ("d3",)]
+    assert [loop.run(retriever.retrieve(example, 3)).ids for example in examples] == [
+        ("d1",),
+        ("d2",),
+        ("d3",),
+    ]
     with pytest.raises(InputError, match="The run was not recorded for 'Why\\?'"):
         loop.run(retriever.retrieve("Why?", 3))
 
