@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from pytest_rageval.answers.comparators import MEASURES, CanonicalComparator, parse_expression
 from pytest_rageval.stats.agreement import cohen_kappa
-from tests.judged_answers import OPENQA, Judged, labelled_answers, openqa_eval
+from tests.judged_answers import OPENQA, JudgedAnswer, labelled_answers, openqa_eval
 
 EXPRESSIONS = (
     "em",
@@ -46,7 +46,7 @@ def show(name: str, people: Sequence[bool], verdicts: Sequence[bool]) -> None:
     print(f"{name:26} kappa {kappa_text}  precision {precision}  recall {recall}", flush=True)  # noqa: T201
 
 
-async def table(judged: Sequence[Judged]) -> None:
+async def table(judged: Sequence[JudgedAnswer]) -> None:
     """Print a row for the agreement of two annotators, if there are two, and a row for each comparator."""
     annotations = [item.annotators for item in judged if item.annotators]
     if annotations:
@@ -57,7 +57,7 @@ async def table(judged: Sequence[Judged]) -> None:
         show(text, people, await _verdicts(text, judged))
 
 
-async def by_kind(judged: Sequence[Judged]) -> None:
+async def by_kind(judged: Sequence[JudgedAnswer]) -> None:
     """Print the counts of the canonical comparison for each kind of case."""
     print(f"{'kind':20} answers  right  agrees  wrongly accepted  wrongly refused")  # noqa: T201
     verdicts = await _verdicts("canonical", judged)
@@ -77,7 +77,7 @@ async def by_kind(judged: Sequence[Judged]) -> None:
         print("{:20} {:7}  {:5}  {:6}  {:16}  {:15}".format(kind, *counts))  # noqa: T201
 
 
-async def _verdicts(text: str, judged: Sequence[Judged]) -> list[bool]:
+async def _verdicts(text: str, judged: Sequence[JudgedAnswer]) -> list[bool]:
     expression = parse_expression(text, measures=MEASURES, comparators={"canonical": CanonicalComparator()})
     return [await expression.compare(item.question, item.references, item.prediction) >= 1 for item in judged]
 

@@ -617,8 +617,8 @@ def detectable(runs: int, sizes: Sequence[int] = LARGE_SIZES) -> Iterator[Row]:
 
 
 @table(
-    f"strict, at most {MAX_SLOW_RUNS} runs of graded scores: passes at a true drop of max_drop (false) and of 0 (right), "
-    "where\n2% and 20% of the scores are drawn anew",
+    f"strict, at most {MAX_SLOW_RUNS} runs of graded scores: passes at a true drop of max_drop (false) and of 0 "
+    "(right), where\n2% and 20% of the scores are drawn anew",
     [f"{what} {margin}, {share}%" for margin in (2, 5) for share in (2, 20) for what in ("false", "right")],
 )
 def strict(runs: int, sizes: Sequence[int] = LARGE_SIZES) -> Iterator[Row]:

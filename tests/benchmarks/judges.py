@@ -21,7 +21,7 @@ from pytest_rageval.config import Settings
 from pytest_rageval.llm.messages import Request
 from pytest_rageval.session import Session
 from tests.benchmarks.comparators import show, table
-from tests.judged_answers import Judged, openqa_eval
+from tests.judged_answers import JudgedAnswer, openqa_eval
 
 ITEMS = 150
 
@@ -36,7 +36,7 @@ SHOTS = (
 """Worked verdicts; their facts are invented."""
 
 
-def prompt(item: Judged) -> str:
+def prompt(item: JudgedAnswer) -> str:
     """A page of verdicts to continue."""
     worked = "".join(f"{_asked(*shot)} {verdict}\n\n" for *shot, verdict in SHOTS)
     return (
@@ -52,7 +52,7 @@ def _asked(question: str, references: Sequence[str], answer: str) -> str:
     )
 
 
-async def verdict(session: Session, item: Judged) -> bool:
+async def verdict(session: Session, item: JudgedAnswer) -> bool:
     """What the embedded model says."""
     server, model = session.models.generator_model()
     request = Request(
