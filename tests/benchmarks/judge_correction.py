@@ -1,9 +1,9 @@
 """Coverage of the mean that labels correct, for a biased judge: `python tests/benchmarks/judge_correction.py [RUNS]`.
 
 Of 1,000 answers and some labelled answers, 60% or 90% are right. In seven of eight errors the judge calls a wrong
-answer right. Each row of the table has a number of labels, a share of right answers and an accuracy of the judge. The script
-prints, over all runs, how often the 95% interval of the corrected mean contains the true mean, and its mean width; and
-the same for the labels alone (Wilson interval) and for all verdicts of the judge alone (Wilson interval).
+answer right. Each row has a number of labels, a share of right answers and an accuracy of the judge. The script prints,
+over all runs, how often the 95% interval of the corrected mean contains the true mean, and its mean width; and the same
+for the labels alone (Wilson interval) and for all verdicts of the judge alone (Wilson interval).
 """
 
 import sys
