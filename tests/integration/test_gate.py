@@ -418,7 +418,7 @@ def test_the_json_report_has_the_comparison(project):
     assert score["warnings"] == [score["reason"]]
     questions = score["questions"]
     assert (questions["why"], questions["of"], questions["better"]) == ("worse", 10, 0)
-    assert [(each["id"], each["before"], each["score"]) for each in questions["listed"]] == [
+    assert [(question["id"], question["before"], question["score"]) for question in questions["listed"]] == [
         (f"q{n}", {"score": 1.0, "retrieved": [f"doc-{n}"]}, 0.0) for n in (1, 2)
     ]
 

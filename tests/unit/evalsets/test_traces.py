@@ -53,7 +53,7 @@ def test_scores_and_metadata_of_passages_are_read(tmp_path: Path) -> None:
     """As OpenInference has them."""
     retrieved = only(tmp_path, phoenix()).retrieved
     assert retrieved is not None
-    assert [(each.score, each.metadata) for each in retrieved] == [
+    assert [(passage.score, passage.metadata) for passage in retrieved] == [
         (0.9, {"source": "baths.md"}),
         (0.4, {"source": "baths.md"}),
     ]
@@ -197,7 +197,9 @@ def test_ids_that_only_the_output_has_are_read(text: str, expected: str | None, 
     spans[1]["attributes"]["output.value"] = json.dumps({"documents": [document]})
     retrieved = only(tmp_path, spans).retrieved
     assert retrieved is not None
-    assert [(each.id, each.text, each.score) for each in retrieved] == [(expected, "The bath.", 0.5)]
+    assert [(passage.id, passage.text, passage.score) for passage in retrieved] == [
+        (expected, "The bath.", 0.5)
+    ]
 
 
 def test_the_status_of_the_exporter_to_the_console_is_read(tmp_path: Path) -> None:

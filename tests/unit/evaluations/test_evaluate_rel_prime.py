@@ -157,7 +157,7 @@ def test_the_answers_have_coverage_and_pooled_factors(world, example):
     assert [each.evidence.sizes for each in over_rel_prime] == [sizes, {}]
     assert pooled_notes(Score("rel_recall.answer@3", over_rel_prime))["pooled"]["questions"] == 1
     coverage = world.evaluate("rel.answer_coverage@3", asked, lost, example("none", ADA))
-    assert [each.value for each in coverage] == [3 / 5, 0.0, None]
+    assert [outcome.value for outcome in coverage] == [3 / 5, 0.0, None]
     assert coverage[2].unscored == NO_ANSWERS
 
 

@@ -58,8 +58,8 @@ def test_a_strict_threshold_has_its_own_level() -> None:
 
 def test_each_threshold_has_its_own_alpha() -> None:
     found = run_drop_tests([_part(LOST, alpha=0.1), _part(LOST)])
-    assert [each.alpha for each in found] == [0.1, 0.05]
-    assert [each.p_value for each in found] == [2**-7] * 2
+    assert [result.alpha for result in found] == [0.1, 0.05]
+    assert [result.p_value for result in found] == [2**-7] * 2
 
 
 def test_clusters_are_tested_apart() -> None:

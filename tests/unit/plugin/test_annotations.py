@@ -53,7 +53,7 @@ def test_what_failed_is_an_error_and_what_warns_a_warning() -> None:
 def test_with_another_annotating_plugin_only_the_rest_is_annotated() -> None:
     """The other plugin annotates failures of test bodies, and knows no warnings of this package."""
     tests = [{"outcome": "failed"}, {"outcome": "error"}, {"outcome": "passed", "warnings": ["slow"]}]
-    assert [each.properties["title"] for each in found(*tests, other_plugin_active=True)] == [
+    assert [result.properties["title"] for result in found(*tests, other_plugin_active=True)] == [
         "t.py::test_1",
         "t.py::test_2",
     ]

@@ -198,13 +198,13 @@ def test_the_entry_of_slices_is_that_of_the_worst_and_lists_all() -> None:
     assert (entry["where"], entry["verdict"], entry["mean"]) == ({"topic": "a"}, "fail", 0.0)
     assert entry["by"]["tag"] == "topic"
     slices = entry["by"]["slices"]
-    assert [(each["value"], each["mean"], each["n"], each["verdict"]) for each in slices] == [
+    assert [(part["value"], part["mean"], part["n"], part["verdict"]) for part in slices] == [
         ("a", 0.0, 8, "fail"),
         ("c", 0.5, 2, "inconclusive"),
         ("b", 1.0, 8, "pass"),
     ]
     assert all(
-        each["baseline"]["mean"] == 1.0 and each["reason"] and len(each["ci95"]) == 2 for each in slices
+        part["baseline"]["mean"] == 1.0 and part["reason"] and len(part["ci95"]) == 2 for part in slices
     )
     lines = table_lines([{"nodeid": "test_a.py::test", "evalset": None, "scores": [entry]}])
     assert lines[3:] == [
@@ -223,7 +223,7 @@ def test_an_inconclusive_slice_is_reported_even_if_another_is_worse() -> None:
         "warning: test_a.py::test: answer.em@1 [topic=b]: 0.750: drop 0.250 [",
     ]
     assert [line[: len(start)] for line, start in zip(lines, starts, strict=True)] == starts
-    assert ["warnings" in each for each in entry["by"]["slices"]] == [True, True, False]
+    assert ["warnings" in part for part in entry["by"]["slices"]] == [True, True, False]
 
 
 @pytest.mark.parametrize(

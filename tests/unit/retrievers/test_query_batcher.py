@@ -54,7 +54,8 @@ def _asked(
     )
     found = loop.run(gather_results(retriever.retrieve(question, k) for question in questions), inline=inline)
     return [
-        each if isinstance(each, BaseException) else [str(document) for document in each] for each in found
+        result if isinstance(result, BaseException) else [str(document) for document in result]
+        for result in found
     ]
 
 
@@ -247,7 +248,7 @@ def test_another_number_of_results_is_an_error(
     search = _Many()
     search.retrieve_many = results  # type: ignore[method-assign]
     found = _asked(loop, adapt_retriever(search, loop), ["a", "b"], inline=inline)
-    assert [type(each) for each in found] == [CallableError, CallableError]
+    assert [type(result) for result in found] == [CallableError, CallableError]
     assert f"rageval_retriever {said}" in str(found[0])
     assert "Return a list with one result for each question, in their order" in str(found[0])
 
