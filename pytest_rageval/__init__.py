@@ -81,8 +81,8 @@ _MODULE_OF = {
 
 
 def __getattr__(name: str) -> Any:
-    # pytest imports this file in every run of every project that has the plugin installed; the
-    # names that users import are found when they are asked for.
+    # pytest imports this file in every run of every project that has the plugin installed. So a public name is
+    # imported only when it is first accessed.
     if name not in _MODULE_OF:
         message = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(message)

@@ -456,7 +456,9 @@ class SpooledDocuments(SpooledTuple[Document]):
     def __init__(self, spool: Spool, documents: Sequence[Document]) -> None:
         # Documents are often read soon after they were stored, so the spool may keep these objects in memory. Metadata
         # may be changed by their owner: objects with metadata are recreated from the record.
-        unchanging = not [each for each in documents if each.metadata or type(each) is not Document]
+        unchanging = not [
+            document for document in documents if document.metadata or type(document) is not Document
+        ]
         decoded = tuple(documents) if unchanging else None
         super().__init__(spool, _documents_record(documents), len(documents), decoded=decoded)
         self.textless = len([document for document in documents if not document.text.strip()])
@@ -467,7 +469,7 @@ class SpooledDocuments(SpooledTuple[Document]):
         documents = self._spool.recent(self._place, self.decode)
         if documents is None:
             records = self._spool.get(self._place)
-            return tuple([each.id if isinstance(each, Document) else each[1] for each in records])
+            return tuple([record.id if isinstance(record, Document) else record[1] for record in records])
         return tuple([document.id for document in documents])
 
 

@@ -404,7 +404,7 @@ class PlanStub:
     """
 
     def __init__(self, name: str, part: object, count: Callable[[str], None]) -> None:
-        self._remark = f"calls of {name}, your own function: what they ask is not counted"
+        self._remark = f"calls of {name}, your own function: their requests are not counted"
         self._part = part
         self._count = count
 
@@ -459,8 +459,8 @@ def qualified_name(thing: Any) -> str:
     >>> qualified_name(print), qualified_name(1)
     ('builtins.print', 'builtins.int')
     """
-    named = thing if hasattr(thing, "__qualname__") else type(thing)
-    return f"{named.__module__}.{named.__qualname__}"
+    function_or_class = thing if hasattr(thing, "__qualname__") else type(thing)
+    return f"{function_or_class.__module__}.{function_or_class.__qualname__}"
 
 
 def signature_of(function: Callable[..., Any]) -> inspect.Signature | None:

@@ -1,4 +1,4 @@
-"""A server of chat completions on 127.0.0.1 that has files and batches, for tests: real HTTP, scripted replies."""
+"""An OpenAI-compatible server on 127.0.0.1 with files and batches for tests, with real HTTP and scripted replies."""
 
 import email
 import json
@@ -15,22 +15,25 @@ Refusal = tuple[int, dict[str, Any]]
 
 
 class BatchServer:
-    """Answers chat completions and responses, live and in batches.
+    """A server that replies to chat completions and responses, live and in batches.
 
     Attributes:
-        model: from the last message to the reply's text.
-        polls: how often a batch is looked at before it ends.
-        refuse: from the body of a request to the status and the error that it gets in place of a reply; None for none.
-        expire: whether a request of a batch expires, by its body and the number of its batch.
-        ends: the status in which a batch ends, by its number; "completed" where none is named.
-        lost: so many of the next batches are made, and the client is not told.
-        without: the methods and paths that it does not have.
-        usage: whether replies report their tokens.
-        age_s: how long ago batches seem to have been made.
-        happens: called before each answer with what was done: "upload", "create", "retrieve", "list", "content".
-        live: the bodies of requests that were asked live.
-        uploads: the files' lines, in order.
-        batches: as the server shows them, by id, in order.
+        model: returns the text of the reply to the last message.
+        polls: the number of times that a batch is retrieved before it ends.
+        refuse: returns the status and the error for the body of a request; None to reply.
+        expire: returns True if a request of a batch expires; the arguments are its body and the number of its batch.
+        ends: the status in which a batch ends, by its number; default: "completed".
+        lost: the number of further batches that are created although the client gets an error.
+        without: the methods and paths that the server does not support, such as "POST /batches".
+        usage: whether replies have numbers of tokens.
+        age_s: the age of new batches in seconds: their creation time is this much in the past.
+        happens: called before each response with the name of the event: "upload", "create", "retrieve", "list" or
+            "content".
+        live: the bodies of live requests.
+        uploads: the records of each uploaded file, in order.
+        batches: the batch objects by id, in the order of their creation.
+        files: the contents of files by id.
+        events: the names of all events so far.
     """
 
     def __init__(self, model: Callable[[str], str] = clerk) -> None:
@@ -70,15 +73,15 @@ class BatchServer:
 
     @property
     def asked(self) -> list[dict[str, Any]]:
-        """The bodies of the requests of all batches, in order."""
+        """The bodies of the requests in all batches, in order."""
         return [line["body"] for batch in self.batches.values() for line in self.lines(batch)]
 
     def lines(self, batch: dict[str, Any]) -> list[dict[str, Any]]:
-        """Return the lines of a batch's file."""
+        """Return the records of a batch's input file."""
         return [json.loads(line) for line in self.files[batch["input_file_id"]].splitlines()]
 
     def reply(self, path: str, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-        """Return status and body of the answer to one request."""
+        """Return the status and the body of the response to one request."""
         refusal = self.refuse(body)
         if refusal is not None:
             return refusal[0], {"error": refusal[1]}
@@ -97,10 +100,10 @@ class BatchServer:
     def handle(  # noqa: PLR0911 - a path per line
         self, method: str, target: str, content: bytes, kind: str
     ) -> tuple[int, Any]:
-        """Return status and body of an answer; a body of bytes is sent as it is."""
+        """Return the status and the body of the response to an HTTP request; bytes are sent unchanged."""
         url = urlsplit(target)
         path = url.path.removeprefix("/v1")
-        if any(f"{method} {path}".startswith(each) for each in self.without):
+        if any(f"{method} {path}".startswith(unsupported) for unsupported in self.without):
             return 404, {"error": {"message": f"Invalid URL ({method} {url.path})"}}
         if path in {"/chat/completions", "/responses"}:
             body = json.loads(content)
@@ -117,9 +120,9 @@ class BatchServer:
                 return self._retrieve(path.removeprefix("/batches/"))
             return 200, self._content(path.split("/")[2])
 
-    def _event(self, what: str) -> None:
-        self.events.append(what)
-        self.happens(what)
+    def _event(self, name: str) -> None:
+        self.events.append(name)
+        self.happens(name)
 
     def _upload(self, content: bytes, kind: str) -> dict[str, Any]:
         form = email.message_from_bytes(b"content-type: " + kind.encode() + b"\n\n" + content)
@@ -195,7 +198,7 @@ class BatchServer:
         for name, lines in (("output", out), ("error", err)):
             if lines:
                 file_id = f"file-{len(self.files) + 1}"
-                # Backwards: the order of the replies says nothing.
+                # In reverse order, because clients must not rely on the order of the results.
                 text = "".join(json.dumps(line) + "\n" for line in reversed(lines))
                 self.files[file_id] = text.encode()
                 batch[f"{name}_file_id"] = file_id

@@ -1,4 +1,4 @@
-"""What all tests share: no network beyond this machine, no key of the developer's."""
+"""Fixtures and settings of all tests: no network connections to other machines, and no API keys of the developer."""
 
 import functools
 import gc
@@ -18,13 +18,13 @@ import pytest_rageval
 
 pytest_plugins = ["pytester"]
 
-# How long an example takes is the machine's matter: one that pauses for a moment falsifies nothing.
+# Examples have no deadline: a busy machine must not fail a property test.
 settings.register_profile(
     "patient", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )
 settings.load_profile("patient")
 
-OWN = (
+REMOVED_PREFIXES = (
     "OPENAI_",
     "RAGEVAL_",
     "GITHUB_",
@@ -35,80 +35,83 @@ OWN = (
     "HTTPS_PROXY",
     "ALL_PROXY",
 )
-"""How the names begin of what a developer's environment may say to the code under test."""
+"""Prefixes of the environment variables that the code under test may read, and that are removed for all tests."""
 
 LOOPBACK = {"127.0.0.1", "::1", "localhost"}
 
 
 def pytest_collection_finish() -> None:
-    """Leave what was imported and collected out of the garbage collection: it stays to the end."""
+    """Exclude the imported modules and collected tests from garbage collection: they exist until the end of the run."""
     gc.freeze()
 
 
 @pytest.fixture(autouse=True, scope="session")
-def _own_settings() -> Iterator[None]:
-    """Forget what the environment says to the code under test, before any other fixture runs."""
+def _clean_environment() -> Iterator[None]:
+    """Remove the environment variables that the code under test may read, before any other fixture runs."""
     with pytest.MonkeyPatch.context() as patch:
         for name in list(os.environ):
-            if name.upper().startswith(OWN) and name != "RAGEVAL_TEST_DATA":
+            if name.upper().startswith(REMOVED_PREFIXES) and name != "RAGEVAL_TEST_DATA":
                 patch.delenv(name)
         yield
 
 
 @pytest.fixture(autouse=True)
 def _offline(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Refuse connections that leave the machine."""
+    """Refuse connections to other machines."""
     connect = socket.socket.connect
 
-    def guarded(self: socket.socket, address: object) -> None:
+    def connect_locally(self: socket.socket, address: object) -> None:
         if isinstance(address, tuple) and address[0] not in LOOPBACK:
             raise AssertionError(f"a test connects to {address}")
         connect(self, address)
 
-    monkeypatch.setattr(socket.socket, "connect", guarded)
-    # Every client reads all certificate authorities, which takes longer than most tests.
+    monkeypatch.setattr(socket.socket, "connect", connect_locally)
+    # Every HTTP client loads all certificate authorities, which takes longer than most tests.
     monkeypatch.setattr(ssl.SSLContext, "load_verify_locations", lambda *_, **__: None)
 
 
 @pytest.fixture(scope="session")
 def _inner_runs(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Prepare this process for runs of pytest in it.
+    """Prepare this process for runs of pytest inside it.
 
-    A run forgets what it imported. The next one would import it again, a second each, and numpy and its like
-    cannot be imported twice: so all of it is imported before the first run. A run also reads the metadata of
-    every installed package, more than once: these are read once.
+    `pytester` removes the modules that a run has imported. The next run would import them again, which takes a second,
+    and modules such as numpy cannot be imported twice. So all modules are imported before the first run. A run also
+    reads the metadata of every installed package several times; here the metadata is cached.
     """
     for module in pkgutil.walk_packages(pytest_rageval.__path__, "pytest_rageval."):
         if not module.name.endswith("__main__"):
             import_module(module.name)
     for name in ("anyio._backends._asyncio", "httpcore2", "openai", "scipy.optimize", "scipy.stats"):
         import_module(name)
-    # Of the extra dense, which only slow tests need: it takes seconds.
+    # torch belongs to the extra `dense`. Only slow tests need it, and its import takes seconds.
     if find_spec("torch") and any(item.get_closest_marker("slow") for item in request.session.items):
         import_module("torch")
 
     packages = list(importlib.metadata.distributions())
-    distributions, kind = importlib.metadata.distributions, importlib.metadata.Distribution
+    distributions, distribution_class = importlib.metadata.distributions, importlib.metadata.Distribution
     with pytest.MonkeyPatch.context() as patch:
         for name in ("entry_points", "files"):
-            patch.setattr(kind, name, property(functools.cache(getattr(kind, name).fget)))
+            cached_getter = functools.cache(getattr(distribution_class, name).fget)
+            patch.setattr(distribution_class, name, property(cached_getter))
         patch.setattr(
-            importlib.metadata, "distributions", lambda **which: distributions(**which) if which else packages
+            importlib.metadata,
+            "distributions",
+            lambda **kwargs: distributions(**kwargs) if kwargs else packages,
         )
         yield
 
 
 @pytest.fixture
 def pytester(_inner_runs: None, pytester: pytest.Pytester) -> pytest.Pytester:
-    """Prepare the process for many runs in it."""
+    """Return pytest's `pytester`, in a process that is prepared for many runs."""
     return pytester
 
 
 @pytest.fixture
 def llm() -> Iterator["LLMServer"]:
-    """A running chat server with the scripted model."""
+    """Yield a running chat server with the scripted model `clerk`."""
     with LLMServer() as server:
         yield server
 
 
-from tests.llm_server import LLMServer  # noqa: E402 - after the fixtures that it has no part in
+from tests.llm_server import LLMServer  # noqa: E402 - only the last fixture needs it

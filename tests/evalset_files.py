@@ -1,4 +1,4 @@
-"""A small valid file, or folder, of each format: what loaders are tested and fuzzed with."""
+"""A small valid file, or folder, of each eval-set format, for tests and fuzzing of the loaders."""
 
 import json
 from collections.abc import Callable
@@ -12,14 +12,14 @@ __all__ = ["FILES", "Files", "jsonl", "zstd_compress"]
 
 @dataclass(frozen=True)
 class Files:
-    """An eval set as it lies on a disk.
+    """The files of an eval set.
 
     Attributes:
-        format: the name of its format.
-        contents: by file name; with "" as the folder's, of several files.
-        path: which of them is loaded, "" for the folder.
-        words: options that it needs.
-        ids: of the examples that are in it.
+        format: the name of the format.
+        contents: the contents of the files by name, relative to the folder.
+        path: the name of the file that is loaded; empty to load the folder.
+        ids: the ids of the examples.
+        words: the options that are needed to load the eval set.
     """
 
     format: str
@@ -29,7 +29,7 @@ class Files:
     words: dict[str, Any] = field(default_factory=dict)
 
     def write(self, folder: Path) -> Path:
-        """Put the files into a folder; where to load from."""
+        """Write the files into a folder; return the path to load."""
         for name, content in self.contents.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_bytes(content)
@@ -37,7 +37,7 @@ class Files:
 
 
 def zstd_compress() -> Callable[[bytes], bytes] | None:
-    """What compresses by Zstandard here, or None: the standard library's, or the backport's where it is."""
+    """Return a function that compresses by Zstandard, of the standard library or its backport; None without both."""
     for module in ("compression.zstd", "backports.zstd"):
         try:
             compress: Callable[[bytes], bytes] = import_module(module).compress
@@ -48,7 +48,7 @@ def zstd_compress() -> Callable[[bytes], bytes] | None:
 
 
 def jsonl(*records: dict[str, Any]) -> bytes:
-    """Records as JSON lines."""
+    """Return records as JSON lines."""
     return "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records).encode()
 
 

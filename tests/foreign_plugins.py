@@ -1,4 +1,4 @@
-"""Which plugins stay out of the runs of pytest that tests and benchmarks start."""
+"""The plugins that are disabled in the runs of pytest that tests and benchmarks start."""
 
 from typing import Final
 
@@ -16,4 +16,4 @@ WITHOUT: Final = tuple(
         "socket",
     )
 )
-"""Packages of the developer's bring them; what they say is no part of the tests, and importing them takes a second."""
+"""Options that disable plugins of other packages. Their output is not tested, and their import takes a second."""

@@ -1,14 +1,15 @@
-"""Answers that people called right or wrong: two sets, on which comparators are measured.
+"""Two sets of answers that people labelled as right or wrong, to measure comparators.
 
-`openqa_eval` (1,490 answers of systems to 301 questions of Natural Questions, two annotators and a third where they
-differ) is not part of the project: RAGEVAL_TEST_DATA names its folder; without it a `shared/data` folder beside the
-project is looked for. Its kinds of cases are not in the files: here they are how the words of an answer relate to those
-of its references.
+`openqa_eval` has 1,490 answers of systems to 301 questions of Natural Questions. Two annotators labelled them, and a
+third one where these disagreed. The data is not part of the project: it is read from the folder that the environment
+variable RAGEVAL_TEST_DATA names, by default `shared/data` next to the project. The files have no kinds of cases. Here
+the kind is the relation between the words of an answer and those of its references.
 
-`labelled_answers` (tests/data) has 241 answers by one annotator to questions of general knowledge. They were written
-for the set, each for a kind of case that comparisons get wrong, and labelled before any comparator was run. An answer
-is right if somebody who knows the references would accept it for the question as asked: a coarser date or place is,
-unless the question wants a finer one; a hedge is if it still names one answer; one of several is not if all are wanted.
+`labelled_answers` (tests/data) has 241 answers to questions of general knowledge, labelled by one annotator. They were
+written for this set, each for a kind of case that comparators get wrong, and labelled before any comparator was run. An
+answer is right if a person who knows the references would accept it for this question. A less precise date or place is
+right, unless the question requires a more precise one. A hedged answer is right if it still names one answer. One of
+several answers is wrong if all of them are required.
 """
 
 import csv
@@ -21,15 +22,24 @@ from pathlib import Path
 
 from pytest_rageval.evalsets.human_labels import load_labels
 
-__all__ = ["OPENQA", "Judged", "bare", "labelled_answers", "openqa_eval"]
+__all__ = ["OPENQA", "JudgedAnswer", "bare", "labelled_answers", "openqa_eval"]
 
 _DEFAULT = Path(__file__).parents[1].parent / "shared" / "data"
 OPENQA = Path(os.environ.get("RAGEVAL_TEST_DATA", _DEFAULT)) / "openqa_eval"
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
-    """An answer that people accepted or refused."""
+class JudgedAnswer:
+    """An answer that people accepted or rejected.
+
+    Attributes:
+        question: the question.
+        references: the reference answers.
+        prediction: the answer.
+        accepted: whether people accepted the answer.
+        kind: the kind of the case.
+        annotators: whether each of the first two annotators accepted the answer; empty if one of them did not label it.
+    """
 
     question: str
     references: tuple[str, ...]
@@ -37,14 +47,13 @@ class Judged:
     accepted: bool
     kind: str
     annotators: tuple[bool, ...] = ()
-    """Whether the first two accepted it, if both said so."""
 
 
-def labelled_answers() -> list[Judged]:
-    """The set of the project."""
+def labelled_answers() -> list[JudgedAnswer]:
+    """Return the answers of `labelled_answers`."""
     labels = load_labels(Path(__file__).parent / "data" / "labelled_answers.jsonl")
     return [
-        Judged(
+        JudgedAnswer(
             item.example.question,
             item.references,
             item.prediction,
@@ -55,18 +64,19 @@ def labelled_answers() -> list[Judged]:
     ]
 
 
-def openqa_eval() -> list[Judged]:
-    """The published set."""
+def openqa_eval() -> list[JudgedAnswer]:
+    """Return the answers of `openqa_eval`."""
     references = {
-        row["Question"]: tuple(_repaired(row["Gold answers"]).split(" | ")) for row in _rows("NQ301_BEM.tsv")
+        row["Question"]: tuple(_repair_encoding(row["Gold answers"]).split(" | "))
+        for row in _rows("NQ301_BEM.tsv")
     }
     return [
-        Judged(
+        JudgedAnswer(
             row["Question"],
             references[row["Question"]],
-            _repaired(row["Model answer"]),
+            _repair_encoding(row["Model answer"]),
             row["Acceptable?"] == "Yes",
-            _relation(_repaired(row["Model answer"]), references[row["Question"]]),
+            _relation(_repair_encoding(row["Model answer"]), references[row["Question"]]),
             _both(row["annotator1"], row["annotator2"]),
         )
         for row in _rows("NQ301_human.tsv")
@@ -74,7 +84,7 @@ def openqa_eval() -> list[Judged]:
 
 
 def bare(text: str) -> str:
-    """Normalise as exact match usually does: case, punctuation, articles, space."""
+    """Return a text without case, punctuation, articles and repeated spaces, as exact match usually normalises it."""
     letters = "".join(character for character in text.lower() if character not in string.punctuation)
     return " ".join(re.sub(r"\b(?:a|an|the)\b", " ", letters).split())
 
@@ -85,19 +95,19 @@ def _both(*labels: str) -> tuple[bool, ...]:
 
 def _relation(answer: str, references: Sequence[str]) -> str:
     text, words = bare(answer), set(bare(answer).split())
-    wanted = [bare(each) for each in references]
-    if text in wanted:
+    bare_references = [bare(reference) for reference in references]
+    if text in bare_references:
         return "equal"
-    if any(each in text for each in wanted):
+    if any(reference in text for reference in bare_references):
         return "holds a reference"
-    if any(text in each for each in wanted):
+    if any(text in reference for reference in bare_references):
         return "part of a reference"
-    shared = any(words & set(each.split()) for each in wanted)
+    shared = any(words & set(reference.split()) for reference in bare_references)
     return "some words shared" if shared else "no word shared"
 
 
-def _repaired(text: str) -> str:
-    """Undo the wrong decoding that some cells of the files went through."""
+def _repair_encoding(text: str) -> str:
+    """Return the text of a cell, decoded as UTF-8 if it had been decoded with a wrong encoding."""
     for encoding in ("latin-1", "cp1252"):
         try:
             return text.encode(encoding).decode()

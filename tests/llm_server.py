@@ -1,7 +1,7 @@
-"""An OpenAI-compatible chat server on 127.0.0.1, for tests: real HTTP, scripted replies.
+"""An OpenAI-compatible chat server on 127.0.0.1 for tests, with real HTTP and scripted replies.
 
-In a test it runs in a thread (`with LLMServer() as server`); benchmarks run it as a
-process of its own: `python tests/llm_server.py --latency-ms 200`.
+In a test it runs in a thread (`with LLMServer() as server`). Benchmarks run it in another process:
+`python tests/llm_server.py --latency-ms 200`.
 """
 
 import argparse
@@ -16,7 +16,7 @@ from typing import Any, Self
 
 @dataclass
 class Fault:
-    """A status instead of a reply; with the header "connection: close" the last of its connection."""
+    """An error response instead of a reply; the header "connection: close" closes the connection after it."""
 
     status: int
     headers: dict[str, str] = field(default_factory=dict)
@@ -26,14 +26,14 @@ class Fault:
 
 @dataclass
 class Hang:
-    """No reply for so long, and then one that nobody waits for."""
+    """A reply after a delay that is longer than the timeout of the client."""
 
     seconds: float = 60.0
 
 
 @dataclass
 class Cut:
-    """A reply that the token limit ended, or that is unusual otherwise: fields of its message and choice."""
+    """A reply with other fields of its message and choice than usual, such as one that the token limit has cut."""
 
     text: str = ""
     finish_reason: str = "length"
@@ -41,12 +41,13 @@ class Cut:
 
 
 Said = str | Fault | Hang | Cut
+"""The response of a scripted model: the text of a reply, or an unusual response."""
 
 
 def clerk(prompt: str) -> str:
-    """The scripted model: answers `item-N` questions with the code that a passage gives for it.
+    """Return the reply of the scripted model: for a question about `item-N`, its code in the passages of the prompt.
 
-    As a judge it says yes where the checked answer is one of the references.
+    As a judge it replies yes if the answer to check is one of the references, else no.
     """
     if "Answer to check:\n" in prompt:
         references = re.findall(r"^- (.*)$", prompt, re.MULTILINE)
@@ -58,18 +59,21 @@ def clerk(prompt: str) -> str:
 
 
 class LLMServer:
-    """Answers POST /v1/chat/completions.
+    """A server for POST /v1/chat/completions.
 
     Attributes:
-        model: from the prompt to the reply's text, or to a fault.
-        latency_s: before each reply, in seconds.
-        together: no reply before so many requests have been in flight at once.
-        requests: the bodies received, in order.
-        paid: of these, those that were answered.
-        refuse: looks at a body before the model does, and may refuse it.
-        keys: the Authorization headers received.
-        served: the name that replies give the model; empty for that of the request.
-        targets: the methods and targets received, such as "POST /v1/chat/completions".
+        model: returns the response to a prompt.
+        latency_s: the delay before each reply, in seconds.
+        together: the server does not reply before this number of requests has been in flight at once.
+        requests: the bodies of all requests, in order.
+        paid: the bodies of the requests that got a reply.
+        refuse: returns the error response to a body, or None to call the model.
+        keys: the Authorization headers of all requests.
+        served: the name of the model in replies; empty to return the name in the request.
+        targets: the methods and targets of all requests, such as "POST /v1/chat/completions".
+        in_flight: the number of requests in flight.
+        most_in_flight: the maximum number of requests that were in flight at once.
+        url: the base URL of the server, after its start.
     """
 
     def __init__(self, model: Callable[[str], Said] = clerk, latency_s: float = 0.0) -> None:
@@ -106,7 +110,7 @@ class LLMServer:
 
     @property
     def connected(self) -> bool:
-        """Whether any client is, or has left something that is not read."""
+        """True if a client is connected, or has sent data that the server has not read."""
         return bool(self._connections)
 
     @property
@@ -115,13 +119,13 @@ class LLMServer:
         return [body["messages"][-1]["content"] for body in self.requests]
 
     async def serve(self, port: int) -> None:
-        """Serve until told to stop."""
+        """Serve requests until the server is stopped."""
         self._stop = asyncio.Event()
         server = await asyncio.start_server(self._connection, "127.0.0.1", port, backlog=1024)
         self.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
         self._ready.set()
         if not threading.current_thread().daemon:
-            print(self.url, flush=True)  # noqa: T201 - the protocol of the process
+            print(self.url, flush=True)  # noqa: T201 - read by the process that started the server
         await self._stop.wait()
         server.close()
         connections = [task for task in self._connections if task is not None]
@@ -147,17 +151,17 @@ class LLMServer:
                 if b"\r\nconnection: close\r\n" in reply.partition(b"\r\n\r\n")[0] + b"\r\n":
                     return
         except (asyncio.IncompleteReadError, asyncio.CancelledError, ConnectionError):
-            pass  # the client is gone, or the server is told to stop
+            pass  # the client has closed the connection, or the server is being stopped
         finally:
             writer.transport.abort()
             self._connections.discard(task)
 
     async def _answer(self, head: str, body: dict[str, Any]) -> bytes:  # noqa: ARG002 - for servers that read it
-        """The answer to a request with this head."""
+        """Return the response to a request with this head, as bytes."""
         return await self._reply(body)
 
     async def _received(self, body: dict[str, Any]) -> None:
-        """Count a request in, and wait for the others, but not for ever."""
+        """Record a request; wait up to about 5 s until `together` requests have been in flight at once."""
         self.requests.append(body)
         self.in_flight += 1
         self.most_in_flight = max(self.most_in_flight, self.in_flight)
@@ -171,25 +175,25 @@ class LLMServer:
             await self._received(body)
             await asyncio.sleep(self.latency_s)
             prompt = body["messages"][-1]["content"]
-            said = self.refuse(body) or self.model(prompt)
-            if isinstance(said, Hang):
-                await asyncio.sleep(said.seconds)
-                said = ""
+            response = self.refuse(body) or self.model(prompt)
+            if isinstance(response, Hang):
+                await asyncio.sleep(response.seconds)
+                response = ""
         finally:
             self.in_flight -= 1
-        if isinstance(said, Fault):
-            if said.body is not None:
-                return _http(said.status, said.body, said.headers)
-            return _http(said.status, {"error": {"message": said.message}}, said.headers)
+        if isinstance(response, Fault):
+            if response.body is not None:
+                return _http(response.status, response.body, response.headers)
+            return _http(response.status, {"error": {"message": response.message}}, response.headers)
         self.paid.append(body)
         usage = {
             "prompt_tokens": len(prompt) // 4,
             "completion_tokens": 1,
             "total_tokens": len(prompt) // 4 + 1,
         }
-        cut = said if isinstance(said, Cut) else Cut(said, "stop")
-        message = {"role": "assistant", "content": cut.text, "refusal": cut.refusal}
-        choice = {"index": 0, "finish_reason": cut.finish_reason, "message": message}
+        reply = response if isinstance(response, Cut) else Cut(response, "stop")
+        message = {"role": "assistant", "content": reply.text, "refusal": reply.refusal}
+        choice = {"index": 0, "finish_reason": reply.finish_reason, "message": message}
         return _http(
             200,
             {
@@ -205,7 +209,7 @@ class LLMServer:
 
 def _http(status: int, body: dict[str, Any] | bytes, headers: dict[str, str] | None = None) -> bytes:
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
-    # A fault may promise another length than it sends.
+    # The headers of a fault may have another content length than its body.
     sent = {"content-type": "application/json", "content-length": str(len(data)), **(headers or {})}
     lines = [f"HTTP/1.1 {status} X", *(f"{name}: {value}" for name, value in sent.items())]
     return "\r\n".join([*lines, "", ""]).encode() + data

@@ -19,15 +19,17 @@ USAGE = {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}
 
 
 class OpenAIServer:
-    """Answers by a scripted model.
+    """A server that replies with the texts of a scripted model.
 
     Attributes:
-        model: from the last message to the reply's text, or to a response that is sent instead.
-        requests: paths and bodies received.
-        keys: the Authorization headers received.
-        breaks: a stream ends after so many chunks; None for whole streams.
-        gate: before each chunk but the first, a stream waits for it.
-        accepted: the only Authorization header that other paths take; None for any.
+        model: returns the text of the reply to the last message, or an HTTP response.
+        latency_s: the delay before each response, in seconds.
+        requests: the path and the body of each request.
+        keys: the Authorization headers of all requests.
+        headers: the headers of each request.
+        breaks: the number of chunks after which a stream ends; None for complete streams.
+        gate: an event that a stream waits for before each chunk except the first; None to send without waiting.
+        accepted: the only Authorization header that paths without a handler accept; None to accept any.
     """
 
     def __init__(self, model: Callable[[str], str | Response] = clerk, latency_s: float = 0.0) -> None:
@@ -42,10 +44,11 @@ class OpenAIServer:
         config = uvicorn.Config(
             Starlette(routes=routes), log_config=None, log_level="critical", lifespan="off", ws="none"
         )
-        # Imported in this thread: a run of pytest in it walks what is imported meanwhile.
+        # This imports the modules of uvicorn in this thread. A run of pytest in this thread iterates over
+        # `sys.modules`, so the thread of the server must not import modules meanwhile.
         config.load()
         self._server = uvicorn.Server(config)
-        # With the protocol named, replies are sent without delay.
+        # With an explicit protocol, asyncio sets TCP_NODELAY, and replies are sent without delay.
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         self._socket.bind(("127.0.0.1", 0))
         self._socket.listen(1024)
@@ -53,7 +56,7 @@ class OpenAIServer:
         self._thread = threading.Thread(target=self._server.run, args=([self._socket],), daemon=True)
 
     def begin(self, model: Callable[[str], str | Response], latency_s: float = 0.0) -> None:
-        """Forget what was received, and answer so from now on."""
+        """Clear the recorded requests, and use this model and latency from now on."""
         self.model = model
         self.latency_s = latency_s
         self.requests: list[tuple[str, dict[str, Any]]] = []
@@ -71,14 +74,14 @@ class OpenAIServer:
         self.stop()
 
     def stop(self) -> None:
-        """Stop listening."""
+        """Stop the server."""
         self._server.should_exit = True
         self._thread.join(60)
         self._socket.close()
 
     @property
     def bodies(self) -> list[dict[str, Any]]:
-        """The bodies received, in order."""
+        """The bodies of all requests, in order."""
         return [body for _, body in self.requests]
 
     async def _received(self, request: Request) -> dict[str, Any]:

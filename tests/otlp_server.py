@@ -1,4 +1,4 @@
-"""A collector of OpenTelemetry on 127.0.0.1, for tests: real HTTP, real protobuf, replies as the test says."""
+"""An OpenTelemetry collector on 127.0.0.1 for tests, with real HTTP and protobuf, and scripted responses."""
 
 import threading
 from collections.abc import Mapping
@@ -8,18 +8,19 @@ from typing import Any, Self
 
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 
-__all__ = ["Collector", "plain"]
+__all__ = ["Collector", "as_dict"]
 
 
 @dataclass
 class Collector:
-    """Takes events while it is open.
+    """A collector that receives events while its context manager is active.
 
     Attributes:
-        replies: status, headers and body of the next requests; 200 without a body for all others.
+        replies: status, headers and body of the next responses; later responses have the status 200 and no body.
         requests: path and headers of each request.
-        bodies: what was sent, decoded.
-        hang: is waited for before a reply is sent; set from the start, so that none is.
+        bodies: the decoded body of each request.
+        hang: an event that each response waits for. It is set at the start, so that responses do not wait.
+        url: the URL of the collector.
     """
 
     replies: list[tuple[int, Mapping[str, str], bytes]] = field(default_factory=list)
@@ -54,7 +55,7 @@ class Collector:
             daemon_threads = True
 
             def handle_error(self, *_: object) -> None:
-                """A client that waits no longer is what some tests are about."""
+                """Ignore errors of connections that the client has closed, as in tests of timeouts."""
 
         self._server = Server(("127.0.0.1", 0), Handler)
         threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
@@ -68,16 +69,16 @@ class Collector:
 
     @property
     def resource(self) -> dict[str, Any]:
-        """The attributes of what the events come from; all requests have the same."""
-        (found,) = {str(plain(body.resource_logs[0].resource.attributes)) for body in self.bodies}
-        assert found
-        return plain(self.bodies[0].resource_logs[0].resource.attributes)
+        """The attributes of the resource that sent the events; they are equal in all requests."""
+        [attributes] = {str(as_dict(body.resource_logs[0].resource.attributes)) for body in self.bodies}
+        assert attributes
+        return as_dict(self.bodies[0].resource_logs[0].resource.attributes)
 
     @property
     def events(self) -> list[tuple[str, dict[str, Any]]]:
-        """The name and the attributes of each event, in the order in which they came."""
+        """The name and the attributes of each event, in the order of their arrival."""
         return [
-            (record.event_name, plain(record.attributes))
+            (record.event_name, as_dict(record.attributes))
             for body in self.bodies
             for resource in body.resource_logs
             for scope in resource.scope_logs
@@ -85,6 +86,9 @@ class Collector:
         ]
 
 
-def plain(attributes: Any) -> dict[str, Any]:
-    """Attributes of protobuf as a dictionary."""
-    return {each.key: getattr(each.value, each.value.WhichOneof("value")) for each in attributes}
+def as_dict(attributes: Any) -> dict[str, Any]:
+    """Return protobuf attributes as a dict."""
+    return {
+        attribute.key: getattr(attribute.value, attribute.value.WhichOneof("value"))
+        for attribute in attributes
+    }

@@ -1,6 +1,6 @@
-"""How providers answer at their OpenAI-compatible endpoints: paths, refusals and errors word for word, reasoning."""
+"""The behaviour of providers' OpenAI-compatible endpoints: paths, literal error messages, and reasoning in replies."""
 
-# ruff: noqa: E501 - the servers' words, as they come
+# ruff: noqa: E501 - literal messages of the servers
 
 import json
 import re
@@ -16,17 +16,17 @@ Body = dict[str, Any]
 
 
 def refusal(message: str, param: str | None = None, code: str | None = None) -> Body:
-    """OpenAI's form of an error."""
+    """Return an error in the format of OpenAI."""
     return {"error": {"message": message, "type": "invalid_request_error", "param": param, "code": code}}
 
 
 def google(code: int, message: str, status: str) -> list[Body]:
-    """Google's form, in a list."""
+    """Return an error in the format of Google: a list with one object."""
     return [{"error": {"code": code, "message": message, "status": status}}]
 
 
 def chat(text: str, **message: Any) -> Body:
-    """A chat completion."""
+    """Return a chat completion."""
     return {
         "id": "chatcmpl-1",
         "object": "chat.completion",
@@ -45,7 +45,7 @@ def chat(text: str, **message: Any) -> Body:
 
 
 def response(text: str) -> Body:
-    """A response of the Responses API."""
+    """Return a response of the Responses API."""
     return {
         "id": "resp_1",
         "object": "response",
@@ -79,20 +79,20 @@ def response(text: str) -> Body:
 
 @dataclass(frozen=True)
 class Dialect:
-    """One provider.
+    """The behaviour of one provider.
 
     Attributes:
-        base: the base URL behind the host, as its recipe has it.
-        target: what a request then asks for.
-        busy: the answer to the first request.
-        refused: by parameter, the refusal of a request that has it.
-        reply: from the text that the model says to the body of the answer.
-        verdict: from yes or no to what the judge writes.
-        key_header: where the key is looked for.
-        parameters: that the user adds.
-        api: that the user chooses.
-        left_out: parameters that the report says to be left out.
-        reasons: whether reasoning comes with the replies.
+        base: the path of the base URL, as in the recipe of the documentation.
+        busy: the response to the first request.
+        reply: returns the body of the response with a text of the model.
+        refused: the error for a request with a parameter, by the name of the parameter.
+        verdict: returns the text of the judge for "yes" or "no".
+        target: the target of requests; by default that of chat completions below `base`.
+        key_header: the header with the API key.
+        parameters: parameters that the user adds.
+        api: the API that the user chooses, "chat" or "responses".
+        left_out: the parameter that the report lists as refused and left out; empty for none.
+        reasons: whether replies contain reasoning.
     """
 
     base: str
@@ -136,7 +136,7 @@ FILTERED = {
 
 
 def azure(text: str) -> Body:
-    """With the results of its content filter."""
+    """Return a chat completion of Azure, with the results of its content filter."""
     body = chat(text)
     body["choices"][0]["content_filter_results"] = FILTERED
     return body | {"prompt_filter_results": [{"prompt_index": 0, "content_filter_results": FILTERED}]}
@@ -453,7 +453,7 @@ DIALECTS: dict[str, Dialect] = {
 
 
 class ProviderServer(LLMServer):
-    """Answers as a provider does; another path, a missing key and a refused parameter are errors in its words."""
+    """A server that behaves like a provider. Wrong paths, missing keys and refused parameters are errors."""
 
     def __init__(self, dialect: Dialect) -> None:
         super().__init__()
@@ -463,9 +463,9 @@ class ProviderServer(LLMServer):
     async def _answer(self, head: str, body: Body) -> bytes:
         await self._received(body)
         self.in_flight -= 1
-        return self._said(head, body).encoded()
+        return self._respond(head, body).encoded()
 
-    def _said(self, head: str, body: Body) -> Answer:
+    def _respond(self, head: str, body: Body) -> Answer:
         dialect = self.dialect
         target = dialect.target or f"{dialect.base}/chat/completions"
         if not head.startswith(f"POST {target} HTTP/"):
@@ -480,5 +480,5 @@ class ProviderServer(LLMServer):
             return Answer(400, dialect.refused[refused])
         self.answered += 1
         messages = body["input"] if dialect.api == "responses" else body["messages"]
-        said = clerk(messages[-1]["content"])
-        return Answer(body=dialect.reply(dialect.verdict(said) if said in {"yes", "no"} else said))
+        text = clerk(messages[-1]["content"])
+        return Answer(body=dialect.reply(dialect.verdict(text) if text in {"yes", "no"} else text))

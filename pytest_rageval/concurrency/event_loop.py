@@ -413,7 +413,7 @@ CallResult = tuple[T | None, BaseException | None]
 
 
 def _call_result(function: Callable[..., T], args: tuple[Any, ...]) -> CallResult[T]:
-    """Call a function and return its result or exception; a future cannot hold every exception, as StopIteration."""
+    """Call a function and return its result or exception; a future cannot hold exceptions such as StopIteration."""
     try:
         return function(*args), None
     except (Exception, ReplyPending) as error:  # noqa: BLE001 - raised in the calling coroutine

@@ -323,13 +323,13 @@ def _contradictions_of_update(settings: Settings) -> Iterator[str]:
 def _contradictions_of_shard(settings: Settings) -> Iterator[str]:
     if settings.update_baseline:
         yield (
-            "--rageval-update-baseline writes the scores of a whole run, and --rageval-shard has a part of them: leave "
-            "it out here, and write the baseline with rageval merge --update-baseline."
+            "--rageval-update-baseline writes the scores of a whole run, and --rageval-shard has only some of them: "
+            "leave it out here, and write the baseline with rageval merge --update-baseline."
         )
     if settings.early_stop:
         yield (
-            "--rageval-early-stop asks until the verdict on all questions is clear, and --rageval-shard sees a part of "
-            "them: leave one out (--rageval-early-stop=false)."
+            "--rageval-early-stop asks until the verdict on all questions is clear, and --rageval-shard has only some "
+            "of them: leave one out (--rageval-early-stop=false)."
         )
     if settings.arena_pairs:
         yield (

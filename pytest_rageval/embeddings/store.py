@@ -234,7 +234,7 @@ def _open_for_maintenance(directory: Path, mode: str) -> Iterator[sqlite3.Connec
         with contextlib.closing(sqlite3.connect(uri, uri=True)) as connection:
             _check_contents(connection, file)
             if _columns(connection) != COLUMNS:
-                raise _unusable(file, "its table is of another form, in which nothing is kept", remedy)
+                raise _unusable(file, "its table has other columns, so nothing is stored in it", remedy)
             yield connection
     except sqlite3.Error as error:
         raise _unusable(file, error, remedy) from error

@@ -126,7 +126,7 @@ def load_records(source: object, how: LoadOptions | None = None) -> EvalSet | No
     unknown = [*(option for option in how.options if option != "fields"), *(["format"] if how.format else [])]
     if unknown:
         raise InputError(
-            f"Records in Python know no {', '.join(unknown)}. They know: fields, sample, seed, stratify."
+            f"Records in Python do not have the option {', '.join(unknown)}. They have: fields, sample, seed, stratify."
         )
     fields = how.options.get("fields")
 

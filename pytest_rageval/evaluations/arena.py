@@ -113,7 +113,7 @@ def draw_questions(examples: Iterable[Example], seed: int) -> list[tuple[Example
     Within a domain, the answers of the two systems are read first in turn.
     """
     domains: dict[str, list[Example]] = {}
-    for example in sorted(examples, key=lambda each: digest(["battle", seed, each.id])):
+    for example in sorted(examples, key=lambda example: digest(["battle", seed, example.id])):
         domains.setdefault(str(example.tags.get(DOMAIN_TAG)), []).append(example)
     rounds = [
         (round_, domain, example)

@@ -77,7 +77,7 @@ class Agreement:
         for association in self.associations:
             if (association.annotator, association.measure, association.k) == (annotator, measure, k):
                 return association
-        raise InputError(f"agreement() was not asked for {annotator}, {measure} at {k}.")
+        raise InputError(f"agreement() did not compute {annotator}, {measure} at {k}.")
 
     def best(self, annotator: str, k: int) -> Association:
         """Return the correlation of an annotator with the highest tau at this cut-off.

@@ -60,16 +60,16 @@ async def evaluate_llm_reteval(
         if not references:
             raise NoGroundTruth("the generator abstains even with the gold passages")
         match = GoldMatch(ranking, example.gold, pipeline.match_share)
-        found = len([label for label in match.labels if label > 0])
-        gold_retrieved, recall = found > 0, found / len(example.relevant)
-        beside = _companion_values(gold_ranks(example, match, resolved.k), resolved.k)
+        retrieved_count = len([label for label in match.labels if label > 0])
+        gold_retrieved, recall = retrieved_count > 0, retrieved_count / len(example.relevant)
+        companions = _companion_values(gold_ranks(example, match, resolved.k), resolved.k)
         evidence = Evidence(
             ranking,
             answer,
             references,
             "with gold",
             recall,
-            beside=beside,
+            beside=companions,
             counts=match.counts or EMPTY_MAPPING,
         )
 

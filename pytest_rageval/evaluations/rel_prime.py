@@ -559,8 +559,8 @@ def pooled_notes(score: Score | None) -> dict[str, Any]:
     if not known:
         return {}
     sizes: Counter[str] = Counter()
-    for of_question in known:
-        sizes.update(of_question)
+    for question_sizes in known:
+        sizes.update(question_sizes)
     recall = Recall(sizes["relevant"], sizes["shown"], sizes["found"] + sizes["beyond"], sizes["found"])
     shares = {
         "coverage": recall.coverage,

@@ -32,7 +32,7 @@ from pytest_rageval.llm.stores.sqlite import SqliteStore
 __all__ = ["Cache"]
 
 POLL_S: Final = 0.05  # how often a waiting process checks for the reply that another process requests
-DAMAGED: Final = "damaged entry of the cache passed over (`rageval cache verify` lists such entries)"
+DAMAGED: Final = "damaged entry of the cache ignored (`rageval cache verify` lists such entries)"
 K = TypeVar("K")
 V = TypeVar("V")
 T = TypeVar("T")
@@ -97,7 +97,7 @@ class Cache:
             await self._off_loop(lambda: self.store)
 
     def get_nowait(self, keys: Sequence[str]) -> dict[str, Reply]:
-        """`look_up` for a few keys, without waiting; replies that cannot be read without waiting are left out.
+        """Return the same as `look_up` for a few keys, except replies that cannot be read without waiting.
 
         The first call opens the store and reads the cassette.
         """

@@ -108,10 +108,10 @@ class Gateway:
         return await self._get_reply(server, request, lambda: True)
 
     async def get_reply_for_score(self, server: Server, request: Request) -> Reply:
-        """`get_reply` for the generator and the judge.
+        """Return the same as `get_reply`, for the generator and the judge.
 
         A cached reply is returned without waiting. Within one call of `BackgroundEventLoop.run`, `Usage` counts each
-        request once, however many scores make it.
+        request once, even if several scores send it.
         """
         replies = self.get_replies_nowait(request, (request.sample,))
         if replies is not None:
@@ -150,7 +150,7 @@ class Gateway:
         return [replies[key] for key in keys]
 
     def _new_keys(self, keys: Iterable[str]) -> list[str]:
-        """Return the keys that are not counted in this call of `BackgroundEventLoop.run`; now they are."""
+        """Count these keys in this call of `BackgroundEventLoop.run`; return those that were not yet counted in it."""
         if (run := self._run_number()) != self._counted_run:
             self._counted_run, self._counted_keys = run, _KeySet()
         return self._counted_keys.add(keys)

@@ -240,7 +240,7 @@ class Reply:
 
 
 REQUIRED_FIELDS: Final = {"text", "model", "finish_reason", "tokens_in", "tokens_out"}
-STORED_FIELDS: Final = [each.name for each in fields(Reply) if each.compare]
+STORED_FIELDS: Final = [reply_field.name for reply_field in fields(Reply) if reply_field.compare]
 FIELD_TYPES: Final[dict[str, type[Any]]] = {
     name: int if name.startswith("tokens") else str for name in STORED_FIELDS
 }

@@ -44,7 +44,7 @@ __all__ = [
     "Submission",
 ]
 
-NOT_IN_A_BATCH: Final = "no stage asked for it, so that it was in no batch (does it change from run to run?)"
+NOT_IN_A_BATCH: Final = "no stage sent this request, so it was in no batch (does it change from run to run?)"
 
 MAX_EXPLANATIONS: Final = 50  # of missing replies; further replies are mostly missing for the same cause
 
@@ -315,7 +315,7 @@ class BatchSource(LiveSource):
             raise Unscored(why)
         reply = await super().obtain(server, request)
         if not isinstance(state, Failure):
-            self.usage.remarks[f"{request.model} asked live: {NOT_IN_A_BATCH}"] += 1
+            self.usage.remarks[f"{request.model} called live: {NOT_IN_A_BATCH}"] += 1
         return reply
 
     async def submit(self) -> Submission:

@@ -35,7 +35,7 @@ class GoldRanks(NamedTuple):
     @property
     def top(self) -> tuple[tuple[int, int], ...]:
         """The items of `found` whose position is within the cut-off."""
-        return tuple(each for each in self.found if each[0] < self.cutoff)
+        return tuple((position, grade) for position, grade in self.found if position < self.cutoff)
 
 
 def precision(gold: GoldRanks) -> float:

@@ -59,7 +59,7 @@ def annotations(
     tests: Iterable[Mapping[str, Any]],
     places: Mapping[str, Place],
     *,
-    beside_other: bool,
+    other_plugin_active: bool,
     environ: Mapping[str, str] = os.environ,
 ) -> Iterator[Annotation]:
     """Yield an annotation for each failed test, and for each other test with warnings, at most `MAX_ANNOTATIONS` each.
@@ -67,7 +67,7 @@ def annotations(
     Args:
         tests: entries of the report.
         places: place of each test, by node id.
-        beside_other: True if the plugin `OTHER_PLUGIN` annotates failures too.
+        other_plugin_active: True if the plugin `OTHER_PLUGIN` is active, which annotates tests whose body fails.
         environ: environment variables, with the path of the workspace that contains the repository.
     """
     workspace = Path(environ.get("GITHUB_WORKSPACE") or ".").resolve()
@@ -79,7 +79,7 @@ def annotations(
             "title": test["nodeid"],
         }
         if test["outcome"] in {"failed", "error"}:
-            if not (beside_other and test["outcome"] == "failed"):
+            if not (other_plugin_active and test["outcome"] == "failed"):
                 text = _shorten(test.get("message") or test["outcome"])
                 errors.append(Annotation("error", properties, text))
         elif lines := [line for line in _warnings(test) if line not in seen]:

@@ -44,7 +44,7 @@ class _SelectionPlugin:
         self.collected: set[str] = set()
 
     def pytest_itemcollected(self, item: pytest.Item) -> None:
-        """Count a collected test."""
+        """Count a collected test as deselected until the collection is finished."""
         self._deselected += 1
         if "rageval" in getattr(item, "fixturenames", ()):
             self.collected.add(plain_nodeid(item.nodeid))
@@ -218,7 +218,9 @@ class CassetteWriterPlugin:
         """Add the replies of an xdist worker."""
         output = getattr(node, "workeroutput", {})
         if "rageval_recorded" not in output:
-            self._notes.append("a worker crashed: what it used is not on the cassette (it is in the cache)")
+            self._notes.append(
+                "a worker crashed: the replies that it used are not in the cassette, but in the cache"
+            )
         self._worker_lines.update(output.get("rageval_recorded", {}))
 
     @pytest.hookimpl(trylast=True)

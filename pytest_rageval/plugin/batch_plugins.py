@@ -134,8 +134,8 @@ class BatchPlugin:
             self._print(f"collected {batch.line()}")
             if batch.status in {"failed", "cancelled"}:
                 raise ServerError(
-                    f"The batch {batch.line()}.\nThe same command submits what is missing again; without "
-                    "--rageval-batch it is asked live."
+                    f"The batch {batch.line()}.\nThe same command submits the missing requests again; "
+                    "without --rageval-batch they are sent one by one."
                 )
 
     def _print(self, text: str) -> None:

@@ -232,8 +232,10 @@ class EvaluationPlugin:
         except FIXTURE_EXCEPTIONS:
             raise
         except BaseException as error:  # noqa: BLE001 - the user's code may raise anything
-            what = "The evaluation of this test called code that raised an exception which is no Exception"
-            problem = CallableError.from_exception(what, error)
+            description = (
+                "The evaluation of this test called code that raised an exception which is no Exception"
+            )
+            problem = CallableError.from_exception(description, error)
             advice = "Raise a subclass of Exception: only its question is then unscored."
             raise failure(f"{problem}\n{advice}") from None
 

@@ -237,8 +237,10 @@ class SummaryPlugin:
         if self._settings.annotations and self._tests:
             from pytest_rageval.plugin.annotations import OTHER_PLUGIN, annotations  # noqa: PLC0415 - for one build server
 
-            beside_other = self._config.pluginmanager.has_plugin(OTHER_PLUGIN)
-            for annotation in annotations(self._sorted, self._places, beside_other=beside_other):
+            other_plugin_active = self._config.pluginmanager.has_plugin(OTHER_PLUGIN)
+            for annotation in annotations(
+                self._sorted, self._places, other_plugin_active=other_plugin_active
+            ):
                 print_command(terminalreporter, *annotation)
 
     def _note_place(self, report: pytest.TestReport | pytest.CollectReport) -> None:
@@ -259,7 +261,7 @@ class SummaryPlugin:
         if self._settings.shard or self._settings.sample < 1:
             instead = "; add it with rageval merge --history" if self._settings.shard else ""
             self._notes.append(
-                f"history: nothing added to {path}, as this run has a part of the questions{instead}"
+                f"history: nothing added to {path}, as this run scores only some of the questions{instead}"
             )
             return {}
         try:
@@ -370,8 +372,8 @@ def _outcome(report: pytest.TestReport | pytest.CollectReport) -> Mapping[str, s
     return {"outcome": outcome, "message": message.removeprefix("Failed: ")}
 
 
-def _combine(one: Mapping[str, str], other: Mapping[str, str]) -> Mapping[str, str]:
+def _combine(earlier: Mapping[str, str], later: Mapping[str, str]) -> Mapping[str, str]:
     """Return the outcome of two phases: the first that failed, else the first that did not pass."""
-    if one is PASSED or (one["outcome"] in GREEN_OUTCOMES and other["outcome"] not in GREEN_OUTCOMES):
-        return other
-    return one
+    if earlier is PASSED or (earlier["outcome"] in GREEN_OUTCOMES and later["outcome"] not in GREEN_OUTCOMES):
+        return later
+    return earlier

@@ -68,7 +68,7 @@ def _retrieval_keys(retrieval: Retrieval, relevant: Sequence[Gold], match_share:
     ranks: dict[str, int | None] = {}
     for gold, rank in zip(relevant, match.ranks, strict=True):
         # Two gold passages may have the same label: the better rank counts.
-        label_ranks = [each for each in (ranks.get(gold.label), rank) if each is not None]
+        label_ranks = [known for known in (ranks.get(gold.label), rank) if known is not None]
         ranks[gold.label] = min(label_ranks, default=None)
     passages = [
         {"document": document.label, "text": document.text, **({"gold": True} if gold else {})}

@@ -378,7 +378,9 @@ def _passage_texts(item: _ExplainingQuestion) -> Iterator[str]:
         return
     gold = question.get("gold", [])
     # Another score of the test may have a larger cut-off, so that ranks beyond this score's cut-off are known.
-    ranks_by_id = {each["id"]: each.get("gold_ranks", {}) for each in item.test.get("questions", ())}
+    ranks_by_id = {
+        question["id"]: question.get("gold_ranks", {}) for question in item.test.get("questions", ())
+    }
     ranks = ranks_by_id.get(question["id"], {})
     moved = []
     for label in gold:

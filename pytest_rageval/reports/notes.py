@@ -232,7 +232,7 @@ def baseline_update_text(change: "ScoreChange") -> str:
 def slices_entry(result: ThresholdResult) -> dict[str, Any]:
     """Return the key `by` of a threshold on each value of a tag: the results of all values, the worst first."""
     tag = result.threshold.by
-    return {"by": {"tag": tag, "slices": [_slice_entry(each, tag) for each in result.slices]}} if tag else {}
+    return {"by": {"tag": tag, "slices": [_slice_entry(part, tag) for part in result.slices]}} if tag else {}
 
 
 def _slice_entry(result: ThresholdResult, tag: str) -> dict[str, Any]:

@@ -213,13 +213,13 @@ def _scores_of_lines(path: Path) -> dict[str, dict[str, float]]:
         score = _parse_score(cells[4]) if len(cells) >= COLUMNS else nan
         if not -SCORE_LIMIT < score < SCORE_LIMIT:
             raise InputError(
-                f"{path.name} line {number} is not of a run: {line.strip()[:60]!r}.\n"
+                f"{path.name} line {number} is not a line of a run: {line.strip()[:60]!r}.\n"
                 "Write topic, Q0, document, rank, score, tag."
             )
         documents = scores.setdefault(cells[0], {})
         if cells[2] in documents:
             raise InputError(
-                f"{path.name} line {number}: {cells[2][:80]} comes twice for topic {cells[0][:80]}."
+                f"{path.name} line {number}: document {cells[2][:80]} is listed twice for topic {cells[0][:80]}."
             )
         documents[cells[2]] = score
     return scores

@@ -140,7 +140,7 @@ def _battles_entry(pair: tuple[str, str], outcomes: Sequence[Outcome]) -> dict[s
                 "id": outcome.example.id,
                 "score": outcome.value,
                 "unscored": outcome.unscored,
-                **({"places": place._asdict()} if any(each is not None for each in place) else {}),
+                **({"places": place._asdict()} if any(result is not None for result in place) else {}),
             }
             for outcome, place in zip(outcomes, user_frames, strict=True)
         ],

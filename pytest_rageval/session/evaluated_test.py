@@ -396,9 +396,9 @@ class EvaluatedTest:
         settings = self._session.settings
         if settings.shard_count > 1:
             raise InputError(
-                f"{call} in a test: its result is of all questions, and --rageval-shard {settings.shard_index}/"
-                f"{settings.shard_count} has a part of them.\nWrite the bound as a marker rageval_threshold, which "
-                "rageval merge judges; or run the test with all questions, in a job with --rageval-shard 1/1."
+                f"{call} needs the results of all questions, and --rageval-shard {settings.shard_index}/"
+                f"{settings.shard_count} evaluates only some of them.\nWrite the bound as a marker rageval_threshold, "
+                "which rageval merge judges; or run the test with all questions, in a job with --rageval-shard 1/1."
             )
 
     def _threshold_inputs(
@@ -447,15 +447,15 @@ class EvaluatedTest:
         """
         results: dict[tuple[ScoreRequest, bool], T] = {}
         keys = dict.fromkeys(map(_score_key, thresholds))
-        for compared in (True, False):
-            requests = [request for request, has_reference in keys if has_reference == compared]
+        for with_reference in (True, False):
+            requests = [request for request, needs_reference in keys if needs_reference == with_reference]
             if not requests:
                 continue
             components = self._components
-            if compared:
+            if with_reference:
                 components = replace(components, reference=self._test.reference())
             evaluated = evaluate(components, self.evalset, requests)
-            results |= {(request, compared): result for request, result in evaluated.items()}
+            results |= {(request, with_reference): result for request, result in evaluated.items()}
         return results
 
     def _monitored(self, thresholds: Sequence[Threshold]) -> "dict[ScoreRequest, MonitoredThreshold]":
@@ -711,7 +711,7 @@ class EvaluatedTest:
 
 
 def _score_key(threshold: Threshold) -> tuple[ScoreRequest, bool]:
-    """Return the score of a threshold, and whether the reference retriever is timed beside."""
+    """Return the score of a threshold, and whether the reference retriever is timed too, for `max_ratio`."""
     return score_request_of(threshold), threshold.max_ratio is not None
 
 

@@ -69,7 +69,7 @@ class MarkedTest:
         collected: function that returns the node ids of all tests of the run.
         record_property: function that records a named number for JUnit reports.
         argument: command-line argument that runs the test from the folder of this run; default: the node id.
-        merge: the `rageval merge` command, if the test was joined from shards; empty in a run.
+        merge: the `rageval merge` command, if the test was merged from shards; empty in a run.
         reference: function that returns the reference retriever, which `max_ratio` compares times with.
         siblings: function that returns the markers `rageval_threshold` by node id, of the selected tests with the same
             function and eval set.
@@ -298,9 +298,9 @@ class Pipelines:
 
         remarks: Counter[str] = Counter()
         for pipeline in list(self._judged):
-            if asked := getattr(pipeline.retriever, "completion_counts", None):
+            if completion_counts := getattr(pipeline.retriever, "completion_counts", None):
                 judge_names = with_served_names(pipeline.judge.model_names)
-                for model, count in list(asked.items()):
+                for model, count in list(completion_counts.items()):
                     if not judge_names.isdisjoint(with_served_names([model])):
                         remarks[CIRCULAR_JUDGE.format(model)] += count
         return remarks

@@ -198,8 +198,8 @@ class Session(BaseSession):
 
     def received(self, components: Components) -> AbstractSet[str]:
         """Return the parts of an example's context that the retriever receives, such as "history"."""
-        taken = self.pipelines.get(components).retriever.context_names
-        return frozenset(RETRIEVER_CONTEXT) if "example" in taken else taken
+        accepted = self.pipelines.get(components).retriever.context_names
+        return frozenset(RETRIEVER_CONTEXT) if "example" in accepted else accepted
 
     def fingerprint(self, components: Components, request: ScoreRequest) -> dict[str, Any]:
         """Return all that a score depends on besides the retriever, by name; raise InputError for an unknown score."""
@@ -272,21 +272,22 @@ class Session(BaseSession):
         return {request: self._with_blame(request, outcomes) for request in requests}
 
     def _with_blame(
-        self, request: ScoreRequest, found: Mapping[ScoreRequest, list[list[Outcome]] | RagevalError]
+        self, request: ScoreRequest, outcomes: Mapping[ScoreRequest, list[list[Outcome]] | RagevalError]
     ) -> list[list[Outcome]] | RagevalError:
         """Return the runs of a score; for an answer score, each wrong answer with its cause.
 
         The cause is known if the test also has the score `sufficient` with the same cut-off.
         """
-        runs = found[request]
+        runs = outcomes[request]
         if isinstance(runs, RagevalError) or not self.definition(request).has_answer_verdicts:
             return runs
-        context = found.get(ScoreRequest(f"sufficient@{Spec.parse(request.spec).k}"))
-        if not isinstance(context, list):
+        sufficiency_runs = outcomes.get(ScoreRequest(f"sufficient@{Spec.parse(request.spec).k}"))
+        if not isinstance(sufficiency_runs, list):
             return runs
         share = self.settings.match_share
         return [
-            blame_outcomes(run, context_run, share) for run, context_run in zip(runs, context, strict=True)
+            blame_outcomes(answers, sufficiency, share)
+            for answers, sufficiency in zip(runs, sufficiency_runs, strict=True)
         ]
 
     def _definition_or_none(self, request: ScoreRequest) -> ScoreDef | None:
@@ -514,7 +515,7 @@ class Session(BaseSession):
                 if len(failed) == MAX_FAILURES:
                     rest = (
                         f"All of the first {MAX_FAILURES} of {len(evalset)} examples failed, "
-                        "and the others were not asked."
+                        "and the others were not evaluated."
                     )
                     raise combine_errors(failed, rest)
             outcomes = await score.evaluate(pipeline, evalset.examples, resolved) if evalset.examples else []
@@ -529,7 +530,7 @@ class Session(BaseSession):
 
 
 def _largest_cutoff(requests: Sequence[ScoreRequest]) -> int:
-    """Return the largest cut-off among the scores; `CUTOFF` if no score has one.
+    """Return the largest cut-off among the scores; `DEFAULT_CUTOFF` if no score has one.
 
     Scores without a cut-off use it, so that they need no further retrieval.
     """

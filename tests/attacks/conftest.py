@@ -1,4 +1,4 @@
-"""What the attacks share with the integration tests: a small project of a user's, and a scripted server."""
+"""The fixture `project` of the integration tests, for the attack tests."""
 
 from tests.integration.conftest import project
 

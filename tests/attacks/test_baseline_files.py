@@ -18,7 +18,7 @@ def _tests(project):
 
 def _mean(project, nodeid="test_it.py::test_gate", name="recall@1"):
     examples = _tests(project)[nodeid]["scores"][name]["examples"]
-    return fsum(each["score"] for each in examples.values()) / len(examples)
+    return fsum(example["score"] for example in examples.values()) / len(examples)
 
 
 def _run(project, *arguments):

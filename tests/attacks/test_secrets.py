@@ -203,10 +203,10 @@ def _left(project: Project, done: pytest.RunResult) -> dict[str, bytes]:
 def _leaks(left: dict[str, bytes]) -> list[str]:
     """Where which secret is, with what stands around it."""
     return [
-        f"{name}: {content[max(0, found.start() - 60) : found.end() + 20]!r}"
+        f"{name}: {content[max(0, match.start() - 60) : match.end() + 20]!r}"
         for name, content in left.items()
         for needle in NEEDLES
-        for found in re.finditer(re.escape(needle.encode()), content)
+        for match in re.finditer(re.escape(needle.encode()), content)
     ]
 
 

@@ -91,7 +91,7 @@ def test_a_minimum_counts_what_the_retriever_failed_at(hundred, how, why):
         path = hundred.path / "evals.jsonl"
         # Found by their id alone.
         records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-        lines = [json.dumps(each | {"gold": [{"id": each["gold"][0]["id"]}]}) for each in records]
+        lines = [json.dumps(record | {"gold": [{"id": record["gold"][0]["id"]}]}) for record in records]
         path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     hundred.lose(*range(10, 16))
     _fail(hundred, 5, how)

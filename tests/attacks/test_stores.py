@@ -229,7 +229,7 @@ def test_a_damaged_row_loses_only_its_own_reply(project, llm, change):
     _change(file, f"UPDATE replies SET {change} WHERE key IN (SELECT key FROM replies LIMIT 3)")  # noqa: S608 - as above
     result = project.run()
     result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["3 × damaged entry of the cache passed over (`rageval cache verify` *"])
+    result.stdout.fnmatch_lines(["3 × damaged entry of the cache ignored (`rageval cache verify` *"])
     assert len(llm.requests) == 15
     result = project.run()
     result.assert_outcomes(passed=1)

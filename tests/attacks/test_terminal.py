@@ -338,7 +338,7 @@ def test_the_judge_command_prints_no_control_sequences(
         for n in range(4)
     ]
     (tmp_path / "labels.jsonl").write_text(
-        "".join(f"{json.dumps(each)}\n" for each in labels), encoding="utf-8"
+        "".join(f"{json.dumps(label)}\n" for label in labels), encoding="utf-8"
     )
     with LLMServer(lambda _: HOSTILE) as llm:
         monkeypatch.setenv("OPENAI_BASE_URL", llm.url)

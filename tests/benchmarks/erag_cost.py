@@ -1,16 +1,18 @@
-"""What labelling passages one at a time costs: `python tests/benchmarks/erag_cost.py [QUESTIONS]`.
+"""The cost of labelling passages one at a time: `python tests/benchmarks/erag_cost.py [QUESTIONS]`.
 
-Salemi and Zamani (2024) compare eRAG with scoring the whole ranking (Table 2): time and memory, 50 passages. Here the
-embedded model answers the first QUESTIONS (3) of ms_marco_400, for which BM25 searches the passages of 100 queries, and
-answers are compared in canonical form. Three ways to say how good k = 5, 10 and 20 passages are:
+Salemi and Zamani (2024) compare the time and the memory of eRAG with those of scoring the whole ranking (Table 2), with
+50 passages. Here the embedded model answers the first QUESTIONS (default: 3) of ms_marco_400, BM25 searches the
+passages of 100 queries, and answers are compared in canonical form. Three methods score k = 5, 10 and 20 passages:
 
-- eRAG: an answer from each passage alone;
-- one prompt: an answer from all k passages; a number for the ranking, none for a passage;
-- leave one out: an answer from all k and one from each k - 1 of them, which is how the second way labels passages.
+- eRAG: one answer from each passage alone;
+- one prompt: one answer from all k passages, which scores the ranking but labels no passage;
+- leave one out: one answer from all k passages, and one from all passages except one, for each passage. This is how the
+  method "one prompt" can label passages.
 
-Each is run with an empty cache, and again where a new passage has come to rank 2 and the last one has left. Printed are
-requests, tokens of prompts, seconds, processor seconds of the model's process, which other work on the machine does not
-lengthen much, its peak memory, and the tokens of a prompt in the mean. Nothing is kept.
+Each method runs with an empty cache, and again after the ranking changed: a new passage has rank 2, and the last one is
+missing. The script prints the number of requests, the prompt tokens, the elapsed seconds, the processor seconds of the
+model's process, which depend less on other load than the elapsed seconds, its peak memory, and the mean number of
+tokens per prompt. The caches are deleted.
 """
 
 import sys
@@ -42,7 +44,15 @@ Evaluate = Callable[[Session, Components, EvalSet, int], None]
 
 
 class Cost(NamedTuple):
-    """Of one evaluation."""
+    """The cost of one evaluation.
+
+    Attributes:
+        requests: number of requests to the model.
+        tokens: number of prompt tokens.
+        seconds: elapsed time.
+        processor: processor time of the model's process in seconds.
+        memory: peak memory of the model's process in MB.
+    """
 
     requests: int
     tokens: int
@@ -51,43 +61,42 @@ class Cost(NamedTuple):
     memory: float
 
     def cells(self) -> str:
-        """The numbers in columns."""
+        """Return the numbers in columns."""
         numbers = self.seconds, self.processor, self.memory, self.tokens / max(self.requests, 1)
         return f"{self.requests:8} {self.tokens:8} {{:8.1f}} {{:8.1f}} {{:8.0f}} {{:10.0f}}".format(*numbers)
 
 
-def scored(spec: str) -> Evaluate:
-    """One of our scores."""
+def score_method(spec: str) -> Evaluate:
+    """Return a function that computes a score of this package."""
 
-    def evaluate(session: Session, parts: Components, evalset: EvalSet, k: int) -> None:
-        for found in session.score(
-            parts, evalset, [ScoreRequest(f"{spec}@{k}", comparator="canonical")]
-        ).values():
-            if isinstance(found, RagevalError):
-                raise found
+    def evaluate(session: Session, components: Components, evalset: EvalSet, k: int) -> None:
+        request = ScoreRequest(f"{spec}@{k}", comparator="canonical")
+        score = session.score(components, evalset, [request])[request]
+        if isinstance(score, RagevalError):
+            raise score
 
     return evaluate
 
 
-def leave_one_out(session: Session, parts: Components, evalset: EvalSet, k: int) -> None:
-    """The answers from all passages and from all but one, compared."""
-    run = session.pipelines.get(parts)
+def leave_one_out(session: Session, components: Components, evalset: EvalSet, k: int) -> None:
+    """Generate and compare the answers from all passages, and from all passages except one."""
+    pipeline = session.pipelines.get(components)
 
-    async def each(example: Example) -> None:
-        documents = (await run.ranking_with_texts(example, k)).documents
+    async def compare_answers(example: Example) -> None:
+        documents = (await pipeline.ranking_with_texts(example, k)).documents
         for left_out in (None, *documents):
-            answer = await run.answer_from(
-                example.full_question, [one for one in documents if one is not left_out]
+            answer = await pipeline.answer_from(
+                example.full_question, [document for document in documents if document is not left_out]
             )
-            await run.compare(example.full_question, example.answers, answer, "canonical")
+            await pipeline.compare(example.full_question, example.answers, answer, "canonical")
 
     for example in evalset:
-        session.loop.run(each(example))
+        session.loop.run(compare_answers(example))
 
 
-WAYS: dict[str, Evaluate] = {
-    "eRAG": scored("erag.p"),
-    "one prompt": scored("answer.correct"),
+METHODS: dict[str, Evaluate] = {
+    "eRAG": score_method("erag.p"),
+    "one prompt": score_method("answer.correct"),
     "leave one out": leave_one_out,
 }
 
@@ -95,54 +104,55 @@ WAYS: dict[str, Evaluate] = {
 def main(questions: int) -> None:
     """Print the table."""
     whole, pools = ms_marco_pools()
-    some = EvalSet(f"{whole.name}, first {questions}", whole.examples[:questions])
-    pooled = [each.question for each in whole.examples[:POOLS]]
+    evalset = EvalSet(f"{whole.name}, first {questions}", whole.examples[:questions])
+    pooled = [example.question for example in whole.examples[:POOLS]]
     bm25 = BM25Retriever([document for question in pooled for document in pools[question]])
 
     def search(query: str, k: int) -> list[Document]:
         return bm25(query, k)
 
-    def changed(query: str, k: int) -> list[Document]:
+    def changed_search(query: str, k: int) -> list[Document]:
         first, *others = bm25(query, k + 1)
         return [first, others[-1], *others[:-2]]
 
     say(f"{questions} questions of {whole.name}")
     say(f"{'k':>2} {'':13} {'':8} requests   tokens  seconds      cpu       MB tok/prompt")
     for k in KS:
-        for way, evaluate in WAYS.items():
+        for method, evaluate in METHODS.items():
             with tempfile.TemporaryDirectory() as cache:
-                for ranking, searches in (("cold", search), ("changed", changed)):
-                    cost = measured(Path(cache), searches, some, k, evaluate)
-                    say(f"{k:2} {way:13} {ranking:8} {cost.cells()}")
+                for ranking, retriever in (("cold", search), ("changed", changed_search)):
+                    cost = measure(Path(cache), retriever, evalset, k, evaluate)
+                    say(f"{k:2} {method:13} {ranking:8} {cost.cells()}")
 
 
-def measured(cache: Path, search: Search, evalset: EvalSet, k: int, evaluate: Evaluate) -> Cost:
-    """Evaluate with a model that has just been started."""
+def measure(cache: Path, search: Search, evalset: EvalSet, k: int, evaluate: Evaluate) -> Cost:
+    """Evaluate an eval set with a newly started model, and return the cost."""
     with closing(
         Session(Settings(model="embedded", cache_dir=cache, max_unscored=1, timeout=600))
     ) as session:
-        parts = Components(search, DefaultGenerator(session.models), DefaultJudge(session.models))
-        pipeline: Pipeline = session.pipelines.get(parts)
-        # Neither the start is measured nor the worked examples, with which every prompt begins. No cache has this one.
-        warm: Awaitable[Any] = pipeline.answer_from(
+        components = Components(search, DefaultGenerator(session.models), DefaultJudge(session.models))
+        pipeline: Pipeline = session.pipelines.get(components)
+        # A first request, which is not measured, starts the model and evaluates the worked examples with which every
+        # prompt begins. Its text has the time, so that the reply is not in a cache.
+        first_request: Awaitable[Any] = pipeline.answer_from(
             evalset.examples[0].full_question, [Document(f"It is {time.time_ns()}.")]
         )
-        session.loop.run(warm)
-        before, started, began = session.usage, process_seconds(session), time.perf_counter()
-        evaluate(session, parts, evalset, k)
-        seconds, asked = time.perf_counter() - began, session.usage - before
+        session.loop.run(first_request)
+        usage_before, processor_before, began = session.usage, process_seconds(session), time.perf_counter()
+        evaluate(session, components, evalset, k)
+        seconds, usage = time.perf_counter() - began, session.usage - usage_before
         memory = float(proc(session, "status").split("VmHWM:")[1].split()[0]) / 1024
-        return Cost(asked.live, asked.tokens_in, seconds, process_seconds(session) - started, memory)
+        return Cost(usage.live, usage.tokens_in, seconds, process_seconds(session) - processor_before, memory)
 
 
 def process_seconds(session: Session) -> float:
-    """The processor time of the model's process so far; 0 before it has started."""
+    """Return the processor time of the model's process so far in seconds; 0 before the process has started."""
     times = proc(session, "stat").rpartition(")")[2].split()
     return (int(times[11]) + int(times[12])) / sysconf("SC_CLK_TCK") if times else 0.0
 
 
 def proc(session: Session, name: str) -> str:
-    """A file of the model's process."""
+    """Return the contents of a file in `/proc` about the model's process."""
     server, _ = session.models.generator_model()
     assert isinstance(server, EmbeddedServer)
     process = server._process

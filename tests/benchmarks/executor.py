@@ -1,8 +1,8 @@
-"""A retriever of much computing, here and in two processes: `python tests/benchmarks/executor.py [QUESTIONS]`.
+"""A CPU-bound retriever in one process and in two: `python tests/benchmarks/executor.py [QUESTIONS]`.
 
-BM25 in plain Python over so many passages that a question takes about 20 ms. The rankings of all questions are timed
-in the test's thread, in a `ProcessPoolExecutor` of two and with Dask's two workers, in turns; printed is the ratio of
-each pair of runs that followed each other, and the median of these with their range.
+The retriever is BM25 in plain Python, with about 20 ms per question. The script measures the time of all rankings in
+the thread of the test, in a `ProcessPoolExecutor` with two processes, and in two workers of Dask, in turn. It prints
+the ratio of each pair of consecutive runs, and the median and the range of the ratios.
 """
 
 import asyncio
@@ -37,38 +37,38 @@ class PlainBM25:
         self._passages = passages
 
     def __call__(self, query: str, k: int) -> list[dict[str, str]]:
-        """The best passages."""
+        """Return the k best passages."""
         scores: defaultdict[int, float] = defaultdict(float)
         for word in query.split():
-            found = self._postings.get(word, {})
-            weight = math.log(1 + (self._passages - len(found) + 0.5) / (len(found) + 0.5))
-            for number, count in found.items():
+            postings = self._postings.get(word, {})
+            weight = math.log(1 + (self._passages - len(postings) + 0.5) / (len(postings) + 0.5))
+            for number, count in postings.items():
                 scores[number] += weight * count * 2.5 / (count + 1.5)
         best = sorted(scores, key=lambda number: (-scores[number], number))[:k]
         return [{"id": f"d{number}", "text": f"passage {number}"} for number in best]
 
 
 def seconds(executor: Executor | None, questions: list[str]) -> float:
-    """What all rankings take, without the time in which the index is built."""
+    """Return the seconds that all rankings take, without the time to build the index."""
     loop = BackgroundEventLoop()
     try:
         retriever = adapt_retriever(RetrieverFactory(PlainBM25, PASSAGES), loop, executor=executor)
 
-        async def every(asked: list[str]) -> None:
-            await asyncio.gather(*(retriever.retrieve(each, 10) for each in asked))
+        async def retrieve_all(queries: list[str]) -> None:
+            await asyncio.gather(*(retriever.retrieve(query, 10) for query in queries))
 
         for _ in range(WORKERS * 4):
-            loop.run(every([f"{query} once" for query in questions[:WORKERS]]))
-        loop.run(every([f"{query} more" for query in questions[: WORKERS * 20]]))
+            loop.run(retrieve_all([f"{query} once" for query in questions[:WORKERS]]))
+        loop.run(retrieve_all([f"{query} more" for query in questions[: WORKERS * 20]]))
         began = time.perf_counter()
-        loop.run(every(questions))
+        loop.run(retrieve_all(questions))
         return time.perf_counter() - began
     finally:
         loop.close()
 
 
 def main(number: int) -> None:
-    """Measure in turns."""
+    """Measure the executors in turn, and print the ratios."""
     from distributed import Client, LocalCluster
 
     drawn = random.Random(2)
@@ -88,18 +88,18 @@ def main(number: int) -> None:
         executors: dict[str, Executor] = {"Dask, 2 workers": client.get_executor(), "2 processes": pool}
         for _ in range(ROUNDS):
             for name, executor in executors.items():
-                here, there = seconds(None, questions), seconds(executor, questions)
-                ratios[name].append(here / there)
-                each = here / number * 1000
+                in_thread, in_executor = seconds(None, questions), seconds(executor, questions)
+                ratios[name].append(in_thread / in_executor)
+                question_ms = in_thread / number * 1000
                 print(  # noqa: T201
-                    f"{name:16} here {here:5.2f} s ({each:.0f} ms a question), there {there:5.2f} s: "
-                    f"{here / there:.2f} ×",
+                    f"{name:16} here {in_thread:5.2f} s ({question_ms:.0f} ms a question), "
+                    f"there {in_executor:5.2f} s: {in_thread / in_executor:.2f} ×",
                     flush=True,
                 )
-    for name, found in ratios.items():
-        middle = statistics.median(found)
+    for name, values in ratios.items():
+        median = statistics.median(values)
         print(  # noqa: T201
-            f"{name:16} median of {len(found)} pairs: {middle:.2f} × ({min(found):.2f} to {max(found):.2f})"
+            f"{name:16} median of {len(values)} pairs: {median:.2f} × ({min(values):.2f} to {max(values):.2f})"
         )
 
 

@@ -1,13 +1,13 @@
-"""How often the gate is wrong, and how often it notices: `python tests/benchmarks/false_alarms.py [RUNS] [TABLE…]`.
+"""Simulated false alarms and power of the gate: `python tests/benchmarks/false_alarms.py [RUNS] [TABLE…]`.
 
-Each figure is a share of RUNS (2,000) simulated comparisons, in percent, of one-sided tests at 5%. A 95% interval of
-a share of 5% is 1 wide each way at 2,000 runs. The same differences are given to a paired t-test, a percentile
-bootstrap and Wilcoxon's signed-rank test.
+Each figure is the share, in percent, of RUNS (default: 2,000) simulated comparisons with the stated outcome, for
+one-sided tests at 5%. The 95% interval of a share of 5% at 2,000 runs is ±1 percentage point. A paired t-test, a
+percentile bootstrap and Wilcoxon's signed-rank test are computed from the same differences.
 
-*Real* differences are those of pairs of BM25 variants (`tests/benchmarks/variants.py`) on which at least a twentieth
-of the questions differ: n of them are drawn, with weights `exp(θ·d)` that give the mean drop wanted. They are left
-out where the data is missing. *Synthetic* ones are of two retrievers that share 80% of the scores; the other scores
-are drawn again, and a true drop sets some to 0.
+*Real* differences are those of pairs of BM25 variants (`tests/benchmarks/variants.py`) whose scores differ on at least
+5% of the questions. n differences are drawn with weights `exp(θ·d)`, which give the required mean drop. If the data is
+missing, these rows are omitted. *Synthetic* differences are those of two retrievers with the same score on 80% of the
+questions; the other scores are drawn again, and a true drop sets some of the new scores to 0.
 """
 
 import math
@@ -31,34 +31,43 @@ from tests.benchmarks import variants
 
 ALPHA = 0.05
 SIZES = (30, 60, 100)
-LARGE = (60, 200, 1000)
+LARGE_SIZES = (60, 200, 1000)
 BINARY = ("hit@1", "hit@3", "hit@5")
 REAL = ("ndcg@5", "mrr@5", "map@5")
 FAMILY = ("hit@1", "hit@3", "hit@5", "mrr@5", "ndcg@3", "ndcg@5")
 SETS = ("MS MARCO", "XQuAD", "NQ")
 PAIRS = 60
-"""Pairs of variants of each set and measure."""
-A_PAIR = 20
-"""Runs of a pair, before the next is drawn."""
-CHANGED = 0.05
-"""Least share of questions on which the variants of a pair differ."""
-STEPS = 60
+"""Number of pairs of variants of each data set and measure."""
+RUNS_PER_PAIR = 20
+"""Number of consecutive runs that are drawn from one pair."""
+MIN_CHANGED_SHARE = 0.05
+"""Minimum share of the questions on which the variants of a pair differ."""
+NEWTON_STEPS = 60
+"""Maximum number of steps of the search for weights."""
 RESAMPLES = 999
+"""Number of bootstrap resamples."""
 POINTS = 1 << 17
-"""Points of the distribution of a sum; fewer than the gate's, for speed."""
+"""Number of points of the distribution of a sum; smaller than in the gate, for speed."""
 SHARES = 200
-"""Shares of changed questions at which the size is computed."""
-SLOW = 500
-"""Most runs of what takes long."""
+"""Number of shares of changed questions at which the size of the test is computed."""
+MAX_SLOW_RUNS = 500
+"""Maximum number of runs of slow simulations."""
 
 Array = NDArray[np.float64]
 Verdicts = NDArray[np.bool_]
 Random = np.random.Generator
 Row = tuple[str, int, Sequence[float]]
+"""The kind of the differences, the number of questions, and the shares of the runs."""
 
 
 class Table(NamedTuple):
-    """A table to print: its rows are computed from the number of runs, and perhaps sizes of sets."""
+    """A table of simulations.
+
+    Attributes:
+        title: the text above the table.
+        columns: the titles of the columns.
+        rows: yields the rows; the arguments are the number of runs and, optionally, numbers of questions as `sizes`.
+    """
 
     title: str
     columns: Sequence[str]
@@ -69,7 +78,7 @@ TABLES: dict[str, Table] = {}
 
 
 def table(title: str, columns: Sequence[str]) -> Callable[[Callable[..., Iterator[Row]]], None]:
-    """Make a function that yields rows one of the tables."""
+    """Return a decorator that adds a function, which yields rows, to `TABLES`."""
 
     def add(rows: Callable[..., Iterator[Row]]) -> None:
         TABLES[rows.__name__] = Table(title, columns, rows)
@@ -78,7 +87,7 @@ def table(title: str, columns: Sequence[str]) -> Callable[[Callable[..., Iterato
 
 
 def show(name: str, runs: int, **sizes: Sequence[int]) -> None:
-    """Print a table, each row as soon as it is there."""
+    """Print a table, each row as soon as it is computed."""
     title, columns, rows = TABLES[name]
     widths = [max(8, len(column) + 2) for column in columns]
     names = "".join(f"{column:>{width}}" for column, width in zip(columns, widths, strict=True))
@@ -89,12 +98,12 @@ def show(name: str, runs: int, **sizes: Sequence[int]) -> None:
 
 
 def say(line: str) -> None:
-    """Print at once."""
+    """Print a line without buffering."""
     print(line, flush=True)  # noqa: T201
 
 
 def means(outcomes: Sequence[Verdicts]) -> list[float]:
-    """The share of runs of each outcome."""
+    """Return the share of the runs in which each outcome is True."""
     return [float(outcome.mean()) for outcome in outcomes]
 
 
@@ -102,12 +111,15 @@ def means(outcomes: Sequence[Verdicts]) -> list[float]:
 
 
 def right_or_wrong(rng: Random, shape: tuple[int, ...]) -> Array:
-    """0/1 scores, three quarters of them 1."""
+    """Return random 0/1 scores, three quarters of them 1."""
     return (rng.random(shape) < 0.75).astype(float)
 
 
 def graded(rng: Random, shape: tuple[int, ...]) -> Array:
-    """Graded scores, skewed as token F1 is: half are 1, a twentieth 0, the rest beta-distributed around 0.8."""
+    """Return random graded scores with the skew of token F1: half are 1, 5% are 0, the rest are beta-distributed.
+
+    The mean of the beta distribution is 0.8.
+    """
     u = rng.random(shape)
     return np.where(u < 0.5, 1.0, np.where(u < 0.55, 0.0, rng.beta(2, 0.5, shape)))
 
@@ -116,11 +128,19 @@ SCORES: dict[str, tuple[Callable[[Random, tuple[int, ...]], Array], float]] = {
     "0/1": (right_or_wrong, 0.75),
     "graded": (graded, 0.5 + 0.45 * 0.8),
 }
-"""Each kind of score, and its mean."""
+"""The function that draws each kind of score, and the mean of the scores."""
 
 
 def synthetic(rng: Random, kind: str, shape: tuple[int, ...], drop: float, changed: float = 0.2) -> Array:
-    """Baseline less new scores of runs (first) and questions (last), with the true drop given."""
+    """Return synthetic differences, baseline minus new score, of runs (first axis) and questions (last axis).
+
+    Args:
+        rng: the random generator.
+        kind: the kind of the scores, a key of `SCORES`.
+        shape: the shape of the array.
+        drop: the true mean drop.
+        changed: the share of the scores that are drawn again.
+    """
     draw, mean = SCORES[kind]
     baseline = draw(rng, shape)
     new = np.where(rng.random(shape) < changed, draw(rng, shape), baseline)
@@ -128,16 +148,17 @@ def synthetic(rng: Random, kind: str, shape: tuple[int, ...], drop: float, chang
 
 
 def rare_gains(rng: Random, runs: int, n: int) -> Array:
-    """No true drop, skewness -3.7: two in five questions lose about an eighth, and one in twenty gains 1."""
+    """Return differences without a true drop, of skewness -3.7: 40% lose about 1/8, and 5% gain 1."""
     u = rng.random((runs, n))
     losses = rng.uniform(0.0625, 0.1875, (runs, n))
     return np.where(u < 0.4, losses, np.where(u >= 0.95, -1.0, 0.0))
 
 
 def rarer_gains(rng: Random, runs: int, n: int) -> Array:
-    """No true drop: half of the scores lose 30%, and so few become 1 that a quarter of samples of 60 have no gain.
+    """Return differences without a true drop: half of the scores fall by 30%, and a few rise to 1.
 
-    The scores are one less graded ones, so that the mean is 0.14.
+    The gains are so rare that a quarter of the samples of 60 questions has none. The scores are `1 - graded`, so that
+    their mean is 0.14.
     """
     baseline = 1 - graded(rng, (runs, n))
     mean = 1 - SCORES["graded"][1]
@@ -148,25 +169,25 @@ def rarer_gains(rng: Random, runs: int, n: int) -> Array:
 
 @cache
 def pairs(name: str, measures: tuple[str, ...]) -> list[Array]:
-    """The differences of pairs of variants of a set: questions × measures."""
+    """Return the differences of pairs of variants of a data set: one array of questions × measures per pair."""
     scores = np.stack([variants.scores(name)[measure] for measure in measures], axis=2)
     rng = np.random.default_rng([len(name), len(measures)])
-    found: list[Array] = []
+    pair_differences: list[Array] = []
     for _ in range(50 * PAIRS):
         one, other = rng.choice(scores.shape[1], 2, replace=False)
         differences = scores[:, one] - scores[:, other]
-        both = [(column > 0).sum() > 4 and (column < 0).sum() > 4 for column in differences.T]
-        if all(both) and (differences != 0).mean(axis=0).min() >= CHANGED:
-            found.append(differences)
-        if len(found) == PAIRS:
+        has_both_signs = [(column > 0).sum() > 4 and (column < 0).sum() > 4 for column in differences.T]
+        if all(has_both_signs) and (differences != 0).mean(axis=0).min() >= MIN_CHANGED_SHARE:
+            pair_differences.append(differences)
+        if len(pair_differences) == PAIRS:
             break
-    return found
+    return pair_differences
 
 
 def weights(differences: Array, drop: float) -> Array | None:
-    """Weights `exp(θ·d)` under which every column has the mean drop; None where there are none."""
+    """Return weights `exp(θ·d)` under which every column has the mean `drop`; None if the search does not converge."""
     theta = np.zeros(differences.shape[1])
-    for _ in range(STEPS):
+    for _ in range(NEWTON_STEPS):
         power = differences @ theta
         weight = np.exp(power - power.max())
         weight /= weight.sum()
@@ -181,49 +202,52 @@ def weights(differences: Array, drop: float) -> Array | None:
 
 @cache
 def populations(measures: tuple[str, ...], drop: float) -> list[tuple[Array, Array]]:
-    """Differences and weights, of every pair that can have the drop."""
-    found = []
+    """Return the differences and the weights of every pair that can be weighted to have this mean drop."""
+    weighted = []
     for name in SETS:
         for differences in pairs(name, measures):
             weight = weights(differences, drop)
             if weight is not None and weight.max() < 0.05:
-                found.append((differences, weight))
-    return found
+                weighted.append((differences, weight))
+    return weighted
 
 
 def real(rng: Random, measures: tuple[str, ...], n: int, drop: float, runs: int) -> Array:
-    """Runs × questions × measures."""
-    several = populations(measures, drop)
+    """Return real differences: an array of runs × questions × measures."""
+    weighted = populations(measures, drop)
     drawn = []
-    for _ in range(-(-runs // A_PAIR)):
-        differences, weight = several[rng.integers(len(several))]
-        drawn.append(differences[rng.choice(len(differences), (A_PAIR, n), p=weight)])
+    for _ in range(-(-runs // RUNS_PER_PAIR)):
+        differences, weight = weighted[rng.integers(len(weighted))]
+        drawn.append(differences[rng.choice(len(differences), (RUNS_PER_PAIR, n), p=weight)])
     return np.concatenate(drawn)[:runs]
 
 
-def each_measure(names: Sequence[str], rng: Random, n: int, drop: float, runs: int) -> Array:
-    """Runs × questions, of each of the measures a part."""
-    some = -(-runs // len(names))
-    return np.concatenate([real(rng, (name,), n, drop, some)[:, :, 0] for name in names])[:runs]
+def real_by_measure(names: Sequence[str], rng: Random, n: int, drop: float, runs: int) -> Array:
+    """Return real differences: an array of runs × questions. Each measure has an equal share of the runs."""
+    runs_per_measure = -(-runs // len(names))
+    return np.concatenate([real(rng, (name,), n, drop, runs_per_measure)[:, :, 0] for name in names])[:runs]
 
 
 def kinds() -> Mapping[str, Callable[[Random, int, float, int], Array]]:
-    """Kinds of differences: how runs of n questions are drawn."""
-    found: dict[str, Callable[[Random, int, float, int], Array]] = {
+    """Return, for each kind of differences, the function that draws runs; real ones only if the data is available."""
+    draw_functions: dict[str, Callable[[Random, int, float, int], Array]] = {
         f"synthetic {kind}": partial(
             lambda kind, rng, n, drop, runs: synthetic(rng, kind, (runs, n), drop), kind
         )
         for kind in SCORES
     }
-    if variants.at_hand(SETS):
-        found |= {"real 0/1": partial(each_measure, BINARY), "real graded": partial(each_measure, REAL)}
-    return found
+    if variants.is_available(SETS):
+        draw_functions |= {
+            "real 0/1": partial(real_by_measure, BINARY),
+            "real graded": partial(real_by_measure, REAL),
+        }
+    return draw_functions
 
 
 def cells(
     seed: int, sizes: Sequence[int]
 ) -> Iterator[tuple[str, int, Callable[[float, int], Array], Random]]:
-    """Each kind and size: what draws runs with a true drop, and the generator it draws from."""
+    """Yield each kind and size, with a function that draws runs with a true drop, and its random generator."""
     for k, (kind, draw) in enumerate(kinds().items()):
         for n in sizes:
             rng = np.random.default_rng([seed, k, n])
@@ -236,29 +260,40 @@ def cells(
 def gate(
     differences: Array, *, alpha: float = ALPHA, beyond: float = 0.0, clusters: Sequence[int] | None = None
 ) -> Verdicts:
-    """Whether each score of each run is called worse: runs × questions (× scores) → runs (× scores).
+    """Return whether the gate calls each score of each run worse.
 
-    Where no sum is larger than the root of the sum of squares, no p-value is below 3.5/64 (Hollom and Portier 2023,
-    "Tight lower bound on Rademacher sums"), and no test is made.
+    If no sum is larger than the root of the sum of squares, no p-value is below 3.5/64 (Hollom and Portier 2023,
+    "Tight lower bound on Rademacher sums"), and the test is skipped.
+
+    Args:
+        differences: an array of runs × questions, or of runs × questions × scores.
+        alpha: the level of the tests.
+        beyond: the mean drop that is allowed.
+        clusters: the cluster of each question; None if questions are independent.
+
+    Returns:
+        An array of runs, or of runs × scores.
     """
     whole = differences if differences.ndim == 3 else differences[:, :, None]
     units = whole - beyond
     if clusters is not None:
-        units = np.stack([units[:, np.equal(clusters, each)].sum(axis=1) for each in set(clusters)], axis=1)
-    clear = (units.sum(axis=1) <= np.sqrt((units**2).sum(axis=1))).all(axis=1)
+        units = np.stack(
+            [units[:, np.equal(clusters, cluster)].sum(axis=1) for cluster in set(clusters)], axis=1
+        )
+    not_worse = (units.sum(axis=1) <= np.sqrt((units**2).sum(axis=1))).all(axis=1)
     called = np.zeros((len(whole), whole.shape[2]), dtype=bool)
-    for run in np.flatnonzero(~clear):
+    for run in np.flatnonzero(~not_worse):
         scores = [PairedDrops(column.tolist(), beyond=beyond) for column in whole[run].T]
-        found = [[0.0 if abs(d) <= SCORE_TOLERANCE else d for d in score.values] for score in scores]
-        # The intervals that come with a test take longer than it.
-        p_values, *_ = under_test._p_values(found, scores, alpha, clusters, int(run))
+        rows = [[0.0 if abs(d) <= SCORE_TOLERANCE else d for d in score.values] for score in scores]
+        # `joint_drop_test` also computes intervals, which takes longer than the tests.
+        p_values, *_ = under_test._p_values(rows, scores, alpha, clusters, int(run))
         called[run] = np.array(p_values) <= alpha
     called &= whole.mean(axis=1) > beyond + 1e-12
     return called if differences.ndim == 3 else called[:, 0]
 
 
 def student(differences: Array, alpha: float = ALPHA) -> Verdicts:
-    """The paired t-test."""
+    """Return whether a paired t-test calls each run worse."""
     n = differences.shape[1]
     spread = differences.std(axis=1, ddof=1)
     statistic = np.sqrt(n) * differences.mean(axis=1) / np.where(spread > 0, spread, 1)
@@ -266,9 +301,9 @@ def student(differences: Array, alpha: float = ALPHA) -> Verdicts:
 
 
 def bootstrap(rng: Random, differences: Array, block: int = 100) -> Verdicts:
-    """Whether the lower bound of a one-sided 95% percentile bootstrap interval is above 0.
+    """Return whether the lower bound of a one-sided 95% percentile bootstrap interval is above 0.
 
-    Runs of a block share their draws of questions, which leaves the rate of each as it is.
+    The runs of a block share their resamples, which does not change the rate of false alarms.
     """
     n = differences.shape[1]
     called = []
@@ -280,14 +315,14 @@ def bootstrap(rng: Random, differences: Array, block: int = 100) -> Verdicts:
 
 
 def signed_ranks(differences: Array, alpha: float = ALPHA) -> Verdicts:
-    """Wilcoxon's test, with the normal approximation for ties, and without the differences that are 0."""
+    """Return whether Wilcoxon's test calls each run worse: with the normal approximation, and without zeros."""
     called = np.zeros(len(differences), dtype=bool)
     for i, run in enumerate(differences):
-        kept = run[run != 0]
-        if len(kept):
-            ranks = stats.rankdata(np.abs(kept))
+        nonzero = run[run != 0]
+        if len(nonzero):
+            ranks = stats.rankdata(np.abs(nonzero))
             spread = np.sqrt((ranks**2).sum())
-            called[i] = stats.norm.sf((ranks * np.sign(kept)).sum() / spread) <= alpha
+            called[i] = stats.norm.sf((ranks * np.sign(nonzero)).sum() / spread) <= alpha
     return called
 
 
@@ -295,19 +330,19 @@ TESTS = ("gate", "t", "boot", "Wilc")
 
 
 def tests(rng: Random, differences: Array) -> list[float]:
-    """How often the gate, and the tests it is compared with, call a drop."""
+    """Return the share of the runs that the gate, and each test that it is compared with, calls worse."""
     return means(
         [gate(differences), student(differences), bootstrap(rng, differences), signed_ranks(differences)]
     )
 
 
-def mid_p_size(n: int, alpha: float = ALPHA, *, most_changed: float = 1.0) -> float:
-    """True size of the mid-p McNemar test with n questions: the largest, over the share π of questions that change.
+def mid_p_size(n: int, alpha: float = ALPHA, *, max_changed: float = 1.0) -> float:
+    """Return the true size of the mid-p McNemar test with n questions, to about 0.0001.
 
-    `max_π Σ_k Binomial(k; n, π) · P(mid_p(X, k - X) ≤ alpha)` with X binomial of k fair coins, to about 0.0001;
-    π is at most `most_changed`.
+    It is the maximum over the share π of questions that change, `max_π Σ_k Binomial(k; n, π) · P(mid_p(X, k - X) ≤
+    alpha)`, with X the heads of k fair coins; π is at most `max_changed`.
     """
-    rejected = [_rejected(changed, alpha) for changed in range(n + 1)]
+    rejected = [_rejection_probability(changed, alpha) for changed in range(n + 1)]
     log_ways = [math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1) for k in range(n + 1)]
 
     def size(share: float) -> float:
@@ -319,15 +354,15 @@ def mid_p_size(n: int, alpha: float = ALPHA, *, most_changed: float = 1.0) -> fl
             for k, (ways, chance) in enumerate(zip(log_ways, rejected, strict=True))
         )
 
-    return max(size(most_changed * step / SHARES) for step in range(1, SHARES + 1))
+    return max(size(max_changed * step / SHARES) for step in range(1, SHARES + 1))
 
 
-def _rejected(changed: int, alpha: float) -> float:
-    """Probability that so many fair coins are significant: a tail of the binomial distribution."""
+def _rejection_probability(changed: int, alpha: float) -> float:
+    """Return the probability that the result of `changed` fair coins is significant, a binomial tail."""
     if not changed:
         return 0.0
     total, tail, term = 1 << changed, 0, 1
-    # From all heads downward; `tail` counts the patterns with more heads, `term` those with so many.
+    # The loop starts with all heads. `tail` counts the patterns with more heads, `term` those with exactly `heads`.
     for heads in range(changed, -1, -1):
         if (2 * tail + term) / (2 * total) > alpha:
             break
@@ -337,7 +372,7 @@ def _rejected(changed: int, alpha: float) -> float:
 
 
 def strict_passes(differences: Array, margin: float) -> Verdicts:
-    """Whether each run excludes a drop of the margin."""
+    """Return whether each run excludes a drop of the margin or more."""
     p_value = cache(lambda drops: noninferiority_p_value(drops, margin, points=POINTS))
     return np.array([p_value(tuple(np.sort(run))) <= ALPHA for run in differences])
 
@@ -351,9 +386,9 @@ def strict_passes(differences: Array, margin: float) -> Verdicts:
     ["any", "half"],
 )
 def size(_: int, sizes: Sequence[int] = (12, 17, *SIZES, 200)) -> Iterator[Row]:
-    """The true size of the test of 0/1 scores."""
+    """Yield the true size of the test of 0/1 scores."""
     for n in sizes:
-        yield "0/1", n, [mid_p_size(n), mid_p_size(n, most_changed=0.5)]
+        yield "0/1", n, [mid_p_size(n), mid_p_size(n, max_changed=0.5)]
 
 
 @table(
@@ -361,7 +396,7 @@ def size(_: int, sizes: Sequence[int] = (12, 17, *SIZES, 200)) -> Iterator[Row]:
     [f"{test} {drop}" for drop in (0, 5, 10) for test in TESTS],
 )
 def single(runs: int, sizes: Sequence[int] = SIZES) -> Iterator[Row]:
-    """One score."""
+    """Yield the results for a single score."""
     for kind, n, draw, rng in cells(1, sizes):
         yield (
             kind,
@@ -377,41 +412,42 @@ def single(runs: int, sizes: Sequence[int] = SIZES) -> Iterator[Row]:
     [f"{how} {drop}" for drop in (0, 5, 10) for how in ("joint", "each", "t each")],
 )
 def family(runs: int, sizes: Sequence[int] = SIZES) -> Iterator[Row]:
-    """Several scores of the same questions."""
-    if not variants.at_hand(SETS):
+    """Yield the results for several scores of the same questions."""
+    if not variants.is_available(SETS):
         return
-    each = ALPHA / len(FAMILY)
+    bonferroni_alpha = ALPHA / len(FAMILY)
     for n in sizes:
         rng = np.random.default_rng([2, n])
-        found: list[Verdicts] = []
+        outcomes: list[Verdicts] = []
         for drop in (0.0, 0.05, 0.1):
             differences = real(rng, FAMILY, n, drop, runs)
             columns = np.moveaxis(differences, 2, 0)
-            found.append(gate(differences).any(axis=1))
-            found += [
-                np.any([test(column, alpha=each) for column in columns], axis=0) for test in (gate, student)
+            outcomes.append(gate(differences).any(axis=1))
+            outcomes += [
+                np.any([test(column, alpha=bonferroni_alpha) for column in columns], axis=0)
+                for test in (gate, student)
             ]
-        yield "real", n, means(found)
+        yield "real", n, means(outcomes)
     rng = np.random.default_rng(22)
     unchanged, dropped = (
-        real(rng, some, 100, drop, runs) for some, drop in ((FAMILY[:3], 0.0), (FAMILY[3:], 0.1))
+        real(rng, names, 100, drop, runs) for names, drop in ((FAMILY[:3], 0.0), (FAMILY[3:], 0.1))
     )
     called = gate(np.concatenate([unchanged, dropped], axis=2))[:, :3].any(axis=1)
     yield "real, three of six", 100, means([called])
 
 
 @table(
-    f"at most {SLOW} runs: max_drop 0.02, fails at a true drop of 1.5, 2, 5 and 8 points, where a drop is to\n"
+    f"at most {MAX_SLOW_RUNS} runs: max_drop 0.02, fails at a true drop of 1.5, 2, 5 and 8 points, where a drop is to\n"
     'be shown, and where one beyond 2 points is (burden="beyond")',
     [f"{how} {drop:g}" for how in ("shown", "beyond") for drop in (1.5, 2, 5, 8)],
 )
-def allowed(runs: int, sizes: Sequence[int] = LARGE) -> Iterator[Row]:
-    """A drop that is allowed."""
-    few = min(runs, SLOW)
+def allowed(runs: int, sizes: Sequence[int] = LARGE_SIZES) -> Iterator[Row]:
+    """Yield the results for thresholds that allow a drop."""
+    slow_runs = min(runs, MAX_SLOW_RUNS)
     for kind, n, draw, _ in cells(3, sizes):
-        drawn = [draw(drop, few) for drop in (0.015, 0.02, 0.05, 0.08)]
-        found = [gate(differences) & (differences.mean(axis=1) > 0.02 + 1e-12) for differences in drawn]
-        yield kind, n, means(found + [gate(differences, beyond=0.02) for differences in drawn])
+        drawn = [draw(drop, slow_runs) for drop in (0.015, 0.02, 0.05, 0.08)]
+        outcomes = [gate(differences) & (differences.mean(axis=1) > 0.02 + 1e-12) for differences in drawn]
+        yield kind, n, means(outcomes + [gate(differences, beyond=0.02) for differences in drawn])
 
 
 @table(
@@ -420,7 +456,7 @@ def allowed(runs: int, sizes: Sequence[int] = LARGE) -> Iterator[Row]:
     [*TESTS, "noted"],
 )
 def skewed(runs: int, sizes: Sequence[int] = SIZES) -> Iterator[Row]:
-    """Differences that are not symmetric."""
+    """Yield the results for differences that are not symmetric."""
     for kind, draw in (("skewness -3.7", rare_gains), ("gains rarer still", rarer_gains)):
         for n in sizes:
             rng = np.random.default_rng([4, n])
@@ -438,7 +474,7 @@ def skewed(runs: int, sizes: Sequence[int] = SIZES) -> Iterator[Row]:
     [f"{test} {drop}" for drop in (0, 0.002, 0.005) for test in ("gate", "t")],
 )
 def similarities(runs: int, sizes: Sequence[int] = (60, 200)) -> Iterator[Row]:
-    """Differences that are small on the scale."""
+    """Yield the results for differences that are small compared with the scale."""
     for n in sizes:
         rng = np.random.default_rng([5, n])
         drawn = [rng.normal(drop, 0.01, (runs, n)) for drop in (0.0, 0.002, 0.005)]
@@ -455,17 +491,17 @@ def similarities(runs: int, sizes: Sequence[int] = (60, 200)) -> Iterator[Row]:
     [f"{how} {drop}" for drop in (0, 10) for how in ("questions", "clusters")],
 )
 def clustered(runs: int, sizes: Sequence[int] = (500, 1000, 2000)) -> Iterator[Row]:
-    """Questions that change together."""
+    """Yield the results for questions that change together."""
     for n in sizes:
         rng = np.random.default_rng([6, n])
         clusters = np.repeat(np.arange(n // 25), 25).tolist()
-        found: list[Verdicts] = []
+        outcomes: list[Verdicts] = []
         for drop in (0.0, 0.1):
-            way = np.where(rng.random((runs, n // 25, 1)) < 0.5 + drop / 0.36, 1.0, -1.0)
-            own = np.where(rng.random((runs, n // 25, 25)) < 0.8, way, -way)
-            differences = (own * (rng.random(own.shape) < 0.3)).reshape(runs, -1)
-            found += [gate(differences), gate(differences, clusters=clusters)]
-        yield f"{n // 25} documents", n, means(found)
+            document_sign = np.where(rng.random((runs, n // 25, 1)) < 0.5 + drop / 0.36, 1.0, -1.0)
+            sign = np.where(rng.random((runs, n // 25, 25)) < 0.8, document_sign, -document_sign)
+            differences = (sign * (rng.random(sign.shape) < 0.3)).reshape(runs, -1)
+            outcomes += [gate(differences), gate(differences, clusters=clusters)]
+        yield f"{n // 25} documents", n, means(outcomes)
 
 
 @table(
@@ -474,20 +510,21 @@ def clustered(runs: int, sizes: Sequence[int] = (500, 1000, 2000)) -> Iterator[R
     [f"{k} a side, {drop}" for drop in (0, 10) for k in (1, 3)],
 )
 def repeats(runs: int, sizes: Sequence[int] = (100,)) -> Iterator[Row]:
-    """Scores that are noisy."""
+    """Yield the results for noisy scores."""
     for n in sizes:
         rng = np.random.default_rng([7, n])
-        found = []
+        outcomes = []
         for drop in (0.0, 0.1):
-            right = rng.random((runs, n)) < 0.75
-            # Noise hides two fifths of a drop: the score falls by 10 points where the retriever loses 16.7.
-            kept = right & (rng.random((runs, n)) >= drop / 0.6 / 0.75)
+            right_before = rng.random((runs, n)) < 0.75
+            # Noise hides two fifths of a drop: the score falls by 10 points if the retriever loses 16.7.
+            right_now = right_before & (rng.random((runs, n)) >= drop / 0.6 / 0.75)
             for k in (1, 3):
-                before, after = (
-                    np.mean((rng.random((k, runs, n)) < 0.2) != side, axis=0) for side in (right, kept)
+                before, now = (
+                    np.mean((rng.random((k, runs, n)) < 0.2) != right, axis=0)
+                    for right in (right_before, right_now)
                 )
-                found.append(gate(before - after))
-        yield "0/1", n, means(found)
+                outcomes.append(gate(before - now))
+        yield "0/1", n, means(outcomes)
 
 
 @table(
@@ -496,32 +533,32 @@ def repeats(runs: int, sizes: Sequence[int] = (100,)) -> Iterator[Row]:
     [f"{how} {drop}" for drop in (1, 0) for how in ("rolling", "alpha/20", "anchor")],
 )
 def anchored(runs: int, sizes: Sequence[int] = (100, 200)) -> Iterator[Row]:
-    """Many small drops, one after the other."""
+    """Yield the results for many small drops, one after another."""
 
     def p_value(before: Verdicts, after: Verdicts) -> float:
         return mid_p(int(np.sum(before & ~after)), int(np.sum(after & ~before)))
 
     for n in sizes:
         rng = np.random.default_rng([8, n])
-        found: list[Verdicts] = []
+        outcomes: list[Verdicts] = []
         for drop in (0.01, 0.0):
-            caught = np.zeros((3, runs), dtype=bool)
+            detected = np.zeros((3, runs), dtype=bool)
             for run in range(runs):
                 right = rng.random(n) < 0.85
-                # Every version turns 2% of the verdicts for better or worse, and loses what those before it lost.
+                # Every version flips 2% of the verdicts at random, and keeps the losses of the versions before it.
                 last = anchor = right ^ (rng.random(n) < 0.02)
                 for update in range(1, 21):
                     right &= rng.random(n) >= drop / 0.85
                     new = right ^ (rng.random(n) < 0.02)
-                    whole = p_value(anchor, new)
-                    caught[:, run] |= [
+                    p_value_to_anchor = p_value(anchor, new)
+                    detected[:, run] |= [
                         p_value(last, new) <= ALPHA,
-                        whole <= ALPHA / 20,
-                        whole <= anchor_alpha(ALPHA, update),
+                        p_value_to_anchor <= ALPHA / 20,
+                        p_value_to_anchor <= anchor_alpha(ALPHA, update),
                     ]
                     last = new
-            found += list(caught)
-        yield "0/1", n, means(found)
+            outcomes += list(detected)
+        yield "0/1", n, means(outcomes)
 
 
 @table(
@@ -530,17 +567,17 @@ def anchored(runs: int, sizes: Sequence[int] = (100, 200)) -> Iterator[Row]:
     ["asked", "red", "green", "red in all", "red of full"],
 )
 def stopped_early(runs: int, sizes: Sequence[int] = (300, 2000)) -> Iterator[Row]:
-    """How many questions are asked, and how it ends."""
+    """Yield the share of the questions that are evaluated, and the shares of the decisions."""
     for n in sizes:
         for drop in (0.0, 0.015, 0.02, 0.05, 0.1):
             rng = np.random.default_rng([9, n, int(1000 * drop)])
             changed = int(0.3 * n)
-            share = max(0.3, drop / 0.3)
-            losses = (share + drop / 0.3) / 2
-            found = np.zeros((runs, 5))
+            nonzero_share = max(0.3, drop / 0.3)
+            losses = (nonzero_share + drop / 0.3) / 2
+            shares = np.zeros((runs, 5))
             for run in range(runs):
                 u = rng.random(changed)
-                differences = np.where(u < losses, 1.0, np.where(u < share, -1.0, 0.0))
+                differences = np.where(u < losses, 1.0, np.where(u < nonzero_share, -1.0, 0.0))
                 stop = SequentialDropTest(questions=n, changed=changed, max_drop=0.02, alpha=ALPHA)
                 for difference in differences:
                     if stop.verdict is not None:
@@ -550,20 +587,23 @@ def stopped_early(runs: int, sizes: Sequence[int] = (300, 2000)) -> Iterator[Row
                 above = differences.sum() > 0.02 * n + 1e-9
                 red, green = stop.verdict == "fail", stop.verdict == "pass"
                 in_all = red or (not green and above and p_value <= ALPHA / 2)
-                found[run] = stop.evaluated / n, red, green, in_all, above and p_value <= ALPHA
-            yield f"drop {drop:.1%}", n, found.mean(axis=0).tolist()
+                shares[run] = stop.evaluated / n, red, green, in_all, above and p_value <= ALPHA
+            yield f"drop {drop:.1%}", n, shares.mean(axis=0).tolist()
 
 
 @table(
     "power at the drop that is reported as detected in 80% of runs, computed from runs without a drop",
     ["max_drop 0", "max_drop 2"],
 )
-def detectable(runs: int, sizes: Sequence[int] = LARGE) -> Iterator[Row]:
-    """Whether the detectable drop is detected: whole losses; 200 runs for each run that it is computed from."""
+def detectable(runs: int, sizes: Sequence[int] = LARGE_SIZES) -> Iterator[Row]:
+    """Yield how often a drop of the reported detectable size is detected.
+
+    The detectable drop is computed from one run, for losses of the whole score, and then 200 runs have this drop.
+    """
     for kind in SCORES:
         for n in sizes:
             rng = np.random.default_rng([10, n])
-            found = []
+            outcomes = []
             for max_drop in (0.0, 0.02):
                 called: list[Verdicts] = []
                 for _ in range(max(1, runs // 200)):
@@ -572,57 +612,57 @@ def detectable(runs: int, sizes: Sequence[int] = LARGE) -> Iterator[Row]:
                     if drop is not None and drop < 0.7:
                         after = synthetic(rng, kind, (min(runs, 200), n), drop)
                         called.append(gate(after) & (after.mean(axis=1) > max_drop + 1e-12))
-                found.append(np.concatenate(called))
-            yield f"synthetic {kind}", n, means(found)
+                outcomes.append(np.concatenate(called))
+            yield f"synthetic {kind}", n, means(outcomes)
 
 
 @table(
-    f"strict, at most {SLOW} runs of graded scores: passes at a true drop of max_drop (false) and of 0 (right), where\n"
-    "2% and 20% of the scores are drawn anew",
+    f"strict, at most {MAX_SLOW_RUNS} runs of graded scores: passes at a true drop of max_drop (false) and of 0 "
+    "(right), where\n2% and 20% of the scores are drawn anew",
     [f"{what} {margin}, {share}%" for margin in (2, 5) for share in (2, 20) for what in ("false", "right")],
 )
-def strict(runs: int, sizes: Sequence[int] = LARGE) -> Iterator[Row]:
-    """Thresholds at which a drop is to be excluded."""
+def strict(runs: int, sizes: Sequence[int] = LARGE_SIZES) -> Iterator[Row]:
+    """Yield the results for thresholds that must exclude a drop."""
     for k, kind in enumerate(SCORES):
         for n in sizes:
             rng = np.random.default_rng([11, k, n])
-            shape = (runs if kind == "0/1" else min(runs, SLOW), n)
-            found = [
+            shape = (runs if kind == "0/1" else min(runs, MAX_SLOW_RUNS), n)
+            outcomes = [
                 strict_passes(synthetic(rng, kind, shape, drop, changed), margin)
                 for margin in (0.02, 0.05)
                 for changed in (0.02, 0.2)
                 for drop in (margin, 0.0)
             ]
-            yield f"synthetic {kind}", n, means(found)
+            yield f"synthetic {kind}", n, means(outcomes)
 
 
 @table(
-    f"at most {SLOW} runs: 90% intervals of a true drop of 0 and 5 points lie above it, and below\n"
+    f"at most {MAX_SLOW_RUNS} runs: 90% intervals of a true drop of 0 and 5 points lie above it, and below\n"
     "it; 95% intervals of the mean score do not hold it (synthetic scores)",
     [*(f"{side} {drop}" for drop in (0, 5) for side in ("above", "below")), "mean"],
 )
-def intervals(runs: int, sizes: Sequence[int] = LARGE) -> Iterator[Row]:
-    """How often an interval does not hold the true value."""
-    few = min(runs, SLOW)
+def intervals(runs: int, sizes: Sequence[int] = LARGE_SIZES) -> Iterator[Row]:
+    """Yield how often an interval does not contain the true value."""
+    slow_runs = min(runs, MAX_SLOW_RUNS)
     for kind, n, draw, rng in cells(12, sizes):
-        found = []
+        outcomes = []
         for drop in (0.0, 0.05):
-            bounds = np.array([drop_interval(run.tolist(), alpha=ALPHA) for run in draw(drop, few)])
-            found += [bounds[:, 0] > drop + 1e-9, bounds[:, 1] < drop - 1e-9]
-        missed = []
+            bounds = np.array([drop_interval(run.tolist(), alpha=ALPHA) for run in draw(drop, slow_runs)])
+            outcomes += [bounds[:, 0] > drop + 1e-9, bounds[:, 1] < drop - 1e-9]
+        mean_missed = []
         if (scores := SCORES.get(kind.removeprefix("synthetic "))) is not None:
             draw_scores, mean = scores
-            drawn = draw_scores(rng, (few, n))
-            held = [mean_interval(run.tolist(), seed=seed) for seed, run in enumerate(drawn)]
-            missed = [np.array([not low <= mean <= high for low, high in filter(None, held)])]
-        yield kind, n, means(found + missed)
+            drawn = draw_scores(rng, (slow_runs, n))
+            mean_intervals = [mean_interval(run.tolist(), seed=seed) for seed, run in enumerate(drawn)]
+            mean_missed = [np.array([not low <= mean <= high for low, high in filter(None, mean_intervals)])]
+        yield kind, n, means(outcomes + mean_missed)
 
 
 if __name__ == "__main__":
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 2000
-    if not variants.at_hand(SETS):
+    if not variants.is_available(SETS):
         say(
             f"Synthetic differences alone: {variants.DATA} does not have the data of real ones (RAGEVAL_TEST_DATA)."
         )
-    for each in sys.argv[2:] or TABLES:
-        show(each, count)
+    for name in sys.argv[2:] or TABLES:
+        show(name, count)

@@ -1,10 +1,11 @@
-"""Broken eval sets of every format: `python tests/benchmarks/fuzz_evalsets.py [MUTATIONS] [SEED]`.
+"""Fuzz test of the eval-set formats: `python tests/benchmarks/fuzz_evalsets.py [MUTATIONS] [SEED]`.
 
-Each file is a small valid one that was cut, mixed up, mistyped, nested, blown up, recoded or
-compressed and damaged. Loading it must give an eval set that has a digest, or an `InputError` that
-names a file of it and, unless the whole file is meant, a line, record or topic. Anything else is
-printed with its seed and ends the run with 1: another exception, a message without a place, more
-than `PATIENCE_S` for one file. The memory of the process is limited throughout.
+Each input is a small valid file with random mutations: it is truncated, bytes are removed, repeated, inserted or
+changed, values get other types, are nested deeply or become very large, the encoding changes, or it is compressed and
+then damaged. Loading must return an eval set with a digest, or raise an `InputError` that names a file and, unless the
+error concerns the whole file, a line, record or topic. Any other outcome is printed with its seed, and the exit status
+is then 1: another exception, a message without a place, or more than `TIMEOUT_S` for one input. The memory of the
+process is limited.
 """
 # ruff: noqa: T201 - a script that reports
 
@@ -30,10 +31,10 @@ from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets import LoadOptions, load
 from tests.evalset_files import FILES, Files, zstd_compress
 
-MEMORY = 3 * 2**30
-PATIENCE_S = 60
-HUGE = 50_000_000
-HUGE_EVERY = 2_000
+MEMORY_LIMIT = 3 * 2**30
+TIMEOUT_S = 60
+HUGE_BYTES = 50_000_000
+HUGE_INTERVAL = 2_000  # one of this number of inputs has a huge line
 DEPTHS = (50, 99, 101, 400, 990, 1_100, 20_000)
 WORDS = [
     *(
@@ -100,40 +101,40 @@ VALUES: list[Any] = [
     {"a": {"b": 1}},
 ]
 PLACE = re.compile(r"\b(line|record|topic) \d+")
-WHOLE = re.compile(
+WHOLE_FILE = re.compile(
     r"contains no examples|looks like no format|may be \w+ or|cannot be read|has no such split|has no column"
     r"|lacks \d+ (topics|queries) that|has \d+ files|is read as '\w+', which has no option"
     r"|the header has no columns|holds (judgements|answers) and no questions"
     r"|is one JSON object, with"
 )
-"""What may be said without a line: it is of the file as a whole."""
+"""Matches the messages about a whole file, which name no line."""
 
 
 def cut(content: bytes, chance: random.Random) -> bytes:
-    """The beginning only."""
+    """Return the beginning of the content."""
     return content[: chance.randrange(len(content) + 1)]
 
 
 def drop(content: bytes, chance: random.Random) -> bytes:
-    """Without a part."""
-    at = chance.randrange(len(content) + 1)
-    return content[:at] + content[at + chance.randrange(1, 20) :]
+    """Return the content without some bytes."""
+    start = chance.randrange(len(content) + 1)
+    return content[:start] + content[start + chance.randrange(1, 20) :]
 
 
 def repeat(content: bytes, chance: random.Random) -> bytes:
-    """With a part twice."""
-    at, end = sorted(chance.randrange(len(content) + 1) for _ in "ab")
-    return content[:end] + content[at:]
+    """Return the content with a part repeated."""
+    start, end = sorted(chance.randrange(len(content) + 1) for _ in "ab")
+    return content[:end] + content[start:]
 
 
 def insert(content: bytes, chance: random.Random) -> bytes:
-    """With something that has no place there."""
-    at = chance.randrange(len(content) + 1)
-    return content[:at] + chance.choice(WORDS) + content[at + chance.choice((0, 0, 1, 4)) :]
+    """Return the content with one of `WORDS` inserted, or in place of some bytes."""
+    start = chance.randrange(len(content) + 1)
+    return content[:start] + chance.choice(WORDS) + content[start + chance.choice((0, 0, 1, 4)) :]
 
 
 def flip(content: bytes, chance: random.Random) -> bytes:
-    """With other bytes."""
+    """Return the content with some bytes changed."""
     changed = bytearray(content)
     for _ in range(chance.randrange(1, 4)):
         if changed:
@@ -142,58 +143,59 @@ def flip(content: bytes, chance: random.Random) -> bytes:
 
 
 def mistype(content: bytes, chance: random.Random) -> bytes:
-    """With a value of another type somewhere in its JSON; of what is no JSON, as `insert`."""
+    """Return the content with a value of another type somewhere in its JSON; if it is not JSON, call `insert`."""
     lines = content.split(b"\n")
     whole = chance.random() < 0.5
-    at = 0 if whole else chance.randrange(len(lines))
+    index = 0 if whole else chance.randrange(len(lines))
     try:
-        value = json.loads(content if whole else lines[at])
+        value = json.loads(content if whole else lines[index])
     except (ValueError, RecursionError):
         return insert(content, chance)
-    made = json.dumps(_mistyped(value, chance)).encode()
-    return made if whole else b"\n".join([*lines[:at], made, *lines[at + 1 :]])
+    encoded = json.dumps(_replace_value(value, chance)).encode()
+    return encoded if whole else b"\n".join([*lines[:index], encoded, *lines[index + 1 :]])
 
 
-def _mistyped(value: Any, chance: random.Random) -> Any:
+def _replace_value(value: Any, chance: random.Random) -> Any:
+    """Return a JSON value in which a random part is removed, or replaced by one of `VALUES`."""
     if isinstance(value, dict) and value and chance.random() < 0.9:
         key = chance.choice(list(value))
         if chance.random() < 0.1:
             return {name: item for name, item in value.items() if name != key}
-        return {**value, key: _mistyped(value[key], chance)}
+        return {**value, key: _replace_value(value[key], chance)}
     if isinstance(value, list) and value and chance.random() < 0.8:
-        at = chance.randrange(len(value))
-        return [*value[:at], _mistyped(value[at], chance), *value[at + 1 :]]
+        index = chance.randrange(len(value))
+        return [*value[:index], _replace_value(value[index], chance), *value[index + 1 :]]
     return chance.choice(VALUES)
 
 
 def nest(content: bytes, chance: random.Random) -> bytes:
-    """With a value, or the beginning of one, that is nested deeply."""
+    """Return the content with a deeply nested value, or with the beginning of one."""
     depth = chance.choice(DEPTHS)
     opening, closing = chance.choice([(b"[", b"]"), (b'{"a":', b"}")])
-    inside = opening * depth + b"1" + closing * (depth if chance.random() < 0.8 else 0)
-    at = [found.end() for found in re.finditer(rb'":\s*|\[', content)] or [chance.randrange(len(content) + 1)]
-    where = chance.choice(at)
-    return content[:where] + inside + (b"," if chance.random() < 0.7 else b"") + content[where:]
+    nested = opening * depth + b"1" + closing * (depth if chance.random() < 0.8 else 0)
+    value_starts = [match.end() for match in re.finditer(rb'":\s*|\[', content)]
+    start = chance.choice(value_starts or [chance.randrange(len(content) + 1)])
+    return content[:start] + nested + (b"," if chance.random() < 0.7 else b"") + content[start:]
 
 
 def recode(content: bytes, chance: random.Random) -> bytes:
-    """In another encoding, whole or from somewhere on, or with other line ends, or with a mark in front."""
+    """Return the content, or its end, in another encoding; or with other line ends; or with a byte order mark."""
     text = content.decode("utf-8", "replace")
-    at = chance.choice((0, 0, chance.randrange(len(text) + 1)))
+    start = chance.choice((0, 0, chance.randrange(len(text) + 1)))
     coding = chance.choice(("utf-16", "utf-16-le", "utf-32", "latin-1", "utf-8-sig", "cp037", "CRLF", "CR"))
     if coding in ("CRLF", "CR"):
         return content.replace(b"\n", b"\r\n" if coding == "CRLF" else b"\r")
-    return text[:at].encode() + text[at:].encode(coding, "replace")
+    return text[:start].encode() + text[start:].encode(coding, "replace")
 
 
 def damage_gzip(content: bytes, chance: random.Random) -> bytes:
-    """Compressed, and mostly damaged after that."""
+    """Return the content compressed by gzip and, in most cases, damaged."""
     packed = gzip.compress(content, 1)
     return chance.choice((lambda packed, _: packed, cut, flip, drop, repeat))(packed, chance)
 
 
 def damage_zstd(content: bytes, chance: random.Random) -> bytes:
-    """As `damage_gzip`, with the other compression."""
+    """Return the content compressed by Zstandard and, in most cases, damaged; without Zstandard, by gzip."""
     compress = zstd_compress()
     if compress is None:
         return damage_gzip(content, chance)
@@ -201,7 +203,7 @@ def damage_zstd(content: bytes, chance: random.Random) -> bytes:
 
 
 def blow_up(content: bytes, chance: random.Random) -> bytes:
-    """With 50 MB on one line."""
+    """Return the content with 50 MB more on one line."""
     filling = chance.choice(
         (
             b"x",
@@ -219,12 +221,12 @@ def blow_up(content: bytes, chance: random.Random) -> bytes:
             b'{"text":"a"},',
         )
     )
-    at = chance.randrange(len(content) + 1)
-    made = content[:at] + filling * (HUGE // len(filling)) + content[at:]
-    return gzip.compress(made, 1) if chance.random() < 0.3 else made
+    start = chance.randrange(len(content) + 1)
+    huge_content = content[:start] + filling * (HUGE_BYTES // len(filling)) + content[start:]
+    return gzip.compress(huge_content, 1) if chance.random() < 0.3 else huge_content
 
 
-SMALL: list[Callable[[bytes, random.Random], bytes]] = [
+MUTATIONS: list[Callable[[bytes, random.Random], bytes]] = [
     *(
         cut,
         drop,
@@ -244,13 +246,13 @@ SMALL: list[Callable[[bytes, random.Random], bytes]] = [
 
 
 def mutated(seed: int, *, huge: bool = False) -> Files:
-    """One broken eval set, the same for a seed wherever Zstandard is (or is not) installed."""
+    """Return a mutated eval set; it depends only on the seed and on whether Zstandard is installed."""
     chance = random.Random(seed)
     files = chance.choice(FILES)
     name = chance.choice(list(files.contents))
     content = files.contents[name]
     for _ in range(chance.choice((1, 1, 2, 3))):
-        content = chance.choice(SMALL)(content, chance)
+        content = chance.choice(MUTATIONS)(content, chance)
     if huge:
         content = blow_up(files.contents[name], chance)
     words = {
@@ -261,7 +263,7 @@ def mutated(seed: int, *, huge: bool = False) -> Files:
 
 
 def verdict(files: Files, folder: Path) -> str:
-    """What became of a file: "loaded", "refused", or what is wrong."""
+    """Load an eval set; return "loaded", "refused", or a description of the wrong outcome."""
     path = files.write(folder)
     names = [*files.contents, folder.name]
     try:
@@ -270,49 +272,51 @@ def verdict(files: Files, folder: Path) -> str:
         message = str(error)
         if not any(name.rpartition("/")[2] in message for name in names):
             return f"no file is named: {message[:300]}"
-        if not PLACE.search(message) and not WHOLE.search(message):
+        if not PLACE.search(message) and not WHOLE_FILE.search(message):
             return f"no place is named: {message[:300]}"
         return "refused"
-    except Exception as error:  # noqa: BLE001 - whatever it is, it is what is looked for
+    except Exception as error:  # noqa: BLE001 - any other exception is a finding
         return f"{type(error).__name__}: {str(error)[:300]}"
     return "loaded" if len(evalset) and evalset.digest else "empty"
 
 
 @contextmanager
-def bounded() -> Iterator[None]:
-    """A memory limit, and an alarm that raises."""
+def resource_limits() -> Iterator[None]:
+    """Limit the memory of the process, and raise TimeoutError at an alarm."""
 
-    def late(*_: object) -> None:
-        raise TimeoutError(f"more than {PATIENCE_S} s")
+    def raise_timeout(*_: object) -> None:
+        raise TimeoutError(f"more than {TIMEOUT_S} s")
 
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    signal.signal(signal.SIGALRM, late)
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT, MEMORY_LIMIT))
+    signal.signal(signal.SIGALRM, raise_timeout)
     yield
     signal.alarm(0)
 
 
 def main(mutations: int, first: int) -> int:
-    """Run them all; 1 where one went wrong."""
+    """Load all mutated eval sets from the seed `first` on; return the exit status."""
     verdicts: Counter[str] = Counter()
     slowest = (0.0, 0)
     began = time.monotonic()
-    with tempfile.TemporaryDirectory() as temporary, bounded():
+    with tempfile.TemporaryDirectory() as temporary, resource_limits():
         folder = Path(temporary)
         for seed in range(first, first + mutations):
-            files = mutated(seed, huge=seed % HUGE_EVERY == 0)
-            signal.alarm(PATIENCE_S)
+            files = mutated(seed, huge=seed % HUGE_INTERVAL == 0)
+            signal.alarm(TIMEOUT_S)
             start = time.monotonic()
-            found = verdict(files, folder)
+            outcome = verdict(files, folder)
             signal.alarm(0)
             slowest = max(slowest, (time.monotonic() - start, seed))
-            known = found in ("loaded", "refused")
-            verdicts[found if known else "wrong"] += 1
-            if not known:
-                print(f"seed {seed} ({files.format}): {found}", flush=True)
+            is_valid = outcome in ("loaded", "refused")
+            verdicts[outcome if is_valid else "wrong"] += 1
+            if not is_valid:
+                print(f"seed {seed} ({files.format}): {outcome}", flush=True)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
-    print(f"{mutations} mutations from seed {first}, of 50 MB a line each {HUGE_EVERY}th: {dict(verdicts)}")
-    took, (worst, seed) = time.monotonic() - began, slowest
-    print(f"{took:.0f} s; slowest {worst:.1f} s (seed {seed}); peak memory {peak:.0f} MiB")
+    print(
+        f"{mutations} mutations from seed {first}, of 50 MB a line each {HUGE_INTERVAL}th: {dict(verdicts)}"
+    )
+    elapsed, (slowest_s, seed) = time.monotonic() - began, slowest
+    print(f"{elapsed:.0f} s; slowest {slowest_s:.1f} s (seed {seed}); peak memory {peak:.0f} MiB")
     return 1 if verdicts["wrong"] else 0
 
 

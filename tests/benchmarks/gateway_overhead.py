@@ -1,7 +1,7 @@
-"""What the gateway costs: `python tests/benchmarks/gateway_overhead.py [ROUNDS]`.
+"""The overhead of the gateway: `python tests/benchmarks/gateway_overhead.py [ROUNDS]`.
 
-A client asks for 200 replies of 200 ms, 20 in flight: directly, and through the gateway with an empty cache. The two
-take turns; the figures are medians, and the median of the ratios within each round.
+A client requests 200 replies of 200 ms, with 20 requests in flight: directly, and through the gateway with an empty
+cache, in turn. The script prints the medians, and the median of the ratios within the rounds.
 """
 
 import asyncio
@@ -24,8 +24,8 @@ REQUESTS, IN_FLIGHT, LATENCY_MS = 200, 20, 200
 PASSAGES = "The quick brown fox jumps over the lazy dog, and item-{i} has the code c{i}x. " * 20
 
 
-async def ask(url: str) -> float:
-    """Ask for all replies; return the seconds it took."""
+async def request_all(url: str) -> float:
+    """Request all replies; return the elapsed seconds."""
     slots = asyncio.Semaphore(IN_FLIGHT)
     async with openai.AsyncOpenAI(base_url=url, api_key="x", max_retries=0) as client:
 
@@ -41,27 +41,27 @@ async def ask(url: str) -> float:
 
 
 def through_gateway(url: str) -> float:
-    """Ask through a new gateway on an empty cache."""
+    """Request all replies through a new gateway with an empty cache; return the elapsed seconds."""
     with tempfile.TemporaryDirectory() as folder:
         settings = Settings(cache_dir=Path(folder), base_url=BaseURL.parse(url), concurrency=IN_FLIGHT)
         session = Session(settings)
         with GatewayServer() as server:
             server.connect(session.backend)
-            seconds = asyncio.run(ask(server.url))
+            seconds = asyncio.run(request_all(server.url))
         assert session.usage.live == REQUESTS + 1
         session.close()
     return seconds
 
 
 def main(rounds: int) -> None:
-    """Measure and print."""
+    """Measure the rounds, and print the medians."""
     command = [sys.executable, str(SERVER), "--latency-ms", str(LATENCY_MS)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         url = process.stdout.readline().strip()
-        pairs = [(asyncio.run(ask(url)), through_gateway(url)) for _ in range(rounds)]
+        pairs = [(asyncio.run(request_all(url)), through_gateway(url)) for _ in range(rounds)]
         process.terminate()
-    direct, served = (statistics.median(each) for each in zip(*pairs, strict=True))
+    direct, served = (statistics.median(times) for times in zip(*pairs, strict=True))
     ratio = statistics.median(through / bare for bare, through in pairs)
     sys.stdout.write(
         f"{REQUESTS} replies of {LATENCY_MS} ms, {IN_FLIGHT} in flight: {direct:.2f} s directly, {served:.2f} s "

@@ -1,10 +1,10 @@
-"""How often a text turns the verdict of the embedded model: `python tests/benchmarks/injections.py`.
+"""How often an injected text changes the verdict of the embedded model: `python tests/benchmarks/injections.py`.
 
-`rageval judge --injections` measures a model at a server. Here the local base model is asked the same: with the judge's
-prompts, as they are and without fences, and a grammar leaves it yes or no.
+`rageval judge --injections` measures a model at a server. This script measures the local base model with the same
+prompts of the judge, with and without fences. A grammar allows only the replies yes and no.
 
-A judge that says yes to everything cannot be turned to yes: read the flip rate beside how many clean verdicts are
-right, and how many are yes.
+The verdict of a judge that always says yes cannot be changed to yes. So compare the share of changed verdicts with the
+numbers of clean verdicts that are right, and that are yes.
 """
 
 import asyncio
@@ -26,15 +26,15 @@ from pytest_rageval.stats.intervals import wilson_interval
 YES_OR_NO = 'root ::= "yes" | "no"'
 
 
-class Constrained:
-    """A gateway that leaves a model no word but yes and no."""
+class YesNoGateway:
+    """A gateway that adds a grammar to each request, which allows only the replies yes and no."""
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
 
     async def get_reply_for_score(self, server: EmbeddedServer, request: Request) -> Reply:
-        """The reply to the request, so changed."""
-        # A base model continues a page: the verdict comes on the line behind the question.
+        """Return the reply to the changed request."""
+        # A base model continues the text of the prompt. With a line break, it continues with the verdict.
         messages = ({"role": "user", "content": f"{request.messages[0]['content']}\n"},)
         parameters = {**request.parameters, "max_tokens": 4, "extra_body": {"grammar": YES_OR_NO}}
         return await self._gateway.get_reply(
@@ -43,14 +43,14 @@ class Constrained:
 
 
 def show(name: str, trials: list[Trial]) -> None:
-    """Print a row."""
-    found = summarize_trials(trials)
-    low, high = wilson_interval(found.flipped, found.cases)
-    said = sum(trial.clean or False for trial in trials)
+    """Print a row of the table."""
+    summary = summarize_trials(trials)
+    low, high = wilson_interval(summary.flipped, summary.cases)
+    yes_count = sum(trial.clean or False for trial in trials)
     print(  # noqa: T201
-        f"{name:28} {found.flipped:2} of {found.cases} flipped: {found.flipped / found.cases:.2f} "
-        f"[{low:.2f}, {high:.2f}]; clean: {found.right} right, {said} yes; of the right {found.obeyed} obeyed; "
-        f"{found.unscored} unscored",
+        f"{name:28} {summary.flipped:2} of {summary.cases} flipped: {summary.flipped / summary.cases:.2f} "
+        f"[{low:.2f}, {high:.2f}]; clean: {summary.right} right, {yes_count} yes; of the right {summary.obeyed} "
+        f"obeyed; {summary.unscored} unscored",
         flush=True,
     )
 
@@ -60,7 +60,7 @@ async def main() -> None:
     server = EmbeddedServer(resolve_weights(None))
     with tempfile.TemporaryDirectory() as folder:
         gateway = Gateway(GatewaySettings(Path(folder), policy=RequestPolicy(timeout_s=600.0)))
-        constrained: Any = Constrained(gateway)
+        constrained: Any = YesNoGateway(gateway)
         judge = LLMJudge(constrained, server, server.weights.name)
         for name, trials in zip(("with fences", "without"), await compare_fences(judge), strict=True):
             show(name, trials)

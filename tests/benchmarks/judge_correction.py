@@ -1,9 +1,9 @@
-"""What a few labels and a biased judge are worth: `python tests/benchmarks/judge_correction.py [RUNS]`.
+"""Coverage of the mean that labels correct, for a biased judge: `python tests/benchmarks/judge_correction.py [RUNS]`.
 
-Of 1,000 answers and some labelled ones, 60% or 90% are right. The judge errs seven times in eight by
-calling a wrong answer right. A row is a number of labels, a share of right answers and an accuracy of the
-judge; printed are, over all runs, how often the 95% interval of the corrected mean holds the truth and its mean
-width, and both for the labels alone (Wilson) and for the judge alone (Wilson, all its verdicts).
+Of 1,000 answers and some labelled answers, 60% or 90% are right. In seven of eight errors the judge calls a wrong
+answer right. Each row has a number of labels, a share of right answers and an accuracy of the judge. The script prints,
+over all runs, how often the 95% interval of the corrected mean contains the true mean, and its mean width; and the same
+for the labels alone (Wilson interval) and for all verdicts of the judge alone (Wilson interval).
 """
 
 import sys
@@ -22,14 +22,16 @@ UNLABELLED = 1000
 def intervals(
     labels: int, right: float, accuracy: float, rng: np.random.Generator
 ) -> list[tuple[float, float]]:
-    """Corrected, of the labels alone, of the judge alone."""
+    """Return three intervals: of the corrected mean, of the labels alone, and of the judge's verdicts alone."""
     truth = rng.random(labels + UNLABELLED) < right
     errs = (1 - accuracy) * np.where(truth, 1 / 8 / right, 7 / 8 / (1 - right))
     judge = truth ^ (rng.random(len(truth)) < errs)
-    found = prediction_powered_mean(truth[:labels].tolist(), judge[:labels].tolist(), judge[labels:].tolist())
-    assert found is not None
+    corrected = prediction_powered_mean(
+        truth[:labels].tolist(), judge[:labels].tolist(), judge[labels:].tolist()
+    )
+    assert corrected is not None
     return [
-        (found.low, found.high),
+        (corrected.low, corrected.high),
         wilson_interval(int(truth[:labels].sum()), labels),
         wilson_interval(int(judge.sum()), len(judge)),
     ]
@@ -44,10 +46,12 @@ def main(runs: int) -> None:
             for accuracy in (0.6, 0.7, 0.8, 0.9, 0.95):
                 if (1 - accuracy) * 7 / 8 > 1 - right:
                     continue  # more errors than wrong answers
-                found = np.array([intervals(labels, right, accuracy, rng) for _ in range(runs)])
-                held = ((found[..., 0] <= right) & (right <= found[..., 1])).mean(axis=0)
-                width = (found[..., 1] - found[..., 0]).mean(axis=0)
-                row = "  ".join(f"{share:6.1%} {mean:.3f}" for share, mean in zip(held, width, strict=True))
+                bounds = np.array([intervals(labels, right, accuracy, rng) for _ in range(runs)])
+                coverage = ((bounds[..., 0] <= right) & (right <= bounds[..., 1])).mean(axis=0)
+                width = (bounds[..., 1] - bounds[..., 0]).mean(axis=0)
+                row = "  ".join(
+                    f"{share:6.1%} {mean:.3f}" for share, mean in zip(coverage, width, strict=True)
+                )
                 print(f"{labels:5}  {right:.1f}  {accuracy:.2f}   {row}", flush=True)  # noqa: T201
 
 

@@ -1,10 +1,9 @@
-"""How far a small model as judge agrees with people: `python tests/benchmarks/judges.py CACHE [ITEMS]`.
+"""Agreement of a small model as the judge with people: `python tests/benchmarks/judges.py CACHE [ITEMS]`.
 
-The embedded model is shown worked verdicts and may only say yes or no; it judges a random sample (seed 0;
-150 items unless said otherwise) of the 1,490 human judgements of openqa_eval. Printed are Cohen's kappa with
-people and the share of yes, then, on the same sample and on all items, the table of `comparators.py`:
-people among themselves, and each comparator. Replies are kept in the folder CACHE, so that a run
-that is ended goes on where it was.
+The embedded model judges a random sample (seed 0; default: 150 items) of the 1,490 labelled answers of openqa_eval. Its
+prompt has worked examples, and a grammar allows only yes and no. The script prints Cohen's kappa with people and the
+number of yes verdicts; then the table of `comparators.py` for the same sample and for all items. Replies are stored in
+the folder CACHE, so that an interrupted run can be continued.
 """
 
 import asyncio
@@ -21,7 +20,7 @@ from pytest_rageval.config import Settings
 from pytest_rageval.llm.messages import Request
 from pytest_rageval.session import Session
 from tests.benchmarks.comparators import show, table
-from tests.judged_answers import Judged, openqa_eval
+from tests.judged_answers import JudgedAnswer, openqa_eval
 
 ITEMS = 150
 
@@ -33,27 +32,27 @@ SHOTS = (
     ("What is the cable car called?", ("Aurelie",), "the Senn plateau", "no"),
     ("Which river runs under the Ostrel bridge?", ("the Tamm", "Tamm"), "river Tamm", "yes"),
 )
-"""Worked verdicts; their facts are invented."""
+"""Worked examples: question, references, answer and verdict. Their facts are invented."""
 
 
-def prompt(item: Judged) -> str:
-    """A page of verdicts to continue."""
-    worked = "".join(f"{_asked(*shot)} {verdict}\n\n" for *shot, verdict in SHOTS)
+def prompt(item: JudgedAnswer) -> str:
+    """Return the prompt: the worked examples, and an item without a verdict."""
+    worked = "".join(f"{_case_text(*shot)} {verdict}\n\n" for *shot, verdict in SHOTS)
     return (
         "An answer is right if it says the same as one of the reference answers.\n\n"
-        f"{worked}{_asked(item.question, item.references, item.prediction)}"
+        f"{worked}{_case_text(item.question, item.references, item.prediction)}"
     )
 
 
-def _asked(question: str, references: Sequence[str], answer: str) -> str:
+def _case_text(question: str, references: Sequence[str], answer: str) -> str:
     return (
         f"Question: {question}\nReference answers: {' | '.join(references)}\nAnswer: {answer}\n"
         "Is the answer right (yes or no)?"
     )
 
 
-async def verdict(session: Session, item: Judged) -> bool:
-    """What the embedded model says."""
+async def verdict(session: Session, item: JudgedAnswer) -> bool:
+    """Return the verdict of the embedded model on an item."""
     server, model = session.models.generator_model()
     request = Request(
         base_url=server.base_url,
@@ -79,12 +78,13 @@ def main(cache: Path, items: int) -> None:
 
     began = time.monotonic()
     try:
-        said = session.loop.run(verdicts())
+        model_verdicts = session.loop.run(verdicts())
     finally:
         session.close()
     print(f"{len(sample)} of {len(judged)} items, {time.monotonic() - began:.0f} s")  # noqa: T201
-    show("embedded model as judge", [item.accepted for item in sample], said)
-    print(f"  says yes to {sum(said)} of {len(said)}, people to {sum(item.accepted for item in sample)}")  # noqa: T201
+    show("embedded model as judge", [item.accepted for item in sample], model_verdicts)
+    yes_count, people_count = sum(model_verdicts), sum(item.accepted for item in sample)
+    print(f"  says yes to {yes_count} of {len(model_verdicts)}, people to {people_count}")  # noqa: T201
     for name, chosen in (("the same items", sample), ("all items", judged)):
         print(f"\n{name}")  # noqa: T201
         asyncio.run(table(chosen))

@@ -1,7 +1,8 @@
-"""The JSON report of many questions: `python tests/benchmarks/large_report.py [QUESTIONS]`.
+"""Time and memory of a large JSON report: `python tests/benchmarks/large_report.py [QUESTIONS]`.
 
-Ten passages of 500 characters each, two scores; by default 10,000 questions. Prints the seconds of each step and the
-peak memory so far: what a test's results take, their way from an xdist worker, and the file.
+The report has two scores, 10,000 questions by default, and ten passages of 500 characters per question. The script
+prints the seconds and the peak memory after each step: computing the results of a test, writing the file, and sending
+the results from an xdist worker to the controller.
 """
 
 import json
@@ -30,7 +31,8 @@ T = TypeVar("T")
 PASSAGES, CHARACTERS, WORDS = 10, 500, 5000
 
 
-def _timed(step: str, work: Callable[[], T]) -> T:
+def _print_time(step: str, work: Callable[[], T]) -> T:
+    """Return the result of a function; print its duration and the peak memory."""
     began = time.perf_counter()
     result = work()
     seconds, peak = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -39,7 +41,7 @@ def _timed(step: str, work: Callable[[], T]) -> T:
 
 
 def large_document(questions: int) -> dict[str, Any]:
-    """The document of a run of one test with two scores."""
+    """Return the document of a run of one test with two scores."""
     drawn = random.Random(1)
     letters = "abcdefghijklmnopqrstuvwxyz"
     vocabulary = ["".join(drawn.choices(letters, k=drawn.randint(2, 9))) for _ in range(WORDS)]
@@ -51,19 +53,22 @@ def large_document(questions: int) -> dict[str, Any]:
         evidence = Evidence(Ranking.of(example.question, documents, PASSAGES), "yes", ("yes",))
         return Outcome(example, 1.0, evidence=evidence)
 
-    outcomes = _timed("made up", lambda: [outcome(n) for n in range(questions)])
+    outcomes = _print_time("made up", lambda: [outcome(n) for n in range(questions)])
     scores = [Score("recall@10", outcomes), Score("answer.em@10", outcomes)]
     spool = Spool()
-    entries = _timed(
-        "scores, as for every report", lambda: [score_entry(each, None, None, spool=spool) for each in scores]
+    entries = _print_time(
+        "scores, as for every report",
+        lambda: [score_entry(score, None, None, spool=spool) for score in scores],
     )
-    found = _timed("tokens counted, as for every report", lambda: longest_retrievals(scores))
-    examples = (each.example for each in outcomes)
-    asked = _timed("questions", lambda: evaluated_questions(examples, found, match_share=0.5, spool=spool))
-    explained = _timed(
+    retrievals = _print_time("tokens counted, as for every report", lambda: longest_retrievals(scores))
+    examples = (outcome.example for outcome in outcomes)
+    questions_key = _print_time(
+        "questions", lambda: evaluated_questions(examples, retrievals, match_share=0.5, spool=spool)
+    )
+    explained = _print_time(
         "examples",
         lambda: [
-            {**entry, "examples": explained_examples(entry["examples"], score, None, found, spool=spool)}
+            {**entry, "examples": explained_examples(entry["examples"], score, None, retrievals, spool=spool)}
             for entry, score in zip(entries, scores, strict=True)
         ],
     )
@@ -73,7 +78,7 @@ def large_document(questions: int) -> dict[str, Any]:
         "message": "",
         "evalset": {"name": "large.jsonl", "size": questions},
         "scores": explained,
-        "questions": asked,
+        "questions": questions_key,
     }
     return report_document(
         [test],
@@ -86,14 +91,16 @@ def large_document(questions: int) -> dict[str, Any]:
 
 
 def main(questions: int) -> None:
-    """Build, send and write the report."""
+    """Build the report, write it, and convert it as an xdist worker and the controller do."""
     document = large_document(questions)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "report.json"
-        _timed("written", lambda: write_atomically(path, (part.encode() for part in json_report(document))))
+        _print_time(
+            "written", lambda: write_atomically(path, (part.encode() for part in json_report(document)))
+        )
         print(f"{path.stat().st_size / 1e6:.1f} MB")  # noqa: T201
-    sent = _timed("packed by a worker", lambda: json.dumps(document))
-    _timed("read by the controller", lambda: json.loads(sent))
+    sent = _print_time("packed by a worker", lambda: json.dumps(document))
+    _print_time("read by the controller", lambda: json.loads(sent))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""A run over many questions: `python tests/benchmarks/large_set.py [QUESTIONS …]`, by default 1,000 10,000 100,000.
+"""Runs over many questions: `python tests/benchmarks/large_set.py [QUESTIONS …]`, by default 1,000 10,000 100,000.
 
-A cheap retriever with passages of 300 characters, three ranking scores with `max_drop`, one of them worse than in the
-baseline. Each run is a pytest process of its own; printed are its seconds, its peak of resident memory, and the sizes
-of the files that it wrote.
+The retriever is cheap and returns passages of 300 characters. There are three ranking scores with `max_drop`, and some
+questions are worse than in the baseline. Each run is a separate pytest process. The script prints its time, its peak of
+resident memory, and the sizes of the files that it wrote.
 """
 
 import json
@@ -61,7 +61,7 @@ RUNS: dict[str, tuple[str, ...]] = {
 
 
 def write(path: Path, questions: int) -> None:
-    """An eval set with a gold passage and a tag each."""
+    """Write an eval set; each question has a gold passage and a tag."""
     with path.open("w", encoding="utf-8") as file:
         for n in range(questions):
             record = {
@@ -73,8 +73,14 @@ def write(path: Path, questions: int) -> None:
             file.write(json.dumps(record) + "\n")
 
 
-def measured(folder: Path, *arguments: str, lost: float) -> tuple[float, float, float, int]:
-    """Seconds, those of the processor, the memory of the largest process in MB, and the exit status of a run."""
+def measure(folder: Path, *arguments: str, lost: float) -> tuple[float, float, float, int]:
+    """Run pytest; return elapsed seconds, processor seconds, peak memory of the largest process in MB, exit status.
+
+    Args:
+        folder: the folder of the project.
+        arguments: options of pytest.
+        lost: the share of the questions that the retriever loses.
+    """
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
     environ = {**os.environ, "LOST": str(lost)}
     began = time.monotonic()
@@ -86,7 +92,7 @@ def measured(folder: Path, *arguments: str, lost: float) -> tuple[float, float, 
 
 
 def main(sizes: list[int], names: list[str]) -> None:
-    """Every run at every size."""
+    """Measure and print these runs at each size."""
     print(f"{'questions':>9}  {'run':24} {'seconds':>8} {'processor':>9} {'peak MB':>8} {'exit':>4}  files")  # noqa: T201
     for questions in sizes:
         with tempfile.TemporaryDirectory() as name:
@@ -98,24 +104,24 @@ def main(sizes: list[int], names: list[str]) -> None:
             for run in names:
                 arguments = RUNS[run]
                 lost = 0.0 if "--rageval-update-baseline" in arguments else 0.1
-                seconds, processor_s, peak, status = measured(folder, *arguments, lost=lost)
+                seconds, processor_s, peak, status = measure(folder, *arguments, lost=lost)
                 files = [
                     *folder.glob("report.*"),
                     *folder.glob("workers.*"),
                     *folder.glob(".rageval/baseline*"),
                 ]
-                sizes_of = ", ".join(f"{each.name} {each.stat().st_size / 1e6:.1f} MB" for each in files)
+                file_sizes = ", ".join(f"{file.name} {file.stat().st_size / 1e6:.1f} MB" for file in files)
                 print(  # noqa: T201
-                    f"{questions:>9,}  {run:24} {seconds:8.1f} {processor_s:9.1f} {peak:8.0f} {status:4}  {sizes_of}",
+                    f"{questions:>9,}  {run:24} {seconds:8.1f} {processor_s:9.1f} {peak:8.0f} {status:4}  {file_sizes}",
                     flush=True,
                 )
-                for each in (*folder.glob("report.*"), *folder.glob("workers.*")):
-                    each.unlink()
+                for report in (*folder.glob("report.*"), *folder.glob("workers.*")):
+                    report.unlink()
                 if status > 1:
                     print((folder / "out.txt").read_text(encoding="utf-8")[-1500:])  # noqa: T201
 
 
 if __name__ == "__main__":
-    given = [int(each) for each in sys.argv[1:] if each.isdigit()]
-    chosen = [each for each in sys.argv[1:] if each in RUNS]
-    main(given or [1_000, 10_000, 100_000], chosen or list(RUNS))
+    sizes = [int(argument) for argument in sys.argv[1:] if argument.isdigit()]
+    names = [argument for argument in sys.argv[1:] if argument in RUNS]
+    main(sizes or [1_000, 10_000, 100_000], names or list(RUNS))

@@ -1,8 +1,8 @@
-"""Large eval sets: `python tests/benchmarks/load_million.py [RECORDS]`, 1,000,000 without a number.
+"""Loading a large eval set: `python tests/benchmarks/load_million.py [RECORDS]`, by default 1,000,000.
 
-Each reading is in a process of its own, whose peak of resident memory and processor time the system
-counts. Next to them stands `json.loads` over the same lines, which no loader can do without: on a
-busy machine their ratio says more than the seconds.
+Each load runs in a separate process. The script prints its processor time and its peak of resident memory, as the
+operating system reports them. For comparison it calls `json.loads` for the same lines, which every loader has to do. On
+a busy machine the ratio is more reliable than the seconds.
 """
 # ruff: noqa: T201 - a script that reports
 
@@ -20,7 +20,7 @@ TOPICS = ("billing", "returns", "delivery")
 
 
 def write(path: Path, records: int) -> None:
-    """Native records of about 300 bytes, each with an answer, a gold passage and a tag."""
+    """Write records of the native format, of about 300 bytes, each with an answer, a gold passage and a tag."""
     with path.open("w", encoding="utf-8") as file:
         for i in range(records):
             record = {
@@ -38,51 +38,52 @@ def write(path: Path, records: int) -> None:
             file.write(json.dumps(record) + "\n")
 
 
-def parsed(path: Path) -> int:
-    """Only the JSON, one line at a time."""
+def parse_json(path: Path) -> int:
+    """Parse the JSON line by line; return the number of lines."""
     with path.open("rb") as file:
         return sum(1 for line in file if json.loads(line))
 
 
-def loaded(path: Path, **words: object) -> int:
-    """The eval set and its digest."""
+def load_evalset(path: Path, **keywords: object) -> int:
+    """Load the eval set and compute its digest; return the number of examples."""
     from pytest_rageval.evalsets import LoadOptions, load
 
     began = time.process_time()
-    evalset = load(path, LoadOptions.parse(words))
-    read = time.process_time()
+    evalset = load(path, LoadOptions.parse(keywords))
+    loaded_at = time.process_time()
     assert evalset.digest
-    print(f"load {read - began:6.1f} s, digest {time.process_time() - read:5.1f} s of it", end="; ")
+    digest_s = time.process_time() - loaded_at
+    print(f"load {loaded_at - began:6.1f} s, digest {digest_s:5.1f} s of it", end="; ")
     return len(evalset)
 
 
-WAYS: dict[str, Callable[[Path], int]] = {
-    "json.loads": parsed,
-    "whole": loaded,
-    "sample=200, by all tags": lambda path: loaded(path, sample=200),
-    "sample=200, stratify=False": lambda path: loaded(path, sample=200, stratify=False),
+LOADS: dict[str, Callable[[Path], int]] = {
+    "json.loads": parse_json,
+    "whole": load_evalset,
+    "sample=200, by all tags": lambda path: load_evalset(path, sample=200),
+    "sample=200, stratify=False": lambda path: load_evalset(path, sample=200, stratify=False),
 }
 
 
-def child(way: str, path: Path) -> None:
-    """One reading, in this process."""
-    kept = WAYS[way](path)
+def child(name: str, path: Path) -> None:
+    """Load a file in this process, and print the measurement."""
+    examples = LOADS[name](path)
     used = resource.getrusage(resource.RUSAGE_SELF)
     seconds, peak = used.ru_utime + used.ru_stime, used.ru_maxrss / 2**10
-    print(f"{seconds:6.1f} s of processor time, peak {peak:6.0f} MiB, {kept:,} kept")
+    print(f"{seconds:6.1f} s of processor time, peak {peak:6.0f} MiB, {examples:,} kept")
 
 
 def main(records: int) -> None:
-    """Every way, one after the other."""
+    """Write the file, and run each load in a separate process."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "million.jsonl"
         write(path, records)
         print(f"{records:,} records, {path.stat().st_size / 2**20:.0f} MiB")
-        for way in WAYS:
+        for name in LOADS:
             began = time.monotonic()
-            command = [sys.executable, __file__, "--child", way, str(path)]
+            command = [sys.executable, __file__, "--child", name, str(path)]
             done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT)
-            print(f"{way:28} {time.monotonic() - began:6.1f} s: {done.stdout.strip()}", flush=True)
+            print(f"{name:28} {time.monotonic() - began:6.1f} s: {done.stdout.strip()}", flush=True)
 
 
 if __name__ == "__main__":

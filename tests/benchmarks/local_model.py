@@ -30,7 +30,7 @@ prompt_tokens: list[int] = []
 
 
 def record_timings() -> None:
-    """Record what llama.cpp says of each request."""
+    """Record the timings that llama.cpp reports for each request."""
     parse_reply = Client._parse_reply
 
     def parse(self: Client, body: bytes, *arguments: Any) -> Reply:

@@ -1,12 +1,13 @@
-"""The cost of ranking measures, next to pytrec_eval: `python tests/benchmarks/measures.py [ROUNDS]`.
+"""Time of the ranking measures, compared with pytrec_eval: `python tests/benchmarks/measures.py [ROUNDS]`.
 
-10,000 queries × 100 documents × 6 measures at k = 10, with 20 judged documents a query. The two take
-turns in one process, on the same rankings; medians, and the ratio of medians. The scores must agree.
+6 measures at k = 10 are computed for 10,000 queries, each with 100 documents and 20 judged documents. Both libraries
+take turns in one process, with the same rankings. The script prints the medians and their ratio, and checks that the
+scores are equal.
 
-1. from ids: ours begins at `Ranking` and `Gold` objects, matches documents with gold passages, makes
-   arrays and computes; theirs begins at dictionaries of ids, and builds its evaluator and evaluates;
-2. evaluation alone: ours begins at arrays of labels; theirs at an evaluator that holds the judgements,
-   and matches the documents of each ranking.
+1. from ids: this package starts with `Ranking` and `Gold` objects, matches documents with gold passages, creates arrays
+   and computes the measures. pytrec_eval starts with dicts of ids, creates its evaluator and evaluates.
+2. evaluation alone: this package starts with arrays of labels. pytrec_eval starts with an evaluator that has the
+   judgements, and matches the documents of each ranking.
 """
 
 import random
@@ -35,7 +36,7 @@ Scores = dict[str, list[float]]
 
 
 def arrays(rankings: list[Ranking], gold: list[list[Gold]]) -> tuple[Labels, Labels]:
-    """Labels of the rankings and of ideal ones, as an evaluation makes them."""
+    """Return the labels of the rankings, and of ideal rankings, as an evaluation computes them."""
     labels, ideal = np.zeros((len(rankings), DEPTH)), np.zeros((len(rankings), JUDGED))
     for row, (ranking, passages) in enumerate(zip(rankings, gold, strict=True)):
         labels[row, : len(ranking)] = GoldMatch(ranking, passages).labels
@@ -45,18 +46,18 @@ def arrays(rankings: list[Ranking], gold: list[list[Gold]]) -> tuple[Labels, Lab
 
 
 def ours(labels: Labels, ideal: Labels) -> Scores:
-    """All six, a score per query."""
+    """Return all measures of this package by name, each with one score per query."""
     return {name: MEASURES[name](labels, ideal, K).tolist() for name in TREC}
 
 
 def theirs(evaluator: pytrec_eval.RelevanceEvaluator, run: dict[str, dict[str, float]]) -> Scores:
-    """All six, a score per query."""
-    found = evaluator.evaluate(run)
-    return {name: [found[query][key] for query in run] for name, key in TREC.items()}
+    """Return all measures of pytrec_eval by name, each with one score per query."""
+    scores = evaluator.evaluate(run)
+    return {name: [scores[query][key] for query in run] for name, key in TREC.items()}
 
 
-def in_turn(what: str, rounds: int, first: Callable[[], Scores], second: Callable[[], Scores]) -> None:
-    """Time both by turns, compare their scores, and print medians."""
+def in_turn(title: str, rounds: int, first: Callable[[], Scores], second: Callable[[], Scores]) -> None:
+    """Measure both functions in turn, compare their scores, and print the medians."""
     times: tuple[list[float], list[float]] = ([], [])
     scores: list[Scores] = [{}, {}]
     for _ in range(rounds):
@@ -65,25 +66,25 @@ def in_turn(what: str, rounds: int, first: Callable[[], Scores], second: Callabl
             scores[side] = call()
             times[side].append(time.perf_counter() - began)
     for name in TREC:
-        if name != "mrr":  # theirs knows no cut-off for it
+        if name != "mrr":  # pytrec_eval has no cut-off for this measure
             np.testing.assert_allclose(scores[0][name], scores[1][name], rtol=0, atol=1e-12)
     a, b = map(statistics.median, times)
-    print(f"{what:18}ours {a:.3f} s; pytrec_eval {b:.3f} s; ratio {a / b:.3f} (n = {rounds})")  # noqa: T201
+    print(f"{title:18}ours {a:.3f} s; pytrec_eval {b:.3f} s; ratio {a / b:.3f} (n = {rounds})")  # noqa: T201
 
 
 def main(rounds: int) -> None:
-    """Make the rankings, then time both ways of beginning."""
+    """Generate rankings and judgements, and measure both comparisons."""
     rng = random.Random(0)
     pool = [f"passage-{n}" for n in range(2000)]
     gold, rankings, qrels, run = [], [], {}, {}
     for query in range(QUERIES):
-        found = rng.sample(pool, DEPTH)
-        judged = [*rng.sample(found, JUDGED // 2), *rng.sample(pool, JUDGED // 2)]
+        retrieved = rng.sample(pool, DEPTH)
+        judged = [*rng.sample(retrieved, JUDGED // 2), *rng.sample(pool, JUDGED // 2)]
         grades = {name: rng.choice([0, 1, 1, 2]) for name in judged} | {judged[0]: 1}
-        rankings.append(Ranking.of("q", [Document("", name) for name in found]))
+        rankings.append(Ranking.of("q", [Document("", name) for name in retrieved]))
         gold.append([Gold(name, grade=grade) for name, grade in grades.items()])
         qrels[str(query)] = grades
-        run[str(query)] = {name: float(DEPTH - rank) for rank, name in enumerate(found)}
+        run[str(query)] = {name: float(DEPTH - rank) for rank, name in enumerate(retrieved)}
     measures = {key.replace("_10", ".10") for key in TREC.values()}
     labels, ideal = arrays(rankings, gold)
     evaluator = pytrec_eval.RelevanceEvaluator(qrels, measures)

@@ -1,9 +1,15 @@
 """The HTML report of many questions in Chromium: `python tests/benchmarks/page.py [QUESTIONS ...]`.
 
-Two scores, ten passages of 500 characters a question; by default 100, 1,000 and 10,000 questions. Prints the seconds to
-write the page and its size; the seconds to load it, to its first paint, and until a word that is typed into the search
-field has filtered the questions, of which the search itself and of which the page's thread has computed; those of
-another search; and the memory of its script. Each is the median of three visits.
+The report has two scores and ten passages of 500 characters per question; by default 100, 1,000 and 10,000 questions.
+The script prints these columns, as medians of three visits:
+
+- written, size: the time to write the page, and its size;
+- load, first paint: the time until the page is loaded, and until its first paint;
+- usable: the time until a word in the search field has filtered the questions, from the start of the navigation;
+- search: the time of this search alone;
+- of CPU: the processor time of the page's thread so far;
+- next search: the time of another search;
+- heap: the memory of the page's script.
 """
 
 import sys
@@ -29,7 +35,7 @@ TIMES = """() => {
   return [of.loadEventEnd / 1000, paint.startTime / 1000];
 }"""
 
-# From the key to the frame in which the filtered list was drawn.
+# Returns the seconds from the input event to the frame in which the filtered list was drawn.
 SEARCH = """(word) => new Promise((done) => {
   const form = document.getElementById("filters");
   const began = performance.now();
@@ -41,7 +47,7 @@ SEARCH = """(word) => new Promise((done) => {
 
 
 def visit(browser: Browser, path: Path, questions: int) -> list[float]:
-    """The times of a visit, and the megabytes of the script's heap."""
+    """Load the page and search twice; return the times in seconds, and the size of the script's heap in MB."""
     context = browser.new_context(viewport={"width": 1440, "height": 900})
     page = context.new_page()
     session = context.new_cdp_session(page)
@@ -50,7 +56,9 @@ def visit(browser: Browser, path: Path, questions: int) -> list[float]:
     page.goto(path.as_uri())
     searched = page.evaluate(SEARCH, f"{questions - 1}?")
     usable = time.perf_counter() - began
-    metrics = {each["name"]: each["value"] for each in session.send("Performance.getMetrics")["metrics"]}
+    metrics = {
+        metric["name"]: metric["value"] for metric in session.send("Performance.getMetrics")["metrics"]
+    }
     again = page.evaluate(SEARCH, "question 1")
     loaded, painted = page.evaluate(TIMES)
     session.send("HeapProfiler.collectGarbage")
@@ -60,7 +68,7 @@ def visit(browser: Browser, path: Path, questions: int) -> list[float]:
 
 
 def main(sizes: list[int]) -> None:
-    """Write and visit a page of each size."""
+    """Write and visit a page of each size, and print the medians."""
     heads = (
         "questions",
         "written",
@@ -86,12 +94,12 @@ def main(sizes: list[int]) -> None:
             write_atomically(path, [written.encode()])
             seconds = time.perf_counter() - began
             visits = [visit(browser, path, questions) for _ in range(VISITS)]
-            *times, heap = (median(each) for each in zip(*visits, strict=True))
+            *times, heap = (median(values) for values in zip(*visits, strict=True))
             cells = [f"{questions:,}", f"{seconds:.2f} s", f"{path.stat().st_size / 1e6:.1f} MB"]
-            cells += [*(f"{each:.2f} s" for each in times), f"{heap:.0f} MB"]
+            cells += [*(f"{seconds:.2f} s" for seconds in times), f"{heap:.0f} MB"]
             print(" ".join(f"{cell:>11}" for cell in cells))  # noqa: T201
         browser.close()
 
 
 if __name__ == "__main__":
-    main([int(each) for each in sys.argv[1:]] or [100, 1_000, 10_000])
+    main([int(argument) for argument in sys.argv[1:]] or [100, 1_000, 10_000])

@@ -1,19 +1,21 @@
-"""The tables of the five papers, in small: `python tests/benchmarks/papers.py CACHE [N] [PAPER …]`.
+"""Small versions of the tables of five papers: `python tests/benchmarks/papers.py CACHE [N] [PAPER …]`.
 
-Rows and columns are those of the papers; models, data and size are not, so that no number compares with theirs. The
-embedded model answers the first N (20) questions; the data is found as by `real_data.py`. Below each table stand the
-paper's findings, and whether they hold here: of means, without a test of significance. Where a model must judge, the
-embedded one does, held to the judge's form by a grammar: its verdicts are worth nothing, and findings that rest on them
-are marked. Replies are kept in the folder CACHE. Papers are named by first author and year:
+The rows and columns are those of the papers. The models, data and sizes are not, so the numbers cannot be compared with
+those of the papers. The embedded model answers the first N (default: 20) questions. The data is read from the folder of
+`real_data.py`. Below each table the script prints the findings of the paper, and whether they hold here for the means,
+without a significance test. If a judge is needed, it is the embedded model too, with a grammar for the format of the
+verdicts. Its verdicts are not reliable, and findings that depend on them are marked. Replies are stored in the folder
+CACHE. The papers are named by first author and year:
 
-- alinejad2024, LLM-retEval, Tables 1 and 2: NQ-open, a corpus of its gold passages, k = 1, 3, 5;
-- salemi2024, eRAG, Table 1: NQ-open likewise, k = 5, BM25; of its five data sets one. Table 2 is `erag_cost.py`;
-- garigliotti2024, Rel'-recall, Table 1: NQ-open likewise, k = 3, 5, one wanted answer a question, where the paper's
-  has many; over the gold passages, and over the passages that hold an answer. Citation precision is one score,
-  since it is the same over Rel and Rel';
-- han2024, RAG-QA Arena, Tables 3, 6(A), 6(B), 9 and 10: two domains of LFRQA, whose sentences stand in for the corpus.
-  Tables 4, 5 and 8 need people's labels. 6 of the paper's own Table 3 is in `tests/reference`;
-- gulsoy2024, retrieval techniques, Tables 1 and 2 (3 to 6 repeat them for other models): MS MARCO, k = 3.
+- alinejad2024, LLM-retEval, Tables 1 and 2: NQ-open; the corpus is its gold passages; k = 1, 3, 5;
+- salemi2024, eRAG, Table 1: the same data, k = 5, BM25; the paper has four more data sets. Table 2 is in
+  `erag_cost.py`;
+- garigliotti2024, Rel'-recall, Table 1: the same data, k = 3, 5, with one wanted answer per question, where the paper's
+  data has several; over the gold passages, and over the passages that contain an answer. Citation precision is one
+  score, since it is the same over Rel and Rel';
+- han2024, RAG-QA Arena, Tables 3, 6(A), 6(B), 9 and 10: two domains of LFRQA, whose sentences are used as the corpus.
+  Tables 4, 5 and 8 need labels by people. Table 6 computed from the paper's own Table 3 is in `tests/reference`;
+- gulsoy2024, retrieval techniques, Tables 1 and 2: MS MARCO, k = 3. Tables 3 to 6 are the same with other models.
 """
 
 import sys
@@ -49,78 +51,80 @@ JUDGED = " (by a judge that is none)"
 
 
 class GradeJudge:
-    """The embedded model, which can say nothing but a grade from 1 to 5."""
+    """A judge that calls the embedded model with a grammar that allows only a grade from 1 to 5."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
 
     def compare(self, question: str, references: Sequence[str], prediction: str) -> None:
-        """No verdict: this judge compares no answers."""
+        """Return no verdict: this judge does not compare answers."""
 
     async def rate(
         self, criterion: str, question: str, rated: Sequence[str], against: Sequence[str]
     ) -> tuple[int, str]:
-        """The grade that it goes on with."""
-        page = (
+        """Return the grade with which the model continues the prompt."""
+        prompt = (
             f"Question: {question}\nReference: {' '.join(against)[:2000]}\nText: {' '.join(rated)[:2000]}\n"
             f"A grade from 1 (bad) to 5 (good) for {criterion.replace('_', ' ')}:"
         )
         grammar = {"grammar": 'root ::= " " [1-5]'}
-        reply = await self._session.llm.acomplete(page, temperature=0.0, max_tokens=4, extra_body=grammar)
+        reply = await self._session.llm.acomplete(prompt, temperature=0.0, max_tokens=4, extra_body=grammar)
         return int(reply.text), "no reasons"
 
 
 def scores(
-    session: Session, parts: Components, evalset: EvalSet, asked: Sequence[ScoreRequest]
+    session: Session, components: Components, evalset: EvalSet, requests: Sequence[ScoreRequest]
 ) -> list[Score]:
-    """The scores in the order in which they are asked for; the first error is raised."""
-    found = []
-    for score in session.score(parts, evalset, asked).values():
+    """Return the scores in the order of the requests; raise the first error."""
+    computed = []
+    for score in session.score(components, evalset, requests).values():
         if isinstance(score, RagevalError):
             raise score
-        found.append(score)
-    return found
+        computed.append(score)
+    return computed
 
 
 def rows(head: Sequence[str], cells: Mapping[str, Sequence[float | str | None]]) -> None:
     """Print a table."""
     say(f"{'':32}" + "".join(f"{name:>12}" for name in head))
     for name, values in cells.items():
-        shown = (
+        texts = (
             "-" if value is None else value if isinstance(value, str) else f"{value:.3f}" for value in values
         )
-        say(f"{name:32}" + "".join(f"{text:>12}" for text in shown))
+        say(f"{name:32}" + "".join(f"{text:>12}" for text in texts))
 
 
 def finding(text: str, *, holds: bool | None) -> None:
-    """Print whether a finding of the paper holds; None where it is undefined here."""
+    """Print whether a finding of the paper holds; `holds` is None if this is undefined."""
     say(f"  {'undefined' if holds is None else 'holds' if holds else 'DOES NOT HOLD':14} {text}")
 
 
-def falls(values: Sequence[float]) -> bool:
-    """Whether no value is above the one before it."""
-    return all(one >= other for one, other in pairwise(values))
+def is_descending(values: Sequence[float]) -> bool:
+    """Return True if no value is greater than the value before it."""
+    return all(value >= following for value, following in pairwise(values))
 
 
-def alone(end: Callable[[Iterable[float]], float], values: Mapping[str, float], name: str) -> bool | None:
-    """Whether this one alone has the highest, or the lowest, value; None where all are equal."""
-    ends = [each for each, value in values.items() if value == end(values.values())]
-    return None if len(ends) == len(values) else ends == [name]
+def is_only_extreme(
+    extreme: Callable[[Iterable[float]], float], values: Mapping[str, float], name: str
+) -> bool | None:
+    """Return True if only `name` has the extreme value (`max` or `min`); None if all values are equal."""
+    extreme_names = [key for key, value in values.items() if value == extreme(values.values())]
+    return None if len(extreme_names) == len(values) else extreme_names == [name]
 
 
 def alinejad2024(session: Session, first: int) -> None:
-    """Failures, retriever and answers by k; Spearman's correlation of verdicts with recall."""
+    """Print the failures and the scores of retriever and answers by k, and Spearman's rho of verdicts with recall."""
     whole, bm25, _ = nq_open()
     evalset, ks = EvalSet(f"{whole.name}, first {first}", whole.examples[:first]), (1, 3, 5)
-    parts = Components(bm25, DefaultGenerator(session.models), DefaultJudge(session.models))
+    components = Components(bm25, DefaultGenerator(session.models), DefaultJudge(session.models))
     names = ("recall", "precision", "f1", "llm_reteval", "answer.correct")
     columns = {}
     for k in ks:
-        found = scores(session, parts, evalset, [ScoreRequest(f"{name}@{k}") for name in names])
-        notes = triage_notes(found[3])
+        computed = scores(session, components, evalset, [ScoreRequest(f"{name}@{k}") for name in names])
+        notes = triage_notes(computed[3])
         recall_errs = sum(notes["cases"].get(case, 0) for case in RECALL_ERRED)
         columns[k] = (
-            [recall_errs, sum(notes["cases"].values()) - recall_errs, *map(float, found)],
+            [recall_errs, sum(notes["cases"].values()) - recall_errs, *map(float, computed)],
             notes["spearman"],
         )
     head = [f"@{k}" for k in ks]
@@ -136,10 +140,13 @@ def alinejad2024(session: Session, first: int) -> None:
     table = {label: [columns[k][0][place] for k in ks] for place, label in enumerate(labels)}
     say(f"\nalinejad2024, Table 1 ({evalset.name}, BM25)")
     rows(head, table)
-    finding("precision and F1 fall with k", holds=falls(table["Precision@k"]) and falls(table["F1@k"]))
-    finding("failures of recall become fewer with k", holds=falls(table["recall failures"]))
+    finding(
+        "precision and F1 fall with k",
+        holds=is_descending(table["Precision@k"]) and is_descending(table["F1@k"]),
+    )
+    finding("failures of recall become fewer with k", holds=is_descending(table["recall failures"]))
     gaps = [
-        [abs(one - other) for one, other in zip(table[name], table["GPT-Eval"], strict=True)]
+        [abs(score - correct) for score, correct in zip(table[name], table["GPT-Eval"], strict=True)]
         for name in ("LLM-retEval", "Recall@k")
     ]
     finding("LLM-retEval is closer to correctness than recall is", holds=sum(gaps[0]) < sum(gaps[1]))
@@ -152,19 +159,23 @@ def alinejad2024(session: Session, first: int) -> None:
 
 
 def salemi2024(session: Session, first: int) -> None:
-    """Kendall's tau and Spearman's rho of annotator × measure with the answers from all passages."""
+    """Print Kendall's tau and Spearman's rho of annotator × measure with the answers from all passages."""
     whole, bm25, _ = nq_open()
     evalset = EvalSet(f"{whole.name}, first {first}", whole.examples[:first])
-    parts = Components(bm25, DefaultGenerator(session.models), EmbeddedJudge(session))
-    asked = AgreementRequest(ANNOTATORS, ("map", "mrr", "ndcg", "p", "recall", "hit"), (5,), "canonical")
-    agreement = asked.agreement(session.score(parts, evalset, asked.score_requests))
+    components = Components(bm25, DefaultGenerator(session.models), EmbeddedJudge(session))
+    request = AgreementRequest(ANNOTATORS, ("map", "mrr", "ndcg", "p", "recall", "hit"), (5,), "canonical")
+    agreement = request.agreement(session.score(components, evalset, request.score_requests))
     say(f"\nsalemi2024, Table 1 ({evalset.name}, BM25, k = 5)")
     taus: dict[tuple[str, str], float | None] = {
-        (one.annotator, one.measure): one.tau for one in agreement.associations
+        (association.annotator, association.measure): association.tau
+        for association in agreement.associations
     }
     rows(
         ["tau", "rho"],
-        {f"{one.annotator} {one.measure}": [one.tau, one.rho] for one in agreement.associations},
+        {
+            f"{association.annotator} {association.measure}": [association.tau, association.rho]
+            for association in agreement.associations
+        },
     )
     best = {
         name: max(
@@ -189,20 +200,20 @@ def salemi2024(session: Session, first: int) -> None:
 
 
 def garigliotti2024(session: Session, first: int) -> None:
-    """Answer recall, citation precision and recall by cut-off and order, over Rel and Rel' by gold and by answers."""
+    """Print answer recall, and citation precision and recall, by cut-off, order and relevant set."""
     whole, bm25, _ = nq_open()
     evalset = EvalSet(f"{whole.name}, first {first}", whole.examples[:first])
-    parts = Components(bm25, DefaultGenerator(session.models), DefaultJudge(session.models))
+    components = Components(bm25, DefaultGenerator(session.models), DefaultJudge(session.models))
     for relevant, what in (("gold", "gold passages"), ("contains", "passages that hold an answer")):
         over: dict[str, dict[str, list[float | str | None]]] = {"rel": {}, "rel_recall": {}}
         for k in (3, 5):
             for order in ("rank", "random"):
                 for family, table in over.items():
                     names = (f"{family}.answer", "rel.citation_precision", f"{family}.citation")
-                    asked = [ScoreRequest(f"{name}@{k}", order=order, relevant=relevant) for name in names]
-                    found = session.score(parts, evalset, asked).values()
+                    requests = [ScoreRequest(f"{name}@{k}", order=order, relevant=relevant) for name in names]
+                    results = session.score(components, evalset, requests).values()
                     table[f"cut-off {k}, {order}"] = [
-                        None if isinstance(each, RagevalError) else float(each) for each in found
+                        None if isinstance(result, RagevalError) else float(result) for result in results
                     ]
         for family, title in (("rel", "Rel"), ("rel_recall", "Rel'")):
             say(f"\ngarigliotti2024, Table 1, relevance set {title} of {what} ({evalset.name})")
@@ -213,7 +224,7 @@ def garigliotti2024(session: Session, first: int) -> None:
 def _compare_sets(
     rel: Mapping[str, Sequence[float | str | None]], used: Mapping[str, Sequence[float | str | None]]
 ) -> None:
-    """Print the findings of Rel'-recall: over Rel, and over Rel'."""
+    """Print the findings of Rel'-recall from the tables over Rel and over Rel'."""
     cells = [
         (one, other)
         for row in rel
@@ -232,7 +243,7 @@ def _compare_sets(
 
 
 def han2024(session: Session, first: int) -> None:
-    """Win and win-or-tie rates against people's answers by domain, ratings, abstentions, and the number of passages."""
+    """Print win and win-or-tie rates against people's answers, abstentions, and ratings, by number of passages."""
     evalset, domain_of, corpora = arena.load(max(first // 2, 1))
     table: dict[str, list[float | str | None]] = {}
     tests: list[dict[str, Any]] = []
@@ -241,21 +252,23 @@ def han2024(session: Session, first: int) -> None:
     markers = [SimpleNamespace(args=(f"arena.win@{k}",)) for k in CUTOFFS]
     siblings = {f"han2024[{name}]": markers for name in systems}
     for nodeid, (name, search) in zip(siblings, systems.items(), strict=True):
-        parts = Components(search, DefaultGenerator(session.models), arena.TagJudge(session.llm))
+        components = Components(search, DefaultGenerator(session.models), arena.TagJudge(session.llm))
         entries = []
         for k in CUTOFFS:
-            asked = [ScoreRequest(f"arena.{part}@{k}") for part in ("win", "win_tie")]
-            both = scores(session, parts, evalset, asked)
+            requests = [ScoreRequest(f"arena.{part}@{k}") for part in ("win", "win_tie")]
+            win_scores = scores(session, components, evalset, requests)
             cut = [
-                (float(each), *(float(each.where(domain=domain)) for domain in arena.DOMAINS))
-                for each in both
+                (float(score), *(float(score.where(domain=domain)) for domain in arena.DOMAINS))
+                for score in win_scores
             ]
-            entries += [score_entry(each, None, None, arena_notes, spool=session.spool) for each in both]
+            entries += [
+                score_entry(score, None, None, arena_notes, spool=session.spool) for score in win_scores
+            ]
             table[f"{name}, {k} passages"] = [
                 *(f"{win:.2f} {tie:.2f}" for win, tie in zip(*cut, strict=True)),
                 entries[-1]["arena"]["no_answer_ratio"],
             ]
-        run = session.pipeline(parts, ScoreRequest(f"arena.win@{CUTOFFS[0]}"))
+        run = session.pipeline(components, ScoreRequest(f"arena.win@{CUTOFFS[0]}"))
         battles = session.battles.fight(nodeid, run, (evalset.digest, evalset.examples), CUTOFFS, siblings)
         tests.append({"nodeid": nodeid, "evalset": described, "scores": entries, "battles": battles})
     say(f"\nhan2024, Tables 3, 9 and 10: win, win or tie ({evalset.name}){JUDGED}")
@@ -276,7 +289,7 @@ def han2024(session: Session, first: int) -> None:
 
 
 def gulsoy2024(session: Session, first: int) -> None:
-    """Five retrieval techniques: overlap with the references, BERTScore, and a judge's grades."""
+    """Print the scores of five retrieval techniques: overlap with the references, BERTScore, and a judge's grades."""
     whole, pools = ms_marco_pools()
     evalset = EvalSet(f"{whole.name}, first {first}", whole.examples[:first])
     overlap = ("answer.bleu", "answer.rouge1", "answer.rougeL")
@@ -284,11 +297,11 @@ def gulsoy2024(session: Session, first: int) -> None:
     grades = ("judged.correctness", "judged.faithfulness", "judged.context_quality")
     table: dict[str, list[float]] = {}
     for name, make in makers(session).items():
-        parts = Components(
+        components = Components(
             PooledRetriever(pools, make), DefaultGenerator(session.models), GradeJudge(session)
         )
-        asked = [ScoreRequest(f"{each}@3") for each in (*overlap, *encoded, *grades)]
-        table[name] = [float(score) for score in scores(session, parts, evalset, asked)]
+        requests = [ScoreRequest(f"{spec}@3") for spec in (*overlap, *encoded, *grades)]
+        table[name] = [float(score) for score in scores(session, components, evalset, requests)]
     say(f"\ngulsoy2024, Table 1 ({evalset.name}, k = 3)")
     rows(
         ["BLEU", "ROUGE-1", "ROUGE-L", "BERT P", "BERT R", "BERT F1"],
@@ -296,25 +309,25 @@ def gulsoy2024(session: Session, first: int) -> None:
     )
     rouge = {name: row[2] for name, row in table.items()}
     finding("dense is above BM25 (ROUGE-L)", holds=rouge["dense"] > rouge["bm25"])
-    finding("fusion is highest (ROUGE-L)", holds=alone(max, rouge, "fusion"))
-    finding("feedback is lowest (ROUGE-L)", holds=alone(min, rouge, "feedback"))
+    finding("fusion is highest (ROUGE-L)", holds=is_only_extreme(max, rouge, "fusion"))
+    finding("feedback is lowest (ROUGE-L)", holds=is_only_extreme(min, rouge, "feedback"))
     say(f"gulsoy2024, Table 2{JUDGED}")
     rows(["correct", "faithful", "context"], {name: row[6:] for name, row in table.items()})
     correct = {name: row[6] for name, row in table.items()}
     finding(
         f"feedback is lowest in correctness{JUDGED}",
-        holds=alone(min, correct, "feedback"),
+        holds=is_only_extreme(min, correct, "feedback"),
     )
     finding(f"dense context is above BM25's{JUDGED}", holds=table["dense"][8] > table["bm25"][8])
 
 
 PAPERS: dict[str, Callable[[Session, int], None]] = {
-    each.__name__: each for each in (alinejad2024, salemi2024, garigliotti2024, han2024, gulsoy2024)
+    paper.__name__: paper for paper in (alinejad2024, salemi2024, garigliotti2024, han2024, gulsoy2024)
 }
 
 
 def main(cache: Path, first: int, papers: Sequence[str]) -> None:
-    """Print the tables of these papers; a paper that cannot be run says why, and the others go on."""
+    """Print the tables of these papers; an error of one paper is printed, and the other papers are continued."""
     settings = Settings(
         model="embedded", cache_dir=cache, max_unscored=0.5, timeout=600, arena_pairs=6 * first
     )

@@ -1,8 +1,9 @@
-"""The tools that `peers.py` runs beside ours, and how each is asked for the same.
+"""The tools that `peers.py` compares with this package, and a script for each that evaluates the same examples.
 
-An example is a question with three passages. It costs one generated answer and one verdict on it, or what comes nearest
-to that in a tool. DeepEval, RAGAS and rag-ci leave the answer to the user: `COMMON` and the adapter of rag-ci generate
-it, and keep it in a file, so that a second run asks only for what the tool itself does not keep.
+An example is a question with three passages. It needs one generated answer and one verdict on it, or the closest
+equivalent of a tool. DeepEval, RAGAS and rag-ci leave the answers to the user: `COMMON` and the adapter of rag-ci
+generate them and store them in a file, so that a second run sends only the requests that the tool itself does not
+cache.
 """
 
 import json
@@ -15,7 +16,7 @@ from tests.benchmarks.venvs import ROOT
 
 __all__ = ["COMMON", "PEERS", "PYTEST", "VERDICTS", "Peer"]
 
-# What each judge wants to read, by a mark of its prompt.
+# The replies that the judges of the tools parse, by a text that occurs in the judge's prompt.
 VERDICTS: Final = {
     "**Example JSON:**": {"reason": "the same", "score": 10},
     '"classifications"': {"classifications": [{"statement": "s", "reason": "r", "attributed": 1}]},
@@ -153,39 +154,40 @@ OURS: Final = (*PYTEST, "test_gate.py", "--rageval-model=gpt-4o-mini", "--rageva
 RAG_CI_RUN: Final = ("-c", "from ragci.cli import app; app()", "run", "--concurrency=20")
 
 
-def of_ours(folder: Path, _: str) -> int:
-    """Count the examples that have a score in our report."""
+def count_own_scores(folder: Path, _: str) -> int:
+    """Count the examples that have a score in the report of this package."""
     [score] = json.loads((folder / "run.json").read_text(encoding="utf-8"))["tests"][0]["scores"]
     return int(score["n"])
 
 
-def of_rag_ci(folder: Path, _: str) -> int:
-    """Count the verdicts in the record of a run."""
+def count_rag_ci_scores(folder: Path, _: str) -> int:
+    """Count the verdicts in the record of a run of rag-ci."""
     record = json.loads((folder / ".ragci" / "run.json").read_text(encoding="utf-8"))
     return sum("faithfulness" in result["scores"] for result in record["case_results"])
 
 
 @dataclass(frozen=True, eq=False)
 class Peer:
-    """A tool, and how it is asked for the same.
+    """A tool, and the commands that evaluate the examples with it.
 
     Attributes:
-        package: the one whose version is shown.
-        packages: what pip installs.
-        asks: what one example costs.
-        command: arguments of its Python for a run with verdicts.
-        measures: likewise, without a model; empty where it has no such thing.
-        files: written into the folder of a run.
-        plugin: whether it brings plugins of pytest.
-        imports: what its user imports.
-        scored: from the folder of a run and what it printed to the number of examples with a score.
-        python: the oldest it runs on.
+        name: the name in the table.
+        package: the package whose version is printed.
+        packages: the packages that pip installs.
+        requests: the requests for one example, as text.
+        command: arguments of Python for a run with verdicts.
+        measures: arguments of Python for a run without a model; empty if the tool cannot compute recall.
+        files: files that are written into the folder of a run, by name.
+        plugin: whether the tool has pytest plugins.
+        imports: the import statements of a user of the tool; empty if imports are not measured.
+        scored: returns the number of examples with a score, from the folder of a run and the output of the run.
+        python: the oldest version of Python that the tool supports.
     """
 
     name: str
     package: str
     packages: tuple[str, ...]
-    asks: str
+    requests: str
     command: tuple[str, ...]
     measures: tuple[str, ...] = ()
     files: dict[str, str] = field(default_factory=dict)
@@ -204,7 +206,7 @@ PEERS: Final = (
         (*OURS, "--rageval-report=run.json"),
         (*OURS, "--rageval-report=run.json"),
         plugin=True,
-        scored=of_ours,
+        scored=count_own_scores,
     ),
     Peer(
         "DeepEval",
@@ -245,7 +247,7 @@ PEERS: Final = (
         RAG_CI_RUN,
         files={"ragci_adapter.py": RAG_CI},
         imports="import ragci.cli",
-        scored=of_rag_ci,
+        scored=count_rag_ci_scores,
         python=(3, 12),
     ),
 )

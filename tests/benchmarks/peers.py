@@ -1,19 +1,19 @@
-"""Ours beside other tools: `python tests/benchmarks/peers.py [EXAMPLES …] [--rounds N] [--venvs FOLDER]`.
+"""Comparison with other tools: `python tests/benchmarks/peers.py [EXAMPLES …] [--rounds N] [--venvs FOLDER]`.
 
-Each tool is in a virtual environment of its own, and has the same questions, passages and model: a server on 127.0.0.1
-that answers after `--latency-ms`, with 20 requests in flight. An example costs one generated answer and one verdict on
-it, or what comes nearest to that; the table says how many requests were made. The tools take turns in every round;
-printed are medians, and in brackets the median of the ratios to ours within a round, with its range. A tool that needs
-more than a minute for a run has that run once.
+Each tool is installed in its own virtual environment. All tools have the same questions, passages and model: a server
+on 127.0.0.1 that replies after `--latency-ms`, with 20 requests in flight. An example needs one generated answer and
+one verdict on it, or the closest equivalent of the tool; the table has the number of requests. The tools take turns in
+every round. The script prints medians and, in brackets, the median and the range of the ratios to this package within
+the rounds. If a run of a tool takes more than a minute, it is run only once.
 
-cold: a whole process, nothing kept, and its result file written; memory: its peak;
-warm: the same again with the tool's own cache. DeepEval, RAGAS and rag-ci do not generate answers. The code that does
-    it for them keeps what it was given in a file, so that only what the tool itself asks again is counted;
-refused: cold, while every tenth request is answered with 429 and `retry-after: 1`. An example without a score is lost;
-limited: likewise, while those beyond 50 a second are;
+cold: a whole process with empty caches, which writes its result file; peak is its peak memory;
+warm: the same again, with the tool's own cache. DeepEval, RAGAS and rag-ci do not generate answers. The code that
+    generates answers for them stores the answers in a file, so that only requests of the tool itself are counted;
+refused: cold, while every tenth request gets the status 429 with `retry-after: 1`. An example without a score is lost;
+limited: cold, while requests beyond 50 per second get the status 429;
 measures: recall@3 without a model;
-idle: one unrelated test with the plugins that the tool brings, beyond the same without them;
-import: what a user of the tool imports, beyond an empty script.
+idle: one unrelated test with the pytest plugins of the tool, minus the same test without them;
+import: a script with the imports of a user of the tool, minus an empty script.
 """
 # ruff: noqa: T201 - a script that reports
 
@@ -46,16 +46,16 @@ REFUSING: Final = {"refused": {"every": 10}, "limited": {"rate": 50}}
 
 
 class Server(LLMServer):
-    """A model of OpenAI's and of Anthropic's dialect, which may refuse requests and ask to wait for a second.
+    """A scripted model with the APIs of OpenAI and Anthropic. It may refuse requests with `retry-after: 1`.
 
     Args:
-        latency_s: before each reply or refusal.
-        every: refuse one of so many requests.
-        rate: refuse requests beyond so many a second, after as many at once.
+        latency_s: delay before each reply or refusal, in seconds.
+        every: refuse every n-th request; 0 to refuse none.
+        rate: refuse requests beyond this number per second, after a burst of the same number; 0 for no limit.
     """
 
     def __init__(self, latency_s: float, *, every: int = 0, rate: int = 0) -> None:
-        super().__init__(self.said, latency_s)
+        super().__init__(self.reply_text, latency_s)
         self._every, self._rate = every, rate
         self._turns = itertools.count(1)
         self._left, self._counted_at = float(rate), time.monotonic()
@@ -75,11 +75,12 @@ class Server(LLMServer):
         return None
 
     @staticmethod
-    def said(prompt: str) -> str:
-        """Return the verdict that a judge wants to read, or the answer."""
+    def reply_text(prompt: str) -> str:
+        """Return a verdict in the form that the tool's judge parses; for other prompts, the answer."""
         if "[Submission]: " in prompt:
             return "The same.\n\nGRADE: C"
-        return next((json.dumps(said) for mark, said in VERDICTS.items() if mark in prompt), clerk(prompt))
+        verdicts = (json.dumps(verdict) for mark, verdict in VERDICTS.items() if mark in prompt)
+        return next(verdicts, clerk(prompt))
 
     async def _answer(self, head: str, body: dict[str, Any]) -> bytes:
         content = body["messages"][-1]["content"]
@@ -110,29 +111,38 @@ class Server(LLMServer):
 def process(
     python: Path, arguments: tuple[str, ...], folder: Path, accepted: tuple[int, ...] = (0,), **environ: str
 ) -> tuple[float, float]:
-    """Seconds of a process and its peak of memory in MB; what it prints is in `out.txt`."""
-    known = {name: value for name, value in os.environ.items() if name in {"PATH", "LANG", "TMPDIR"}}
+    """Run a process; return its elapsed seconds and its peak memory in MB. Its output is in `out.txt`."""
+    inherited = {name: value for name, value in os.environ.items() if name in {"PATH", "LANG", "TMPDIR"}}
     with (folder / "out.txt").open("wb") as out:
         began = time.perf_counter()
         child = subprocess.Popen(
-            [str(python), *arguments], cwd=folder, env=known | environ, stdout=out, stderr=out
+            [str(python), *arguments], cwd=folder, env=inherited | environ, stdout=out, stderr=out
         )
         _, status, used = os.wait4(child.pid, 0)
         seconds = time.perf_counter() - began
     child.returncode = os.waitstatus_to_exitcode(status)
     if child.returncode not in accepted:
-        raise SystemExit(f"{python} {arguments} ended with {child.returncode}:\n{printed_in(folder)[-3000:]}")
+        raise SystemExit(
+            f"{python} {arguments} ended with {child.returncode}:\n{read_output(folder)[-3000:]}"
+        )
     return seconds, used.ru_maxrss / 1024
 
 
-def printed_in(folder: Path) -> str:
-    """Return what the last process in a folder printed."""
+def read_output(folder: Path) -> str:
+    """Return the output of the last process in a folder."""
     return (folder / "out.txt").read_text(encoding="utf-8", errors="replace")
 
 
 @dataclass(frozen=True)
 class Run:
-    """What a process took, and what it found."""
+    """The measurement of one run of a tool.
+
+    Attributes:
+        seconds: elapsed time.
+        peak_mb: peak of resident memory in MB.
+        calls: number of requests to the model.
+        scored: number of examples with a score.
+    """
 
     seconds: float
     peak_mb: float
@@ -141,7 +151,7 @@ class Run:
 
 
 def run(peer: Peer, python: Path, folder: Path, kind: str, server: Server) -> Run:
-    """One run of a kind, in a folder that may hold what an earlier one kept."""
+    """Run a tool once, in a folder that may contain the cache of an earlier run; `kind` is a row such as "cold"."""
     before = len(server.requests)
     environ = {
         "HOME": str(folder),
@@ -153,17 +163,17 @@ def run(peer: Peer, python: Path, folder: Path, kind: str, server: Server) -> Ru
         "RAGAS_DO_NOT_TRACK": "true",
     }
     arguments = peer.measures if kind == "measures" else peer.command
-    # A gate that fails, or a run that calls itself invalid, has been measured too.
+    # The status is 1 if a gate failed and 2 if the run is invalid. Both are measured.
     seconds, peak = process(python, arguments, folder, (0, 1, 2), **environ)
     calls = len(server.requests) - before
     try:
-        return Run(seconds, peak, calls, peer.scored(folder, printed_in(folder)))
+        return Run(seconds, peak, calls, peer.scored(folder, read_output(folder)))
     except (IndexError, OSError, ValueError) as error:
-        raise SystemExit(f"{peer.name} ended without scores:\n{printed_in(folder)[-3000:]}") from error
+        raise SystemExit(f"{peer.name} ended without scores:\n{read_output(folder)[-3000:]}") from error
 
 
 def write(folder: Path, peer: Peer, examples: int, spec: str) -> Path:
-    """Write the questions and what a tool needs to be run on them."""
+    """Write the questions and the files of a tool into a folder, and return the folder."""
     project(folder, examples, [spec])
     lines = (folder / "evals.jsonl").read_text(encoding="utf-8").splitlines()
     golden = [
@@ -190,118 +200,121 @@ def write(folder: Path, peer: Peer, examples: int, spec: str) -> Path:
 def one_round(
     peer: Peer, python: Path, folder: Path, examples: int, latency_s: float
 ) -> Iterator[tuple[str, Run]]:
-    """Each kind of run once."""
-    yield from answered(peer, python, folder, examples, latency_s)
-    yield from refused(peer, python, folder, examples, latency_s)
+    """Run a tool once in each kind of run; yield the kind and the measurement."""
+    yield from runs_with_replies(peer, python, folder, examples, latency_s)
+    yield from runs_with_refusals(peer, python, folder, examples, latency_s)
 
 
-def answered(
+def runs_with_replies(
     peer: Peer, python: Path, folder: Path, examples: int, latency_s: float
 ) -> Iterator[tuple[str, Run]]:
-    """The runs at a server that answers; the second one finds it where the first one did."""
+    """Yield the runs with a server that replies to each request. The run "warm" has the same address as "cold"."""
     with Server(latency_s) as server:
-        here = write(folder / "verdicts", peer, examples, "answer.correct@3")
-        yield "cold", run(peer, python, here, "cold", server)
-        yield "warm", run(peer, python, here, "warm", server)
+        project_folder = write(folder / "verdicts", peer, examples, "answer.correct@3")
+        yield "cold", run(peer, python, project_folder, "cold", server)
+        yield "warm", run(peer, python, project_folder, "warm", server)
         if peer.measures:
-            here = write(folder / "measures", peer, examples, "recall@3")
-            yield "measures", run(peer, python, here, "measures", server)
+            project_folder = write(folder / "measures", peer, examples, "recall@3")
+            yield "measures", run(peer, python, project_folder, "measures", server)
 
 
-def refused(
+def runs_with_refusals(
     peer: Peer, python: Path, folder: Path, examples: int, latency_s: float
 ) -> Iterator[tuple[str, Run]]:
-    """The runs at servers that refuse."""
-    for kind, refusing in REFUSING.items():
-        with Server(latency_s, **refusing) as server:
-            here = write(folder / kind, peer, examples, "answer.correct@3")
-            yield kind, run(peer, python, here, kind, server)
+    """Yield the runs with servers that refuse some requests."""
+    for kind, refusal_options in REFUSING.items():
+        with Server(latency_s, **refusal_options) as server:
+            project_folder = write(folder / kind, peer, examples, "answer.correct@3")
+            yield kind, run(peer, python, project_folder, kind, server)
 
 
-def started(peer: Peer, python: Path, folder: Path) -> Iterator[tuple[str, Run]]:
-    """What a tool costs where nothing is asked of it."""
+def startup_runs(peer: Peer, python: Path, folder: Path) -> Iterator[tuple[str, Run]]:
+    """Yield the runs "idle" and "import", in which the tool evaluates nothing."""
     (folder / "test_plain.py").write_text("def test_it(): pass\n", encoding="utf-8")
     home = {"HOME": str(folder), "DEEPEVAL_TELEMETRY_OPT_OUT": "YES", "RAGAS_DO_NOT_TRACK": "true"}
     if peer.plugin:
-        found, peak = process(python, (*PYTEST, "test_plain.py"), folder, **home)
-        alone, _ = process(
+        seconds, peak = process(python, (*PYTEST, "test_plain.py"), folder, **home)
+        seconds_without, _ = process(
             python, (*PYTEST, "test_plain.py"), folder, **home, PYTEST_DISABLE_PLUGIN_AUTOLOAD="1"
         )
-        yield "idle", Run(found - alone, peak, 0, 0)
+        yield "idle", Run(seconds - seconds_without, peak, 0, 0)
     if peer.imports:
-        found, peak = process(python, ("-c", peer.imports), folder, **home)
-        alone, _ = process(python, ("-c", "pass"), folder, **home)
-        yield "import", Run(found - alone, peak, 0, 0)
+        seconds, peak = process(python, ("-c", peer.imports), folder, **home)
+        seconds_without, _ = process(python, ("-c", "pass"), folder, **home)
+        yield "import", Run(seconds - seconds_without, peak, 0, 0)
 
 
-Found = dict[tuple[str, str], dict[int, Run]]  # by the kind of run and the tool, by round
+Runs = dict[tuple[str, str], dict[int, Run]]
+"""The runs of each round, by the kind of run and the name of the tool."""
 
 
-def beside(found: Found, kind: str, peer: str, value: Callable[[Run], float], form: str) -> str:
-    """A median, and the ratios to ours."""
-    of_peer, of_ours = found.get((kind, peer), {}), found.get((kind, PEERS[0].name), {})
-    if not of_peer:
+def format_comparison(runs: Runs, kind: str, peer: str, value: Callable[[Run], float], form: str) -> str:
+    """Return the median of a value over the rounds, and the ratios to this package; "–" without runs."""
+    peer_runs, own_runs = runs.get((kind, peer), {}), runs.get((kind, PEERS[0].name), {})
+    if not peer_runs:
         return "–"
-    shown = format(statistics.median(map(value, of_peer.values())), form)
+    median = format(statistics.median(map(value, peer_runs.values())), form)
     ratios = sorted(
-        value(of_peer[turn]) / value(of_ours[turn])
-        for turn in of_peer.keys() & of_ours.keys()
-        if value(of_ours[turn]) > 0
+        value(peer_runs[turn]) / value(own_runs[turn])
+        for turn in peer_runs.keys() & own_runs.keys()
+        if value(own_runs[turn]) > 0
     )
     if peer == PEERS[0].name or not ratios:
-        return shown
-    between = f", {ratios[0]:.2f} to {ratios[-1]:.2f}" if len(ratios) > 1 else ""
-    return f"{shown} ({statistics.median(ratios):.2f} ×{between})"
+        return median
+    ratio_range = f", {ratios[0]:.2f} to {ratios[-1]:.2f}" if len(ratios) > 1 else ""
+    return f"{median} ({statistics.median(ratios):.2f} ×{ratio_range})"
 
 
-def per_call_ms(each: Run) -> float:
-    """Milliseconds of a process for each request that it made."""
-    return 1000 * each.seconds / each.calls if each.calls else 0.0
+def per_call_ms(run: Run) -> float:
+    """Return the milliseconds of a run for each of its requests."""
+    return 1000 * run.seconds / run.calls if run.calls else 0.0
 
 
-def rows(found: Found, examples: int) -> Iterator[tuple[str, Callable[[str], str]]]:
-    """Each row of the table: its name, and from a tool to what its cell says."""
+def rows(runs: Runs, examples: int) -> Iterator[tuple[str, Callable[[str], str]]]:
+    """Yield the title of each row of the table, and a function that returns the row's cell for a tool."""
 
     def cell(kind: str, value: Callable[[Run], float], form: str) -> Callable[[str], str]:
-        return lambda peer: beside(found, kind, peer, value, form)
+        return lambda peer: format_comparison(runs, kind, peer, value, form)
 
-    def plain(kind: str, value: Callable[[Run], float]) -> Callable[[str], str]:
+    def median_cell(kind: str, value: Callable[[Run], float]) -> Callable[[str], str]:
         return lambda peer: (
-            f"{statistics.median(map(value, of.values())):,.0f}" if (of := found.get((kind, peer))) else "–"
+            f"{statistics.median(map(value, peer_runs.values())):,.0f}"
+            if (peer_runs := runs.get((kind, peer)))
+            else "–"
         )
 
-    yield "requests, cold", plain("cold", lambda each: each.calls)
-    yield "cold, s", cell("cold", lambda each: each.seconds, ".2f")
+    yield "requests, cold", median_cell("cold", lambda run: run.calls)
+    yield "cold, s", cell("cold", lambda run: run.seconds, ".2f")
     yield "… a request, ms", cell("cold", per_call_ms, ".2f")
-    yield "… peak, MB", cell("cold", lambda each: each.peak_mb, ".0f")
-    yield "requests, warm", plain("warm", lambda each: each.calls)
-    yield "warm, s", cell("warm", lambda each: each.seconds, ".2f")
+    yield "… peak, MB", cell("cold", lambda run: run.peak_mb, ".0f")
+    yield "requests, warm", median_cell("warm", lambda run: run.calls)
+    yield "warm, s", cell("warm", lambda run: run.seconds, ".2f")
     for kind, title in (("refused", "every 10th refused"), ("limited", "50 requests a second")):
-        yield f"{title}, s", cell(kind, lambda each: each.seconds, ".2f")
-        yield "… requests", plain(kind, lambda each: each.calls)
-        yield "… examples lost", plain(kind, lambda each: examples - each.scored)
-    yield "measures, s", cell("measures", lambda each: each.seconds, ".2f")
-    yield "idle, ms", cell("idle", lambda each: 1000 * each.seconds, "+.0f")
-    yield "import, ms", cell("import", lambda each: 1000 * each.seconds, "+.0f")
+        yield f"{title}, s", cell(kind, lambda run: run.seconds, ".2f")
+        yield "… requests", median_cell(kind, lambda run: run.calls)
+        yield "… examples lost", median_cell(kind, lambda run: examples - run.scored)
+    yield "measures, s", cell("measures", lambda run: run.seconds, ".2f")
+    yield "idle, ms", cell("idle", lambda run: 1000 * run.seconds, "+.0f")
+    yield "import, ms", cell("import", lambda run: 1000 * run.seconds, "+.0f")
     yield (
         "runs",
-        lambda peer: str(max((len(turns) for (_, name), turns in found.items() if name == peer), default=0)),
+        lambda peer: str(max((len(turns) for (_, name), turns in runs.items() if name == peer), default=0)),
     )
 
 
-def table(found: Found, examples: int, names: dict[str, str]) -> None:
-    """Print a table in Markdown."""
+def table(runs: Runs, examples: int, names: dict[str, str]) -> None:
+    """Print a table in Markdown; `names` are the column titles by the names of the tools."""
     print(f"\n| {examples:,} examples | {' | '.join(names.values())} |")
     print(f"|---|{'---|' * len(names)}")
-    asked = {peer.name: peer.asks for peer in PEERS}
-    print(f"| an example | {' | '.join(asked[name] for name in names)} |")
-    for title, cell in rows(found, examples):
+    requests = {peer.name: peer.requests for peer in PEERS}
+    print(f"| an example | {' | '.join(requests[name] for name in names)} |")
+    for title, cell in rows(runs, examples):
         if set(cells := list(map(cell, names))) != {"–"}:
             print(f"| {title} | {' | '.join(cells)} |", flush=True)
 
 
-def prepared(venvs: Path, names: list[str]) -> Iterator[tuple[Peer, Path, str]]:
-    """Each tool that could be installed, its Python, and its release."""
+def install(venvs: Path, names: list[str]) -> Iterator[tuple[Peer, Path, str]]:
+    """Install the tools with these names; yield each tool that could be installed, its Python, and its version."""
     for peer in PEERS:
         if peer.name not in names:
             continue
@@ -311,64 +324,74 @@ def prepared(venvs: Path, names: list[str]) -> Iterator[tuple[Peer, Path, str]]:
             print(f"{peer.name} is left out: {error}", flush=True)
             continue
         version = (
-            "import importlib.metadata as found, platform;"
-            f"print(found.version({peer.package!r}), platform.python_version())"
+            "import importlib.metadata as metadata, platform;"
+            f"print(metadata.version({peer.package!r}), platform.python_version())"
         )
         done = subprocess.run([python, "-c", version], capture_output=True, text=True, check=True)
-        release, on = done.stdout.split()
-        print(f"{peer.package} {release}, Python {on}", flush=True)
+        release, python_version = done.stdout.split()
+        print(f"{peer.package} {release}, Python {python_version}", flush=True)
         yield peer, python, release
 
 
-Turn = Callable[[Peer, Path, Path, int], Iterator[tuple[str, Run]]]
+Measure = Callable[[Peer, Path, Path, int], Iterator[tuple[str, Run]]]
+"""Runs a tool, given its Python, a folder and the number of examples; yields each kind of run and its measurement."""
 
 
-def compare(pythons: dict[Peer, Path], folder: Path, examples: int, rounds: int, turn_of: Turn) -> Found:
-    """Run all tools in turn, on so many examples."""
-    found: Found = defaultdict(dict)
+def compare(pythons: dict[Peer, Path], folder: Path, examples: int, rounds: int, measure: Measure) -> Runs:
+    """Run all tools in turn in each round, on this number of examples; return the runs."""
+    all_runs: Runs = defaultdict(dict)
     for turn in range(rounds):
         for peer, python in pythons.items():
-            took = [
-                each.seconds
-                for (_, name), runs in found.items()
+            durations = [
+                run.seconds
+                for (_, name), runs in all_runs.items()
                 if name == peer.name
-                for each in runs.values()
+                for run in runs.values()
             ]
-            if max(took, default=0.0) > LONG_S:
+            if max(durations, default=0.0) > LONG_S:
                 continue
-            here = folder / f"{peer.name}-{examples}-{turn}"
-            here.mkdir()
-            for kind, each in turn_of(peer, python, here, examples):
-                found[kind, peer.name][turn] = each
-                print(examples, turn, peer.name, kind, each, file=sys.stderr, flush=True)
-            shutil.rmtree(here)
-    return found
+            turn_folder = folder / f"{peer.name}-{examples}-{turn}"
+            turn_folder.mkdir()
+            for kind, measurement in measure(peer, python, turn_folder, examples):
+                all_runs[kind, peer.name][turn] = measurement
+                print(examples, turn, peer.name, kind, measurement, file=sys.stderr, flush=True)
+            shutil.rmtree(turn_folder)
+    return all_runs
 
 
 def main() -> None:
-    """Make the environments, run, and print."""
+    """Install the tools, run them, and print the tables."""
     parser = argparse.ArgumentParser()
     parser.add_argument("examples", nargs="*", type=int, default=[100, 1000])
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--venvs", type=Path, help="where the virtual environments are kept")
+    parser.add_argument("--venvs", type=Path, help="the folder in which virtual environments are stored")
     parser.add_argument("--latency-ms", type=float, default=100)
     parser.add_argument("--only", nargs="+", default=[peer.name for peer in PEERS], help="tools to run")
-    parser.add_argument("--refused", action="store_true", help="only the runs at servers that refuse")
-    given = parser.parse_args()
+    parser.add_argument(
+        "--refused", action="store_true", help="only the runs with servers that refuse requests"
+    )
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        tools = list(prepared(given.venvs or folder, given.only))
+        tools = list(install(options.venvs or folder, options.only))
         pythons = {peer: python for peer, python, _ in tools}
-        idle: Found = defaultdict(dict)
-        for turn in range(-1, 0 if given.refused else 2 * given.rounds):  # the first one compiles
+        idle: Runs = defaultdict(dict)
+        # The round -1 compiles modules and is not measured.
+        for turn in range(-1, 0 if options.refused else 2 * options.rounds):
             for peer, python in pythons.items():
-                for kind, each in started(peer, python, folder):
+                for kind, measurement in startup_runs(peer, python, folder):
                     if turn >= 0:
-                        idle[kind, peer.name][turn] = each
-        for examples in given.examples:
-            turn_of = partial(refused if given.refused else one_round, latency_s=given.latency_ms / 1000)
-            found = compare(pythons, folder, examples, given.rounds, turn_of)
-            table(found | idle, examples, {peer.name: f"{peer.name} {release}" for peer, _, release in tools})
+                        idle[kind, peer.name][turn] = measurement
+        for examples in options.examples:
+            measure = runs_with_refusals if options.refused else one_round
+            runs = compare(
+                pythons,
+                folder,
+                examples,
+                options.rounds,
+                partial(measure, latency_s=options.latency_ms / 1000),
+            )
+            table(runs | idle, examples, {peer.name: f"{peer.name} {release}" for peer, _, release in tools})
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""How often the interval of a rating holds the truth: `python tests/benchmarks/ratings_coverage.py [RUNS]`.
+"""Coverage of the intervals of ratings: `python tests/benchmarks/ratings_coverage.py [RUNS]`.
 
-Battles are drawn from the model, with ties that leave the expected score as it is; a row is a way to
-meet, a number of battles a pair and a share of ties. Each run's intervals hold the true ratings
-or not; printed are the share over all systems, to be 95%, the lowest share of a system, and the mean
-width. Runs without finite ratings are counted apart.
+Battles are drawn from the Bradley-Terry model. Ties do not change the expected score. Each row has the pairs of systems
+that meet, the number of battles per pair, and the share of ties. The script prints the share of intervals that contain
+the true rating, over all systems, which should be 95%; the lowest share of a system; the mean width; and the number of
+runs without finite ratings.
 """
 
 import sys
@@ -24,16 +24,24 @@ MEETINGS = {
 }
 
 
-def fought(
+def draw_battles(
     pairs: list[tuple[str, str]], per_pair: int, ties: float, rng: np.random.Generator
 ) -> list[Battle]:
-    """So many battles of each pair; of those that the weaker would win, `ties` end in one, and as many others."""
+    """Return random battles.
+
+    Args:
+        pairs: the pairs of systems that meet.
+        per_pair: the number of battles of each pair.
+        ties: the share of the weaker system's wins that become ties. The same number of the stronger system's wins
+            become ties, so that the expected score does not change.
+        rng: the random generator.
+    """
     battles = []
     for first, second in pairs:
         expected = 1 / (1 + 10 ** ((TRUE[second] - TRUE[first]) / 400))
-        tied = ties * min(expected, 1 - expected)
-        odds = [expected - tied, 2 * tied, 1 - expected - tied]
-        scores = rng.choice([1.0, 0.5, 0.0], size=per_pair, p=odds)
+        half_tied = ties * min(expected, 1 - expected)
+        probabilities = [expected - half_tied, 2 * half_tied, 1 - expected - half_tied]
+        scores = rng.choice([1.0, 0.5, 0.0], size=per_pair, p=probabilities)
         battles += [Battle(first, second, score) for score in scores.tolist()]
     return battles
 
@@ -44,18 +52,18 @@ def main(runs: int) -> None:
     for meeting, pairs in MEETINGS.items():
         for per_pair in (50, 100, 400):
             for ties in (0.0, 0.3):
-                held: dict[str, list[bool]] = {name: [] for name in TRUE}
+                covered: dict[str, list[bool]] = {name: [] for name in TRUE}
                 widths, unratable = [], 0
                 for _ in range(runs):
                     try:
-                        ratings = bradley_terry(fought(pairs, per_pair, ties, rng))
+                        ratings = bradley_terry(draw_battles(pairs, per_pair, ties, rng))
                     except UnratableError:
                         unratable += 1
                         continue
                     for name, rating in ratings.items():
-                        held[name].append(rating.low <= TRUE[name] <= rating.high)
+                        covered[name].append(rating.low <= TRUE[name] <= rating.high)
                         widths.append(rating.high - rating.low)
-                shares = [fmean(row) for row in held.values()]
+                shares = [fmean(row) for row in covered.values()]
                 print(  # noqa: T201
                     f"{meeting:13} {per_pair:4} a pair, ties {ties:.1f}: "
                     f"{fmean(shares):6.1%} (lowest {min(shares):6.1%}), width {fmean(widths):5.0f}, "

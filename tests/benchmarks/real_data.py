@@ -1,9 +1,9 @@
-"""BM25 against a shuffled retriever on MS MARCO and NQ: `python tests/benchmarks/real_data.py [N]`.
+"""BM25 compared with a shuffled retriever on MS MARCO and NQ: `python tests/benchmarks/real_data.py [N]`.
 
-The data is looked for in the folder named by RAGEVAL_TEST_DATA, else in `shared/data` beside the
-project. MS MARCO: each query searches its own pool of up to ten passages, gold is `is_selected`. NQ: each
-query searches all gold passages of the set. Ranking measures are on all queries; LLM-retEval and answer
-correctness, from the embedded model, on the first N (60) of each.
+The data is read from the folder that the environment variable RAGEVAL_TEST_DATA names, by default from `shared/data`
+next to the project. In MS MARCO each query searches its own pool of up to ten passages, and the gold passages are those
+with `is_selected`. In NQ each query searches the gold passages of all queries. Ranking measures are computed for all
+queries; LLM-retEval and answer correctness, with the embedded model, for the first N (default: 60) of each data set.
 """
 
 import ast
@@ -36,7 +36,7 @@ ANSWERS = ["recall@3", "llm_reteval@3", "answer.correct@3"]
 
 
 def ms_marco_pools() -> tuple[EvalSet, dict[str, list[Document]]]:
-    """400 queries, and the pool of each."""
+    """Return the eval set of 400 queries, and the pool of passages of each query."""
     csv.field_size_limit(1 << 24)
     pools: dict[str, list[Document]] = {}
     records = []
@@ -59,7 +59,7 @@ def ms_marco_pools() -> tuple[EvalSet, dict[str, list[Document]]]:
 
 
 def ms_marco() -> tuple[EvalSet, Search, Search]:
-    """400 queries, a pool each."""
+    """Return the eval set of 400 queries, BM25 over the pool of each query, and a retriever that shuffles the pool."""
     evalset, pools = ms_marco_pools()
 
     def shuffled(query: str, k: int) -> list[Document]:
@@ -69,7 +69,7 @@ def ms_marco() -> tuple[EvalSet, Search, Search]:
 
 
 def nq_open() -> tuple[EvalSet, Search, Search]:
-    """2,655 queries, one corpus."""
+    """Return the eval set of 2,655 queries, BM25 over all gold passages, and a retriever of random passages."""
     corpus: dict[str, Document] = {}
     records = []
     with gzip.open(DATA / "lost_in_the_middle" / "nq-open-oracle.jsonl.gz", "rt", encoding="utf-8") as file:
@@ -93,16 +93,16 @@ def nq_open() -> tuple[EvalSet, Search, Search]:
 
 
 def table(session: Session, evalset: EvalSet, systems: dict[str, Search], specs: list[str]) -> None:
-    """Print the scores, a system a column."""
-    parts = {
+    """Print the scores, with one column per system."""
+    components = {
         name: Components(search, DefaultGenerator(session.models), DefaultJudge(session.models))
         for name, search in systems.items()
     }
     scores = {}
-    for name, part in parts.items():
+    for name, system_components in components.items():
         began = time.perf_counter()
-        found = session.score(part, evalset, [ScoreRequest(spec) for spec in specs])
-        scores[name] = {wanted.spec: result for wanted, result in found.items()}
+        results = session.score(system_components, evalset, [ScoreRequest(spec) for spec in specs])
+        scores[name] = {request.spec: result for request, result in results.items()}
         say(f"{evalset.name}, {len(evalset)} examples, {name}: {time.perf_counter() - began:.1f} s")
     for spec in specs:
         cells = []
@@ -114,7 +114,7 @@ def table(session: Session, evalset: EvalSet, systems: dict[str, Search], specs:
 
 
 def say(line: str) -> None:
-    """Print at once."""
+    """Print a line without buffering."""
     print(line, flush=True)  # noqa: T201
 
 
@@ -125,6 +125,6 @@ if __name__ == "__main__":
         for load in (ms_marco, nq_open):
             whole, bm25, shuffled = load()
             table(bench, whole, {"bm25": bm25, "shuffled": shuffled}, RANKING)
-            some = EvalSet(f"{whole.name}, first {first}", whole.examples[:first])
-            table(bench, some, {"bm25": bm25, "shuffled": shuffled}, ANSWERS)
+            subset = EvalSet(f"{whole.name}, first {first}", whole.examples[:first])
+            table(bench, subset, {"bm25": bm25, "shuffled": shuffled}, ANSWERS)
         bench.close()

@@ -1,12 +1,12 @@
-"""What the reply cache and the sender cost: `python tests/benchmarks/replies.py [ROUNDS]`.
+"""The cost of the reply cache and the sender: `python tests/benchmarks/replies.py [ROUNDS]`.
 
-Each figure stands beside a bare one of the same run; medians, and ratios of medians.
+The script prints medians, each with the median of a baseline in the same run, and the ratio of the medians.
 
-1. look-up: 10,000 kept replies, by the store and through the gateway, next to a bare SQLite bulk read of
-   the same rows;
-2. cold: 1,000 replies of 200 ms, 64 in flight, through the gateway, next to a bare `AsyncOpenAI` with a
-   semaphore;
-3. memory: 100,000 kept replies asked for through the gateway, 1,000 at a time.
+1. look-up: 10,000 cached replies are read by the store, and through the gateway. The baseline is one SQLite query that
+   reads the same rows.
+2. cold: 1,000 replies of 200 ms are requested through the gateway, with 64 requests in flight. The baseline is an
+   `AsyncOpenAI` client with a semaphore.
+3. memory: 100,000 cached replies are read through the gateway, 1,000 at a time.
 """
 
 import asyncio
@@ -28,25 +28,25 @@ from pytest_rageval.llm.stores.sqlite_file import FILE, Database, ReplyTable
 
 SERVER = Path(__file__).parents[1] / "llm_server.py"
 PASSAGES = "The quick brown fox jumps over the lazy dog, and item-{i} has the code c{i}x. " * 20
-"""A prompt of about 1,600 characters, as five short passages make it."""
+"""A prompt of about 1,600 characters, the length of five short passages."""
 
-
-NOWHERE = "http://127.0.0.1:9/v1"
+UNUSED_URL = "http://127.0.0.1:9/v1"
+"""The base URL of requests whose replies are all cached."""
 
 
 def request(url: str, i: int) -> Request:
-    """One of many requests."""
+    """Return the request with this number."""
     return Request(url, "m", ({"role": "user", "content": PASSAGES.format(i=i)},), {"temperature": 0.5})
 
 
 def reply(i: int) -> Reply:
-    """To the request of that number."""
+    """Return the reply to the request with this number."""
     return Reply(f"the code is c{i}x", "m-2026", "stop", 400, 6)
 
 
 def fill(folder: Path, count: int) -> list[Request]:
-    """Keep replies to so many requests."""
-    requests = numbered(count)
+    """Store replies to this number of requests, and return the requests."""
+    requests = numbered_requests(count)
     database = Database(folder)
     store = ReplyTable(database)
     with database.transaction():
@@ -59,50 +59,51 @@ def fill(folder: Path, count: int) -> list[Request]:
 
 
 def look_up(folder: Path, rounds: int) -> None:
-    """10,000 kept replies."""
+    """Measure and print look-ups of 10,000 cached replies."""
     fill(folder, 10_000)
     timings: dict[str, list[float]] = {"bare": [], "store": [], "gateway": []}
     for _ in range(rounds):
-        requests = numbered(10_000)
-        keys = [asked.key for asked in requests]
-        bare = sqlite3.connect(folder / FILE)
+        requests = numbered_requests(10_000)
+        keys = [request.key for request in requests]
+        connection = sqlite3.connect(folder / FILE)
         sql = "SELECT * FROM replies WHERE key IN (SELECT value FROM json_each(?))"
-        timings["bare"].append(timed(lambda: bare.execute(sql, (json.dumps(keys),)).fetchall()))  # noqa: B023
-        bare.close()
+        parameters = (json.dumps(keys),)
+        timings["bare"].append(seconds(lambda: connection.execute(sql, parameters).fetchall()))  # noqa: B023
+        connection.close()
         store = ReplyTable(Database(folder))
-        timings["store"].append(timed(lambda: store.get_many(keys)))  # noqa: B023
-        timings["gateway"].append(timed(lambda: asyncio.run(asked(folder, requests, 10_000))))  # noqa: B023
+        timings["store"].append(seconds(lambda: store.get_many(keys)))  # noqa: B023
+        timings["gateway"].append(seconds(lambda: asyncio.run(read_all(folder, requests, 10_000))))  # noqa: B023
     bare_s = statistics.median(timings["bare"])
     for name in ("store", "gateway"):
         ours = statistics.median(timings[name])
         say(f"look-up of 10,000, {name}", ours, bare_s, "bare SQLite bulk read")
 
 
-def numbered(count: int) -> list[Request]:
-    """So many requests."""
-    return [request(NOWHERE, i) for i in range(count)]
+def numbered_requests(count: int) -> list[Request]:
+    """Return the requests with the numbers from 0 to `count - 1`."""
+    return [request(UNUSED_URL, i) for i in range(count)]
 
 
-async def asked(folder: Path, requests: list[Request], at_once: int) -> Gateway:
-    """Ask for all of them through a gateway."""
-    gateway, server = Gateway(GatewaySettings(folder, mode="replay")), RemoteServer(NOWHERE)
-    for start in range(0, len(requests), at_once):
-        await asyncio.gather(*(gateway.get_reply(server, r) for r in requests[start : start + at_once]))
+async def read_all(folder: Path, requests: list[Request], batch_size: int) -> Gateway:
+    """Read the cached replies through a gateway, a batch at a time; return the gateway."""
+    gateway, server = Gateway(GatewaySettings(folder, mode="replay")), RemoteServer(UNUSED_URL)
+    for start in range(0, len(requests), batch_size):
+        await asyncio.gather(*(gateway.get_reply(server, r) for r in requests[start : start + batch_size]))
     await gateway.close()
     return gateway
 
 
 def cold(folder: Path, rounds: int) -> None:
-    """1,000 replies of 200 ms, 64 in flight."""
+    """Measure and print the time of 1,000 replies of 200 ms, with 64 requests in flight."""
     command = [sys.executable, str(SERVER), "--latency-ms", "200"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     url = process.stdout.readline().strip() if process.stdout else ""
     ours, floor = [], []
     try:
-        asyncio.run(bare(url, 64))
+        asyncio.run(request_by_client(url, 64))
         for n in range(rounds):
-            floor.append(timed(lambda: asyncio.run(bare(url, 1000))))
-            ours.append(timed(lambda: asyncio.run(through_door(url, folder / str(n), 1000))))  # noqa: B023
+            floor.append(seconds(lambda: asyncio.run(request_by_client(url, 1000))))
+            ours.append(seconds(lambda: asyncio.run(request_by_gateway(url, folder / str(n), 1000))))  # noqa: B023
     finally:
         process.terminate()
     say(
@@ -110,8 +111,8 @@ def cold(folder: Path, rounds: int) -> None:
     )
 
 
-async def bare(url: str, count: int) -> None:
-    """What the client library takes by itself."""
+async def request_by_client(url: str, count: int) -> None:
+    """Request replies by the client library, with a semaphore."""
     from openai import AsyncOpenAI
 
     limit = asyncio.Semaphore(64)
@@ -119,18 +120,18 @@ async def bare(url: str, count: int) -> None:
 
         async def one(i: int) -> None:
             async with limit:
-                asked = request(url, i)
+                messages = request(url, i).messages
                 await client.chat.completions.create(
                     model="m",
-                    messages=[dict(m) for m in asked.messages],
+                    messages=[dict(message) for message in messages],
                     temperature=0.5,  # type: ignore[misc]
                 )
 
         await asyncio.gather(*map(one, range(count)))
 
 
-async def through_door(url: str, folder: Path, count: int) -> None:
-    """The same with everything that a gateway does."""
+async def request_by_gateway(url: str, folder: Path, count: int) -> None:
+    """Request the same replies through a gateway with an empty cache."""
     gateway, server = (
         Gateway(GatewaySettings(folder, policy=RequestPolicy(concurrency=64))),
         RemoteServer(url),
@@ -140,12 +141,12 @@ async def through_door(url: str, folder: Path, count: int) -> None:
 
 
 def memory(folder: Path) -> None:
-    """100,000 kept replies."""
+    """Store 100,000 replies, and print the memory of a process that reads them."""
     count = 100_000
     database = Database(folder)
     with database.transaction():
         ReplyTable(database).put_many(
-            Entry(request(NOWHERE, i).key, Reply(f"the code is c{i}x", "m-2026", "stop", 400, 6))
+            Entry(request(UNUSED_URL, i).key, Reply(f"the code is c{i}x", "m-2026", "stop", 400, 6))
             for i in range(count)
         )
     database.close()
@@ -153,13 +154,13 @@ def memory(folder: Path) -> None:
     print(subprocess.run(command, capture_output=True, text=True, check=True).stdout, end="")  # noqa: T201
 
 
-async def ask_many(folder: Path) -> None:
-    """Ask for all, and print how the memory grew."""
-    gateway, server = Gateway(GatewaySettings(folder, mode="replay")), RemoteServer(NOWHERE)
+async def read_many(folder: Path) -> None:
+    """Read 100,000 cached replies through a gateway, and print the peak memory at three times."""
+    gateway, server = Gateway(GatewaySettings(folder, mode="replay")), RemoteServer(UNUSED_URL)
     at_start = peak_mb()
     for start in range(0, 100_000, 1000):
         await asyncio.gather(
-            *(gateway.get_reply(server, request(NOWHERE, i)) for i in range(start, start + 1000))
+            *(gateway.get_reply(server, request(UNUSED_URL, i)) for i in range(start, start + 1000))
         )
         if start == 9_000:
             at_tenth = peak_mb()
@@ -172,26 +173,26 @@ async def ask_many(folder: Path) -> None:
 
 
 def peak_mb() -> float:
-    """The most memory this process has had, as Linux counts it; since it began, and not its parent."""
+    """Return the peak of resident memory of this process in MB, as Linux reports it, without that of its parent."""
     status = Path("/proc/self/status").read_text(encoding="ascii")
     return int(status.partition("VmHWM:")[2].split()[0]) / 1024
 
 
-def timed(work: Callable[[], object]) -> float:
-    """Seconds that it takes."""
+def seconds(work: Callable[[], object]) -> float:
+    """Return the duration of a call in seconds."""
     began = time.perf_counter()
     work()
     return time.perf_counter() - began
 
 
-def say(what: str, ours: float, theirs: float, name: str) -> None:
-    """Print two medians and their ratio."""
-    print(f"{what:38}{ours:.3f} s; {name} {theirs:.3f} s; ratio {ours / theirs:.3f}", flush=True)  # noqa: T201
+def say(title: str, ours: float, baseline: float, name: str) -> None:
+    """Print two medians and their ratio; `name` is the name of the baseline."""
+    print(f"{title:38}{ours:.3f} s; {name} {baseline:.3f} s; ratio {ours / baseline:.3f}", flush=True)  # noqa: T201
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--memory"]:
-        asyncio.run(ask_many(Path(sys.argv[2])))
+        asyncio.run(read_many(Path(sys.argv[2])))
     else:
         repeat = int(sys.argv[1]) if len(sys.argv) > 1 else 5
         with tempfile.TemporaryDirectory() as temporary:

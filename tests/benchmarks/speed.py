@@ -1,12 +1,15 @@
-"""What a run costs: `python tests/benchmarks/speed.py [ROW …] [--rounds N] [--large] [--kept FOLDER] [--venvs FOLDER]`.
+"""Time and memory of runs: `python tests/benchmarks/speed.py [ROW …] [OPTION …]`.
 
-Whole processes, in turn with what they are compared to, so that a machine that gets slower does so for both. Printed
-are medians of 7 rounds (28 where a row is over soon), and of the rounds' ratios and differences the median and the
-range. An empty test stands for what pytest itself takes.
+Options: `--rounds N`, `--large`, `--kept FOLDER`, `--venvs FOLDER`.
 
-Rows: idle, cached-400, cached, light, cold-100, cold-1000, recorded, bm25, verdict; with `--large`, or by name,
-cached-large too, which asks for 600,000 replies first. `--kept` keeps the projects with their filled caches for
-another time, `--venvs` the environment with ranx; without it `recorded` is compared with pytrec_eval alone.
+Each row of the table compares whole processes. The processes take turns in each round, so that a machine that gets
+slower affects all of them. The script prints medians of 7 rounds (28 for rows of short runs), and the median and the
+range of the ratios and differences within the rounds. An empty test shows the cost of pytest itself.
+
+Rows: idle, cached-400, cached, light, cold-100, cold-1000, recorded, bm25, verdict; and cached-large, only with
+`--large` or if it is named, because it first requests 600,000 replies. `--kept` stores the projects with their filled
+caches for later runs. `--venvs` stores the virtual environment with ranx; without it `recorded` is compared with
+pytrec_eval only.
 """
 # ruff: noqa: T201 - a script that reports
 
@@ -150,7 +153,7 @@ print(*seconds)
 
 
 def project(folder: Path, examples: int, specs: list[str]) -> None:
-    """Write a project with that many questions."""
+    """Write a project with this number of questions and a threshold for each score."""
     folder.mkdir()
     (folder / "conftest.py").write_text(CONFTEST, encoding="utf-8")
     marks = "\n".join(f'@pytest.mark.rageval_threshold("{spec}", min=0.1)' for spec in specs)
@@ -169,15 +172,22 @@ def project(folder: Path, examples: int, specs: list[str]) -> None:
 
 
 def serve(latency_ms: float) -> tuple[subprocess.Popen[str], str]:
-    """A server in a process of its own, and its address."""
+    """Start a server in another process; return the process and the URL of the server."""
     command = [sys.executable, str(SERVER), "--latency-ms", str(latency_ms)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     return process, process.stdout.readline().strip() if process.stdout else ""
 
 
 @dataclass(frozen=True)
-class Took:
-    """What a process took, and the numbers in the last line that it printed."""
+class Measurement:
+    """The time and the memory of a process, and the numbers in the last line of its output.
+
+    Attributes:
+        seconds: elapsed time.
+        processor_s: processor time in seconds.
+        peak_mb: peak of resident memory in MB.
+        printed: the numbers in the last line of the output.
+    """
 
     seconds: float
     processor_s: float
@@ -186,145 +196,172 @@ class Took:
 
 
 @dataclass(frozen=True)
-class Side:
-    """A process.
+class Command:
+    """The command of a process that is measured.
 
     Attributes:
-        arguments: of Python; `{turn}` is the number of the round.
-        at: the folder below that of the row.
-        python: another Python than this one.
-        prints: whether its last line is numbers.
-        environ: added to the environment.
+        arguments: command-line arguments of Python; `{turn}` is replaced by the number of the round.
+        subfolder: the working directory, relative to the folder of the row.
+        python: path of the Python interpreter.
+        prints: whether the last line of the output consists of numbers.
+        environ: additional environment variables.
     """
 
     arguments: tuple[str, ...]
-    at: str = "."
+    subfolder: str = "."
     python: Path = Path(sys.executable)
     prints: bool = False
     environ: tuple[tuple[str, str], ...] = ()
 
-    def run(self, folder: Path, url: str, turn: int) -> Took:
-        """Run it, and end everything where it fails."""
+    def run(self, folder: Path, url: str, turn: int) -> Measurement:
+        """Run the command and return its measurement; if it fails, end the benchmark with its output."""
         environ = os.environ | {"OPENAI_BASE_URL": url, "OPENAI_API_KEY": "none", **dict(self.environ)}
-        # An installed package comes compiled; a checkout on a machine that writes no bytecode would not be.
+        # An installed package contains bytecode. A checkout has none on a machine that does not write bytecode.
         environ.pop("PYTHONDONTWRITEBYTECODE", None)
-        command = [str(self.python), *(each.replace("{turn}", str(turn)) for each in self.arguments)]
-        here = folder / self.at
+        command = [str(self.python), *(argument.replace("{turn}", str(turn)) for argument in self.arguments)]
+        working_directory = folder / self.subfolder
         with (folder / "out.txt").open("w+b") as out:
             began = time.perf_counter()
-            process = subprocess.Popen(command, cwd=here, env=environ, stdout=out, stderr=subprocess.STDOUT)
+            process = subprocess.Popen(
+                command, cwd=working_directory, env=environ, stdout=out, stderr=subprocess.STDOUT
+            )
             _, status, used = os.wait4(process.pid, 0)
             seconds = time.perf_counter() - began
         process.returncode = os.waitstatus_to_exitcode(status)
-        said = (folder / "out.txt").read_text(encoding="utf-8")
+        output = (folder / "out.txt").read_text(encoding="utf-8")
         if process.returncode:
-            raise SystemExit(f"{' '.join(command)} ended with {process.returncode}:\n{said[-3000:]}")
-        last = said.splitlines()[-1:] if self.prints else []
-        printed = [float(each) for line in last for each in line.split()]
-        return Took(seconds, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024, printed)
+            raise SystemExit(f"{' '.join(command)} ended with {process.returncode}:\n{output[-3000:]}")
+        last_lines = output.splitlines()[-1:] if self.prints else []
+        printed = [float(number) for line in last_lines for number in line.split()]
+        return Measurement(seconds, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024, printed)
 
 
-Value = Callable[[dict[str, Took]], float]
+Value = Callable[[dict[str, Measurement]], float]
+"""Computes a number from the measurements of one round, by the names of the commands."""
 
 
 @dataclass(frozen=True)
 class Line:
-    """A line of the table: ours and the other's, from what the sides of a row took in one round."""
+    """A line of the table: a value of this package and the value that it is compared with.
 
-    what: str
+    Attributes:
+        title: the first cell of the line.
+        goal: the goal for the value, the ratio or the difference; empty if there is none.
+        ours: computes the value of this package from one round.
+        other: computes the other value from one round.
+        unit: the unit of both values.
+    """
+
+    title: str
     goal: str
     ours: Value
     other: Value
     unit: str = "s"
 
-    def show(self, rounds: list[dict[str, Took]]) -> None:
-        """Print it."""
-        pairs = [(self.ours(took), self.other(took)) for took in rounds]
-        a, b = (statistics.median(each) for each in zip(*pairs, strict=True))
+    def show(self, rounds: list[dict[str, Measurement]]) -> None:
+        """Print the line."""
+        pairs = [(self.ours(measurements), self.other(measurements)) for measurements in rounds]
+        a, b = (statistics.median(values) for values in zip(*pairs, strict=True))
         form = ".2f" if self.unit in {"s", "kB"} else ".1f" if self.unit == "ms" else ".0f"
-        ratio = ranged([ours / other for ours, other in pairs if other > 0], ".2f")
-        difference = ranged([ours - other for ours, other in pairs], f"+{form}")
+        ratio = format_median_and_range([ours / other for ours, other in pairs if other > 0], ".2f")
+        difference = format_median_and_range([ours - other for ours, other in pairs], f"+{form}")
         print(
-            f"| {self.what} | {self.goal} | {a:{form}} {self.unit} | {b:{form}} {self.unit} | {ratio} | {difference} |",
+            f"| {self.title} | {self.goal} | {a:{form}} {self.unit} | {b:{form}} {self.unit} | {ratio} "
+            f"| {difference} |",
             flush=True,
         )
 
 
-def ranged(values: list[float], form: str) -> str:
-    """The median, and from the least to the greatest."""
+def format_median_and_range(values: list[float], form: str) -> str:
+    """Return the median with the smallest and the largest value, each formatted by `form`; "–" without values."""
     if not values:
         return "–"
     return f"{statistics.median(values):{form}} ({min(values):{form}} to {max(values):{form}})"
 
 
-def of(side: str, less: str = "", times: float = 1, field: str = "seconds") -> Value:
-    """What a side took, beyond another one, so many times."""
-    return lambda took: times * (getattr(took[side], field) - (getattr(took[less], field) if less else 0.0))
+def measured(command: str, baseline: str = "", times: float = 1, field: str = "seconds") -> Value:
+    """Return a function that computes a field of a command's measurement.
+
+    Args:
+        command: the name of the command.
+        baseline: the name of a command whose field is subtracted; empty for none.
+        times: the factor that the result is multiplied by.
+        field: the field of `Measurement`.
+    """
+    return lambda measurements: (
+        times
+        * (
+            getattr(measurements[command], field)
+            - (getattr(measurements[baseline], field) if baseline else 0.0)
+        )
+    )
 
 
-def printed(side: str, at: int = 0, times: float = 1) -> Value:
-    """A number that a side printed."""
-    return lambda took: times * took[side].printed[at]
+def printed(command: str, index: int = 0, times: float = 1) -> Value:
+    """Return a function that computes `times` the number at an index in the last line of a command's output."""
+    return lambda measurements: times * measurements[command].printed[index]
 
 
-memory: Final = partial(of, field="peak_mb")
+peak_memory: Final = partial(measured, field="peak_mb")
+"""Returns a function that computes the peak memory of a command in MB; arguments as for `measured`."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """What is measured.
+    """A comparison of commands.
 
     Attributes:
-        prepare: writes what the sides need.
-        sides: that are run in turn, once before to fill caches and compile.
-        lines: that are printed.
-        latency_ms: of the server; None where there is none.
-        short: it is over so soon that four times as many rounds are run.
+        prepare: writes the files that the commands need into a folder.
+        commands: the commands by name. They run in turn, and once before the first round, to fill caches and to
+            compile modules.
+        lines: the lines of the table that are printed.
+        latency_ms: latency of the server's replies in milliseconds; None to start no server.
+        short: whether the commands take so little time that four times as many rounds are run.
     """
 
     prepare: Callable[[Path], None]
-    sides: dict[str, Side]
+    commands: dict[str, Command]
     lines: tuple[Line, ...]
     latency_ms: float | None = None
     short: bool = False
 
 
 def empty(folder: Path) -> None:
-    """Write one unrelated test."""
+    """Write one test without markers of this package."""
     (folder / "empty").mkdir()
     (folder / "empty" / "test_empty.py").write_text("def test_it(): pass\n", encoding="utf-8")
 
 
 def projects(folder: Path, specs: list[str], *sizes: int) -> None:
-    """Write an empty test, and projects of these sizes by their numbers."""
+    """Write an empty test, and a project of each size in a folder named by its size."""
     empty(folder)
     for size in sizes:
         project(folder / str(size), size, specs)
 
 
 def floors(folder: Path) -> None:
-    """Write the bare client, too."""
+    """Write projects of 100 and 1,000 questions, and a script and a test that use a client library directly."""
     projects(folder, ["answer.em@1"], 100, 1000)
     (folder / "floor.py").write_text(FLOOR, encoding="utf-8")
     (folder / "test_floor.py").write_text(FLOOR_TEST, encoding="utf-8")
 
 
 def recorded(folder: Path) -> None:
-    """Write rankings, judgements and an eval set of the same."""
+    """Write a recorded run with its relevance judgements, and an eval set with the same judgements."""
     projects(folder, RANKING, 0)
-    here, rng = folder / "0", random.Random(0)
-    (here / "conftest.py").write_text(TREC_RUN, encoding="utf-8")
-    (here / "pytrec.py").write_text(PYTREC_EVAL, encoding="utf-8")
-    (here / "by_ranx.py").write_text(RANX, encoding="utf-8")
+    project_folder, rng = folder / "0", random.Random(0)
+    (project_folder / "conftest.py").write_text(TREC_RUN, encoding="utf-8")
+    (project_folder / "pytrec.py").write_text(PYTREC_EVAL, encoding="utf-8")
+    (project_folder / "by_ranx.py").write_text(RANX, encoding="utf-8")
     names = ("evals.jsonl", "a.run", "qrels.txt")
     with (
-        (here / names[0]).open("w", encoding="utf-8") as evals,
-        (here / names[1]).open("w", encoding="utf-8") as run,
-        (here / names[2]).open("w", encoding="utf-8") as qrels,
+        (project_folder / names[0]).open("w", encoding="utf-8") as evals,
+        (project_folder / names[1]).open("w", encoding="utf-8") as run,
+        (project_folder / names[2]).open("w", encoding="utf-8") as qrels,
     ):
         for query in range(QUESTIONS):
-            found = rng.sample(range(1_000_000), DEPTH)
-            gold = [*rng.sample(found[:20], 3), *(rng.randrange(1_000_000, 2_000_000) for _ in range(2))]
+            retrieved = rng.sample(range(1_000_000), DEPTH)
+            gold = [*rng.sample(retrieved[:20], 3), *(rng.randrange(1_000_000, 2_000_000) for _ in range(2))]
             record = {
                 "id": f"q{query}",
                 "question": f"question {query}",
@@ -332,69 +369,76 @@ def recorded(folder: Path) -> None:
             }
             evals.write(json.dumps(record) + "\n")
             qrels.writelines(f"q{query} 0 d{n} 1\n" for n in gold)
-            run.writelines(f"q{query} Q0 d{n} {at + 1} {DEPTH - at}.0 x\n" for at, n in enumerate(found))
+            run.writelines(
+                f"q{query} Q0 d{n} {rank} {DEPTH - rank + 1}.0 x\n" for rank, n in enumerate(retrieved, 1)
+            )
 
 
 def verdict(folder: Path) -> None:
-    """Write 100,000 questions, a baseline of them, and a test without a comparison."""
+    """Write two projects of 100,000 questions: one with `max_drop` and a baseline, the other with `min`."""
     empty(folder)
     for name in ("drop", "bound"):
-        here = folder / name
-        here.mkdir()
-        large_set.write(here / "set.jsonl", 100_000)
-        (here / "conftest.py").write_text(large_set.CONFTEST, encoding="utf-8")
+        project_folder = folder / name
+        project_folder.mkdir()
+        large_set.write(project_folder / "set.jsonl", 100_000)
+        (project_folder / "conftest.py").write_text(large_set.CONFTEST, encoding="utf-8")
         test = large_set.TEST if name == "drop" else large_set.TEST.replace("max_drop=0.02", "min=0.1")
-        (here / "test_search.py").write_text(test, encoding="utf-8")
-        (here / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
-    Side((*PYTEST, "--rageval-update-baseline"), "drop").run(folder, "", 0)
+        (project_folder / "test_search.py").write_text(test, encoding="utf-8")
+        (project_folder / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
+    Command((*PYTEST, "--rageval-update-baseline"), "drop").run(folder, "", 0)
 
 
 def cold(count: int, in_flight: int) -> Row:
-    """New replies of 200 ms, beside a bare client as a script and as a test."""
+    """Compare a run that requests new replies of 200 ms with a client library in a script and in a test."""
     ours = (*OURS, f"--rageval-concurrency={in_flight}", "--rageval-cache-dir=cache{turn}")
     numbers = f"{count} {in_flight}"
-    what = f"{count:,} new replies of 200 ms, {in_flight} in flight, beside AsyncOpenAI"
+    title = f"{count:,} new replies of 200 ms, {in_flight} in flight, beside AsyncOpenAI"
     return Row(
         floors,
         {
-            "ours": Side(ours, str(count)),
-            "script": Side(("floor.py", *numbers.split())),
-            "test": Side((*PYTEST, "-pno:rageval", "test_floor.py"), environ=(("FLOOR", numbers),)),
+            "ours": Command(ours, str(count)),
+            "script": Command(("floor.py", *numbers.split())),
+            "test": Command((*PYTEST, "-pno:rageval", "test_floor.py"), environ=(("FLOOR", numbers),)),
         },
         (
-            Line(f"{what} in a script", "≤ 1.10 ×", of("ours"), of("script")),
-            Line(f"{what} in a test", "", of("ours"), of("test")),
+            Line(f"{title} in a script", "≤ 1.10 ×", measured("ours"), measured("script")),
+            Line(f"{title} in a test", "", measured("ours"), measured("test")),
         ),
         latency_ms=200,
     )
 
 
 def cached(many: int, few: int, goals: tuple[str, str]) -> Row:
-    """Judged examples with every reply in the cache, beside fewer of them."""
-    each = 1024 / (many - few)  # from MB to kB an example
+    """Compare runs of many and of few judged examples, with all replies in the cache."""
+    kb_per_example = 1024 / (many - few)  # the factor from a difference in MB to kB per example
     return Row(
-        lambda at: projects(at, JUDGED, few, many),
+        lambda folder: projects(folder, JUDGED, few, many),
         {
-            "many": Side(OURS, str(many)),
-            "few": Side(OURS, str(few)),
-            "set of many": Side(("-c", SET), str(many)),
-            "set of few": Side(("-c", SET), str(few)),
-            "empty": Side(EMPTY),
+            "many": Command(OURS, str(many)),
+            "few": Command(OURS, str(few)),
+            "set of many": Command(("-c", SET), str(many)),
+            "set of few": Command(("-c", SET), str(few)),
+            "empty": Command(EMPTY),
         },
         (
-            Line(f"{many:,} examples cached, beside an empty test", goals[0], of("many"), of("empty")),
-            Line("… peak of memory", goals[1], memory("many"), memory("empty"), "MB"),
+            Line(
+                f"{many:,} examples cached, beside an empty test",
+                goals[0],
+                measured("many"),
+                measured("empty"),
+            ),
+            Line("… peak of memory", goals[1], peak_memory("many"), peak_memory("empty"), "MB"),
             Line(
                 f"… beside {many // few} × {few:,} examples",
                 "≤ 1.20 ×",
-                of("many", "empty"),
-                of("few", "empty", many / few),
+                measured("many", "empty"),
+                measured("few", "empty", many / few),
             ),
             Line(
                 "… memory of one more example, beside that of the set alone",
                 "≤ +2 kB",
-                memory("many", "few", each),
-                memory("set of many", "set of few", each),
+                peak_memory("many", "few", kb_per_example),
+                peak_memory("set of many", "set of few", kb_per_example),
                 "kB",
             ),
         ),
@@ -403,49 +447,65 @@ def cached(many: int, few: int, goals: tuple[str, str]) -> Row:
 
 
 def rows(venvs: Path | None) -> dict[str, Row]:
-    """Every row by its name."""
-    beside = {"pytrec_eval": Side(("pytrec.py",), "0", prints=True)}
+    """Return all rows by name; `venvs` is the folder of virtual environments, or None."""
+    peers = {"pytrec_eval": Command(("pytrec.py",), "0", prints=True)}
     if venvs:
-        beside["ranx"] = Side(("by_ranx.py",), "0", environment(venvs, "ranx", ("ranx",)), prints=True)
+        peers["ranx"] = Command(("by_ranx.py",), "0", environment(venvs, "ranx", ("ranx",)), prints=True)
     run = f"recorded run, {QUESTIONS:,} × {DEPTH}, beyond an empty test, beside"
     return {
         "idle": Row(
             empty,
-            {"ours": Side((*PYTEST, "empty")), "without": Side(EMPTY)},
+            {"ours": Command((*PYTEST, "empty")), "without": Command(EMPTY)},
             (
                 Line(
                     "one unrelated test, beside `-p no:rageval`",
                     "≤ +10 ms",
-                    of("ours", times=1000),
-                    of("without", times=1000),
+                    measured("ours", times=1000),
+                    measured("without", times=1000),
                     "ms",
                 ),
             ),
             short=True,
         ),
         "cached-400": Row(
-            lambda at: projects(at, ["llm_reteval@3", "recall@3", "ndcg@3"], 400),
-            {"ours": Side(OURS, "400"), "empty": Side(EMPTY)},
-            (Line("400 examples cached, beside an empty test", "≤ +0.40 s", of("ours"), of("empty")),),
+            lambda folder: projects(folder, ["llm_reteval@3", "recall@3", "ndcg@3"], 400),
+            {"ours": Command(OURS, "400"), "empty": Command(EMPTY)},
+            (
+                Line(
+                    "400 examples cached, beside an empty test",
+                    "≤ +0.40 s",
+                    measured("ours"),
+                    measured("empty"),
+                ),
+            ),
             latency_ms=0,
         ),
         "cached": cached(10_000, 1_000, ("≤ 3 s", "≤ 200 MB")),
         "light": Row(
-            lambda at: projects(at, ["recall@3"], 100),
-            {"ours": Side(OURS, "100"), "empty": Side(EMPTY)},
-            (Line("recall of 100 questions, beside an empty test", "≤ +0.25 s", of("ours"), of("empty")),),
+            lambda folder: projects(folder, ["recall@3"], 100),
+            {"ours": Command(OURS, "100"), "empty": Command(EMPTY)},
+            (
+                Line(
+                    "recall of 100 questions, beside an empty test",
+                    "≤ +0.25 s",
+                    measured("ours"),
+                    measured("empty"),
+                ),
+            ),
             short=True,
         ),
         "cold-100": cold(100, 20),
         "cold-1000": cold(1000, 64),
         "recorded": Row(
             recorded,
-            {"ours": Side(OURS, "0"), "empty": Side(EMPTY), **beside},
-            tuple(Line(f"{run} {name}", "≤ 1.00 ×", of("ours", "empty"), printed(name)) for name in beside),
+            {"ours": Command(OURS, "0"), "empty": Command(EMPTY), **peers},
+            tuple(
+                Line(f"{run} {name}", "≤ 1.00 ×", measured("ours", "empty"), printed(name)) for name in peers
+            ),
         ),
         "bm25": Row(
             lambda _: None,
-            {"both": Side(("-c", BM25), prints=True)},
+            {"both": Command(("-c", BM25), prints=True)},
             (
                 Line(
                     "BM25, a query of 100,000 documents, beside rank-bm25",
@@ -458,13 +518,13 @@ def rows(venvs: Path | None) -> dict[str, Row]:
         ),
         "verdict": Row(
             verdict,
-            {name: Side(PYTEST, name, environ=(("LOST", "0.005"),)) for name in ("drop", "bound")},
+            {name: Command(PYTEST, name, environ=(("LOST", "0.005"),)) for name in ("drop", "bound")},
             (
                 Line(
                     "100,000 questions, three `max_drop`, beside three `min`; processor",
                     "≤ +5 s",
-                    of("drop", field="processor_s"),
-                    of("bound", field="processor_s"),
+                    measured("drop", field="processor_s"),
+                    measured("bound", field="processor_s"),
                 ),
             ),
         ),
@@ -473,10 +533,11 @@ def rows(venvs: Path | None) -> dict[str, Row]:
 
 
 @contextmanager
-def prepared(row: Row, folder: Path) -> Iterator[str]:
-    """Write what a row needs, fill its caches, and yield the address of the server.
+def prepare(row: Row, folder: Path) -> Iterator[str]:
+    """Write the files of a row, fill its caches, and yield the address of the server.
 
-    A folder from another time is taken as it is: the address is part of the keys of replies, and stays.
+    A folder of an earlier benchmark is used unchanged, with the address of its server, because the address is part of
+    the keys of cached replies.
     """
     address = folder / "address.txt"
     if address.exists() and not row.latency_ms:
@@ -487,8 +548,8 @@ def prepared(row: Row, folder: Path) -> Iterator[str]:
         row.prepare(folder)
     server, url = serve(row.latency_ms) if row.latency_ms is not None else (None, "")
     try:
-        for side in row.sides.values():
-            side.run(folder, url, -1)
+        for command in row.commands.values():
+            command.run(folder, url, -1)
         address.write_text(url, encoding="utf-8")
         yield url
     finally:
@@ -502,24 +563,24 @@ def main() -> None:
     parser.add_argument("rows", nargs="*")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--large", action="store_true")
-    parser.add_argument("--kept", type=Path, help="where projects and caches are kept")
-    parser.add_argument("--venvs", type=Path, help="where virtual environments are kept")
-    given = parser.parse_args()
-    table = rows(given.venvs)
-    names = given.rows or [name for name in table if given.large or name != "cached-large"]
+    parser.add_argument("--kept", type=Path, help="the folder in which projects and caches are stored")
+    parser.add_argument("--venvs", type=Path, help="the folder in which virtual environments are stored")
+    options = parser.parse_args()
+    table = rows(options.venvs)
+    names = options.rows or [name for name in table if options.large or name != "cached-large"]
     if unknown := set(names) - set(table):
         parser.error(f"{', '.join(sorted(unknown))}: no such row; there are {', '.join(table)}")
     print("| | goal | ours | the other | ratio | difference |\n|---|---|---|---|---|---|", flush=True)
     with tempfile.TemporaryDirectory() as temporary:
         for name in names:
-            folder = (given.kept or Path(temporary)).absolute() / name
-            with prepared(table[name], folder) as url:
-                turns = [
-                    {key: side.run(folder, url, turn) for key, side in table[name].sides.items()}
-                    for turn in range(given.rounds * (4 if table[name].short else 1))
+            folder = (options.kept or Path(temporary)).absolute() / name
+            with prepare(table[name], folder) as url:
+                rounds = [
+                    {key: command.run(folder, url, turn) for key, command in table[name].commands.items()}
+                    for turn in range(options.rounds * (4 if table[name].short else 1))
                 ]
             for line in table[name].lines:
-                line.show(turns)
+                line.show(rounds)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
 """The five retrieval techniques on MS MARCO: `python tests/benchmarks/techniques.py CACHE [N]`.
 
-Each of the 400 queries searches its own pool of up to ten passages, gold is `is_selected`; the
-data is found as by `real_data.py`. Everything is from the embedded models. BM25 and dense are ranked on
-all queries; all five are ranked, and answered from their top 3, on the first N (100). Replies and
-embeddings are kept in the folder CACHE, so that another run asks nothing.
+Each of the 400 queries searches its own pool of up to ten passages; the gold passages are those with `is_selected`. The
+data is read from the folder of `real_data.py`, and all models are the embedded ones. The ranking measures of BM25 and
+dense retrieval are computed for all queries. The ranking measures of all five techniques, and the scores of the answers
+from their first 3 passages, are computed for the first N (default: 100) queries. Replies and embeddings are stored in
+the folder CACHE, so that a second run sends no requests.
 """
 
 import sys
@@ -38,7 +39,7 @@ Table = Mapping[str, Mapping[str, Score]]
 
 
 def makers(session: Session) -> dict[str, Make]:
-    """From a pool to a retriever, by technique, in the paper's order."""
+    """Return, for each technique in the order of the paper, a function that creates a retriever over a pool."""
     llm, encoder = session.llm, session.encoder
 
     def dense(pool: list[Document]) -> DenseRetriever:
@@ -53,31 +54,31 @@ def makers(session: Session) -> dict[str, Make]:
     }
 
 
-def scored(
+def compute_scores(
     session: Session,
     evalset: EvalSet,
     pools: Mapping[str, list[Document]],
-    made: Mapping[str, Make],
+    makers: Mapping[str, Make],
     specs: list[str],
 ) -> Table:
-    """The scores of each technique, by spec."""
+    """Return the scores of each technique, by spec."""
     table = {}
-    for name, make in made.items():
+    for name, make in makers.items():
         began = time.perf_counter()
-        parts = Components(
+        components = Components(
             PooledRetriever(pools, make), DefaultGenerator(session.models), DefaultJudge(session.models)
         )
-        results = session.score(parts, evalset, [ScoreRequest(spec) for spec in specs])
+        results = session.score(components, evalset, [ScoreRequest(spec) for spec in specs])
         for result in results.values():
             if isinstance(result, RagevalError):
                 raise result
-        table[name] = {wanted.spec: result for wanted, result in results.items()}
+        table[name] = {request.spec: result for request, result in results.items()}
         say(f"{evalset.name}, {name}: {time.perf_counter() - began:.1f} s")
     return table
 
 
 def matrix(evalset: EvalSet, table: Table) -> None:
-    """Print techniques × scores as the report of a run does."""
+    """Print the matrix of techniques × scores, in the format of the terminal output of a run."""
     tests = [
         {
             "function": "techniques",
@@ -92,7 +93,7 @@ def matrix(evalset: EvalSet, table: Table) -> None:
 
 
 def order(table: Table, specs: list[str]) -> None:
-    """Print where the paper's order holds, with the paired difference and its 95% interval."""
+    """Print whether the order of the techniques is that of the paper, with paired differences and 95% intervals."""
     claims = [("dense", "bm25"), ("fusion", "bm25")]
     claims += [(name, "feedback") for name in table if name != "feedback"]
     say("\nThe paper's order, by the paired difference of means (95% bootstrap interval):")
@@ -109,31 +110,32 @@ def order(table: Table, specs: list[str]) -> None:
 
 
 def _difference(upper: Score, lower: Score) -> tuple[float, float, float]:
-    pairs = [
+    """Return the bounds of the 95% interval of the mean difference, and the mean difference."""
+    differences = [
         a.value - b.value
         for a, b in zip(upper.outcomes, lower.outcomes, strict=True)
         if a.value is not None and b.value is not None
     ]
-    low, high = bca_means([pairs])[0]
-    return low, high, sum(pairs) / len(pairs)
+    low, high = bca_means([differences])[0]
+    return low, high, sum(differences) / len(differences)
 
 
 def main() -> None:
-    """Score, and print the matrices."""
+    """Compute the scores, and print the matrices."""
     cache = Path(sys.argv[1])
     first = int(sys.argv[2]) if len(sys.argv) > 2 else 100
     evalset, pools = ms_marco_pools()
-    some = EvalSet(f"{evalset.name}, first {first}", evalset.examples[:first])
+    subset = EvalSet(f"{evalset.name}, first {first}", evalset.examples[:first])
     session = Session(Settings(model="embedded", cache_dir=cache, max_unscored=0.2, timeout=600.0))
     try:
-        made = makers(session)
-        table = scored(session, some, pools, made, RANKING + ANSWERS)
-        matrix(some, table)
+        all_makers = makers(session)
+        table = compute_scores(session, subset, pools, all_makers, RANKING + ANSWERS)
+        matrix(subset, table)
         order(table, RANKING + ANSWERS)
-        plain = {name: made[name] for name in ("bm25", "dense")}
-        whole = scored(session, evalset, pools, plain, RANKING)
-        matrix(evalset, whole)
-        order(whole, RANKING)
+        model_free_makers = {name: all_makers[name] for name in ("bm25", "dense")}
+        whole_table = compute_scores(session, evalset, pools, model_free_makers, RANKING)
+        matrix(evalset, whole_table)
+        order(whole_table, RANKING)
         usage = session.usage
         say(f"\n{usage.requests} replies: {usage.cached} cached, {usage.live} live, {usage.failed} failed")
     finally:

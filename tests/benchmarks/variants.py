@@ -1,8 +1,9 @@
-"""31 variants of BM25 over three real sets: the scores of each question under each.
+"""Scores of each question under 31 variants of BM25, for three real data sets.
 
-MS MARCO (400 queries, a pool of about eight passages each), XQuAD (1,190 questions, 240 paragraphs) and NQ
-(2,655 questions, the gold passages of all). A variant is BM25 with other constants, other words or shorter passages.
-The data is looked for in the folder named by RAGEVAL_TEST_DATA, else in `shared/data` beside the project.
+The data sets are MS MARCO (400 queries, each with a pool of about eight passages), XQuAD (1,190 questions, 240
+paragraphs) and NQ (2,655 questions, whose gold passages are the corpus). The variants differ in the constants of BM25,
+the tokens, or the length of the passages. The data is read from the folder that the environment variable
+RAGEVAL_TEST_DATA names; by default from `shared/data` next to the project.
 """
 
 import csv
@@ -32,16 +33,19 @@ MEASURES: dict[str, Callable[[Array, Array], Array]] = {
     for name, measure in {"hit": hit, "map": map_, "mrr": mrr, "ndcg": ndcg}.items()
     for k in (1, 3, 5)
 }
-"""Ranking measures, with their cut-offs."""
+"""Functions that compute ranking measures, by name and cut-off."""
 
 
 @dataclass(frozen=True, slots=True)
 class Collection:
-    """Questions, passages, and which of them answer which question.
+    """The questions and passages of a data set.
 
     Attributes:
-        gold: by question, the positions of the passages that answer it.
-        pools: by question, the positions of those that it searches; empty where it searches all.
+        name: the name of the data set.
+        questions: the questions.
+        passages: the texts of all passages.
+        gold: for each question, the indices of the passages that answer it.
+        pools: for each question, the indices of the passages that are searched; empty if all passages are searched.
     """
 
     name: str
@@ -52,24 +56,24 @@ class Collection:
 
 
 def ms_marco(folder: Path) -> Collection:
-    """Queries with at least one selected passage."""
+    """Return the queries with at least one selected passage."""
     csv.field_size_limit(1 << 24)
     questions, passages, gold, pools = [], [], [], []
     with (folder / "ms_marco_qna_dataset.csv").open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
             pool = json.loads(row["passages"])
             start = len(passages)
-            right = {start + i for i, passage in enumerate(pool) if passage["is_selected"]}
-            if right:
+            selected = {start + i for i, passage in enumerate(pool) if passage["is_selected"]}
+            if selected:
                 passages += [passage["passage_text"] for passage in pool]
                 questions.append(row["query"])
-                gold.append(right)
+                gold.append(selected)
                 pools.append(range(start, len(passages)))
     return Collection("MS MARCO", questions, passages, gold, pools)
 
 
 def xquad(folder: Path) -> Collection:
-    """Each question's paragraph is its gold."""
+    """Return the questions of XQuAD; the paragraph of a question is its gold passage."""
     questions, passages, gold = [], [], []
     whole = json.loads((folder / "xquad.en.json").read_text(encoding="utf-8"))
     for article in whole["data"]:
@@ -82,15 +86,15 @@ def xquad(folder: Path) -> Collection:
 
 
 def natural_questions(folder: Path) -> Collection:
-    """Each question's oracle passage is its gold."""
+    """Return the questions of NQ; the oracle passage of a question is its gold passage."""
     questions, gold = [], []
-    at: dict[str, int] = {}
+    index_of: dict[str, int] = {}
     with gzip.open(folder / "nq-open-oracle.jsonl.gz", "rt", encoding="utf-8") as file:
         for line in file:
             row = json.loads(line)
             questions.append(row["question"])
-            gold.append({at.setdefault(row["ctxs"][0]["text"], len(at))})
-    return Collection("NQ", questions, list(at), gold)
+            gold.append({index_of.setdefault(row["ctxs"][0]["text"], len(index_of))})
+    return Collection("NQ", questions, list(index_of), gold)
 
 
 SETS: dict[str, tuple[str, Callable[[Path], Collection]]] = {
@@ -98,44 +102,39 @@ SETS: dict[str, tuple[str, Callable[[Path], Collection]]] = {
     "XQuAD": ("xquad_squad", xquad),
     "NQ": ("lost_in_the_middle", natural_questions),
 }
-"""Folder of each set, and what reads it."""
+"""The folder of each data set, and the function that reads it."""
 
 
-def at_hand(names: Iterable[str]) -> bool:
-    """Whether the data of these sets is there."""
+def is_available(names: Iterable[str]) -> bool:
+    """Return True if the data of these data sets exists."""
     return all((DATA / SETS[name][0]).is_dir() for name in names)
 
 
-def plain(text: str) -> list[str]:
-    """Its words."""
-    return words(text)
-
-
 def stems(text: str) -> list[str]:
-    """The first five letters of its words."""
+    """Return the first five letters of each word of a text."""
     return [word[:5] for word in words(text)]
 
 
 def long_words(text: str) -> list[str]:
-    """Its words of four letters and more."""
+    """Return the words of a text that have four letters or more."""
     return [word for word in words(text) if len(word) > 3]
 
 
-def grams(text: str) -> list[str]:
-    """Its runs of four letters."""
+def character_4_grams(text: str) -> list[str]:
+    """Return the sequences of four characters of a text."""
     whole = " ".join(words(text))
     return [whole[i : i + 4] for i in range(len(whole) - 3)]
 
 
 @cache
 def scores(name: str) -> dict[str, Array]:
-    """By measure, the scores of a set: questions × variants."""
+    """Return the scores of a data set by measure: arrays of questions × variants."""
     folder, read = SETS[name]
     collection = read(DATA / folder)
     tables: dict[str, list[Array]] = {measure: [] for measure in MEASURES}
     ideal = np.zeros((len(collection.questions), max(map(len, collection.gold))))
-    for row, right in zip(ideal, collection.gold, strict=True):
-        row[: len(right)] = 1
+    for row, gold in zip(ideal, collection.gold, strict=True):
+        row[: len(gold)] = 1
     for matrix in _variants(collection):
         labels = _labels(matrix, collection)
         for measure, function in MEASURES.items():
@@ -144,46 +143,51 @@ def scores(name: str) -> dict[str, Array]:
 
 
 def _variants(collection: Collection) -> Iterator[Array]:
-    """Scores of all passages for all questions, a variant each."""
+    """Yield the scores of all passages for all questions, one array per variant."""
     for k1, b in product((0.3, 0.9, 1.5, 3.0), (0.0, 0.4, 0.75, 1.0)):
-        yield _bm25(collection, plain, k1=k1, b=b)
-    for tokens, b in product((stems, long_words, grams), (0.0, 0.4, 0.75, 1.0)):
+        yield _bm25(collection, words, k1=k1, b=b)
+    for tokens, b in product((stems, long_words, character_4_grams), (0.0, 0.4, 0.75, 1.0)):
         yield _bm25(collection, tokens, k1=1.5, b=b)
     for share in (0.5, 0.7, 0.9):
-        yield _bm25(collection, plain, k1=1.5, b=0.75, share=share)
+        yield _bm25(collection, words, k1=1.5, b=0.75, share=share)
 
 
 def _bm25(
     collection: Collection, tokens: Callable[[str], list[str]], *, k1: float, b: float, share: float = 1.0
 ) -> Array:
-    """Okapi BM25 over the first share of each passage's words."""
+    """Return the scores of Okapi BM25 over the first `share` of the tokens of each passage."""
     counts, queries = _counts(collection.name, collection, tokens, share)
     length = counts.sum(axis=1)
     rows, columns = counts.nonzero()
-    held = np.bincount(columns, minlength=counts.shape[1])
-    idf = np.log1p((len(length) - held + 0.5) / (held + 0.5))
+    document_frequency = np.bincount(columns, minlength=counts.shape[1])
+    idf = np.log1p((len(length) - document_frequency + 0.5) / (document_frequency + 0.5))
     tf = counts.data
     weights = idf[columns] * tf * (k1 + 1) / (tf + k1 * (1 - b + b * length[rows] / length.mean()))
     return (queries @ csr_array((weights, (rows, columns)), shape=counts.shape).T).toarray()
 
 
-_COUNTED: dict[tuple[str, str, float], tuple[csr_array, csr_array]] = {}
+_COUNTS_CACHE: dict[tuple[str, str, float], tuple[csr_array, csr_array]] = {}
 
 
 def _counts(
     name: str, collection: Collection, tokens: Callable[[str], list[str]], share: float
 ) -> tuple[csr_array, csr_array]:
-    """Passages × words, and questions × words: how often each occurs."""
+    """Return the token counts as two arrays: passages × tokens, and questions × tokens."""
     key = (name, tokens.__name__, share)
-    if key not in _COUNTED:
-        at: dict[str, int] = {}
+    if key not in _COUNTS_CACHE:
+        index_of: dict[str, int] = {}
         passages = [tokens(passage) for passage in collection.passages]
-        rows = [
-            [at.setdefault(word, len(at)) for word in text[: int(len(text) * share)]] for text in passages
+        passage_rows = [
+            [index_of.setdefault(word, len(index_of)) for word in text[: int(len(text) * share)]]
+            for text in passages
         ]
-        asked = [[at[word] for word in tokens(question) if word in at] for question in collection.questions]
-        _COUNTED[key] = _sparse(rows, len(at)), _sparse(asked, len(at))
-    return _COUNTED[key]
+        question_rows = [
+            [index_of[word] for word in tokens(question) if word in index_of]
+            for question in collection.questions
+        ]
+        width = len(index_of)
+        _COUNTS_CACHE[key] = _sparse(passage_rows, width), _sparse(question_rows, width)
+    return _COUNTS_CACHE[key]
 
 
 def _sparse(rows: list[list[int]], width: int) -> csr_array:
@@ -195,13 +199,13 @@ def _sparse(rows: list[list[int]], width: int) -> csr_array:
 
 
 def _labels(matrix: Array, collection: Collection) -> Array:
-    """Which of the first passages of each question are gold; of equal ones the earlier comes first."""
+    """Return which of the first `DEPTH` passages of each question are gold; ties are in the order of the passages."""
     labels = np.zeros((len(matrix), DEPTH))
     for i, row in enumerate(matrix):
         pool = collection.pools[i] if collection.pools else range(len(row))
-        for at in collection.gold[i]:
-            rank = np.count_nonzero(row[pool.start : pool.stop] > row[at])
-            rank += np.count_nonzero(row[pool.start : at] == row[at])
+        for gold in collection.gold[i]:
+            rank = np.count_nonzero(row[pool.start : pool.stop] > row[gold])
+            rank += np.count_nonzero(row[pool.start : gold] == row[gold])
             if rank < DEPTH:
                 labels[i, rank] = 1
     return labels

@@ -1,4 +1,4 @@
-"""Virtual environments for what benchmarks compare us with."""
+"""Virtual environments for the tools that benchmarks compare this package with."""
 
 import subprocess
 import sys
@@ -13,12 +13,12 @@ ROOT: Final = Path(__file__).parents[2]
 def environment(
     folder: Path, name: str, packages: tuple[str, ...], oldest: tuple[int, int] = (3, 11)
 ) -> Path:
-    """Return the Python of a virtual environment with these packages, made now or before.
+    """Return the Python of a virtual environment with these packages; create the environment if it does not exist.
 
-    A checkout is installed again each time, since it changes.
+    If this project is one of the packages, it is installed again at each call, because its source may have changed.
 
     Raises:
-        SystemError: they cannot be installed here.
+        SystemError: the packages cannot be installed, or there is no suitable Python.
     """
     home = folder.absolute() / name
     python, marker = home / "bin" / "python", home / "packages.txt"
@@ -26,8 +26,8 @@ def environment(
         subprocess.run([_interpreter(oldest), "-m", "venv", "--clear", str(home)], check=True)
     elif str(ROOT) not in packages:
         return python
-    again = ["--force-reinstall", "--no-deps"] if marker.exists() else []
-    command = [str(python), "-m", "pip", "install", "-q", *again, *packages]
+    reinstall_options = ["--force-reinstall", "--no-deps"] if marker.exists() else []
+    command = [str(python), "-m", "pip", "install", "-q", *reinstall_options, *packages]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemError(done.stderr.strip().splitlines()[-1])
@@ -36,7 +36,7 @@ def environment(
 
 
 def _interpreter(oldest: tuple[int, int]) -> str:
-    """Return a Python that is new enough."""
+    """Return the command of a Python of at least this version; raise SystemError if there is none on PATH."""
     for name in (sys.executable, *(f"python3.{minor}" for minor in range(oldest[1], oldest[1] + 4))):
         command = [name, "-c", f"import sys; sys.exit(sys.version_info[:2] < {oldest})"]
         try:

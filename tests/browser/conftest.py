@@ -1,4 +1,4 @@
-"""Chromium, driven by Playwright over pipes: pages are opened from disk, and what they ask for or complain of fails."""
+"""Fixtures for Chromium with Playwright. Pages are opened from disk; their requests, errors and logs fail the test."""
 
 import shutil
 from collections.abc import Callable, Iterator
@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Page, Playwright, sync_playwright
 
 from tests.browser.runs import real_run
 
-SYSTEM = ("chromium", "chromium-browser", "google-chrome")
+SYSTEM_BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 VIOLATIONS = """
 window.violations = [];
@@ -23,28 +23,37 @@ WIDER = "() => [document.documentElement.scrollWidth, document.documentElement.c
 
 
 def start(driver: Playwright) -> Browser | None:
-    """The system's browser, or the one that `playwright install chromium` has brought; None where there is none."""
-    path = next(filter(None, map(shutil.which, SYSTEM)), None) or driver.chromium.executable_path
+    """Start the browser of the system, or that of `playwright install chromium`; return None if there is neither."""
+    path = next(filter(None, map(shutil.which, SYSTEM_BROWSERS)), None) or driver.chromium.executable_path
     if not Path(path).exists():
         return None
     return driver.chromium.launch(executable_path=path, args=["--no-sandbox"])
 
 
-# Of a module, not of the session: while it is there, asyncio has a running loop, and other tests start their own.
+# The scope is the module and not the session: while Playwright runs, asyncio has a running loop in this thread, and
+# other tests start loops of their own.
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
-    """A browser without a window."""
+    """Yield a headless browser."""
     with sync_playwright() as driver:
         browser = start(driver)
         if browser is None:
-            pytest.skip(f"no Chromium: neither {', '.join(SYSTEM)} nor `playwright install chromium`")
+            pytest.skip(
+                f"no Chromium: neither {', '.join(SYSTEM_BROWSERS)} nor `playwright install chromium`"
+            )
         yield browser
         browser.close()
 
 
 @dataclass
 class Visitor:
-    """Opens files in windows, and keeps what should not have happened there."""
+    """Opens files in browser windows, and records unexpected events.
+
+    Attributes:
+        browser: the browser.
+        found: descriptions of the unexpected events.
+        pages: the open pages with JavaScript.
+    """
 
     browser: Browser
     found: list[str] = field(default_factory=list)
@@ -53,14 +62,14 @@ class Visitor:
     def __call__(
         self, path: Path, anchor: str = "", *, width: int = 1440, script: bool = True, scheme: Any = "light"
     ) -> Page:
-        """Open a file, at an anchor, in a window of its own."""
+        """Open a file, at an anchor, in a new window."""
         context = self.browser.new_context(
             viewport={"width": width, "height": 900}, java_script_enabled=script, color_scheme=scheme
         )
         context.set_default_timeout(30_000)
         context.add_init_script(VIOLATIONS)
         page = context.new_page()
-        page.on("console", lambda said: self.found.append(f"console {said.type}: {said.text}"))
+        page.on("console", lambda message: self.found.append(f"console {message.type}: {message.text}"))
         page.on("pageerror", lambda error: self.found.append(f"error: {error}"))
         page.on("dialog", lambda dialog: (self.found.append(f"dialog: {dialog.message}"), dialog.dismiss()))
         page.on("requestfailed", lambda request: self.found.append(f"failed: {request.url[:200]}"))
@@ -78,7 +87,7 @@ class Visitor:
         return page
 
     def close(self) -> list[str]:
-        """Close all windows: what was found in them."""
+        """Close all windows; return the unexpected events."""
         for page in self.pages:
             self.found += page.evaluate("() => window.violations")
         for context in self.browser.contexts:
@@ -88,30 +97,30 @@ class Visitor:
 
 @pytest.fixture
 def visit(chromium: Browser) -> Iterator[Visitor]:
-    """Open a page from disk. It may ask for nothing, print nothing and open nothing; that is seen at the end."""
+    """Yield a function that opens a page from disk. At the end, the page must have caused no unexpected event."""
     visitor = Visitor(chromium)
     yield visitor
     assert visitor.close() == []
 
 
 def serious(page: Page) -> list[str]:
-    """What axe-core finds on a page that is serious or critical: the rule, and where."""
-    found = Axe().run(page).response
-    assert found["passes"], "axe-core has looked at nothing"
+    """Return the serious and critical findings of axe-core on a page: the rule, the element and the message."""
+    response = Axe().run(page).response
+    assert response["passes"], "axe-core has looked at nothing"
     return [
-        f"{each['id']}: {node['html'][:150]} {node['any'][0]['message'] if node['any'] else ''}"
-        for each in found["violations"]
-        if each["impact"] in {"serious", "critical"}
-        for node in each["nodes"]
+        f"{violation['id']}: {node['html'][:150]} {node['any'][0]['message'] if node['any'] else ''}"
+        for violation in response["violations"]
+        if violation["impact"] in {"serious", "critical"}
+        for node in violation["nodes"]
     ]
 
 
 @pytest.fixture
 def check_look(visit: Visitor) -> Callable[..., None]:
-    """Look at a page in a wide light and a narrow dark window, by the rules of axe-core.
+    """Return a function that checks a page by axe-core, in a wide light window and in a narrow dark window.
 
-    Colours do not depend on the width, nor the layout on the colours. `prepare` brings the page into the state
-    that is looked at.
+    The colours do not depend on the width, and the layout does not depend on the colours. `prepare` brings the page
+    into the state that is checked.
     """
 
     def check(path: Path, prepare: Callable[[Page], object] = lambda _: None) -> None:
@@ -127,5 +136,5 @@ def check_look(visit: Visitor) -> Callable[..., None]:
 
 @pytest.fixture(scope="session")
 def real(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The page of a real run."""
+    """Return the path of the page of a real run."""
     return real_run(tmp_path_factory.mktemp("real"))

@@ -1,4 +1,4 @@
-"""The stores under test, and processes that use them."""
+"""Fixtures: the stores under test, and processes that use them."""
 
 import subprocess
 import sys
@@ -15,41 +15,44 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(params=KINDS)
 def kind(request: pytest.FixtureRequest) -> Kind:
-    """One kind of store after the other."""
+    """Return each kind of store in turn."""
     return request.param()
 
 
 @pytest.fixture
 def places(kind: Kind, tmp_path: Path) -> Iterator[str]:
-    """Places of stores without entries."""
-    found = kind.places(tmp_path)
-    yield found
-    found.close()
+    """Yield an iterator over places of empty stores."""
+    empty_places = kind.places(tmp_path)
+    yield empty_places
+    empty_places.close()
 
 
 @pytest.fixture
 def place(places: Iterator[str]) -> str:
-    """One of them."""
+    """Return the place of an empty store."""
     return next(places)
 
 
 @pytest.fixture
 def stores(place: str) -> Iterator[Callable[..., ReplyStore]]:
-    """Opens the store, as each process has it open, and closes all."""
-    made: list[ReplyStore] = []
+    """Yield a function that opens the store at `place` or at another place; the stores are closed at the end."""
+    opened_stores: list[ReplyStore] = []
 
-    def make(elsewhere: str = "") -> ReplyStore:
-        made.append(opened(elsewhere or place))
-        return made[-1]
+    def open_store(other_place: str = "") -> ReplyStore:
+        opened_stores.append(opened(other_place or place))
+        return opened_stores[-1]
 
-    yield make
-    for store in made:
+    yield open_store
+    for store in opened_stores:
         store.close()
 
 
 @pytest.fixture
 def start(place: str) -> Iterator[Callable[..., subprocess.Popen[str]]]:
-    """Starts code in a process of its own, in which `store` is the store; `shift` is how far its clock is off."""
+    """Yield a function that runs code in another process, in which `store` is the open store.
+
+    `shift` is added to the clock of the process, in seconds.
+    """
     started: list[subprocess.Popen[str]] = []
 
     def start(code: str, *arguments: object, shift: float = 0.0) -> subprocess.Popen[str]:

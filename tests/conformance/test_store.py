@@ -151,7 +151,7 @@ def test_a_damaged_entry_counts_as_missing(stores: Open, kind: Kind, place: str,
     assert first.why
     assert isinstance(good, Entry)
     store.delete_many(["cc", "dd"])
-    assert [each.key for each in store.entries()] == ["aa", "bb"]
+    assert [entry.key for entry in store.entries()] == ["aa", "bb"]
     assert store.claim(["aa"]) == {"aa": True}
     assert store.keep([_entry("aa", "anew")]) == {"aa": Reply("anew", "m")}
     assert _good(stores()) == {"aa": Reply("anew", "m"), "bb": Reply("good", "m")}

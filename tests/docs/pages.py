@@ -1,20 +1,21 @@
-"""Runs the code of a Markdown page as its reader would, and compares what it prints.
+"""Executes the code blocks of a Markdown page as its reader would, and compares the output with the page.
 
-Each page has a folder of its own. Its code blocks are taken in order:
+Each page is executed in its own folder. Its code blocks are processed in order:
 
-- A block whose first line is a comment with a name, such as `# conftest.py`, is that file, and is written into the
-  folder; `# conftest.py, continued` appends. Where the file knows no comments, `<!-- file: NAME -->` stands above.
-- `diff` changes the lines that it shows in the file that is named so.
-- `console`: each line after `$` is run by bash; what follows is what it prints. A line of three dots stands
-  for any number of lines. A command may fail only where what is shown says that something failed, or leaves
-  out the end.
-- Other `python` is executed; `toml`, `ini`, `json` and `yaml` are parsed.
-- `text` and `sh` are not run: `sh` is for commands that need another machine.
-- `<!-- invisible-code-block: python` up to `-->` prepares what the page takes for granted: the files of an
-  application, or a server (`serve`). Readers do not see it.
+- A block whose first line is a comment with a file name, such as `# conftest.py`, is written into this file;
+  `# conftest.py, continued` appends to it. For formats without comments, `<!-- file: NAME -->` precedes the block.
+- `diff`: the named file is changed as the block shows.
+- `console`: bash runs the command of each line after `$`, and the lines after the command are the expected output. A
+  line of three dots matches any number of lines. A command may fail only if the expected output says that something
+  failed, or ends with three dots.
+- Other `python` blocks are executed; `toml`, `ini`, `json` and `yaml` blocks are parsed.
+- `text` and `sh` blocks are not run; `sh` is for commands that need another machine.
+- `<!-- invisible-code-block: python` up to `-->` is executed and prepares what the page assumes, such as the files of
+  an application, or a server (`serve`). Readers do not see it.
 
-Of what is printed, `normal` makes equal what differs from run to run. `RAGEVAL_DOCS=update pytest tests/docs`
-writes what commands print today into the pages, where nothing is left out; a lone `?` is filled so. Look at the diff.
+`normal` replaces the parts of the output that differ from run to run. `RAGEVAL_DOCS=update pytest tests/docs` writes
+the current output of commands into the pages, except for output with three dots. The expected output of a new command
+can be written as `?`, which is replaced. Check the diff.
 """
 
 import configparser
@@ -47,7 +48,7 @@ ROOT: Final = Path(__file__).parents[2]
 UPDATE: Final = os.environ.get("RAGEVAL_DOCS") == "update"
 
 ANY: Final = "..."
-"""A line that stands for any number of lines."""
+"""A line of expected output that matches any number of lines."""
 
 LEXERS: Final = (
     FencedCodeBlockLexer(language=r"\w+", mapping={"language": "arguments", "source": "source"}),
@@ -55,13 +56,13 @@ LEXERS: Final = (
 )
 
 NAMED: Final = re.compile(r"# ([\w./-]+\.\w+)(, continued)?\n")
-"""A first line that names a file."""
+"""Matches the first line of a block that is written into a file."""
 
 ABOVE: Final = re.compile(r"<!-- file: (\S+) -->\s*\Z")
-"""Likewise before a block."""
+"""Matches a comment with the name of the file before a block."""
 
 INSTALLING: Final = re.compile(r"python3 -m venv|\. \.venv/bin/activate|pip install")
-"""Commands that are run only where a page is tried in a virtual environment of its own."""
+"""Matches the commands that are run only if the page is executed in its own virtual environment."""
 
 FAILED: Final = re.compile(r"\bfailed\b|\berrors?\b|\bexit status 1\b", re.IGNORECASE)
 
@@ -73,11 +74,11 @@ SHIMS: Final = {
 }
 
 FOREIGN: Final = {*WITHOUT, "-pno:randomly", "-pno:timeout", "-pno:split"} - {"-pno:cacheprovider"}
-"""Plugins of the developer's that a reader does not have."""
+"""Options that disable plugins of the developer's environment that a reader does not have."""
 
 VOLATILE: Final = (
     (re.compile(r"\x1b\[[0-9;]*m"), ""),
-    # How long it took, and the rules that pytest draws, whose length follows from that.
+    # Durations, and pytest's lines of "=", whose length depends on the duration.
     (re.compile(r"\b\d+\.\d+ ?s\b( \(\d+:\d\d:\d\d\))?"), "0.10s"),
     (re.compile(r"\b\d+(\.\d+)? ms\b"), "1 ms"),
     (re.compile(r"(=|-|_){4,}"), r"\1\1\1\1"),
@@ -86,7 +87,7 @@ VOLATILE: Final = (
     (re.compile(r"\bpinned (at [0-9a-f]{7}\b|on \d{4}-\d\d-\d\d)"), "pinned at 1a2b3c4"),
     (re.compile(r"\b\d+(\.\d)? [kM]B\b"), "1 kB"),
     (re.compile(r"\b\d+ tokens in, \d+ out"), "1 tokens in, 1 out"),
-    # A plan's estimate of tokens depends on the address, which has another port each time.
+    # A plan's estimate of tokens depends on the address of the server, whose port changes.
     (re.compile(r"(≤ \d+),\d{3}\b"), r"\1,000"),
     (re.compile(r"(≤ \d+\.\d\d)\d\d\b"), r"\1"),
     (re.compile(r" +$"), ""),
@@ -94,22 +95,22 @@ VOLATILE: Final = (
 
 
 def normal(text: str) -> str:
-    """What is printed, without what differs from run to run."""
+    """Return an output in which the parts that differ from run to run are replaced."""
     lines = []
     for line in text.splitlines():
-        for pattern, instead in VOLATILE:
-            line = pattern.sub(instead, line)  # noqa: PLW2901 - one after the other
+        for pattern, replacement in VOLATILE:
+            line = pattern.sub(replacement, line)  # noqa: PLW2901 - the patterns are applied in turn
         lines.append(line)
     return "".join(f"{line}\n" for line in lines).strip("\n")
 
 
 class Page:
-    """A page, and the folder in which its reader works.
+    """A page, and the folder in which it is executed.
 
     Args:
-        path: of the Markdown file.
-        folder: an empty one.
-        installed: whether the commands that install are run too, in a virtual environment of the page's own.
+        path: path of the Markdown file.
+        folder: an empty folder.
+        installed: whether the installation commands are run too, in a virtual environment of the page.
     """
 
     def __init__(self, path: Path, folder: Path, *, installed: bool = False) -> None:
@@ -121,7 +122,7 @@ class Page:
         self._open = ExitStack()
         self._updates: list[tuple[int, int, str]] = []
         self.ran = 0
-        """How many blocks were run."""
+        """Number of blocks that were executed."""
         tools = folder / "bin"
         tools.mkdir()
         for name, code in SHIMS.items():
@@ -140,13 +141,13 @@ class Page:
             "HAYSTACK_TELEMETRY_ENABLED": "False",
             "LANGSMITH_TRACING": "false",
         }
-        """What commands find in their environment."""
+        """Environment variables of the commands."""
 
     def check(self) -> None:
-        """Run all of it.
+        """Execute all blocks of the page.
 
         Raises:
-            AssertionError: a block does not do what the page says.
+            AssertionError: the result of a block differs from the page.
         """
         document = Document.parse(str(self.path), self._regions)
         document.namespace.update(
@@ -157,8 +158,8 @@ class Page:
         sys.path.insert(0, str(self.folder))
         loaded = set(sys.modules)
         try:
-            for each in document.examples():
-                each.evaluate()
+            for example in document.examples():
+                example.evaluate()
                 self.ran += 1
         finally:
             os.chdir(before)
@@ -176,16 +177,16 @@ class Page:
         *,
         batches: bool = False,
     ) -> LLMServer | BatchServer:
-        """Start a chat server, with batches or without; wherever the page names an address, this one is asked."""
-        started: Any = BatchServer if batches else LLMServer
-        server: LLMServer | BatchServer = self._open.enter_context(started(model))
+        """Start a chat server, with or without batches. It replaces the address `instead_of` in the page."""
+        server_class: Any = BatchServer if batches else LLMServer
+        server: LLMServer | BatchServer = self._open.enter_context(server_class(model))
         self._aliases[server.url] = instead_of
         if instead_of == "https://api.openai.com/v1":
             self.env["OPENAI_BASE_URL"] = server.url
         return server
 
     def copy_example(self) -> None:
-        """Make the page's folder that of the example project."""
+        """Copy the example project into the page's folder."""
         hidden = shutil.ignore_patterns(".*", "__pycache__")
         shutil.copytree(ROOT / "example_project", self.folder, dirs_exist_ok=True, ignore=hidden)
 
@@ -233,7 +234,7 @@ class Page:
             case "text" | "sh" | "markdown":
                 pass
             case _:
-                raise AssertionError(f"nobody knows what to do with {language!r}")
+                raise AssertionError(f"code blocks in {language!r} are not supported")
 
     def _write(self, name: str, source: str, *, append: bool = False) -> None:
         path = self.folder / name
@@ -253,18 +254,18 @@ class Page:
 
     def _console(self, example: Example) -> None:
         source = str(example.parsed)
-        shown = re.split(r"(?m)^\$ ", source)
-        assert not shown[0].strip(), "a console block begins with a command"
-        written = []
-        for part in shown[1:]:
+        before_commands, *parts = re.split(r"(?m)^\$ ", source)
+        assert not before_commands.strip(), "a console block begins with a command"
+        new_parts = []
+        for part in parts:
             lines = part.splitlines()
             count = 1
             while lines[count - 1].endswith("\\"):
                 count += 1
             command, expected = "\n".join(lines[:count]), "\n".join(lines[count:]).strip("\n")
             printed = self._run(command, expected)
-            written.append(f"$ {command}\n" + (f"{printed}\n" if printed else ""))
-        new = "\n".join(each.rstrip("\n") for each in written) + "\n"
+            new_parts.append(f"$ {command}\n" + (f"{printed}\n" if printed else ""))
+        new = "\n".join(part.rstrip("\n") for part in new_parts) + "\n"
         if new != source:
             start = example.region.start + example.document.text[example.region.start :].index(source)
             self._updates.append((start, start + len(source), new))
@@ -280,7 +281,7 @@ class Page:
             self.env["PATH"] = f"{self.folder / '.venv' / 'bin'}{os.pathsep}{self.env['PATH']}"
             return ""
         done = subprocess.run(
-            ["bash", "-c", self._inside(command)],  # noqa: S607 - whichever there is
+            ["bash", "-c", self._inside(command)],  # noqa: S607 - any bash on PATH
             cwd=self.folder,
             env=self._environ(),
             capture_output=True,
@@ -298,22 +299,22 @@ class Page:
         raise AssertionError(f"$ {command}\nprinted\n{normal(printed)}\n\nand not\n{normal(expected)}")
 
     def _environ(self) -> Mapping[str, str]:
-        kept = {
+        inherited = {
             name: value
             for name, value in os.environ.items()
-            # Where packages come from, if not from where they mostly do.
+            # The network variables may configure another package index or a proxy.
             if name in ("SYSTEMROOT", "TMPDIR") or (self._installed and name.upper().startswith(NETWORK))
         }
-        return kept | self.env
+        return inherited | self.env
 
     def _inside(self, text: str) -> str:
-        """What the page says, with the addresses of this machine."""
+        """Return a text of the page with the addresses and paths of this machine."""
         for here, there in self._aliases.items():
             text = text.replace(there, here)
         return text
 
     def _outside(self, text: str) -> str:
-        """The inverse."""
+        """Return an output with the addresses and paths of the page; the inverse of `_inside`."""
         for here, there in self._aliases.items():
             text = text.replace(here, there)
         return text
@@ -328,7 +329,7 @@ class Page:
 
 
 def _matches(expected: str, printed: str) -> bool:
-    """Whether they are the same, but for lines left out."""
+    """Return True if an output matches the expected output, in which `ANY` matches any number of lines."""
     pattern = "".join(
         r"(?:.*\n)*?" if line == ANY else re.escape(line) + r"\n" for line in normal(expected).splitlines()
     )

@@ -199,10 +199,12 @@ def test_a_report_with_everything_in_it(pytester, monkeypatch, llm):
     # Said by a test each, where it is rare.
     assert missing <= {"canary", "corrected", "early_stop", "partly_scored"}
     examples = [example for score in scores for example in score["examples"]]
-    missing = set(SCHEMA["$defs"]["example"]["properties"]) - {key for each in examples for key in each}
+    missing = set(SCHEMA["$defs"]["example"]["properties"]) - {key for example in examples for key in example}
     assert missing <= {"before_answer", "early_stop", "remark", "retrieved", "undefined"}
     questions = [question for test in report["tests"] for question in test.get("questions", ())]
-    missing = set(SCHEMA["$defs"]["evaluated"]["properties"]) - {key for each in questions for key in each}
+    missing = set(SCHEMA["$defs"]["evaluated"]["properties"]) - {
+        key for question in questions for key in question
+    }
     assert missing <= {"history", "filters", "steps", "gold_texts"}
     prompts = {name for test in report["tests"] for name in test.get("prompts", ())}
     assert prompts >= {"generate", "cite", "explain", "compare", "prefer", "rate correctness"}

@@ -1,4 +1,4 @@
-"""A small project of a user's, and runs of real pytest in it."""
+"""`Project`: a small project of a user, and runs of pytest in it."""
 
 import json
 from pathlib import Path
@@ -25,7 +25,13 @@ def rageval_retriever():
 
 
 class Project:
-    """A folder with a conftest, an eval set of n questions, and whatever a test adds."""
+    """A folder with a conftest and an eval set, to which a test adds files.
+
+    Attributes:
+        pytester: pytest's helper for runs of pytest.
+        path: the folder.
+        arguments: the options of all runs.
+    """
 
     def __init__(self, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
         self.pytester = pytester
@@ -36,7 +42,7 @@ class Project:
         self.evalset(4)
 
     def evalset(self, n: int, name: str = "evals.jsonl", **changes: object) -> Path:
-        """Write n questions; `changes` replaces fields of all records."""
+        """Write an eval set of n questions, in which `changes` replaces fields of all records; return its path."""
         lines = []
         for i in range(1, n + 1):
             record = {
@@ -63,7 +69,7 @@ class Project:
         self.pytester.makepyfile(**{name: head + body})
 
     def use(self, llm: LLMServer, model: str = "m1") -> None:
-        """Point the environment and the ini file at a server."""
+        """Set the server in the environment, and the model in the ini file."""
         self._monkeypatch.setenv("OPENAI_BASE_URL", llm.url)
         self._monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
         self.ini(rageval_model=model)
@@ -78,11 +84,11 @@ class Project:
         return self.pytester.runpytest_inprocess(*self.arguments, *arguments)
 
     def run_process(self, *arguments: str) -> pytest.RunResult:
-        """Run pytest in a process of its own."""
+        """Run pytest in another process."""
         return self.pytester.runpytest_subprocess(*self.arguments, *arguments)
 
 
 @pytest.fixture
 def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Project:
-    """A user's project with four questions and a retriever that finds them."""
+    """Return a project with four questions and a retriever that finds their passages."""
     return Project(pytester, monkeypatch)

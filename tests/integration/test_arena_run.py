@@ -339,7 +339,7 @@ def test_systems_battle_by_answers_of_the_same_temperature(three, llm):
     options = ("--rageval-temperature=0", "--rageval-report=report.json")
     three.run(*options, "--rageval-arena-pairs=18").assert_outcomes(passed=3)
     assert sum(_pairs(three)["bad@1", "good@1"]) == 6
-    answering = [each for each in llm.requests if "Answer 1:" not in each["messages"][0]["content"]]
+    answering = [request for request in llm.requests if "Answer 1:" not in request["messages"][0]["content"]]
     assert {each["temperature"] for each in answering} == {0.0}
 
 

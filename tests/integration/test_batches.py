@@ -391,7 +391,7 @@ def test_a_run_killed_anywhere_can_be_continued(suite: Project, server: BatchSer
 @pytest.mark.slow
 def test_a_step_leaves_the_last_failures_as_they_are(suite: Project, server: BatchServer) -> None:
     """For `--lf`: what a step skips has not passed."""
-    suite.arguments = [each for each in suite.arguments if "cacheprovider" not in each]
+    suite.arguments = [argument for argument in suite.arguments if "cacheprovider" not in argument]
     suite.run("--rageval-max-calls=0").assert_outcomes(errors=1)
     suite.run("--rageval-batch=submit", "--lf").assert_outcomes(skipped=1)
     suite.test("def test_other(): pass\n", "test_other")

@@ -101,7 +101,7 @@ def test_a_clear_regression_is_red_after_few_requests(gated, llm):
         "not_asked": 150 - asked,
         "verdict": "fail",
     }
-    states = [each.get("early_stop") for each in entry["examples"]]
+    states = [example.get("early_stop") for example in entry["examples"]]
     assert [states.count(state) for state in (None, "unchanged", "not asked")] == [asked, 50, 150 - asked]
 
 

@@ -105,10 +105,10 @@ def test_the_report_is_the_same_from_workers(odd, monkeypatch):
     one, two, three, four = gate["questions"]
     assert one["question"] == f"What is the code of item-1? {ODD}"
     assert one["references"] == [["c1x"]]
-    assert [each["text"] for each in one["retrieved"]] == [
+    assert [passage["text"] for passage in one["retrieved"]] == [
         f"The code of item-{i} is c{i}x. {ODD}" for i in "1456"
     ]
-    assert [each.get("gold") for each in one["retrieved"]] == [True, None, None, True]
+    assert [passage.get("gold") for passage in one["retrieved"]] == [True, None, None, True]
     assert list(one["gold_ranks"].values()) == [1, 4]
     assert [step["query"] for step in one["steps"]] == [f"first {ODD}", "second"]
     assert list(two["gold_ranks"].values()) == [None]
@@ -116,7 +116,7 @@ def test_the_report_is_the_same_from_workers(odd, monkeypatch):
     assert three.keys() == one.keys() - {"retrieved", "gold_ranks", "steps", "context_tokens"} | {
         "gold_texts"
     }
-    assert [each["document"] for each in four["retrieved"]] == ["doc-4", "doc-5", "doc-6"]
+    assert [passage["document"] for passage in four["retrieved"]] == ["doc-4", "doc-5", "doc-6"]
     recall, contained, labelled, _, sliced = gate["scores"]
     assert sliced["by"]["slices"][0]["value"] == ODD
     lost = recall["examples"][1]
@@ -124,7 +124,7 @@ def test_the_report_is_the_same_from_workers(odd, monkeypatch):
     assert "before" not in recall["examples"][2]
     assert contained["examples"][0]["answer"] == f"c1x. {ODD}"
     assert contained["examples"][1]["before_answer"] == f"c2x. {' '.join(ODD.split())}"
-    assert [each["id"] for each in labelled["examples"]] == [one["id"], two["id"]]
+    assert [example["id"] for example in labelled["examples"]] == [one["id"], two["id"]]
     assert len(labelled["examples"][0]["alone"]) == 2
     assert own["questions"][0].keys() == one.keys()
     assert own["questions"][0]["gold_ranks"] == {next(iter(one["gold_ranks"])): 1, "doc-6": None}

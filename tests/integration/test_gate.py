@@ -179,7 +179,7 @@ def test_an_error_for_one_slice_does_not_hide_a_failure_of_another(project):
     path = project.path / "evals.jsonl"
     records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     records[-1] |= {"question": "What is the code of item-20?", "tags": {"topic": "late"}}
-    path.write_text("".join(f"{json.dumps(each)}\n" for each in records), encoding="utf-8")
+    path.write_text("".join(f"{json.dumps(record)}\n" for record in records), encoding="utf-8")
     project.lose(1, 3, 5, 7, 9, 11, 13, 15)
     result = project.run()
     result.assert_outcomes(errors=1)
@@ -418,7 +418,7 @@ def test_the_json_report_has_the_comparison(project):
     assert score["warnings"] == [score["reason"]]
     questions = score["questions"]
     assert (questions["why"], questions["of"], questions["better"]) == ("worse", 10, 0)
-    assert [(each["id"], each["before"], each["score"]) for each in questions["listed"]] == [
+    assert [(question["id"], question["before"], question["score"]) for question in questions["listed"]] == [
         (f"q{n}", {"score": 1.0, "retrieved": [f"doc-{n}"]}, 0.0) for n in (1, 2)
     ]
 
@@ -459,7 +459,7 @@ def test_by_and_where_of_the_same_slice_are_two_thresholds(project):
     project.run("--rageval-report=out.json").assert_outcomes(passed=1)
     report = json.loads((project.path / "out.json").read_text(encoding="utf-8"))
     scores = report["tests"][0]["scores"]
-    assert [(each["where"], "by" in each) for each in scores] == [
+    assert [(score["where"], "by" in score) for score in scores] == [
         ({"topic": "odd"}, True),
         ({"topic": "odd"}, False),
     ]

@@ -191,7 +191,7 @@ def test_parts_of_a_suite_judge_as_the_whole(worse):
 
 
 def test_the_last_failed_are_judged_as_before(worse):
-    arguments = [each for each in worse.arguments if "cacheprovider" not in each]
+    arguments = [argument for argument in worse.arguments if "cacheprovider" not in argument]
 
     def run(*more):
         return worse.pytester.runpytest_inprocess(*arguments, *more)

@@ -71,7 +71,7 @@ def test_junit_xml_has_the_agreement_of_a_judge_with_people(project, llm):
         {"question": f"q{n}", "references": ["a"], "prediction": "a" if n % 2 else "b", "human": bool(n % 2)}
         for n in range(6)
     ]
-    (project.path / "labels.jsonl").write_text("".join(f"{json.dumps(each)}\n" for each in labels))
+    (project.path / "labels.jsonl").write_text("".join(f"{json.dumps(label)}\n" for label in labels))
     project.test(
         '@pytest.mark.rageval_calibration("labels.jsonl", min_accuracy=0.9, comparator="em")\n'
         "def test_judge(): pass\n"
@@ -236,11 +236,11 @@ def test_a_collector_gets_each_question_and_each_score(project, llm, collector, 
         for example in entry["examples"]
     ]
     summaries = [found for name, found in collector.events if name == "rageval.score"]
-    assert [found["gen_ai.evaluation.score.value"] for found in summaries] == [
+    assert [summary["gen_ai.evaluation.score.value"] for summary in summaries] == [
         entry["mean"] for _, entry in entries
     ]
     assert summaries[0]["gen_ai.evaluation.score.label"] == "fail"
-    assert {found["rageval.evalset.name"] for found in summaries} == {"evals.jsonl"}
+    assert {summary["rageval.evalset.name"] for summary in summaries} == {"evals.jsonl"}
     assert collector.resource["rageval.generator"].startswith("m1")
     result.stdout.fnmatch_lines(
         ["report: *r.json", f"report: {len(collector.events)} events sent to {collector.url}/v1/logs"]

@@ -121,7 +121,7 @@ def rageval_generator():
     plan = project.run("--rageval-plan")
     plan.assert_outcomes(skipped=1)
     plan.stdout.fnmatch_lines(
-        ["* × calls of rageval_generator, your own function: what they ask is not counted"]
+        ["* × calls of rageval_generator, your own function: their requests are not counted"]
     )
 
 

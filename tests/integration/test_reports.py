@@ -82,7 +82,7 @@ def test_the_json_report_is_of_schema_1(project, llm):
         "expected": {"as": "with gold", "texts": ["c3x"]},
     }
     assert gate["questions"][2]["gold_ranks"] == {"doc-3": None}
-    assert [each["document"] for each in gate["questions"][2]["retrieved"]] == ["doc-1", "doc-10"]
+    assert [passage["document"] for passage in gate["questions"][2]["retrieved"]] == ["doc-1", "doc-10"]
     assert reteval["prompts"] == ["generate", "compare"]
     assert gate["prompts"].keys() == {"generate", "compare"}
     assert gate["fingerprint"].items() <= reteval["fingerprint"].items()

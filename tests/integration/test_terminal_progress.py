@@ -47,7 +47,7 @@ def test_without_a_terminal_progress_is_a_line_at_a_time(
     result.assert_outcomes(passed=2)
     printed = f"{result.stdout}{result.stderr}"
     assert "\r" not in printed
-    found = [tuple(map(float, each)) for each in LINE.findall(printed)]
+    found = [tuple(map(float, match)) for match in LINE.findall(printed)]
     assert found
     for done, asked, percent, _ in found:
         assert done <= asked

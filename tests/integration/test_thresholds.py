@@ -149,7 +149,7 @@ def test_a_fixture_that_is_asked_for_by_name_is_reported(project, workers):
     result.assert_outcomes(passed=2)
     result.stdout.no_fnmatch_line("*does nothing*")
     [test] = json.loads((project.path / "out.json").read_text(encoding="utf-8"))["tests"]
-    assert [each["spec"] for each in test["scores"]] == ["recall@1"]
+    assert [score["spec"] for score in test["scores"]] == ["recall@1"]
     project.test(BY_NAME.format(0.5))
     project.lose(1, 2, 3)
     project.run().assert_outcomes(failed=1)

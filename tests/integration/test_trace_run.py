@@ -37,13 +37,13 @@ def test_a_question_that_was_not_recorded_is_unscored_with_the_reason(project):
     result.assert_outcomes(passed=1)
     (test,) = json.loads((project.path / "report.json").read_text())["tests"]
     (score,) = test["scores"]
-    assert {each["id"]: each["score"] for each in score["examples"]} == {
+    assert {example["id"]: example["score"] for example in score["examples"]} == {
         "q1": 1,
         "q2": 1,
         "q3": 1,
         "q4": None,
     }
-    (unscored,) = (each["unscored"] for each in score["examples"] if each["score"] is None)
+    (unscored,) = (example["unscored"] for example in score["examples"] if example["score"] is None)
     assert (
         "not recorded for 'What is the code of item-4?': no trace has this question, in spans.jsonl"
         in unscored

@@ -114,7 +114,7 @@ def test_memory_and_hallucination_are_counted(query) -> None:
 def test_the_factorisation_holds_for_pooled_sizes(several) -> None:
     """Of answers and of passages, over all questions: what was found is shown, or beyond."""
     found = [rel_prime(**query) for query in several]
-    for side in ([each.answers for each in found], [each.citations for each in found]):
+    for side in ([result.answers for result in found], [result.citations for result in found]):
         outcomes = [
             Outcome(
                 Example(str(n), "?"),

@@ -92,8 +92,10 @@ def test_any_records_are_read_or_refused(records: list[Any]) -> None:
         except InputError as error:
             assert "spans.jsonl line " in str(error)  # noqa: PT017 - both ends are fine
             return
-    assert all(each.question.text for each in traces.questions)
+    assert all(question.question.text for question in traces.questions)
     try:
-        from_records(((each.place, each.record()) for each in traces.questions), name="spans.jsonl")
+        from_records(
+            ((question.place, question.record()) for question in traces.questions), name="spans.jsonl"
+        )
     except InputError as error:
         assert re.search("is already that of|contains no examples", str(error))  # noqa: PT017 - likewise

@@ -1,4 +1,4 @@
-"""Where the data of reference tests is; it is not part of the project."""
+"""The fixture `data`: the folders of the data sets of reference tests, which are not part of the project."""
 
 import os
 from collections.abc import Callable
@@ -11,15 +11,16 @@ _DEFAULT = Path(__file__).parents[2].parent / "shared" / "data"
 
 @pytest.fixture(scope="session")
 def data() -> Callable[[str], Path]:
-    """The folder of a data set by its name; a test whose data is not at hand is skipped.
+    """Return a function that returns the folder of a data set by its name, and skips the test if it does not exist.
 
-    RAGEVAL_TEST_DATA names the folder of all; without it, `shared/data` beside the project.
+    The environment variable RAGEVAL_TEST_DATA names the folder of all data sets; the default is `shared/data` next to
+    the project.
     """
 
     def folder(name: str) -> Path:
-        found = Path(os.environ.get("RAGEVAL_TEST_DATA", _DEFAULT)) / name
-        if not found.is_dir():
-            pytest.skip(f"the data set {name} is not at hand: {found} is no folder (RAGEVAL_TEST_DATA)")
-        return found
+        path = Path(os.environ.get("RAGEVAL_TEST_DATA", _DEFAULT)) / name
+        if not path.is_dir():
+            pytest.skip(f"the data set {name} is not available: {path} is no folder (RAGEVAL_TEST_DATA)")
+        return path
 
     return folder

@@ -88,7 +88,7 @@ def corpora(
 def spans(examples: list[Example], corpus: Path) -> dict[str, Span | None]:
     """Where each is anchored, if anywhere."""
     results = anchor(EvalSet("xquad", tuple(examples)), read_corpus(corpus))
-    return {each.example.id: None if each.failures else each.example.gold[0].span for each in results}
+    return {result.example.id: None if result.failures else result.example.gold[0].span for result in results}
 
 
 @pytest.mark.parametrize("kind", ["files", "passages"])
@@ -98,16 +98,16 @@ def test_a_quote_that_occurs_once_in_all_articles(
 ) -> None:
     """Has the data's offsets, however its words are broken into lines; and nothing else has any."""
     examples = [
-        Example(each.identifier, each.question, answers=(quote,))
+        Example(answer.identifier, answer.question, answers=(quote,))
         if given_as == "answer"
-        else Example(each.identifier, each.question, gold=(Gold(text=quote),))
-        for each in answers
-        for quote in [each.text.replace(" ", "\n ")]
+        else Example(answer.identifier, answer.question, gold=(Gold(text=quote),))
+        for answer in answers
+        for quote in [answer.text.replace(" ", "\n ")]
     ]
     found = spans(examples, corpora[kind])
-    once = [each for each in answers if sum(text.count(each.text) for text in texts.values()) == 1]
+    once = [answer for answer in answers if sum(text.count(answer.text) for text in texts.values()) == 1]
     assert {each.text for each in once if found[each.identifier] != each.span} == {CUT_IN_A_NUMBER}
-    wrong = [each for each in answers if found[each.identifier] not in (None, each.span)]
+    wrong = [answer for answer in answers if found[answer.identifier] not in (None, answer.span)]
     assert not wrong
     anchored = sum(span is not None for span in found.values())
     assert len(once) <= anchored + 1 < len(answers)
@@ -116,10 +116,10 @@ def test_a_quote_that_occurs_once_in_all_articles(
 def test_a_quote_within_the_passage_of_an_id(answers: list[Answer], corpora: dict[str, Path]) -> None:
     """Only this passage is looked at, so that more have one place."""
     examples = [
-        Example(each.identifier, each.question, gold=(Gold(id=each.paragraph, text=each.text),))
-        for each in answers
+        Example(answer.identifier, answer.question, gold=(Gold(id=answer.paragraph, text=answer.text),))
+        for answer in answers
     ]
     found = spans(examples, corpora["passages"])
-    once = [each for each in answers if each.context.count(each.text) == 1]
+    once = [answer for answer in answers if answer.context.count(answer.text) == 1]
     assert {each.text for each in once if found[each.identifier] != each.span} == {CUT_IN_A_NUMBER}
-    assert not [each for each in answers if found[each.identifier] not in (None, each.span)]
+    assert not [answer for answer in answers if found[answer.identifier] not in (None, answer.span)]

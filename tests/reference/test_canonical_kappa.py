@@ -7,20 +7,22 @@ import pytest
 
 from pytest_rageval.answers.canonical import matches_any
 from pytest_rageval.stats.agreement import cohen_kappa
-from tests.judged_answers import OPENQA, Judged, bare, labelled_answers, openqa_eval
+from tests.judged_answers import OPENQA, JudgedAnswer, bare, labelled_answers, openqa_eval
 
 _TOLERANCE = 0.01
 
 
-def _agreement(judged: Sequence[Judged], verdicts: Sequence[bool]) -> float:
+def _agreement(judged: Sequence[JudgedAnswer], verdicts: Sequence[bool]) -> float:
     kappa = cohen_kappa([item.accepted for item in judged], verdicts)
     assert kappa is not None
     return kappa.value
 
 
-def _any(judged: Sequence[Judged], accepts: Callable[[str, str], bool]) -> list[bool]:
-    texts = [(bare(item.prediction), [bare(each) for each in item.references]) for item in judged]
-    return [any(accepts(prediction, each) for each in references) for prediction, references in texts]
+def _any(judged: Sequence[JudgedAnswer], accepts: Callable[[str, str], bool]) -> list[bool]:
+    texts = [(bare(item.prediction), [bare(reference) for reference in item.references]) for item in judged]
+    return [
+        any(accepts(prediction, reference) for reference in references) for prediction, references in texts
+    ]
 
 
 @pytest.mark.parametrize(
@@ -41,7 +43,7 @@ def _any(judged: Sequence[Judged], accepts: Callable[[str, str], bool]) -> list[
     ],
 )
 def test_the_canonical_comparison_agrees_with_people_more_than_containment(
-    load: Callable[[], list[Judged]], kappa: float, precision: float, recall: float
+    load: Callable[[], list[JudgedAnswer]], kappa: float, precision: float, recall: float
 ) -> None:
     """Kappa, precision and recall with human judgements stay where they were measured."""
     judged = load()
@@ -70,4 +72,4 @@ def test_the_labelled_answers_are_both_right_and_wrong_in_most_kinds() -> None:
     labels: dict[str, set[bool]] = {}
     for item in judged:
         labels.setdefault(item.kind, set()).add(item.accepted)
-    assert sum(len(each) == 2 for each in labels.values()) >= 15
+    assert sum(len(label) == 2 for label in labels.values()) >= 15

@@ -32,6 +32,6 @@ def test_a_corrected_mean_equals_theirs(labels: int, accuracy: float) -> None:
         np.ravel(ppi_py.ppi_mean_ci(ys, fs, rest, alpha=0.05, lam=tuning))
         for ys, fs in ((human, beside), (more_human, more_beside))
     ]
-    low, high = min(each[0] for each in intervals), max(each[1] for each in intervals)
+    low, high = min(interval[0] for interval in intervals), max(interval[1] for interval in intervals)
     assert 1 <= (ours.high - ours.low) / (high - low) <= sqrt(labels / (labels - 1))
     assert ours.low == pytest.approx(low, abs=0.05 * (high - low))

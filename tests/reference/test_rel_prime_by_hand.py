@@ -107,7 +107,7 @@ def test_alces_examples_have_scores_without_gold_passages(data: Any, k: int, nam
         items = [item.strip(" .") for item in without_citations(answer).split(",")]
         wanted = tuple((item,) for item in dict.fromkeys(items))
         examples.append(replace(example, answer_set=wanted, reference=None))
-        passages[example.question] = [Document(each["text"]) for each in example.extra["passages"]]
+        passages[example.question] = [Document(passage["text"]) for passage in example.extra["passages"]]
         answers[example.question] = answer
     world = World(passages, answers)
     values = [outcome.value for outcome in world.score(f"{name}@{k}", *examples, relevant="contains")]

@@ -81,7 +81,7 @@ def test_english_passages(data, true_count) -> None:
     csv.field_size_limit(2**24)
     with (data("ms_marco_400") / "ms_marco_qna_dataset.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
-    passages = [each["passage_text"] for row in rows for each in json.loads(row["passages"])][::5]
+    passages = [load["passage_text"] for row in rows for load in json.loads(row["passages"])][::5]
     assert len(passages) == 663
     true = [true_count(passage) for passage in passages]
     assert -0.05 < sum(map(count_tokens, passages)) / sum(true) - 1 < 0.15

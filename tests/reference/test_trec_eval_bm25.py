@@ -135,7 +135,7 @@ def test_f1_is_that_of_trec_evals_precision_and_recall(task: Task, outcomes, k: 
 def test_questions_without_gold_are_unscored(task: Task, outcomes) -> None:
     """As many as the data has, and no other; the rest is a search that finds something."""
     without = sum(not example.gold for example in task.examples)
-    for found in outcomes.values():
-        assert [o.unscored for o in found if o.value is None] == ["no gold passages"] * without
+    for outcome in outcomes.values():
+        assert [o.unscored for o in outcome if o.value is None] == ["no gold passages"] * without
     hits = [o.value for o in outcomes["hit@5"] if o.value is not None]
     assert 0.5 < sum(hits) / len(hits) < 1

@@ -1,4 +1,4 @@
-"""What unit tests share: a private event loop that does not wait forever."""
+"""Fixtures of the unit tests: private event loops with a timeout."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -7,31 +7,31 @@ import pytest
 
 from pytest_rageval.concurrency.event_loop import BackgroundEventLoop
 
-PATIENCE_S = 60.0
+TIMEOUT_S = 60.0
 
 
 @pytest.fixture
 def loops() -> Iterator[Callable[..., BackgroundEventLoop]]:
-    """Makes private loops that raise TimeoutError where they would hang, and closes them."""
-    made: list[BackgroundEventLoop] = []
+    """Yield a function that creates private loops, which raise TimeoutError instead of hanging; then close them."""
+    created: list[BackgroundEventLoop] = []
 
     def make(*, threads: int = 1, tick: Callable[[], None] = lambda: None) -> BackgroundEventLoop:
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + TIMEOUT_S
 
-        def guarded() -> None:
+        def tick_or_time_out() -> None:
             tick()
             if time.monotonic() > deadline:
                 raise TimeoutError("the loop waits for something that never comes")
 
-        made.append(BackgroundEventLoop(threads=threads, tick=guarded))
-        return made[-1]
+        created.append(BackgroundEventLoop(threads=threads, tick=tick_or_time_out))
+        return created[-1]
 
     yield make
-    for loop in made:
+    for loop in created:
         loop.close()
 
 
 @pytest.fixture
 def loop(loops: Callable[..., BackgroundEventLoop]) -> BackgroundEventLoop:
-    """A private loop that calls synchronous functions in the test's thread."""
+    """Return a private loop that calls synchronous functions in the test's thread."""
     return loops()

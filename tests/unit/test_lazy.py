@@ -18,5 +18,5 @@ def test_it_has_the_methods_and_the_flags_of_a_pattern() -> None:
     """Whichever is used first, and again."""
     letters = lazy_pattern("[a-z]+", re.IGNORECASE)
     assert letters.sub("x", "To be") == letters.sub("x", "Be or") == "x x"
-    assert [found[0] for found in letters.finditer("To be")] == letters.findall("To be") == ["To", "be"]
+    assert [match[0] for match in letters.finditer("To be")] == letters.findall("To be") == ["To", "be"]
     assert letters.flags & re.IGNORECASE

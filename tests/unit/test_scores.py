@@ -306,11 +306,11 @@ def test_a_score_may_be_a_quantile_and_stays_one_in_slices_and_copies() -> None:
 def test_intervals_of_several_scores_share_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
     """They are those of each score alone; scores of one size and seed are resampled together."""
     values = [(0.1, 0.4, 0.9, 0.2), (0.3, 0.3, 0.8, None), (0.9, 0.1, 0.2, 0.2), (0.0, 1.0, 1.0, 1.0)]
-    alone = [_score(*each).ci95 for each in values]
+    alone = [_score(*value).ci95 for value in values]
     sizes = []
     resamples = bootstrap._resamples
     monkeypatch.setattr(bootstrap, "_resamples", lambda n, seed: sizes.append(n) or resamples(n, seed))
-    together = [_score(*each) for each in values]
+    together = [_score(*value) for value in values]
     compute_intervals([*together, together[0]])
     assert [score.ci95 for score in together] == alone
     assert sizes == [4, 3]

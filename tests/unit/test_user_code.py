@@ -321,8 +321,8 @@ def test_in_a_plan_nothing_is_called_and_each_call_is_counted() -> None:
     outcomes = asyncio.run(asked())
     assert [(type(outcome), str(outcome)) for outcome in outcomes] == [(Planned, "not called in a plan")] * 3
     assert told == {
-        "calls of rageval_generator, your own function: what they ask is not counted": 2,
-        "calls of rageval_judge, your own function: what they ask is not counted": 1,
+        "calls of rageval_generator, your own function: their requests are not counted": 2,
+        "calls of rageval_judge, your own function: their requests are not counted": 1,
     }
 
 

@@ -199,13 +199,13 @@ def read_numbers_by_topic(path: Path) -> Iterator[tuple[str, str, dict[str, floa
     """Yield for each topic its place, its id, and the number of each document, from `{topic: {document: number}}`.
 
     Raises:
-        InputError: the file has another form, or a topic twice.
+        InputError: the file has another form, or contains a topic twice.
     """
     known: set[str] = set()
     for topic, documents in json_members(path):
         place = f"{path.name} topic {topic[:80]}"
         if topic in known:
-            raise InputError(f"{place} comes twice.\nTake one of them out.")
+            raise InputError(f"{place} occurs twice.\nRemove one of them.")
         known.add(topic)
         if not isinstance(documents, dict) or not all(
             type(number) in (int, float) for number in documents.values()

@@ -50,14 +50,14 @@ def test_yes_and_no() -> None:
         "accuracy": accuracy([1, 1, 0, 0], [1, 1, 1, 0]),
     }
     assert (found.unscored, found.undecided) == (1, 0)
-    assert [one.item.example.id for one in found.disagreements] == ["q2"]
+    assert [disagreement.item.example.id for disagreement in found.disagreements] == ["q2"]
 
 
 def test_grades() -> None:
     """The mean of the annotators, correlated; a disagreement is more than a step, furthest first."""
     found = calibration("graded", [[0.5, 1.0], 0.25, NO, YES], [0.75, 0.5, 0.5, NO])
     assert found.agreement == {"pearson": pearson([0.75, 0.25, 0, 1], [0.75, 0.5, 0.5, 0])}
-    assert [one.item.example.id for one in found.disagreements] == ["q3", "q2"]
+    assert [disagreement.item.example.id for disagreement in found.disagreements] == ["q3", "q2"]
 
 
 def test_pairs() -> None:

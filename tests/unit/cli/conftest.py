@@ -1,4 +1,4 @@
-"""A reply cache to look after, and the command that does."""
+"""Fixtures: a reply cache, and the command `rageval cache`."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +11,7 @@ from tests.unit.cli.folders import CacheFolder, Done, entry
 
 @pytest.fixture
 def cache(tmp_path: Path) -> CacheFolder:
-    """A cache of four replies: three of a model, of which one is cut; one of a request not known."""
+    """Return a cache of four replies: three of a model, one of them cut by the token limit; one without a summary."""
     folder = CacheFolder(tmp_path / "cache")
     folder.put([entry(0), entry(1), entry(2, finish_reason="length"), entry(3, summary={}, model="alt")])
     return folder
@@ -21,7 +21,7 @@ def cache(tmp_path: Path) -> CacheFolder:
 def rageval(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> Callable[..., Done]:
-    """Runs `rageval cache --cache-dir CACHE …` in the temporary folder."""
+    """Return a function that runs `rageval cache --cache-dir cache …` in the temporary folder."""
     monkeypatch.chdir(tmp_path)
 
     def run(*arguments: object) -> Done:

@@ -1,4 +1,4 @@
-"""A reply cache as runs leave it, and as accidents do."""
+"""`CacheFolder`: a reply cache that tests can fill and damage, and entries for it."""
 
 import contextlib
 import hashlib
@@ -17,7 +17,7 @@ DAY_2024 = 1_704_110_400.0
 
 
 class Done(NamedTuple):
-    """What a command did."""
+    """The result of a command: exit status, standard output and standard error."""
 
     status: int
     out: str
@@ -25,37 +25,37 @@ class Done(NamedTuple):
 
 
 class CacheFolder:
-    """A cache in a folder, as runs would have left it."""
+    """A reply cache in a folder."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.file = directory / "replies.sqlite"
 
     def put(self, entries: Iterable[Entry]) -> None:
-        """Keep entries."""
+        """Store entries."""
         with contextlib.closing(Database(self.directory)) as database, database.transaction():
             ReplyTable(database).put_many(entries)
 
     def entries(self) -> list[Entry]:
-        """All that is kept, as runs would read it."""
+        """Return all entries, as runs read them."""
         with contextlib.closing(Database(self.directory)) as database:
             return stored_entries(database)
 
     def sql(self, statement: str, *values: object) -> list[Any]:
-        """Do what the plugin never would."""
+        """Execute any SQL statement in the file of the cache; return the rows."""
         with contextlib.closing(sqlite3.connect(self.file)) as connection, connection:
             return connection.execute(statement, values).fetchall()
 
 
 def key(number: int) -> str:
-    """A key as requests have it."""
+    """Return a key in the format of request keys, unique to this number."""
     return hashlib.sha256(b"%d" % number).hexdigest()
 
 
 def entry(number: int, **changes: Any) -> Entry:
-    """One that is like no other."""
+    """Return an entry that is unique to this number; `changes` replaces fields of the entry or of its reply."""
     fields = {"text": f"„Antwort“ {number}", "model": "m-2024", "tokens_in": 10, "tokens_out": 2}
     summary = {"base_url": "http://host/v1", "model": "m"}
-    made = {"summary": summary, "written": DAY_2024 + 86_400 * number}
-    beside = {name: changes.pop(name, value) for name, value in made.items()}
-    return Entry(key(number), Reply(**fields | changes), **beside)
+    defaults = {"summary": summary, "written": DAY_2024 + 86_400 * number}
+    entry_fields = {name: changes.pop(name, value) for name, value in defaults.items()}
+    return Entry(key(number), Reply(**fields | changes), **entry_fields)

@@ -228,7 +228,7 @@ def test_gold_is_looked_for_in_the_one_file_that_its_source_names(
     ]
     gold = {"source": "a.md", "start": 16, "end": 21, "text": "Tulsa"}
     found = json.loads(check([GOOD | {"gold": [gold]}], "--json", corpus=corpus).out)["findings"]
-    assert [each["found"][0]["what"] for each in found] == ([] if why is None else [f'"Tulsa": {why}'])
+    assert [result["found"][0]["what"] for result in found] == ([] if why is None else [f'"Tulsa": {why}'])
 
 
 def test_answers_are_looked_for_in_the_texts_of_the_corpus(check: Check) -> None:

@@ -47,11 +47,11 @@ def test_one_score_is_described(name: str, capsys: pytest.CaptureFixture[str]) -
 @pytest.mark.parametrize("name", ["arena", "arena@5", "answer"])
 def test_scores_with_one_beginning_are_listed(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     """What comes before the dot is no score by itself."""
-    expected = [each for each in SCORES if each.startswith(f"{name.partition('@')[0]}.")]
+    expected = [score for score in SCORES if score.startswith(f"{name.partition('@')[0]}.")]
     assert main(["scores", name]) == 0
     assert re.findall(r"(?m)^  ([\w.]+)(?:@k)? ", capsys.readouterr().out) == expected != []
     assert main(["scores", name, "--json"]) == 0
-    assert [each["name"] for each in json.loads(capsys.readouterr().out)] == expected
+    assert [load["name"] for load in json.loads(capsys.readouterr().out)] == expected
 
 
 def test_an_unknown_score_names_a_similar_one(capsys: pytest.CaptureFixture[str]) -> None:

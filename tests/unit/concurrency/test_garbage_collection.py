@@ -19,7 +19,7 @@ def thresholds() -> Iterator[None]:
     yield
     gc.set_threshold(*before)
     assert not gc.callbacks or all(
-        each.__module__ != "pytest_rageval.concurrency.garbage_collection" for each in gc.callbacks
+        callback.__module__ != "pytest_rageval.concurrency.garbage_collection" for callback in gc.callbacks
     )
 
 

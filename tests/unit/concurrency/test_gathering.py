@@ -158,8 +158,8 @@ def test_what_waits_for_promises_takes_no_task(loop) -> None:
 
     async def kept() -> list[int]:
         def answer() -> None:
-            for each in promises[::-1]:
-                each.set_result(1)
+            for promise in promises[::-1]:
+                promise.set_result(1)
 
         asyncio.get_running_loop().call_later(0.01, answer)
         return await gather_all(map(two, range(100)))
@@ -260,7 +260,7 @@ def test_cancelled_coroutines_are_closed(loop) -> None:
 
     loop.run(main())
     assert sorted(closed) == [0, 1, 2, 3]
-    assert all(each.cancelled() for each in promises)
+    assert all(promise.cancelled() for promise in promises)
 
 
 def test_cancelled_coroutines_end_in_their_own_contexts(loop) -> None:

@@ -59,7 +59,7 @@ def test_labels_of_passages(tmp_path: Path) -> None:
     records = [PASSAGE | {"human": [True, 0]}, PASSAGE | {"passage": "It is far.", "human": [None, False]}]
     found = load_labels(written(tmp_path, *records))
     assert (found.scale, found.kind, found.answers, found.pairs) == ("yes/no", "passages", (), ())
-    assert [(each.passage, each.human) for each in found.passages] == [
+    assert [(passage.passage, passage.human) for passage in found.passages] == [
         ("Tulsa is a town.", (1.0, 0.0)),
         ("It is far.", (None, 0.0)),
     ]

@@ -215,7 +215,7 @@ def test_a_record_that_does_not_fit_is_named_by_its_number() -> None:
 
 def test_other_options_are_refused() -> None:
     """They are of files."""
-    with pytest.raises(InputError, match=r"Records in Python know no split, format\."):
+    with pytest.raises(InputError, match=r"Records in Python do not have the option split, format\."):
         load_records(ROWS, LoadOptions.parse({"split": "test", "format": "beir"}))
 
 

@@ -70,7 +70,7 @@ def test_without_stratification_chance_decides() -> None:
 def test_a_sample_is_drawn_evenly() -> None:
     """Over many seeds every example comes as often as any other."""
     records = _records({"billing": 10, "returns": 10})
-    seen = Counter(each for seed in range(1000) for each in _ids(_draw(records, 4, seed=seed)))
+    seen = Counter(id_ for seed in range(1000) for id_ in _ids(_draw(records, 4, seed=seed)))
     # 200 expected each; with a standard deviation of 12.6, five of them are 63.
     assert len(seen) == 20
     assert all(abs(count - 200) < 63 for count in seen.values())

@@ -53,7 +53,7 @@ def test_scores_and_metadata_of_passages_are_read(tmp_path: Path) -> None:
     """As OpenInference has them."""
     retrieved = only(tmp_path, phoenix()).retrieved
     assert retrieved is not None
-    assert [(each.score, each.metadata) for each in retrieved] == [
+    assert [(passage.score, passage.metadata) for passage in retrieved] == [
         (0.9, {"source": "baths.md"}),
         (0.4, {"source": "baths.md"}),
     ]
@@ -134,7 +134,9 @@ def test_a_trace_may_be_spread_over_files_and_records_in_any_order(tmp_path: Pat
     (tmp_path / "a.jsonl").write_text(lines(others), encoding="utf-8")
     (tmp_path / "b.jsonl").write_text(lines([first]), encoding="utf-8")
     traces = read_traces([tmp_path / "a.jsonl", tmp_path / "b.jsonl"])
-    assert [(each.id, each.answer, ids(each)) for each in traces.questions] == [("t1", ANSWER, ["d1", "d2"])]
+    assert [(question.id, question.answer, ids(question)) for question in traces.questions] == [
+        ("t1", ANSWER, ["d1", "d2"])
+    ]
 
 
 def test_a_span_of_a_retriever_alone_is_a_question_without_an_answer(tmp_path: Path) -> None:
@@ -195,7 +197,9 @@ def test_ids_that_only_the_output_has_are_read(text: str, expected: str | None, 
     spans[1]["attributes"]["output.value"] = json.dumps({"documents": [document]})
     retrieved = only(tmp_path, spans).retrieved
     assert retrieved is not None
-    assert [(each.id, each.text, each.score) for each in retrieved] == [(expected, "The bath.", 0.5)]
+    assert [(passage.id, passage.text, passage.score) for passage in retrieved] == [
+        (expected, "The bath.", 0.5)
+    ]
 
 
 def test_the_status_of_the_exporter_to_the_console_is_read(tmp_path: Path) -> None:
@@ -286,7 +290,9 @@ def test_of_several_searches_the_last_is_what_was_retrieved(tmp_path: Path) -> N
     (question,) = traces.questions
     record = question.record()
     assert [passage["id"] for passage in record["retrieved"]] == ["c"]
-    assert [(step["query"], [each["id"] for each in step["documents"]]) for step in record["steps"]] == [
+    assert [
+        (step["query"], [document["id"] for document in step["documents"]]) for step in record["steps"]
+    ] == [
         (QUESTION, ["d1", "d2"]),
         ("search 2", ["b"]),
         ("search 3", ["c"]),
@@ -325,7 +331,7 @@ def test_of_one_question_the_last_trace_with_a_retrieval_is_kept(tmp_path: Path)
     late = phoenix("late", passages=[("new", "text", 0.5)], time="2026-03-03T10:00:0")
     cached = phoenix("cached", time="2026-03-04T10:00:0")[:1]
     traces = read(tmp_path, [*late, *cached, *phoenix()])
-    assert [(each.id, ids(each)) for each in traces.questions] == [("late", ["new"])]
+    assert [(question.id, ids(question)) for question in traces.questions] == [("late", ["new"])]
     assert traces.notes == {"the same question again: the last one with a retrieval is kept": 2}
 
 

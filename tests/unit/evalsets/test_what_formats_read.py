@@ -429,7 +429,7 @@ def test_judgements_as_json(tmp_path: Path) -> None:
     [
         ('{"q": {"d": 1}, "p": {"e": "x"}}', "qrels.json topic p is not an object of numbers"),
         ('{"q": {"d": 1}, "p": 3}', "qrels.json topic p is not an object of numbers"),
-        ('{"q": {"d": 1}, "q": {"e": 1}}', "qrels.json topic q comes twice"),
+        ('{"q": {"d": 1}, "q": {"e": 1}}', "qrels.json topic q occurs twice"),
         ('{"q": {"d": 1.5}}', r"qrels.json topic q: the grade of d is 1\.5, no integer"),
         ('{"q": {"d": 1}', "qrels.json line 1 is not JSON as expected"),
     ],

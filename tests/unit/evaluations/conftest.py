@@ -1,4 +1,4 @@
-"""A small world: a corpus, a retriever, a generator and a comparator, in memory."""
+"""`World`: a scripted retriever, generator and judge in memory, for the tests of evaluations."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -15,24 +15,26 @@ from pytest_rageval.scores import Outcome
 
 
 class World:
-    """What there is to ask, and how often it was asked.
+    """The retriever, the generator and the judge of a pipeline, with scripted results and counts of their calls.
+
+    A result that is an exception is raised. Passages in keys are their texts, joined by "|".
 
     Attributes:
-        rankings: by question, the passages' texts; nothing for any other.
-        answers: by the passages shown, joined by "|": what the generator says; a tuple gives one a
-            sample, an exception is raised. Else the first passage is the answer.
-        cited: by the passages shown, likewise: the cited answer; else the abstention.
-        verdicts: by the prediction: what the comparator says; else whether it equals a reference.
-        explained: by the passages shown, likewise: the long answer; else the abstention.
-        better: by the question: the better of two answers, 0 for neither, or 1 or 2 for one in its place.
-        grades: by the prediction: what the judge gives it.
-        relevance: by the passage's text: what the judge says of it; else 0.
-        enough: by the passages shown, joined by "|": whether the judge finds them enough; else 0.
-        ratings: by criterion, what is rated and what it is held against: what the judge says; an
-            exception is raised.
-        nuggets: by the text of a passage or an answer: the labels of the nuggets; an exception is raised.
-            Else no nugget is supported.
-        asked: counts of ("retrieve" | "generate" | "cite" | "explain" | "compare" | "prefer", …).
+        rankings: the texts of the retrieved passages, by question; default: none.
+        answers: the answer, by the passages of the prompt; a tuple has one answer per sample. Default: the first
+            passage, or an abstention without passages.
+        cited: the answer with citations, by the passages of the prompt; default: an abstention.
+        explained: the long answer, by the passages of the prompt; default: an abstention.
+        better: the judge's preference, by question: the text of the better answer, or its position, 1 or 2; 0 for
+            neither.
+        verdicts: the verdict of the comparator, by prediction; default: 1 if it equals a reference, else 0.
+        grades: the grade of the judge, by prediction.
+        relevance: the judge's verdict on a passage, by its text; default: 0.
+        enough: the judge's verdict whether passages are sufficient, by the passages; default: 0.
+        ratings: the judge's rating, by criterion, rated texts, and texts that they are compared with.
+        nuggets: the judge's labels of the nuggets, by the text of the passage or the answer; default: zeros.
+        asked: the number of calls, by method and arguments, such as ("retrieve", question, k).
+        run: a pipeline with default settings.
     """
 
     def __init__(self, loop: BackgroundEventLoop) -> None:
@@ -49,50 +51,50 @@ class World:
         self.ratings: dict[tuple[str, tuple[str, ...], tuple[str, ...]], Rating | Exception] = {}
         self.nuggets: dict[str, tuple[float, ...] | Exception] = {}
         self.asked: Counter[tuple[str, ...]] = Counter()
-        self.run = self.made()
+        self.run = self.make_pipeline()
 
-    def made(self, **words: object) -> Pipeline:
-        """A run of this world of another resolved score."""
-        return Pipeline(adapt_retriever(self.retrieve, self.loop), self, self, **words)
+    def make_pipeline(self, **settings: object) -> Pipeline:
+        """Return a pipeline with these settings."""
+        return Pipeline(adapt_retriever(self.retrieve, self.loop), self, self, **settings)
 
     def retrieve(self, question: str, k: int) -> list[str]:
-        """The user's retriever."""
+        """Retrieve, as the user's retriever."""
         self.asked["retrieve", question, str(k)] += 1
         return self.rankings.get(question, [])[:k]
 
     async def generate(self, question: str, passages: Sequence[Document], *, sample: int = 0) -> str:
-        """The generator."""
-        shown = "|".join(passage.text for passage in passages)
-        self.asked["generate", question, shown, str(sample)] += 1
-        said = self.answers.get(shown, passages[0].text if passages else "no answer in the documents")
-        if isinstance(said, Exception):
-            raise said
-        return said[sample] if isinstance(said, tuple) else said
+        """Return the answer, as the generator."""
+        texts = "|".join(passage.text for passage in passages)
+        self.asked["generate", question, texts, str(sample)] += 1
+        answer = self.answers.get(texts, passages[0].text if passages else "no answer in the documents")
+        if isinstance(answer, Exception):
+            raise answer
+        return answer[sample] if isinstance(answer, tuple) else answer
 
     def answers_nowait(self, *_: object) -> None:
-        """No answer is kept."""
+        """Return None: no answer is cached."""
 
     async def cite(self, question: str, passages: Sequence[Document], *, sample: int = 0) -> str:
-        """The generator, asked for all answers with citations."""
+        """Return all answers with citations, as the generator."""
         shown = "|".join(passage.text for passage in passages)
         self.asked["cite", question, shown, str(sample)] += 1
         return self.cited.get(shown, "no answer in the documents")
 
     async def explain(self, question: str, passages: Sequence[Document], *, sample: int = 0) -> str:
-        """The generator, asked for a long answer."""
+        """Return the long answer, as the generator."""
         shown = "|".join(passage.text for passage in passages)
         self.asked["explain", question, shown, str(sample)] += 1
         return self.explained.get(shown, "no answer in the documents")
 
     async def prefer(self, question: str, first: str, second: str) -> Preference:
-        """The judge of two answers."""
+        """Return the preference between two answers, as the judge."""
         self.asked["prefer", question, first, second] += 1
         better = self.better[question]
         place = better if isinstance(better, int) else [first, second].index(better) + 1
         return Preference(place, f"Answer {place} it is.")
 
     async def compare(self, question: str, references: Sequence[str], prediction: str) -> float:
-        """The comparator."""
+        """Return the verdict on an answer, as the comparator."""
         self.asked["compare", question, *references, prediction] += 1
         verdict = self.verdicts.get(prediction, float(prediction in references))
         if isinstance(verdict, Exception):
@@ -100,17 +102,17 @@ class World:
         return verdict
 
     async def grade(self, question: str, references: Sequence[str], prediction: str) -> float:
-        """The judge's grade."""
+        """Return the grade of an answer, as the judge."""
         self.asked["grade", question, *references, prediction] += 1
         return self.grades[prediction]
 
     async def relevant(self, question: str, passage: str) -> float:
-        """The judge of passages."""
+        """Return the verdict on the relevance of a passage, as the judge."""
         self.asked["relevant", question, passage] += 1
         return self.relevance.get(passage, 0.0)
 
     async def sufficient(self, question: str, passages: Sequence[str]) -> JudgeVerdict:
-        """The judge of what was shown."""
+        """Return the verdict whether passages are sufficient, as the judge."""
         shown = "|".join(passages)
         self.asked["sufficient", question, shown] += 1
         verdict = self.enough.get(shown, 0.0)
@@ -121,7 +123,7 @@ class World:
     async def rate(
         self, criterion: str, question: str, rated: Sequence[str], against: Sequence[str]
     ) -> Rating:
-        """The judge's rating."""
+        """Return the rating of texts, as the judge."""
         self.asked["rate", criterion, question, *rated, *against] += 1
         rating = self.ratings[criterion, tuple(rated), tuple(against)]
         if isinstance(rating, Exception):
@@ -129,7 +131,7 @@ class World:
         return rating
 
     async def support(self, question: str, nuggets: Sequence[str], passage: str) -> Sequence[float]:
-        """The judge of nuggets."""
+        """Return the labels of nuggets, as the judge."""
         self.asked["support", question, *nuggets, passage] += 1
         labels = self.nuggets.get(passage, (0.0,) * len(nuggets))
         if isinstance(labels, Exception):
@@ -137,24 +139,24 @@ class World:
         return labels
 
     def evaluate(self, spec: str, *examples: Example, **words: str) -> list[Outcome]:
-        """Score examples as a test does."""
+        """Compute a score for these examples; return the outcomes."""
         resolved, score = resolve(ScoreRequest(spec, **words))
         return self.loop.run(score.evaluate(self.run, examples, resolved))
 
-    def asked_of(self, part: str) -> int:
-        """How often a part was asked."""
-        return sum(count for what, count in self.asked.items() if what[0] == part)
+    def call_count(self, method: str) -> int:
+        """Return the number of calls of a method, such as "generate"."""
+        return sum(count for call, count in self.asked.items() if call[0] == method)
 
 
 @pytest.fixture
 def world(loop: BackgroundEventLoop) -> World:
-    """An empty world."""
+    """Return a `World` without scripted results."""
     return World(loop)
 
 
 @pytest.fixture
 def example() -> Callable[..., Example]:
-    """Makes an example: its question, the texts of its gold passages, other fields."""
+    """Return a function that creates an example from its question, the texts of its gold passages, and other fields."""
 
     def make(question: str, *gold: str, **fields: object) -> Example:
         return Example(question, question, gold=tuple(Gold(text=text) for text in gold), **fields)

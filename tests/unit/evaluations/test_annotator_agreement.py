@@ -101,7 +101,7 @@ def test_what_cannot_be_had_is_missing_with_its_reason():
     assert agreement.of("erag", "p", 3).n == 2
     with pytest.raises(TooManyUnscoredError):
         agreement.of("gold", "p", 3)
-    with pytest.raises(InputError, match="was not asked for gold, p at 5"):
+    with pytest.raises(InputError, match="did not compute gold, p at 5"):
         agreement.of("gold", "p", 5)
     with pytest.raises(TooManyUnscoredError):
         COMPARED.agreement({**scores, COMPARED.answer_score_request(3): error})

@@ -66,7 +66,11 @@ def test_battles_are_fought_once_for_both_scores(world) -> None:
     for part in MIN_RESULT:
         world.evaluate(f"arena.{part}@3", *_worked(world))
     assert sorted(question for what, question, *_ in world.asked if what == "prefer") == ["a1", "a2", "b1"]
-    assert (world.asked_of("explain"), world.asked_of("prefer"), world.asked_of("generate")) == (6, 3, 0)
+    assert (world.call_count("explain"), world.call_count("prefer"), world.call_count("generate")) == (
+        6,
+        3,
+        0,
+    )
 
 
 def test_without_a_long_form_reference_an_example_is_unscored_and_costs_nothing(world, example) -> None:
@@ -99,7 +103,7 @@ def test_the_evidence_shows_both_answers_and_the_place(world) -> None:
 
 def test_in_both_orders_each_has_its_reasons(world) -> None:
     """With the number that the answer had in them."""
-    world.run = world.made(both_orders=True)
+    world.run = world.make_pipeline(both_orders=True)
     (outcome,) = world.evaluate("arena.win@3", *_examples(world, a1=("right", "wrong", "right")))
     said = "(read as answer 1) Answer 1 it is. (read as answer 2) Answer 2 it is."
     assert outcome.evidence.explanation == said
@@ -157,7 +161,7 @@ def test_in_both_orders_a_verdict_that_changes_is_a_tie(
     world, better: str | int, places: Places, win: float, win_tie: float
 ) -> None:
     """Two requests per example; the judge that names a place and not an answer decides nothing."""
-    world.run = world.made(both_orders=True)
+    world.run = world.make_pipeline(both_orders=True)
     examples = _examples(world, a1=("answer", "reference", better))
     (won,), (not_lost,) = (world.evaluate(f"arena.{part}@3", *examples) for part in ("win", "win_tie"))
     assert (won.value, not_lost.value, won.evidence.places) == (win, win_tie, places)
@@ -173,7 +177,7 @@ def test_half_a_change_of_mind_is_a_tie_too(world, monkeypatch) -> None:
     async def prefer(_question: str, first: str, _second: str) -> Preference:
         return Preference(1 if first == "answer" else 0)
 
-    world.run = world.made(both_orders=True)
+    world.run = world.make_pipeline(both_orders=True)
     monkeypatch.setattr(world, "prefer", prefer)
     (outcome,) = world.evaluate("arena.win@3", *_examples(world, a1=("answer", "reference", 0)))
     assert (outcome.value, outcome.evidence.counts["ties"], outcome.evidence.places) == (0.0, 1, (1.0, 0.5))
@@ -185,13 +189,13 @@ def test_what_the_score_depends_on(world, monkeypatch) -> None:
         world, "identity", lambda method: {"": "m", f"prompt to {method}": method}, raising=False
     )
     resolved, score = resolve(ScoreRequest("arena.win@3"))
-    one = score.fingerprint(world.made(seed=7), resolved, package="0")
+    one = score.fingerprint(world.make_pipeline(seed=7), resolved, package="0")
     assert one["generator prompt to explain"] == "explain"
     assert one["judge prompt to prefer"] == "prefer"
     assert (one["seed"], one["both_orders"]) == (7, False)
     assert "generator prompt to generate" not in one
     assert "comparator" not in one
-    both = score.fingerprint(world.made(seed=7, both_orders=True), resolved, package="0")
+    both = score.fingerprint(world.make_pipeline(seed=7, both_orders=True), resolved, package="0")
     assert both["both_orders"] is True
     assert "seed" not in both
 

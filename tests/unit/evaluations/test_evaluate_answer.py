@@ -90,7 +90,7 @@ def test_an_abstention_is_wrong_without_asking_the_judge(world, example) -> None
     world.verdicts = {"no answer in the documents": 1.0}
     (outcome,) = world.evaluate("answer.correct@5", example("one", answers=("Reno",)))
     assert outcome.value == 0.0
-    assert world.asked_of("compare") == 0
+    assert world.call_count("compare") == 0
 
 
 @pytest.mark.parametrize("measure", ["em", "f1", "containment"])

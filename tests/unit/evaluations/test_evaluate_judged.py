@@ -26,8 +26,8 @@ def test_what_is_rated_and_what_it_is_held_against(world, example) -> None:
     assert explained == ["The same.", "Said by the first.", "Another subject."]
     assert [outcome.evidence.answer for outcome in outcomes] == ["It is Reno.", "It is Reno.", None]
     assert outcomes[0].evidence.expected == ("Reno", "Reno, Nevada")
-    assert world.asked_of("rate") == 3
-    assert world.asked_of("generate") == 1
+    assert world.call_count("rate") == 3
+    assert world.call_count("generate") == 1
 
 
 @pytest.mark.parametrize(("spec", "value"), list(zip(SPECS, (1.0, 5.0, 1.0), strict=True)))
@@ -38,7 +38,7 @@ def test_where_nothing_was_retrieved_the_generator_declines_and_no_judge_is_aske
     (outcome,) = world.evaluate(spec, example("one", "gold", answers=("Reno",)))
     assert outcome.value == value
     assert outcome.evidence.explanation
-    assert not world.asked_of("rate")
+    assert not world.call_count("rate")
 
 
 def test_an_answer_from_no_passages_is_not_faithful(world, example) -> None:
@@ -46,7 +46,7 @@ def test_an_answer_from_no_passages_is_not_faithful(world, example) -> None:
     world.answers = {"": "Reno"}
     (outcome,) = world.evaluate("judged.faithfulness@2", example("one"))
     assert outcome.value == 1.0
-    assert not world.asked_of("rate")
+    assert not world.call_count("rate")
 
 
 def test_of_an_answer_set_all_answers_are_the_reference(world, example) -> None:

@@ -38,8 +38,8 @@ def test_the_share_that_one_of_the_passages_supports(found, example) -> None:
     assert coverage.evidence.remark == '2 nuggets not supported: "two" (in part), "four" (in part)'
     assert vital.evidence.remark == '1 nugget not supported: "two" (in part)'
     assert coverage.evidence.answer is None
-    assert found.asked_of("support") == 3
-    assert not found.asked_of("explain")
+    assert found.call_count("support") == 3
+    assert not found.call_count("explain")
 
 
 def test_alpha_ndcg_of_the_passages(found, example) -> None:
@@ -47,7 +47,7 @@ def test_alpha_ndcg_of_the_passages(found, example) -> None:
     (outcome,) = found.evaluate("nuggets.ndcg@3", example("q", nuggets=NUGGETS))
     expected = (1 + 0.5 / log2(3) + 1 / 2) / (1 + 1 / log2(3) + 0.5 / 2)
     assert outcome.value == pytest.approx(expected)
-    assert found.asked_of("support") == 3
+    assert found.call_count("support") == 3
 
 
 def test_a_gold_passage_that_was_not_retrieved_is_of_the_ideal_ranking(found, example) -> None:
@@ -56,7 +56,7 @@ def test_a_gold_passage_that_was_not_retrieved_is_of_the_ideal_ranking(found, ex
     (outcome,) = found.evaluate("nuggets.ndcg@1", example("q", "gold", "p1", nuggets=NUGGETS))
     assert outcome.value == pytest.approx(1 / 4)
     assert found.asked["support", "q", "one", "two", "three", "four", "gold"] == 1
-    assert found.asked_of("support") == 2
+    assert found.call_count("support") == 2
     assert outcome.evidence.labels == (0.25,)
 
 
@@ -65,7 +65,7 @@ def test_a_plan_counts_the_labels_of_a_missed_gold_passage(found, example) -> No
     found.nuggets = dict.fromkeys(("p1", "p2", "p3", "gold"), Planned("not asked in a plan"))
     (outcome,) = found.evaluate("nuggets.ndcg@3", example("q", "gold", nuggets=NUGGETS))
     assert outcome.value is None
-    assert found.asked_of("support") == 4
+    assert found.call_count("support") == 4
 
 
 def test_labels_are_asked_for_once(found, example) -> None:
@@ -75,7 +75,7 @@ def test_labels_are_asked_for_once(found, example) -> None:
         found.evaluate(spec, one)
     found.rankings = {"q": ["p3", "p1"]}
     found.evaluate("nuggets.coverage@5", one)
-    assert found.asked_of("support") == 3
+    assert found.call_count("support") == 3
 
 
 def test_the_vital_nuggets_of_the_long_answer(found, example) -> None:
@@ -87,20 +87,20 @@ def test_the_vital_nuggets_of_the_long_answer(found, example) -> None:
     assert outcome.evidence.beside == {"all_strict": 0.25, "vital": 0.75, "all": 0.5}
     assert outcome.evidence.answer == "A long answer."
     assert outcome.evidence.remark == '1 nugget not supported: "two" (in part)'
-    assert (found.asked_of("support"), found.asked_of("explain")) == (1, 1)
+    assert (found.call_count("support"), found.call_count("explain")) == (1, 1)
 
 
 def test_an_abstention_supports_nothing_and_no_judge_is_asked(found, example) -> None:
     """It scores 0."""
     (outcome,) = found.evaluate("answer.nuggets@3", example("q", nuggets=NUGGETS))
-    assert (outcome.value, found.asked_of("support")) == (0.0, 0)
+    assert (outcome.value, found.call_count("support")) == (0.0, 0)
 
 
 @pytest.mark.parametrize("spec", OF_PASSAGES)
 def test_where_nothing_was_retrieved_no_nugget_is_supported(world, example, spec: str) -> None:
     """The score is 0."""
     (outcome,) = world.evaluate(spec, example("q", nuggets=NUGGETS))
-    assert (outcome.value, world.asked_of("support")) == (0.0, 0)
+    assert (outcome.value, world.call_count("support")) == (0.0, 0)
 
 
 @pytest.mark.parametrize("spec", SPECS)

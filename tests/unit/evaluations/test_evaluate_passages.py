@@ -124,7 +124,7 @@ def test_a_measure_for_yes_and_no_refuses_grades_before_anything_is_asked(world,
     """A cut-off makes them yes and no."""
     with pytest.raises(InputError, match="defined for labels of 0 and 1 only"):
         world.evaluate(f"erag.{part}@5", _world(world, example), label="f1")
-    assert not world.asked_of("generate")
+    assert not world.call_count("generate")
 
 
 def test_an_empty_ranking_is_0_and_stays_in_the_mean(world, example):
@@ -149,10 +149,10 @@ def test_a_changed_ranking_asks_only_about_passages_never_seen(world, example):
     """Labels belong to a question and a passage."""
     asked = _world(world, example)
     world.evaluate("erag.p@5", asked)
-    assert world.asked_of("generate") == 5
+    assert world.call_count("generate") == 5
     world.evaluate("erag.p@3", asked)
     world.evaluate("erag.ndcg@5", asked)
-    assert world.asked_of("generate") == 5
+    assert world.call_count("generate") == 5
 
 
 @pytest.mark.parametrize("annotator", ["erag", "contains"])
@@ -264,7 +264,7 @@ def test_udcg_of_a_relevant_passage_that_does_not_help_is_neutral(world, example
     world.answers["mute"] = "no answer in the documents"
     for relevant in (0.0, 1.0):
         world.relevance["mute"] = relevant
-        world.run = world.made()
+        world.run = world.make_pipeline()
         assert world.evaluate("udcg@1", example("q"))[0].value == 0.5
     assert world.evaluate("udcg@1", example("nothing"))[0].value == 0.0
 
@@ -277,7 +277,7 @@ def test_udcg_falls_when_a_distracting_passage_replaces_a_mute_one(world, exampl
     asked = example("q", answers=("Ada",))
     before = [world.evaluate(spec, asked)[0].value for spec in ("udcg@2", "relevance.p@2", "erag.p@2")]
     world.rankings["q"], world.answers["loud"] = ["good", "loud"], "Bob"
-    world.run = world.made()
+    world.run = world.make_pipeline()
     after = [world.evaluate(spec, asked)[0].value for spec in ("udcg@2", "relevance.p@2", "erag.p@2")]
     assert before[1:] == after[1:]
     assert before[0] > after[0]
@@ -296,6 +296,6 @@ def test_udcg_shares_its_answers_with_erag_and_its_labels_with_relevance(world, 
     asked = _world(world, example)
     world.evaluate("erag.p@5", asked)
     world.evaluate("relevance.p@5", asked)
-    paid = world.asked_of("generate"), world.asked_of("relevant")
+    paid = world.call_count("generate"), world.call_count("relevant")
     world.evaluate("udcg@5", asked)
-    assert paid == (world.asked_of("generate"), world.asked_of("relevant")) == (5, 5)
+    assert paid == (world.call_count("generate"), world.call_count("relevant")) == (5, 5)

@@ -58,7 +58,7 @@ def test_measures_at_one_cut_off_share_the_rankings(world, example) -> None:
     for spec in ("recall@5", "ndcg@5", "recall@5", "recall@1"):
         world.evaluate(spec, example("one", "a"), example("two", "b"))
     assert set(world.asked.values()) == {1}
-    assert world.asked_of("retrieve") == 4
+    assert world.call_count("retrieve") == 4
 
 
 def _chunk(start: int, end: int) -> Document:

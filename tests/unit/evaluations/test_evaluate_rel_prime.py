@@ -69,7 +69,7 @@ def test_passages_are_relevant_by_gold_by_an_answer_in_them_or_by_the_judge(worl
     for asked in (example("q", answer_set=wanted), example("q", FISH, answer_set=wanted)):
         values = [world.evaluate(f"{name}@3", asked, relevant=relevant)[0].value for name in ALL]
         assert values == pytest.approx(LABELLED[relevant])
-    assert world.asked_of("cite") == 1
+    assert world.call_count("cite") == 1
 
 
 def test_the_judge_is_asked_about_the_prompt_and_for_rel_about_the_pool(world, example):
@@ -79,10 +79,10 @@ def test_the_judge_is_asked_about_the_prompt_and_for_rel_about_the_pool(world, e
     for name in ALL:
         if name not in {"rel.citation", "rel.coverage"}:
             world.evaluate(f"{name}@3", asked, relevant="judge")
-    assert world.asked_of("relevant") == 3
+    assert world.call_count("relevant") == 3
     world.evaluate("rel.coverage@3", asked, relevant="judge")
     world.evaluate("rel.citation@3", asked, relevant="judge")
-    assert world.asked_of("relevant") == 4
+    assert world.call_count("relevant") == 4
 
 
 def test_labels_need_no_gold_passages_and_those_of_a_judge_no_answers(world, example):
@@ -109,7 +109,7 @@ def test_where_labels_find_nothing_there_is_nothing_to_recall(world, example, na
     asked = _world(world, example)
     (outcome,) = world.evaluate(f"{name}@3", asked, relevant="judge")
     assert (outcome.value, outcome.undefined) == (None, undefined)
-    assert not world.asked_of("cite")
+    assert not world.call_count("cite")
     assert world.evaluate("rel.citation_precision@3", asked, relevant="judge")[0].value == 0.0
 
 
@@ -135,7 +135,7 @@ def test_a_plan_asks_on_where_a_verdict_is_not_there_yet(world, example):
 
     world.relevant = relevant
     world.evaluate("rel_recall.citation@3", asked, relevant="judge")
-    assert (world.asked_of("relevant"), world.asked_of("cite")) == (3, 1)
+    assert (world.call_count("relevant"), world.call_count("cite")) == (3, 1)
 
 
 def test_the_answers_have_coverage_and_pooled_factors(world, example):
@@ -157,7 +157,7 @@ def test_the_answers_have_coverage_and_pooled_factors(world, example):
     assert [each.evidence.sizes for each in over_rel_prime] == [sizes, {}]
     assert pooled_notes(Score("rel_recall.answer@3", over_rel_prime))["pooled"]["questions"] == 1
     coverage = world.evaluate("rel.answer_coverage@3", asked, lost, example("none", ADA))
-    assert [each.value for each in coverage] == [3 / 5, 0.0, None]
+    assert [outcome.value for outcome in coverage] == [3 / 5, 0.0, None]
     assert coverage[2].unscored == NO_ANSWERS
 
 
@@ -174,10 +174,10 @@ def test_all_scores_share_one_answer_and_coverage_needs_none(world, example):
     """The retriever's share costs nothing."""
     asked = _world(world, example)
     world.evaluate("rel.coverage@3", asked)
-    assert not world.asked_of("cite")
+    assert not world.call_count("cite")
     for name in SCORES:
         world.evaluate(f"{name}@3", asked)
-    assert (world.asked_of("cite"), world.asked_of("generate")) == (1, 0)
+    assert (world.call_count("cite"), world.call_count("generate")) == (1, 0)
 
 
 def test_recall_over_rel_is_coverage_times_recall_over_rel_prime(world, example):
@@ -271,7 +271,7 @@ def test_what_cannot_be_compared_is_unscored_and_asks_nothing(world, example, na
         asked = type(asked)("q", "q", gold=(gold,))
     (outcome,) = world.evaluate(f"{name}@3", asked)
     assert (outcome.value, outcome.unscored) == (None, reason)
-    assert not world.asked_of("cite")
+    assert not world.call_count("cite")
 
 
 @pytest.mark.parametrize(
@@ -288,7 +288,7 @@ def test_where_nothing_was_shown_recall_of_it_is_undefined(world, example, part,
     _world(world, example)
     (outcome,) = world.evaluate(f"rel_recall.{part}@3", example("q", *gold, answers=("Fay",)))
     assert (outcome.value, outcome.unscored, outcome.undefined) == (None, None, reason)
-    assert not world.asked_of("cite")
+    assert not world.call_count("cite")
 
 
 def test_the_precision_of_no_citations_is_not_defined(world, example):
@@ -340,7 +340,7 @@ def test_citations_are_positions_in_the_order_of_the_prompt(world, example):
     (outcome,) = world.evaluate("rel_recall.citation@8", asked, order="random")
     assert (outcome.value, [str(passage) for passage in outcome.evidence.ranking]) == (1.0, shown)
     assert world.evaluate("rel_recall.citation@8", asked, order="rank")[0].value == 0.0
-    assert world.asked_of("cite") == 2
+    assert world.call_count("cite") == 2
 
 
 def test_a_score_whose_prompt_is_always_by_rank_refuses_the_word():
@@ -431,7 +431,7 @@ def test_an_item_is_compared_in_canonical_form_or_as_the_threshold_says(
     for name in ("rel.answer", "rel_recall.answer"):
         (outcome,) = world.evaluate(f"{name}@1", asked, **words)
         assert (3 * outcome.value, outcome.evidence.remark) == (pytest.approx(expected[0]), expected[1])
-    assert not world.asked_of("compare")
+    assert not world.call_count("compare")
 
 
 @pytest.mark.parametrize(
@@ -439,10 +439,10 @@ def test_an_item_is_compared_in_canonical_form_or_as_the_threshold_says(
 )
 def test_the_comparator_of_the_run_counts_where_it_asks_no_judge(world, example, comparator, found):
     """Else items are compared in canonical form: a judge would be asked about each."""
-    world.run = world.made(comparator=comparator)
+    world.run = world.make_pipeline(comparator=comparator)
     (outcome,) = world.evaluate("rel.answer@1", _times(world, example, "2 days at most"))
     assert outcome.value == pytest.approx(found / 3)
-    assert not world.asked_of("compare")
+    assert not world.call_count("compare")
 
 
 def test_a_judge_that_the_threshold_names_is_asked_about_what_equals_no_alias(world, example):
@@ -453,7 +453,7 @@ def test_a_judge_that_the_threshold_names_is_asked_about_what_equals_no_alias(wo
     assert outcome.value == pytest.approx(2 / 3)
     assert outcome.evidence.remark == "item 'a year' equals no reference"
     # Of "a year" once, with all aliases; of "seven days" so, with each of the three answers, and back with each alias.
-    assert world.asked_of("compare") == 1 + (1 + 3 + 4)
+    assert world.call_count("compare") == 1 + (1 + 3 + 4)
 
 
 def test_where_the_judge_has_no_verdict_on_an_item_the_example_is_unscored(world, example):
@@ -477,7 +477,7 @@ def test_a_plan_counts_as_many_items_as_answers_are_wanted(world, example):
     aliases = {alias for answer in TIMES for alias in answer}
     world.verdicts = dict.fromkeys(items | aliases, Planned("not sent"))
     world.evaluate("rel.answer@1", asked, comparator="judge")
-    assert world.asked_of("compare") == 3 * (1 + 3 + 4)
+    assert world.call_count("compare") == 3 * (1 + 3 + 4)
 
 
 def test_a_runaway_list_is_compared_in_time(world, example):
@@ -486,7 +486,7 @@ def test_a_runaway_list_is_compared_in_time(world, example):
     asked = _times(world, example, ", ".join([*items, "30 minutes", "2 days"]))
     assert world.evaluate("rel.answer@1", asked)[0].value == pytest.approx(1 / 3)
     world.evaluate("rel.answer@1", asked, comparator="judge")
-    assert world.asked_of("compare") == 100
+    assert world.call_count("compare") == 100
 
 
 def test_the_counts_of_a_worked_example() -> None:

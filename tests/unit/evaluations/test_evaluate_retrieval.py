@@ -29,7 +29,7 @@ def test_the_recall_of_the_steps_is_of_what_they_found_together(
     """The first k of each, repeated documents once; without steps it is that of the list."""
     named = None if steps is None else [Step(str(n), _documents(*found)) for n, found in enumerate(steps)]
     monkeypatch.setattr(world, "retrieve", lambda _query, _k: Retrieval(_documents("y", "x", "a"), named))
-    world.run = world.made()
+    world.run = world.make_pipeline()
     [outcome] = world.evaluate(f"steps.recall@{k}", EXAMPLE)
     assert outcome.value == expected
     [calls] = world.evaluate("retrieval.calls", EXAMPLE)
@@ -42,7 +42,7 @@ def test_steps_that_cannot_be_compared_leave_the_question_unscored(
     """A step without ids, where gold passages have nothing else."""
     found = Retrieval(_documents("a"), [Step("one", ["no id"])])
     monkeypatch.setattr(world, "retrieve", lambda _query, _k: found)
-    world.run = world.made()
+    world.run = world.make_pipeline()
     [outcome] = world.evaluate("steps.recall@2", EXAMPLE)
     assert outcome.unscored == "no retrieved document has an id to find the gold passage by"
     assert outcome.cause == "retriever"
@@ -55,7 +55,7 @@ def test_a_cost_without_a_name_is_not_a_score(world, monkeypatch: pytest.MonkeyP
     [outcome] = world.evaluate("retrieval.cost", EXAMPLE)
     assert outcome.unscored == "the retriever does not report its cost"
     monkeypatch.setattr(world, "retrieve", lambda _query, _k: Retrieval([], cost=0))
-    world.run = world.made()
+    world.run = world.make_pipeline()
     [free] = world.evaluate("retrieval.cost", EXAMPLE)
     assert free.value == 0.0
 
@@ -81,7 +81,7 @@ def test_the_generator_answers_the_question_that_the_retriever_names(
     world.explained["text of a"] = world.cited["text of a"] = "said"
     found = Retrieval(_documents("a"), question="rewritten")
     monkeypatch.setattr(world, "retrieve", lambda _query, _k: found)
-    world.run = world.made()
+    world.run = world.make_pipeline()
     world.evaluate("answer.correct@1", Example("q", "asked", answers=("wanted",)))
     for answer in (world.run.cited_answer, world.run.long_answer):
         world.loop.run(answer("asked", 1))
@@ -91,6 +91,6 @@ def test_the_generator_answers_the_question_that_the_retriever_names(
 
 def test_a_question_in_place_of_the_users_is_a_text(world, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(world, "retrieve", lambda _query, _k: Retrieval(_documents("a"), question=["x"]))
-    world.run = world.made()
+    world.run = world.make_pipeline()
     [outcome] = world.evaluate("recall@1", EXAMPLE)
     assert outcome.unscored == "rageval_retriever returned question=['x']"

@@ -46,7 +46,7 @@ def test_answers_are_judged_as_scores_judge_them(world: World) -> None:
     assert [outcome.value for outcome in outcomes] == [1.0, 0.0, 0.0, None]
     assert outcomes[3].unscored == "unsure"
     assert outcomes[0].evidence.expected == ("Tulsa", "Rome")
-    assert world.asked_of("compare") == 3
+    assert world.call_count("compare") == 3
 
 
 def test_the_comparator_is_the_markers(world: World) -> None:

@@ -67,7 +67,7 @@ def test_a_grade_of_three_is_a_yes_to_triage(world, example, comparator: str, va
     outcomes = world.evaluate("llm_reteval@2", *asked, comparator=comparator)
     assert [outcome.value for outcome in outcomes] == values
     assert [outcome.case for outcome in outcomes] == cases
-    assert world.asked_of("compare") == 0
+    assert world.call_count("compare") == 0
 
 
 def test_graded_verdicts_are_cached(world, example) -> None:
@@ -121,7 +121,7 @@ def test_two_abstentions_are_no_agreement(world, example) -> None:
     world.verdicts = {NOTHING: 1.0}
     (outcome,) = world.evaluate("llm_reteval@1", example("q", "hopeless"))
     assert outcome.value is None
-    assert world.asked_of("compare") == 0
+    assert world.call_count("compare") == 0
 
 
 def test_an_abstention_where_gold_gave_an_answer_is_0_without_asking_the_judge(world, example) -> None:
@@ -129,7 +129,7 @@ def test_an_abstention_where_gold_gave_an_answer_is_0_without_asking_the_judge(w
     world.verdicts = {NOTHING: 1.0}
     (outcome,) = world.evaluate("llm_reteval@1", example("q", "Reno"))
     assert outcome.value == 0.0
-    assert world.asked_of("compare") == 0
+    assert world.call_count("compare") == 0
 
 
 def test_an_example_without_gold_costs_nothing(world, example) -> None:
@@ -143,7 +143,7 @@ def test_an_ideal_retriever_scores_1_though_answers_vary(world, example) -> None
     world.rankings = {"q": ["a", "b"]}
     world.answers = {"a|b": ("one", "two", "three")}
     assert world.evaluate("llm_reteval@5", example("q", "a", "b"))[0].value == 1.0
-    assert world.asked_of("generate") == 3
+    assert world.call_count("generate") == 3
 
 
 def test_the_evidence_shows_the_answers_with_gold(world, example) -> None:

@@ -23,7 +23,7 @@ def test_the_same_piece_is_computed_once(world, example) -> None:
         world.evaluate(spec, item, item)
     # One retrieval; three semi-gold answers and a prediction; semi-gold and reference are the same text.
     assert set(world.asked.values()) == {1}
-    assert [world.asked_of(part) for part in ("retrieve", "generate", "compare")] == [1, 4, 1]
+    assert [world.call_count(part) for part in ("retrieve", "generate", "compare")] == [1, 4, 1]
 
 
 def test_cached_answers_from_the_gold_passages_are_read_in_one_look_up(world, example) -> None:
@@ -33,12 +33,12 @@ def test_cached_answers_from_the_gold_passages_are_read_in_one_look_up(world, ex
     def answers_nowait(
         method: str, question: str, passages: list[Document], samples: Sequence[int]
     ) -> tuple[str, ...]:
-        assert (method, question, [each.text for each in passages]) == ("generate", "q", ["Reno"])
+        assert (method, question, [passage.text for passage in passages]) == ("generate", "q", ["Reno"])
         asked.append([*samples])
         return "a", "b", "c"
 
     item, world.answers = example("q", "Reno"), {"Reno": tuple("abcdefgh")}
-    for run in (world.run, world.made(repeat=1), world.made(draw=1)):
+    for run in (world.run, world.make_pipeline(repeat=1), world.make_pipeline(draw=1)):
         called = world.loop.run(run.semi_gold(item))
         samples = [int(sample) for part, *_, sample in world.asked if part == "generate"]
         world.asked.clear()
@@ -59,7 +59,7 @@ def test_keys_differ_by_everything_that_matters(world) -> None:
         return [await run.answer("q", 1), await run.answer("q", 2), await run.answer("r", 1)]
 
     assert world.loop.run(ask()) == ["a", "a", "a"]
-    assert world.asked_of("generate") == 3
+    assert world.call_count("generate") == 3
 
 
 @pytest.mark.parametrize("spec", ["answer.correct@1", "llm_reteval@1", "erag.p@2", "relevance.p@2"])
@@ -91,7 +91,7 @@ def test_a_failed_piece_fails_again_without_being_asked(world) -> None:
     for _ in range(2):
         with pytest.raises(Unscored, match="too long"):
             world.loop.run(world.run.answer("q", 1))
-    assert world.asked_of("generate") == 1
+    assert world.call_count("generate") == 1
 
 
 def _broken(loop) -> tuple[Pipeline, list[str]]:

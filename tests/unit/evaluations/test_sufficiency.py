@@ -18,7 +18,7 @@ def test_the_first_k_passages_are_judged_together(world, example):
     world.enough["part one|part two"] = 1.0
     asked = example("q")
     assert [world.evaluate(f"sufficient@{k}", asked)[0].value for k in (1, 2, 3)] == [0.0, 1.0, 0.0]
-    assert (world.asked_of("sufficient"), world.asked_of("generate")) == (3, 0)
+    assert (world.call_count("sufficient"), world.call_count("generate")) == (3, 0)
 
 
 def test_the_reasons_are_stored_with_the_verdict(world, example):
@@ -34,7 +34,7 @@ def test_the_reasons_are_stored_with_the_verdict(world, example):
 def test_an_empty_ranking_is_insufficient_without_a_request(world, example):
     """Nothing allows no answer."""
     assert world.evaluate("sufficient@5", example("q"))[0].value == 0.0
-    assert not world.asked_of("sufficient")
+    assert not world.call_count("sufficient")
 
 
 def test_without_a_verdict_the_question_is_unscored(world, example):

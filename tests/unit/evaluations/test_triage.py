@@ -134,7 +134,7 @@ def _finds(*known: str) -> Any:
     """A comparator that finds these references in an answer, and no others."""
 
     async def compare(_question: str, references: tuple[str, ...], prediction: str) -> float:
-        return float(any(one in prediction for one in references if one in known))
+        return float(any(reference in prediction for reference in references if reference in known))
 
     return compare
 
@@ -191,7 +191,7 @@ def test_without_references_only_the_retriever_can_be_named(
     world.rankings = {"q": ranking}
     world.answers = {"gold": "Reno"}
     assert _one(world, example("q", "gold")) == one
-    assert world.asked_of("compare") == 1
+    assert world.call_count("compare") == 1
 
 
 @pytest.mark.parametrize(("ranking", "asked"), [(["Elko"], 1), (["gold"], 1), (["Reno"], 2)])
@@ -200,7 +200,7 @@ def test_only_what_makes_a_difference_is_asked(world, example, ranking: list[str
     world.rankings = {"q": ranking}
     world.answers = {"gold": ("Reno", "Sparks", "Reno")}
     world.evaluate("llm_reteval@1", example("q", "gold", answers=("Reno",)))
-    assert world.asked_of("compare") == asked
+    assert world.call_count("compare") == asked
 
 
 def test_what_is_unscored_in_triage_leaves_the_score(world, example) -> None:

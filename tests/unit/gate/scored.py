@@ -1,4 +1,4 @@
-"""Scores and their baselines, from values by example."""
+"""Helpers that create scores, baselines, comparisons and verdicts from the values of examples."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -25,7 +25,7 @@ Values = Mapping[str, float | None]
 
 
 def example(name: str, **fields: Any) -> Example:
-    """An example whose question is its name, unless it is said."""
+    """Return an example; the question is `name` unless `fields` has another one."""
     return Example(name, fields.pop("question", name), **fields)
 
 
@@ -36,7 +36,7 @@ def score_of(
     cause: Cause = "example",
     **words: Any,
 ) -> Score:
-    """A score with these values; None is unscored, for this cause."""
+    """Return a score with these values; an example with the value None is unscored, with this cause."""
     outcomes = [
         Outcome(
             example(name, tags=(tags or {}).get(name, {})),
@@ -50,34 +50,34 @@ def score_of(
 
 
 def before_of(values: Values, *, fingerprint: Mapping[str, Any] | None = None) -> BaselineScore:
-    """What a baseline keeps of such a score."""
+    """Return the score with these values as a baseline stores it."""
     score = score_of(values)
     entry = baseline_entry(
         tuple(outcome.example for outcome in score.outcomes),
         {"recall@5": (score, fingerprint or {})},
         spool=Spool(),
     )
-    kept = entry["scores"]["recall@5"]
-    return BaselineScore(entry["questions"], kept["fingerprint"], kept["examples"])
+    stored = entry["scores"]["recall@5"]
+    return BaselineScore(entry["questions"], stored["fingerprint"], stored["examples"])
 
 
 def plain(entry: Any) -> Any:
-    """An entry of a baseline as dicts, which JSON can write and tests can change."""
+    """Return an entry of a baseline as dicts, which JSON can write and tests can change."""
     return {key: plain(value) for key, value in entry.items()} if isinstance(entry, Mapping) else entry
 
 
 def comparison_of(before: Values, now: Values) -> Comparison:
-    """Both, compared."""
+    """Return the comparison of a score with these values now with one with these values before."""
     return compare(score_of(now), {}, before_of(before))
 
 
 def numbered(ones: int, zeros: int) -> dict[str, float | None]:
-    """So many examples that scored 1, then so many that scored 0."""
+    """Return the values of examples: first `ones` examples with 1, then `zeros` examples with 0."""
     return {f"q{n}": float(n < ones) for n in range(ones + zeros)}
 
 
 def ranked(name: str, value: float, labels: list[str], answer: str | None = None) -> Outcome:
-    """An outcome with what was retrieved and answered."""
+    """Return an outcome with a ranking of documents with these ids, and an answer."""
     ranking = Ranking(name, tuple(Document(f"text of {label}", label) for label in labels))
     return Outcome(example(name), value, evidence=Evidence(ranking, answer))
 
@@ -90,22 +90,22 @@ def drop_test(
     scale: tuple[float, float] = (0.0, 1.0),
     **words: Any,
 ) -> DropTestResult:
-    """The test of one drop."""
+    """Return the result of the test of one drop."""
     return run_drop_tests(
         [DropTestInput(Threshold("recall@5", max_drop=max_drop, alpha=alpha, **words), comparison, scale)]
     )[0]
 
 
 def drop_verdict(score: Score, threshold: Threshold, drop: DropTestResult | None) -> Verdict:
-    """The verdict on a score whose drop was tested."""
+    """Return the verdict on a score with this result of its drop test."""
     return verdict_on(score, threshold, None if drop is None else drop.comparison, drop)
 
 
 def rule_on(
     score: Score, threshold: Threshold, baseline: BaselineLookup, *, alpha: float = 0.05
 ) -> ThresholdResult:
-    """The ruling on the only threshold of a test, whose error is raised."""
-    [ruling] = evaluate_thresholds([ThresholdInput(score, replace(threshold, alpha=alpha), baseline)])
-    if isinstance(ruling, RagevalError):
-        raise ruling
-    return ruling
+    """Return the result of the only threshold of a test; raise its error."""
+    [result] = evaluate_thresholds([ThresholdInput(score, replace(threshold, alpha=alpha), baseline)])
+    if isinstance(result, RagevalError):
+        raise result
+    return result

@@ -34,7 +34,7 @@ ALL = numbered(100, 0)
 
 def _entry(values: Values) -> BaselineEntry:
     score = score_of(values)
-    examples = tuple(each.example for each in score.outcomes)
+    examples = tuple(outcome.example for outcome in score.outcomes)
     entry: BaselineEntry = plain(baseline_entry(examples, {"recall@5": (score, {})}, spool=Spool()))
     return entry
 
@@ -333,7 +333,9 @@ def test_an_update_under_other_settings_says_that_the_anchor_is_kept() -> None:
         ruling = _ruling(ALL, anchor=anchor, lookup={"updating": True, "pinning": pinning})
         assert ruling.verdict.status == "pass"
         told = [
-            each for each in ruling.verdict.warnings if each.startswith("the anchor is kept, and cannot be")
+            warning
+            for warning in ruling.verdict.warnings
+            if warning.startswith("the anchor is kept, and cannot be")
         ]
         assert len(told) == (not pinning)
 

@@ -10,7 +10,9 @@ from tests.unit.gate.scored import Values, example, score_of
 
 def _entry(values: Values, name: str = "recall@5") -> BaselineEntry:
     score = score_of(values)
-    return baseline_entry(tuple(each.example for each in score.outcomes), {name: (score, {})}, spool=Spool())
+    return baseline_entry(
+        tuple(outcome.example for outcome in score.outcomes), {name: (score, {})}, spool=Spool()
+    )
 
 
 @pytest.mark.parametrize(

@@ -25,13 +25,13 @@ def _part(now: Values, before: Values = ALL, **words: object) -> DropTestInput:
 
 
 def _p_values(*parts: DropTestInput, **words: int) -> list[float]:
-    return [each.p_value for each in run_drop_tests(parts, **words)]
+    return [test.p_value for test in run_drop_tests(parts, **words)]
 
 
 def test_scores_that_go_together_cost_no_power() -> None:
     """Six copies of a score are one test; Bonferroni would need a p-value of 0.0083."""
     assert _p_values(*[_part(LOST)] * 6) == [2**-7] * 6
-    assert all(each.alpha == 0.05 and each.significant for each in run_drop_tests([_part(LOST)] * 6))
+    assert all(test.alpha == 0.05 and test.significant for test in run_drop_tests([_part(LOST)] * 6))
 
 
 def test_scores_of_different_questions_are_corrected() -> None:
@@ -58,8 +58,8 @@ def test_a_strict_threshold_has_its_own_level() -> None:
 
 def test_each_threshold_has_its_own_alpha() -> None:
     found = run_drop_tests([_part(LOST, alpha=0.1), _part(LOST)])
-    assert [each.alpha for each in found] == [0.1, 0.05]
-    assert [each.p_value for each in found] == [2**-7] * 2
+    assert [result.alpha for result in found] == [0.1, 0.05]
+    assert [result.p_value for result in found] == [2**-7] * 2
 
 
 def test_clusters_are_tested_apart() -> None:

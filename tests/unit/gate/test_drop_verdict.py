@@ -287,8 +287,8 @@ def test_a_bound_within_the_noise_of_runs_is_pointed_out(
         drop = drop_test(comparison_of(ALL, numbered(16, 4)), max_drop=bounds["max_drop"], alpha=0.001)
     verdict = drop_verdict(score, Threshold("answer.em@5", **bounds), drop)
     ends = "the next one may be on the other side"
-    told = [each for each in verdict.warnings if each.endswith(ends)]
-    assert told == [each.replace("*", ends) for each in warnings]
+    told = [warning for warning in verdict.warnings if warning.endswith(ends)]
+    assert told == [warning.replace("*", ends) for warning in warnings]
 
 
 def test_the_distance_to_an_allowed_drop_is_that_of_the_common_examples() -> None:

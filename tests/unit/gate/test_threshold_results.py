@@ -44,7 +44,7 @@ def _by(score: Score, memory: BaselineLookup = NOTHING, alpha: float = 0.05, **w
 
 
 def _ended(ruling: ThresholdResult) -> list[tuple[Any, str]]:
-    return [(each.threshold.where["topic"], each.verdict.status) for each in ruling.slices]
+    return [(part.threshold.where["topic"], part.verdict.status) for part in ruling.slices]
 
 
 def test_the_values_of_a_tag_have_a_ruling_each_the_worst_first() -> None:
@@ -98,15 +98,15 @@ def test_the_values_of_a_tag_are_tested_together() -> None:
     values = [(0.0 if n == 0 else 1.0, topic) for topic in "abcd" for n in range(6)]
     before = before_of({f"q{n}": 1.0 for n in range(24)})
     ruling = _by(_tagged(*values), BaselineLookup({}, before), alpha=0.04, max_drop=0.02)
-    levels = [each.drop.alpha for each in ruling.slices if each.drop is not None]
+    levels = [part.drop.alpha for part in ruling.slices if part.drop is not None]
     assert levels == [0.04] * 4
-    assert [each.drop.p_value for each in ruling.slices if each.drop is not None] == [15 / 32] * 4
+    assert [part.drop.p_value for part in ruling.slices if part.drop is not None] == [15 / 32] * 4
 
 
 def test_a_list_of_tags_puts_an_example_in_several_slices() -> None:
     """Once each; values that are no text keep their kind."""
     score = _tagged((1.0, ["a", "b"]), (0.0, ["b", "b"]), (0.5, 2), (0.25, []), (0.1, [None, "a"]))
-    slices = {each.threshold.where["topic"]: each.score for each in _by(score, min=0.0).slices}
+    slices = {part.threshold.where["topic"]: part.score for part in _by(score, min=0.0).slices}
     assert slices == {"a": 0.55, "b": 0.5, 2: 0.5}
 
 
@@ -117,7 +117,7 @@ def test_slices_of_a_slice() -> None:
         for n, (topic, hops) in enumerate([("a", 1), ("a", 2), ("b", 2), ("c", 1)])
     ]
     ruling = _by(Score("recall@5", outcomes), where={"hops": 2}, min=0.0)
-    assert [each.threshold.where for each in ruling.slices] == [
+    assert [part.threshold.where for part in ruling.slices] == [
         {"hops": 2, "topic": "a"},
         {"hops": 2, "topic": "b"},
     ]
@@ -228,7 +228,7 @@ def test_a_value_of_which_the_baseline_has_no_question_has_none_yet() -> None:
     score = score_of({**ALL, "new": 1.0}, tags=tags)
     ruling = _by(score, BaselineLookup({}, before_of(ALL)), max_drop=0.02)
     assert sorted(_ended(ruling)) == [("new", "pass"), ("old", "pass")]
-    assert {each.threshold.where["topic"]: bool(each.verdict.warnings) for each in ruling.slices} == {
+    assert {part.threshold.where["topic"]: bool(part.verdict.warnings) for part in ruling.slices} == {
         "new": True,
         "old": False,
     }
@@ -242,7 +242,7 @@ def test_where_and_by_are_of_one_mind_on_a_new_slice(status: str, *, required: b
     memory = BaselineLookup({}, before_of(ALL), required=required)
     threshold = Threshold("recall@5", max_drop=0.02, where={"topic": "new"})
     ruling = rule_on(score, threshold, memory, alpha=0.05)
-    by = {each.threshold.where["topic"]: each.verdict for each in _by(score, memory, max_drop=0.02).slices}
+    by = {part.threshold.where["topic"]: part.verdict for part in _by(score, memory, max_drop=0.02).slices}
     assert ruling.verdict == by["new"]
     assert ruling.verdict.status == status
     assert "has no baseline yet" in ruling.verdict.reason
@@ -301,6 +301,8 @@ def test_the_digest_of_a_question_is_made_once(monkeypatch: pytest.MonkeyPatch) 
         for by in (None, "topic")
     ]
     assert [
-        each.verdict.status for each in evaluate_thresholds(cases) if isinstance(each, ThresholdResult)
+        threshold.verdict.status
+        for threshold in evaluate_thresholds(cases)
+        if isinstance(threshold, ThresholdResult)
     ] == ["pass"] * 4
     assert set(made.values()) == {1}

@@ -55,7 +55,7 @@ def test_the_reason_shows_the_side_of_the_bound() -> None:
 
 def _lacking(cause: Cause, n: int = 5) -> Score:
     """89 of 95 examples score 1, and so many more have none."""
-    return score_of(numbered(89, 6) | {f"q{95 + each}": None for each in range(n)}, cause=cause)
+    return score_of(numbered(89, 6) | {f"q{95 + number}": None for number in range(n)}, cause=cause)
 
 
 @pytest.mark.parametrize(("low", "status"), [(0.89, "pass"), (0.891, "fail"), (0.93, "fail"), (0.94, "fail")])

@@ -1,4 +1,4 @@
-"""What the tests of this room share: databases that are closed, and code run in other processes."""
+"""Fixtures of the tests of `llm`: databases, and processes that run Python code."""
 
 import subprocess
 import sys
@@ -12,7 +12,7 @@ from pytest_rageval.llm.stores.sqlite_file import Database
 
 @pytest.fixture
 def databases(tmp_path: Path) -> Iterator[Callable[..., Database]]:
-    """Opens databases, in `tmp_path / "cache"` if no folder is given, and closes them."""
+    """Yield a function that opens databases, by default in `tmp_path / "cache"`; they are closed at the end."""
     opened: list[Database] = []
 
     def open_database(folder: Path | None = None) -> Database:
@@ -26,16 +26,16 @@ def databases(tmp_path: Path) -> Iterator[Callable[..., Database]]:
 
 @pytest.fixture
 def database(databases: Callable[..., Database]) -> Database:
-    """One in a new folder."""
+    """Return a database in a new folder."""
     return databases()
 
 
 @pytest.fixture
 def start() -> Iterator[Callable[..., subprocess.Popen[str]]]:
-    """Starts Python code in processes of their own, and ends those that still run."""
+    """Yield a function that runs Python code in another process; processes that still run are killed at the end."""
     started: list[subprocess.Popen[str]] = []
 
-    def started_with(code: str, *args: object, before: tuple[str, ...] = ()) -> subprocess.Popen[str]:
+    def start_code(code: str, *args: object, before: tuple[str, ...] = ()) -> subprocess.Popen[str]:
         process = subprocess.Popen(
             [*before, sys.executable, "-c", code, *map(str, args)],
             stdout=subprocess.PIPE,
@@ -45,7 +45,7 @@ def start() -> Iterator[Callable[..., subprocess.Popen[str]]]:
         started.append(process)
         return process
 
-    yield started_with
+    yield start_code
     for process in started:
         process.kill()
         process.communicate()

@@ -1,4 +1,4 @@
-"""A server that answers as a script says: any status, any body, or never."""
+"""`ScriptedServer`: a chat server with a script of HTTP responses, of any status, body and delay."""
 
 import asyncio
 import json
@@ -11,13 +11,13 @@ from tests.llm_server import LLMServer
 
 @dataclass
 class Answer:
-    """One HTTP answer.
+    """An HTTP response.
 
     Attributes:
-        status: of HTTP.
-        body: as JSON, or as bytes that are sent as they are.
-        headers: beside those that HTTP needs.
-        delay_s: before it is sent.
+        status: the HTTP status.
+        body: a value that is encoded as JSON, or bytes that are sent unchanged.
+        headers: headers in addition to content type and content length; they may replace these.
+        delay_s: the delay before the response, in seconds.
     """
 
     status: int = 200
@@ -26,9 +26,9 @@ class Answer:
     delay_s: float = 0.0
 
     def encoded(self) -> bytes:
-        """As it goes over the wire."""
+        """Return the response as bytes."""
         data = self.body if isinstance(self.body, bytes) else json.dumps(self.body).encode()
-        # One may promise another length than it sends.
+        # `headers` may set a content length that differs from that of the body.
         headers = {"content-type": "application/json", "content-length": str(len(data)), **self.headers}
         lines = [f"HTTP/1.1 {self.status} X", *(f"{name}: {value}" for name, value in headers.items())]
         return "\r\n".join([*lines, "", ""]).encode() + data
@@ -38,7 +38,7 @@ NEVER = Answer(body={}, delay_s=3600.0)
 
 
 def completion(text: str | None = "fine", **changes: Any) -> dict[str, Any]:
-    """A chat completion as OpenAI has it; changes are of its choice or, if the choice has none such, of it."""
+    """Return a chat completion of OpenAI; `changes` may replace `message`, `finish_reason`, and top-level keys."""
     message = {"role": "assistant", "content": text, **changes.pop("message", {})}
     choice = {"index": 0, "finish_reason": changes.pop("finish_reason", "stop"), "message": message}
     usage = {"prompt_tokens": 10, "completion_tokens": 2, "total_tokens": 12}
@@ -52,12 +52,12 @@ def completion(text: str | None = "fine", **changes: Any) -> dict[str, Any]:
 
 
 def error(message: str, **more: Any) -> dict[str, Any]:
-    """A refusal's body as OpenAI has it."""
+    """Return the body of an error response of OpenAI."""
     return {"error": {"message": message, **more}}
 
 
 async def until(condition: Callable[[], object]) -> None:
-    """Wait for a condition, but not for ever."""
+    """Wait until a condition is true; raise TimeoutError after about 40 seconds."""
     for _ in range(20_000):
         if condition():
             return
@@ -66,10 +66,11 @@ async def until(condition: Callable[[], object]) -> None:
 
 
 class ScriptedServer(LLMServer):
-    """Answers the first request with the first answer and so on, and from then on with the last.
+    """A server that sends the responses of its script in order; the last one is sent to all further requests.
 
     Args:
-        script: answers; a completion's text for short, or a function from the body of a request.
+        script: the responses: an `Answer`, the text of a completion, or a function that returns one of these for the
+            body of a request.
     """
 
     def __init__(self, *script: Answer | str | Callable[[dict[str, Any]], Answer | str]) -> None:
@@ -79,9 +80,9 @@ class ScriptedServer(LLMServer):
     async def _reply(self, body: dict[str, Any]) -> bytes:
         try:
             await self._received(body)
-            said = self.script.pop(0) if len(self.script) > 1 else self.script[0]
-            said = said(body) if callable(said) else said
-            answer = said if isinstance(said, Answer) else Answer(body=completion(said))
+            item = self.script.pop(0) if len(self.script) > 1 else self.script[0]
+            item = item(body) if callable(item) else item
+            answer = item if isinstance(item, Answer) else Answer(body=completion(item))
             await asyncio.sleep(answer.delay_s)
         finally:
             self.in_flight -= 1

@@ -95,7 +95,7 @@ def runs(tmp_path: Path, server: BatchServer) -> Runs:
 
 
 def _texts(outcomes: Sequence[Any]) -> list[str]:
-    return [each.text if isinstance(each, Reply) else type(each).__name__ for each in outcomes]
+    return [outcome.text if isinstance(outcome, Reply) else type(outcome).__name__ for outcome in outcomes]
 
 
 def test_replies_of_a_batch_are_found_by_any_later_run(runs: Runs, server: BatchServer) -> None:
@@ -110,7 +110,7 @@ def test_replies_of_a_batch_are_found_by_any_later_run(runs: Runs, server: Batch
     assert not server.live
 
     async def summaries(gateway: Gateway) -> list[Any]:
-        return [each["model"] for each in gateway.cache.summaries()]
+        return [summary["model"] for summary in gateway.cache.summaries()]
 
     assert runs.of(summaries) == ["m", "m"]
 
@@ -173,7 +173,7 @@ def test_a_process_that_dies_makes_no_second_batch(
         patched.setattr(batch_api.BatchAPI, "_call_once", dies)
         with pytest.raises(KeyboardInterrupt):
             runs.submit(_request("one"))
-    assert [each for each in server.events if each != "list"] == ["upload", "create"][: calls - 1]
+    assert [event for event in server.events if event != "list"] == ["upload", "create"][: calls - 1]
     [batch] = runs.submit(_request("one")).waited_for
     assert batch.id == "batch-1"
     assert len(server.batches) == 1
@@ -272,9 +272,9 @@ def test_what_no_stage_asked_for_is_asked_live_or_left_unscored(
     if errors == "live":
         assert outcome.text == "re: new"
         [remark] = remarks
-        assert remark.startswith("m asked live: no stage asked for it")
+        assert remark.startswith("m called live: no stage sent this request")
     else:
-        assert "no stage asked for it" in str(outcome)
+        assert "no stage sent this request" in str(outcome)
         assert not server.live
 
 
@@ -525,8 +525,8 @@ def test_two_processes_submit_one_batch(runs: Runs, server: BatchServer) -> None
                 await gateway.close()
 
     submissions = asyncio.run(both())
-    assert sorted(len(each.made) for each in submissions) == [0, 1]
-    assert [len(each.waited_for) for each in submissions] == [1, 1]
+    assert sorted(len(submission.made) for submission in submissions) == [0, 1]
+    assert [len(submission.waited_for) for submission in submissions] == [1, 1]
     assert len(server.uploads) == 1
 
 

@@ -82,7 +82,7 @@ def _asked(gateway: Gateway, server: Server, *requests: Request) -> list[Any]:
 
     async def main() -> list[Any]:
         return await asyncio.gather(
-            *(gateway.get_reply(server, each) for each in requests), return_exceptions=True
+            *(gateway.get_reply(server, request) for request in requests), return_exceptions=True
         )
 
     return _run(gateway, main())
@@ -462,7 +462,7 @@ def test_no_request_is_sent_without_a_usable_cache(gateway: Through, tmp_path: P
     made = gateway(cache_dir=tmp_path / "file" / "cache")
     with ScriptedServer() as server:
         outcomes = _asked(made, _at(server), _request("a"), _request("b"))
-    assert [type(each) for each in outcomes] == [StoreError, StoreError]
+    assert [type(outcome) for outcome in outcomes] == [StoreError, StoreError]
     assert server.requests == []
     assert made.usage == Usage(requests=2, failed=2)
 
@@ -477,7 +477,7 @@ def test_two_processes_pay_for_each_reply_once(gateway: Through) -> None:
         try:
             return await asyncio.wait_for(
                 asyncio.gather(
-                    *(made.get_reply(_at(server), each) for each in requests for made in (one, other))
+                    *(made.get_reply(_at(server), request) for request in requests for made in (one, other))
                 ),
                 60,
             )

@@ -53,7 +53,7 @@ def test_a_stream_is_the_same_request_and_another_body_is_not() -> None:
         make_proxied_request("u", CHAT, {**BODY, "model": "n"}),
         Request("u", "m", tuple(BODY["messages"]), {"temperature": 0.5}),  # type: ignore[arg-type]
     ]
-    assert len({key, *(each.key for each in others)}) == 1 + len(others)
+    assert len({key, *(other.key for other in others)}) == 1 + len(others)
 
 
 def test_the_key_of_an_exchange_stays() -> None:

@@ -18,14 +18,14 @@ def found(
     *tests: dict[str, Any],
     places: Mapping[str, Place] | None = None,
     workspace: Path = Path(),
-    beside_other: bool = False,
+    other_plugin_active: bool = False,
 ) -> list[Annotation]:
     """The annotations of these tests."""
     full = [
         {"nodeid": f"t.py::test_{n}", "evalset": None, "scores": []} | test for n, test in enumerate(tests)
     ]
     environ = {"GITHUB_WORKSPACE": str(workspace)}
-    return [*annotations(full, places or {}, beside_other=beside_other, environ=environ)]
+    return [*annotations(full, places or {}, other_plugin_active=other_plugin_active, environ=environ)]
 
 
 def score(*warnings: str, **changes: Any) -> dict[str, Any]:
@@ -53,7 +53,7 @@ def test_what_failed_is_an_error_and_what_warns_a_warning() -> None:
 def test_with_another_annotating_plugin_only_the_rest_is_annotated() -> None:
     """The other plugin annotates failures of test bodies, and knows no warnings of this package."""
     tests = [{"outcome": "failed"}, {"outcome": "error"}, {"outcome": "passed", "warnings": ["slow"]}]
-    assert [each.properties["title"] for each in found(*tests, beside_other=True)] == [
+    assert [result.properties["title"] for result in found(*tests, other_plugin_active=True)] == [
         "t.py::test_1",
         "t.py::test_2",
     ]

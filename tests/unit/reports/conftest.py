@@ -8,7 +8,7 @@ from pytest_rageval.scores import Evidence, Outcome, Score
 
 @pytest.fixture
 def score() -> Score:
-    """Three lost questions with a value each, one right, one unscored."""
+    """Return a score with one right question, three questions below 1, and one unscored question."""
     ranking = Ranking("q", (Document("alpha", "kb-1"), Document("beta without an id")), duplicates=2)
     long = "What does the extended warranty cover in the second year, and who pays for the courier then?"
     return Score(

@@ -1,4 +1,4 @@
-"""Entries of scores as the plugin makes them: with the notes of the score's definition."""
+"""Report entries of scores with the notes of the score's definition, as the plugin creates them."""
 
 from typing import Any
 
@@ -18,15 +18,15 @@ def _notes(spec: str) -> Notes:
 
 
 def score_entry(score: Score, threshold: Threshold | None, verdict: Verdict | None) -> dict[str, Any]:
-    """As `results.score_entry`."""
+    """Return `results.score_entry` with the notes of the score."""
     return results.score_entry(score, threshold, verdict, _notes(score.spec), spool=Spool())
 
 
 def threshold_result_entry(result: ThresholdResult) -> dict[str, Any]:
-    """As `results.threshold_result_entry`."""
+    """Return `results.threshold_result_entry` with the notes of the score."""
     return results.threshold_result_entry(result, _notes(result.threshold.spec), spool=Spool())
 
 
 def error_entry(spec: str, threshold: Threshold | None, reason: str) -> dict[str, Any]:
-    """As `results.error_entry`."""
+    """Return `results.error_entry` with the notes of the score."""
     return results.error_entry(spec, threshold, reason, _notes(spec))

@@ -1,4 +1,4 @@
-"""Markdown as GitHub renders it: by cmark-gfm, with its extensions, with HTML, and with a break at each line's end."""
+"""Renders Markdown as GitHub does: by cmark-gfm with its extensions, with HTML, and with hard line breaks."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -16,16 +16,16 @@ CODE = frozenset({"code", "pre"})
 
 @dataclass
 class Rendered(HTMLParser):
-    """What is on the page.
+    """The contents of a rendered page.
 
     Attributes:
-        tags: all elements, in their order.
-        attributes: those that any element has.
-        unclosed: elements that are not closed, or closed in another order.
-        text: what stands in no code, where GitHub makes mentions and links to issues.
-        code: the texts of the pieces of code.
-        tables: the cells of each table, the head first.
-        outside: what stands in no folded block, with its code.
+        tags: the names of all elements, in order.
+        attributes: the attributes of all elements.
+        unclosed: the names of elements that are not closed, or not closed in the right order.
+        text: the text outside code, in which GitHub creates mentions and links to issues.
+        code: the text of each code element.
+        tables: the rows of each table with their cells, the header first.
+        outside: the text outside folded blocks, including code.
     """
 
     tags: list[str] = field(default_factory=list)
@@ -77,7 +77,7 @@ class Rendered(HTMLParser):
 
 
 def rendered(markdown: str) -> Rendered:
-    """The page of a comment."""
+    """Return the rendered page of a comment in Markdown."""
     html = cmarkgfm.markdown_to_html_with_extensions(
         markdown, options=Options.CMARK_OPT_UNSAFE | Options.CMARK_OPT_HARDBREAKS, extensions=EXTENSIONS
     )

@@ -1,4 +1,4 @@
-"""Lines of a history, as tests need them."""
+"""Lines and runs of a history, for tests."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -12,13 +12,13 @@ BEGAN = datetime(2026, 11, 1, 9, tzinfo=UTC)
 
 
 def score(mean: float | None, verdict: str | None = "pass", **more: Any) -> dict[str, Any]:
-    """A score with an interval of its mean."""
+    """Return the entry of a score with an interval of its mean."""
     interval = {} if mean is None else {"ci95": [mean - 0.05, mean + 0.05]}
     return {"mean": mean, **interval, "n": 91, "unscored": 4, "verdict": verdict, **more}
 
 
 def line(number: int, scores: dict[str, dict[str, Any]] | None = None, **more: Any) -> dict[str, Any]:
-    """The line of a run on the hour of this number; its commit is that number."""
+    """Return the line of a run that began `number` hours after `BEGAN`; its commit is derived from the number too."""
     tests = {NODEID: {"outcome": "passed", "evalset": "e1", "scores": scores or {"recall@3": score(0.9)}}}
     return {
         "schema": 1,
@@ -32,5 +32,5 @@ def line(number: int, scores: dict[str, dict[str, Any]] | None = None, **more: A
 
 
 def run(number: int, scores: dict[str, dict[str, Any]] | None = None, **more: Any) -> Run:
-    """The same, as it is read."""
+    """Return the run that is parsed from `line(number, scores, **more)`."""
     return Run.from_line(line(number, scores, **more))

@@ -26,7 +26,11 @@ def test_figures_of_a_score_are_means_over_the_examples_that_have_them() -> None
     score = Score("answer.correct@2", outcomes)
     entry = score_entry(score, None, None)
     assert entry["beside"] == {"recall@2": 0.75}
-    assert [each.get("beside") for each in entry["examples"]] == [{"recall@2": 1.0}, {"recall@2": 0.5}, None]
+    assert [example.get("beside") for example in entry["examples"]] == [
+        {"recall@2": 1.0},
+        {"recall@2": 0.5},
+        None,
+    ]
     assert _below(score)[1:] == ["    answer.correct@2: beside it recall@2 0.750"]
 
 

@@ -120,7 +120,9 @@ def test_only_addresses_of_the_web_are_links() -> None:
 def test_the_policy_allows_this_style_and_this_script_alone() -> None:
     """By the hashes that a browser computes; one file, as an artefact of a build is kept."""
     written = html_report(whole_document())
-    policy = next(each["content"] for each in Page(written).attributes("meta") if "http-equiv" in each)
+    policy = next(
+        attribute["content"] for attribute in Page(written).attributes("meta") if "http-equiv" in attribute
+    )
     (style,) = re.findall(r"<style>(.*?)</style>", written, re.DOTALL)
     (script,) = re.findall(r"<script>(.*?)</script>", written, re.DOTALL)
 
@@ -142,7 +144,7 @@ def test_each_question_has_one_row_with_all_its_scores() -> None:
         "unscored q2 How many days 2? answer.correct@2 unscored recall@2 1.00",
         "gained q0 How many days 0? answer.correct@2 0.00 → 1.00 recall@2 1.00",
     ]
-    assert [each["class"] for each in page.attributes("details") if "class" in each][-3:] == [
+    assert [attribute["class"] for attribute in page.attributes("details") if "class" in attribute][-3:] == [
         *("q lost", "q unscored", "q gained"),
     ]
 
@@ -212,7 +214,7 @@ def test_links_to_questions_are_the_same_in_every_run() -> None:
 
 def _anchors(document: dict[str, Any]) -> list[str | None]:
     page = Page(html_report(document))
-    return [each["id"] for each in page.attributes("div") if each.get("class") == "body"]
+    return [attribute["id"] for attribute in page.attributes("div") if attribute.get("class") == "body"]
 
 
 def test_the_overview_has_each_score_with_its_interval_and_its_change() -> None:
@@ -223,7 +225,9 @@ def test_the_overview_has_each_score_with_its_interval_and_its_change() -> None:
         f"{row}±0 −0.100 to +0.100, p = 0.4 1 lost, 1 gained, 1 unscored 1 lost, 1 gained, 1 unscored ≥ 0.6 ↓ 0.02"
         in (page.texts("tr"))
     )
-    labels = [each["aria-label"] for each in page.attributes("svg") if each.get("role") == "img"]
+    labels = [
+        attribute["aria-label"] for attribute in page.attributes("svg") if attribute.get("role") == "img"
+    ]
     assert "differences of 2 questions: 1 lower, 1 higher" in labels
     assert "scores of 2 questions, from 0 to 1" in labels
 
@@ -282,7 +286,7 @@ def test_without_script_everything_is_there_but_the_filters() -> None:
     options = [(each.get("value"), text) for tag, each, text in page.found if tag == "option"]
     assert {text for _, text in options} >= {"C", "retriever", "returns", "plans", "en", "de"}
     tokens = {text: value for value, text in options}
-    lost = next(each for each in page.attributes("details") if each.get("class") == "q lost")
+    lost = next(attribute for attribute in page.attributes("details") if attribute.get("class") == "q lost")
     assert (lost["data-f"] or "").split() == [
         "lost",
         *(tokens[text] for text in ("C", "retriever", "returns", "en", "de")),
@@ -312,7 +316,9 @@ def test_text_that_does_not_fit_is_left_out_and_reported(monkeypatch: pytest.Mon
         "2 of 3 questions are left out: the worst are shown. The JSON report has them."
     )
     assert [
-        each["class"] for each in page.attributes("details") if "q" in (each.get("class") or "").split()
+        attribute["class"]
+        for attribute in page.attributes("details")
+        if "q" in (attribute.get("class") or "").split()
     ] == ["q lost"]
 
 
@@ -328,8 +334,10 @@ def _outcome(name: str, value: float | None, text: str = "Why?", **evidence: Any
 
 
 def _page(outcomes: list[Outcome], message: str = "", **bounds: Any) -> str:
-    examples = {each.example.id: {"score": 1.0, "ranking": [], "answer": "a month"} for each in outcomes}
-    before = BaselineScore({each.example.id: each.example.digest for each in outcomes}, {}, examples)
+    examples = {
+        outcome.example.id: {"score": 1.0, "ranking": [], "answer": "a month"} for outcome in outcomes
+    }
+    before = BaselineScore({outcome.example.id: outcome.example.digest for outcome in outcomes}, {}, examples)
     ruling = rule_on(
         Score("answer.em@2", outcomes),
         Threshold("answer.em@2", **bounds),
@@ -338,7 +346,9 @@ def _page(outcomes: list[Outcome], message: str = "", **bounds: Any) -> str:
     )
     entry = threshold_result_entry(ruling)
     known = {"id", "score", "unscored", "undefined", "case", "lost_by", "explanation", "labels"}
-    entry["examples"] = [{name: each[name] for name in each if name in known} for each in entry["examples"]]
+    entry["examples"] = [
+        {name: example[name] for name in example if name in known} for example in entry["examples"]
+    ]
     test = {
         "nodeid": "test_a.py::test_gate",
         "outcome": "failed" if message else "passed",
@@ -379,7 +389,7 @@ def test_the_columns_of_tables_are_named_for_screen_readers() -> None:
     """Each head of a table says what it heads."""
     heads = Page(html_report(whole_document())).attributes("th")
     assert len(heads) > 20
-    assert all(each["scope"] in {"col", "row", "rowgroup"} for each in heads)
+    assert all(head["scope"] in {"col", "row", "rowgroup"} for head in heads)
 
 
 @pytest.mark.parametrize(
@@ -400,10 +410,10 @@ def test_ten_thousand_questions_with_ten_passages_are_a_page_of_15_mb() -> None:
     test = document["tests"][0]
     ids = [f"question-{n:05}" for n in range(10_000)]
     test["questions"] = [
-        {"id": one, "question": text[:80], "gold": ["document-9999"], "retrieved": retrieved} for one in ids
+        {"id": id_, "question": text[:80], "gold": ["document-9999"], "retrieved": retrieved} for id_ in ids
     ]
     for score in test["scores"]:
-        score["examples"] = [{"id": one, **example} for one in ids]
+        score["examples"] = [{"id": id_, **example} for id_ in ids]
     written = html_report(document)
     assert len(written.encode()) < 15_000_000
     assert written.count('<details class="q') == 10_000

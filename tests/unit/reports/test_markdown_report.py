@@ -38,8 +38,10 @@ def _ruled(values: list[float], then: float | None, text: str = "Why?", **bounds
     ]
     before = None
     if then is not None:
-        examples = {each.example.id: {"score": then, "ranking": ["kb-9"]} for each in outcomes}
-        before = BaselineScore({each.example.id: each.example.digest for each in outcomes}, {}, examples)
+        examples = {outcome.example.id: {"score": then, "ranking": ["kb-9"]} for outcome in outcomes}
+        before = BaselineScore(
+            {outcome.example.id: outcome.example.digest for outcome in outcomes}, {}, examples
+        )
     score = Score("answer.em@1", outcomes)
     return threshold_result_entry(
         rule_on(score, Threshold("answer.em@1", **bounds), BaselineLookup({}, before), alpha=0.05)

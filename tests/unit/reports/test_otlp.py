@@ -91,7 +91,7 @@ def test_every_event_arrives_with_its_values_and_types(collector: Collector) -> 
     assert summary.event_name == "rageval.score"
     assert result.event_name == "gen_ai.evaluation.result"
     assert result.time_unix_nano == 1_795_341_601_500_000_000
-    kinds = {each.key: each.value.WhichOneof("value") for each in result.attributes}
+    kinds = {attribute.key: attribute.value.WhichOneof("value") for attribute in result.attributes}
     assert kinds["gen_ai.evaluation.score.value"] == "double_value"
     assert kinds["gen_ai.evaluation.name"] == "string_value"
     assert collector.events[1][1]["gen_ai.evaluation.explanation"] == r"half a pair: \ud800 é"

@@ -10,7 +10,7 @@ from jinja2 import UndefinedError
 
 from pytest_rageval.reports import page
 
-SOURCES = [each.name for each in files(page).iterdir() if each.name.endswith((".html", ".css", ".js"))]
+SOURCES = [path.name for path in files(page).iterdir() if path.name.endswith((".html", ".css", ".js"))]
 
 
 def _hash(text: str) -> str:

@@ -126,8 +126,8 @@ def test_the_baseline_and_the_anchor_are_level_lines() -> None:
     [baseline] = re.findall(r'<path class="baseline" d="([^"]*)"', figure)
     [anchor] = re.findall(r'<path class="anchor" d="([^"]*)"', figure)
     heights = [[float(y) for y in re.findall(r"M\S+ (\S+?)H", path)] for path in (baseline, anchor)]
-    assert [len(set(each)) for each in heights] == [2, 1]
-    assert [len(each) for each in heights] == [4, 4]
+    assert [len(set(height)) for height in heights] == [2, 1]
+    assert [len(height) for height in heights] == [4, 4]
     assert heights[0][0] > heights[0][-1] > heights[1][0]
 
 
@@ -182,7 +182,7 @@ def test_no_text_is_markup() -> None:
     assert not found.of("script")
     assert not found.of("img")
     links = [each["href"] or "" for each in found.of("a")]
-    assert [each for each in links if not each.startswith("#")] == ["https://ci.example/1"]
+    assert [link for link in links if not link.startswith("#")] == ["https://ci.example/1"]
     assert "{{ 7 * 7 }}" in "".join(found.text("code"))
 
 

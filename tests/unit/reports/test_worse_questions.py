@@ -27,9 +27,9 @@ def _outcome(name: str, value: float, *labels: str, answer: str | None = None, *
 def _before(*outcomes: Outcome, **kept: Any) -> BaselineScore:
     """All of these scored 1 before, with what `kept` says."""
     return BaselineScore(
-        {each.example.id: each.example.digest for each in outcomes},
+        {outcome.example.id: outcome.example.digest for outcome in outcomes},
         {},
-        {each.example.id: {"score": 1.0, **kept} for each in outcomes},
+        {outcome.example.id: {"score": 1.0, **kept} for outcome in outcomes},
     )
 
 
@@ -124,9 +124,9 @@ def test_where_nothing_got_worse_there_is_nothing_to_list(bounds: dict[str, floa
     """As where a strict threshold fails for want of examples; a bound that is kept is no reason."""
     outcomes = [_outcome("q1", 1.0), _outcome("q2", 0.0)]
     before = BaselineScore(
-        {each.example.id: each.example.digest for each in outcomes},
+        {outcome.example.id: outcome.example.digest for outcome in outcomes},
         {},
-        {each.example.id: {"score": each.value} for each in outcomes},
+        {outcome.example.id: {"score": outcome.value} for outcome in outcomes},
     )
     threshold = Threshold("em", max_drop=0.1, strict=True, **bounds)
     ruling = rule_on(Score("em", outcomes), threshold, BaselineLookup({}, before), alpha=0.05)
@@ -154,7 +154,7 @@ def test_the_questions_that_are_listed_are_why_a_bound_is_passed(
     """What got worse since the baseline, or where that explains nothing all questions beyond the bound."""
     outcomes = [_outcome(f"q{n}", float(value)) for n, value in enumerate(values)]
     before = BaselineScore(
-        {each.example.id: each.example.digest for each in outcomes},
+        {outcome.example.id: outcome.example.digest for outcome in outcomes},
         {},
         {each.example.id: {"score": float(score)} for each, score in zip(outcomes, then, strict=True)},
     )
@@ -198,13 +198,13 @@ def test_the_entry_of_slices_is_that_of_the_worst_and_lists_all() -> None:
     assert (entry["where"], entry["verdict"], entry["mean"]) == ({"topic": "a"}, "fail", 0.0)
     assert entry["by"]["tag"] == "topic"
     slices = entry["by"]["slices"]
-    assert [(each["value"], each["mean"], each["n"], each["verdict"]) for each in slices] == [
+    assert [(part["value"], part["mean"], part["n"], part["verdict"]) for part in slices] == [
         ("a", 0.0, 8, "fail"),
         ("c", 0.5, 2, "inconclusive"),
         ("b", 1.0, 8, "pass"),
     ]
     assert all(
-        each["baseline"]["mean"] == 1.0 and each["reason"] and len(each["ci95"]) == 2 for each in slices
+        part["baseline"]["mean"] == 1.0 and part["reason"] and len(part["ci95"]) == 2 for part in slices
     )
     lines = table_lines([{"nodeid": "test_a.py::test", "evalset": None, "scores": [entry]}])
     assert lines[3:] == [
@@ -223,7 +223,7 @@ def test_an_inconclusive_slice_is_reported_even_if_another_is_worse() -> None:
         "warning: test_a.py::test: answer.em@1 [topic=b]: 0.750: drop 0.250 (",
     ]
     assert [line[: len(start)] for line, start in zip(lines, starts, strict=True)] == starts
-    assert ["warnings" in each for each in entry["by"]["slices"]] == [True, True, False]
+    assert ["warnings" in part for part in entry["by"]["slices"]] == [True, True, False]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A document of a run that has everything a report can show, and the same with a text in each of its fields."""
+"""A document with every key that reports show, and the same document with a text planted in each of its fields."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ LLM = {"requests": 0, "cached": 0, "live": 0, "failed": 0, "cut": 0, "remarks": 
 
 
 def whole_document(**keys: Any) -> dict[str, Any]:
-    """A run with all that a question can have: one that was lost, one that was gained, one without a score."""
+    """Return a document with all keys of questions: one question was lost, one was gained, and one has no score."""
     questions = [
         {
             "id": f"q{n}",
@@ -33,7 +33,7 @@ def whole_document(**keys: Any) -> dict[str, Any]:
         }
         for n in range(3)
     ]
-    said = {
+    answer_keys = {
         "k": 2,
         "answer": "thirteen weeks",
         "expected": {"as": "reference", "texts": ["five days"]},
@@ -48,7 +48,7 @@ def whole_document(**keys: Any) -> dict[str, Any]:
     }
     examples = [
         {"id": "q0", "score": 1.0, "unscored": None, "before": 0.0, "answer": "five days", "k": 2},
-        {"id": "q1", "score": 0.0, "unscored": None, "before": 1.0, **said},
+        {"id": "q1", "score": 0.0, "unscored": None, "before": 1.0, **answer_keys},
         {"id": "q2", "score": None, "unscored": "the judge was silent"},
     ]
     baseline = {
@@ -78,7 +78,7 @@ def whole_document(**keys: Any) -> dict[str, Any]:
         "threshold": {"min": 0.6, "max": None, "max_drop": 0.02, "alpha": 0.05},
         "examples": examples,
     }
-    beside = {
+    entry_without_threshold = {
         **entry,
         "spec": "recall@2",
         "baseline": None,
@@ -92,7 +92,7 @@ def whole_document(**keys: Any) -> dict[str, Any]:
         "outcome": "failed",
         "message": "as pytest said it",
         "evalset": {"name": "s.jsonl", "size": 3, "digest": "d", "warnings": ["a key is not read"]},
-        "scores": [entry, beside],
+        "scores": [entry, entry_without_threshold],
         "questions": questions,
         "prompts": {"generate": "Answer {question} from {passages}."},
         "fingerprint": {"generator": "m1", "match_share": 0.5},
@@ -181,16 +181,16 @@ def _ratings() -> dict[str, Any]:
 
 
 def planted(value: Any, text: str, key: str = "") -> Any:
-    """The same document with a text in each field that holds a text of the user's, a model's or a file's."""
+    """Return the document with a text appended to each text of the user, of a model, or of a file."""
     if key in {"outcome", "verdict", "why", "scale", "threshold", "oddities", "llm", "settings", "started"}:
         return value
     if isinstance(value, dict):
         free = key in {"tags", "filters", "fingerprint", "prompts", "system", "parameters", "unscored"}
         of_label = key in {"gold_ranks", "gold_texts"}
         return {
-            f"{name} {text}" if free or of_label else name: planted(each, text, name)
-            for name, each in value.items()
+            f"{name} {text}" if free or of_label else name: planted(item, text, name)
+            for name, item in value.items()
         }
     if isinstance(value, list):
-        return [planted(each, text, key) for each in value]
+        return [planted(item, text, key) for item in value]
     return f"{value} {text}" if isinstance(value, str) else value

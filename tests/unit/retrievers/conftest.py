@@ -1,4 +1,4 @@
-"""What the tests of retrieval with a model share: the real client, at the scripted server."""
+"""The fixture `ask` of tests of retrievers that call a model: the real client, connected to the scripted server."""
 
 from collections.abc import Callable, Iterator
 
@@ -13,17 +13,17 @@ from tests.llm_server import LLMServer
 
 @pytest.fixture
 def ask(llm: LLMServer, tmp_path) -> Iterator[Callable[..., LLM]]:
-    """Makes clients, each of a run of its own on the same cache folder."""
+    """Yield a function that creates an `LLM` of a new run; all runs have the same cache folder."""
     opened: list[LLM] = []
 
-    def made(mode: str = "live") -> LLM:
+    def make(mode: str = "live") -> LLM:
         gateway = Gateway(
             GatewaySettings(tmp_path / "cache", mode=mode, policy=RequestPolicy(timeout_s=30, retries=0))
         )
         opened.append(LLM(gateway, BackgroundEventLoop(), lambda: (RemoteServer(llm.url, "sk-none"), "m1")))
         return opened[-1]
 
-    yield made
+    yield make
     for client in opened:
         if client._loop.started:
             client._loop.submit(client._gateway.close()).result(60)

@@ -14,7 +14,7 @@ built: list[int] = []
 
 
 def where(query: str, k: int) -> list[str]:
-    """The process, for each of k documents."""
+    """Return k documents that contain the id of the process."""
     return [f"{query} {os.getpid()} {n}" for n in range(k)]
 
 
@@ -26,23 +26,23 @@ def with_context(
     filter: Mapping[str, Any] | None = None,  # noqa: A002 - as vector stores name it
     metadata: Mapping[str, Any] | None = None,
 ) -> list[str]:
-    """What it received, as a document."""
-    return [repr((query, top_k, [dict(each) for each in history], filter, metadata))] * top_k
+    """Return documents that contain the arguments."""
+    return [repr((query, top_k, [dict(message) for message in history], filter, metadata))] * top_k
 
 
 def stepped(query: str, k: int) -> Retrieval:
-    """A retrieval with a step, and a time of its own."""
-    found = [Document(query, "d1", metadata={"page": 1})]
-    return Retrieval(found[:k], steps=[Step(f"{query}!", found)], tokens=3, cost=0.5, seconds=0.25)
+    """Return a retrieval with a step, costs and a duration."""
+    documents = [Document(query, "d1", metadata={"page": 1})]
+    return Retrieval(documents[:k], steps=[Step(f"{query}!", documents)], tokens=3, cost=0.5, seconds=0.25)
 
 
 def lazily(query: str, k: int) -> Iterator[str]:
-    """A generator, which cannot be pickled itself."""
+    """Return a generator, which cannot be pickled."""
     return (f"{query} {n}" for n in range(k))
 
 
 def faulty(query: str, k: int) -> Any:
-    """Fails in the way that the query names."""
+    """Fail in the way that the query names."""
     if query == "raise":
         message = "no index"
         raise ValueError(message)
@@ -63,12 +63,12 @@ def faulty(query: str, k: int) -> Any:
 
 
 async def asynchronous(query: str, k: int) -> list[str]:
-    """Not for an executor."""
+    """Return documents from an async function, which an executor cannot run."""
     return [query] * k
 
 
 class Index:
-    """A retriever that is built."""
+    """A retriever that is built by a factory; with `lock` it cannot be pickled."""
 
     def __init__(self, prefix: str, *, lock: bool = False) -> None:
         built.append(os.getpid())
@@ -76,7 +76,7 @@ class Index:
         self.client = {"session": threading.Lock() if lock else None}
 
     def __call__(self, _query: str, k: int) -> list[str]:
-        """How often it was built in this process."""
+        """Return documents with the number of indexes that this process has built."""
         return [f"{self.prefix} {os.getpid()} {len(built)}"] * k
 
 
@@ -87,7 +87,7 @@ class Large:
         self.index = b"x" * 10_000_000
 
     def __call__(self, query: str, k: int) -> list[str]:
-        """The query."""
+        """Return documents with the query and the size of the index."""
         return [f"{query} {len(self.index)}"] * k
 
 

@@ -1,4 +1,4 @@
-"""An encoder for tests of retrieval: words are directions in the plane."""
+"""Encoders for tests of dense retrieval, whose vectors are directions in the plane."""
 
 from collections.abc import Sequence
 from math import cos, radians, sin
@@ -9,13 +9,16 @@ from pytest_rageval.embeddings.encoder import Vectors
 
 
 class Planar:
-    """A text is the direction of its numbers, read as degrees, added up; other words are nothing."""
+    """An encoder: the vector of a text is the sum of the directions of its numbers, in degrees, with length 1.
+
+    Other words are ignored. `asked` has the texts of each call.
+    """
 
     def __init__(self) -> None:
         self.asked: list[list[str]] = []
 
     def sentences(self, texts: Sequence[str]) -> list[Vectors]:
-        """Vectors of length 1."""
+        """Return the vectors of the texts."""
         self.asked.append(list(texts))
         return [self._direction(text) for text in texts]
 
@@ -26,12 +29,12 @@ class Planar:
 
 
 class Turned(Planar):
-    """Reads questions otherwise than passages: each is turned, by 90 and by 45 degrees."""
+    """An encoder that rotates queries by 90 degrees and passages by 45 degrees."""
 
     def queries(self, texts: Sequence[str]) -> list[Vectors]:
-        """Of questions."""
+        """Return the vectors of queries."""
         return self.sentences([f"{int(text) + 90}" for text in texts])
 
     def passages(self, texts: Sequence[str]) -> list[Vectors]:
-        """Of passages."""
+        """Return the vectors of passages."""
         return self.sentences([f"{int(text) + 45}" for text in texts])

@@ -59,12 +59,14 @@ def _ask(
 def _plain(found: Found) -> list[object]:
     """What must be equal wherever the retriever runs: all but times."""
     plain: list[object] = []
-    for each in found:
-        if isinstance(each, Ranking):
-            plain.append((each.query, each.documents, each.steps, each.tokens, each.cost, each.own_k))
+    for result in found:
+        if isinstance(result, Ranking):
+            plain.append(
+                (result.query, result.documents, result.steps, result.tokens, result.cost, result.own_k)
+            )
         else:
-            reason = getattr(each, "reason", None)
-            plain.append((type(each), str(each), reason, getattr(each, "cause", None)))
+            reason = getattr(result, "reason", None)
+            plain.append((type(result), str(result), reason, getattr(result, "cause", None)))
     return plain
 
 
@@ -98,7 +100,7 @@ def test_answers_and_errors_are_those_of_a_thread(
 
 def test_it_runs_in_other_processes(loop: BackgroundEventLoop, pool: Executor) -> None:
     found = _ask(loop, adapt_retriever(executed.where, loop, executor=pool), [f"q{n}" for n in range(40)])
-    processes = {each.documents[0].text.split()[1] for each in found if isinstance(each, Ranking)}
+    processes = {result.documents[0].text.split()[1] for result in found if isinstance(result, Ranking)}
     assert len(found) == 40
     assert str(os.getpid()) not in processes
 
@@ -108,7 +110,7 @@ def test_a_factory_builds_once_in_each_process(loop: BackgroundEventLoop) -> Non
     with ProcessPoolExecutor(2) as pool:
         retriever = adapt_retriever(factory, loop, executor=pool)
         found = [each for _ in range(3) for each in _ask(loop, retriever, [f"q{n}" for n in range(60)])]
-    texts = {each.documents[0].text for each in found if isinstance(each, Ranking)}
+    texts = {result.documents[0].text for result in found if isinstance(result, Ranking)}
     assert {text.split()[2] for text in texts} == {"1"}  # built once, wherever it answered
     assert not executed.built
 
@@ -176,7 +178,7 @@ def test_a_killed_process_is_a_clear_error(loop: BackgroundEventLoop) -> None:
         retriever = adapt_retriever(executed.faulty, loop, executor=pool)
         assert isinstance(_ask(loop, retriever, ["fine"])[0], Ranking)
         found = _ask(loop, retriever, ["kill", "other", "third"])
-    assert all(isinstance(each, CallableError) and not isinstance(each, Unscored) for each in found)
+    assert all(isinstance(result, CallableError) and not isinstance(result, Unscored) for result in found)
     assert "rageval_executor, ProcessPoolExecutor, failed while rageval_retriever ran for 'kill'" in str(
         found[0]
     )
@@ -189,7 +191,7 @@ def test_a_failing_executor_is_asked_no_more_in_that_run(loop: BackgroundEventLo
     _ask(loop, retriever, ["first"])
     here.fails = RuntimeError("no connection")
     found = _ask(loop, retriever, [f"q{n}" for n in range(1000)])
-    assert all("no connection" in str(each) for each in found)
+    assert all("no connection" in str(result) for result in found)
     here.fails = None
     assert isinstance(_ask(loop, retriever, ["later"])[0], Ranking)
 
@@ -257,7 +259,7 @@ def test_two_workers_of_dask(loop: BackgroundEventLoop) -> None:
         failing = adapt_retriever(executed.faulty, loop, executor=client.get_executor())
         here = _plain(_ask(loop, adapt_retriever(executed.faulty, loop), ["fine", "raise", "none"]))
         assert _plain(_ask(loop, failing, ["fine", "raise", "none"])) == here
-    texts = {each.documents[0].text for each in found if isinstance(each, Ranking)}
+    texts = {result.documents[0].text for result in found if isinstance(result, Ranking)}
     assert len(found) == 600
     assert {text.split()[2] for text in texts} == {"1"}
     assert str(os.getpid()) not in {text.split()[1] for text in texts}

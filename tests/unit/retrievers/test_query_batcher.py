@@ -50,10 +50,13 @@ def _asked(
     inline: bool,
 ) -> list[Any]:
     """The texts of each ranking, or the exception."""
-    retriever.expect([Example("", each) if isinstance(each, str) else each for each in questions], k)
-    found = loop.run(gather_results(retriever.retrieve(each, k) for each in questions), inline=inline)
+    retriever.expect(
+        [Example("", question) if isinstance(question, str) else question for question in questions], k
+    )
+    found = loop.run(gather_results(retriever.retrieve(question, k) for question in questions), inline=inline)
     return [
-        each if isinstance(each, BaseException) else [str(document) for document in each] for each in found
+        result if isinstance(result, BaseException) else [str(document) for document in result]
+        for result in found
     ]
 
 
@@ -66,7 +69,7 @@ def test_questions_are_asked_in_batches_in_the_calling_thread(
     search = _Many()
     questions = [f"q{n}" for n in range(7)]
     found = _asked(loop, adapt_retriever(search, loop), questions, inline=inline)
-    assert found == [[f"{each} 0", f"{each} 1"] for each in questions]
+    assert found == [[f"{question} 0", f"{question} 1"] for question in questions]
     assert [queries for queries, _ in search.batches] == [questions[:3], questions[3:6], questions[6:]]
     assert search.threads == {threading.get_ident()}
     assert search.alone == []
@@ -107,7 +110,7 @@ def test_an_async_function_is_asked_for_each_question_once(
 
     questions = [f"q{number}" for number in range(100)]
     found = _asked(loop, adapt_retriever(Many(), loop), questions, 1, inline=inline)
-    assert found == [[each] for each in questions]
+    assert found == [[question] for question in questions]
     assert sorted(question for batch in asked for question in batch) == sorted(questions)
     assert len(asked) <= 11
 
@@ -130,8 +133,8 @@ def test_two_cutoffs_of_a_function_that_returns_an_awaitable(loop: BackgroundEve
     questions = [f"q{number}" for number in range(5)]
 
     async def cutoff(k: int) -> list[Any]:
-        retriever.expect([Example("", each) for each in questions], k)
-        return await gather_results(retriever.retrieve(each, k) for each in questions)
+        retriever.expect([Example("", question) for question in questions], k)
+        return await gather_results(retriever.retrieve(question, k) for question in questions)
 
     found = loop.run(gather_results([cutoff(1), cutoff(2)]), inline=True)
     assert [[len(ranking) for ranking in rankings] for rankings in found] == [[1] * 5, [2] * 5]
@@ -251,7 +254,7 @@ def test_another_number_of_results_is_an_error(
     search = _Many()
     search.retrieve_many = results  # type: ignore[method-assign]
     found = _asked(loop, adapt_retriever(search, loop), ["a", "b"], inline=inline)
-    assert [type(each) for each in found] == [CallableError, CallableError]
+    assert [type(result) for result in found] == [CallableError, CallableError]
     assert f"rageval_retriever {said}" in str(found[0])
     assert "Return a list with one result for each question, in their order" in str(found[0])
 

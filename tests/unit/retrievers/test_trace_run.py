@@ -22,10 +22,10 @@ def _spans(folder: Path, *traces: list[dict[str, object]]) -> Path:
 def test_a_question_gets_what_was_retrieved_for_it(tmp_path: Path) -> None:
     """The first k, with texts and scores; white space around a question does not count."""
     search = TraceRun(_spans(tmp_path, phoenix()))
-    assert [(each.id, each.text, each.score) for each in search(f" {QUESTION}\n", 1).documents] == [
-        ("d1", "The bath is on Main Street.", 0.9)
-    ]
-    assert [each.id for each in search(QUESTION, 9).documents] == ["d1", "d2"]
+    assert [
+        (document.id, document.text, document.score) for document in search(f" {QUESTION}\n", 1).documents
+    ] == [("d1", "The bath is on Main Street.", 0.9)]
+    assert [document.id for document in search(QUESTION, 9).documents] == ["d1", "d2"]
 
 
 def test_what_was_not_recorded_raises(tmp_path: Path) -> None:
@@ -70,11 +70,11 @@ def test_several_searches_are_the_steps_in_their_conversation(tmp_path: Path) ->
     for search in (TraceRun(file), TraceRun(evalset)):
         found = search(QUESTION, 3, history=[{"role": "user", "content": "Hello"}])
         assert found.steps is not None
-        assert [(step.query, [each.id for each in step.documents]) for step in found.steps] == [
+        assert [(step.query, [document.id for document in step.documents]) for step in found.steps] == [
             (QUESTION, ["d1", "d2"]),
             ("bath street", ["d3"]),
         ]
-        assert [each.id for each in found.documents] == ["d3"]
+        assert [document.id for document in found.documents] == ["d3"]
 
 
 def test_one_search_has_no_steps(tmp_path: Path) -> None:
@@ -87,8 +87,8 @@ def test_several_files_are_one_run(tmp_path: Path) -> None:
     (tmp_path / "monday").mkdir()
     monday = _spans(tmp_path / "monday", phoenix("t2", question="When?", passages=[("d3", "At ten.", 1.0)]))
     search = TraceRun(str(_spans(tmp_path, phoenix())), monday)
-    assert [each.id for each in search("When?", 3).documents] == ["d3"]
-    assert [each.id for each in search(QUESTION, 3).documents] == ["d1", "d2"]
+    assert [document.id for document in search("When?", 3).documents] == ["d3"]
+    assert [document.id for document in search(QUESTION, 3).documents] == ["d1", "d2"]
 
 
 def test_the_eval_set_that_was_made_of_traces_is_a_run_too(tmp_path: Path) -> None:
@@ -98,7 +98,10 @@ def test_the_eval_set_that_was_made_of_traces_is_a_run_too(tmp_path: Path) -> No
     with evalset.open("a", encoding="utf-8") as file:
         file.write('{"id": "own", "question": "Why?", "gold": [{"id": "d1"}]}\n')
     search = TraceRun(evalset)
-    assert [(each.id, each.score) for each in search(QUESTION, 3).documents] == [("d1", 0.9), ("d2", 0.4)]
+    assert [(document.id, document.score) for document in search(QUESTION, 3).documents] == [
+        ("d1", 0.9),
+        ("d2", 0.4),
+    ]
     with pytest.raises(Unscored, match="its trace came without a retrieval"):
         search("Why?", 3)
 

@@ -51,10 +51,10 @@ def test_a_question_of_no_example_is_an_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("301 Q0 a 1 0.5 me\n301 a 0.5\n", r"a\.run line 2 is not of a run: '301 a 0\.5'"),
-        ("301 Q0 a 1 nan me\n", r"a\.run line 1 is not of a run"),
-        ("301 Q0 a 1 1e99 me\n", r"a\.run line 1 is not of a run"),
-        ("301 Q0 a 1 1 me\n301 Q0 a 2 1 me\n", r"a\.run line 2: a comes twice for topic 301\."),
+        ("301 Q0 a 1 0.5 me\n301 a 0.5\n", r"a\.run line 2 is not a line of a run: '301 a 0\.5'"),
+        ("301 Q0 a 1 nan me\n", r"a\.run line 1 is not a line of a run"),
+        ("301 Q0 a 1 1e99 me\n", r"a\.run line 1 is not a line of a run"),
+        ("301 Q0 a 1 1 me\n301 Q0 a 2 1 me\n", r"a\.run line 2: document a is listed twice for topic 301\."),
         ("9 Q0 a 1 1 me\n", r"a\.run: none of its topics \(9, …\) is the id of an example"),
     ],
 )
@@ -83,7 +83,11 @@ def test_one_question_in_two_contexts_has_two_rankings(tmp_path: Path, loop: Bac
         Example("3", "Why?", history=said),
     ]
     retriever = adapt_retriever(TrecRun(tmp_path / "a.run", examples), loop)
-    assert [loop.run(retriever.retrieve(each, 3)).ids for each in examples] == [("d1",), ("d2",), ("d3",)]
+    assert [loop.run(retriever.retrieve(example, 3)).ids for example in examples] == [
+        ("d1",),
+        ("d2",),
+        ("d3",),
+    ]
     with pytest.raises(InputError, match="The run was not recorded for 'Why\\?'"):
         loop.run(retriever.retrieve("Why?", 3))
 
@@ -98,7 +102,7 @@ def test_any_finite_single_is_a_score(tmp_path: Path) -> None:
     assert [document.id for document in found] == ["a", "\U0001f600", "\uffee", "z"]
     assert found[0].score == pytest.approx(3.4028234663852886e38, rel=0)
     (tmp_path / "b.run").write_text("1 Q0 a 1 -3.4028235677973366e+38 me\n", encoding="utf-8")
-    with pytest.raises(InputError, match=r"b\.run line 1 is not of a run"):
+    with pytest.raises(InputError, match=r"b\.run line 1 is not a line of a run"):
         TrecRun(tmp_path / "b.run", [Example("1", "Why?")])
 
 
@@ -202,12 +206,12 @@ def test_a_large_file_is_read_by_columns(tmp_path: Path, monkeypatch: pytest.Mon
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("a Q0 x 1 2 me\na y 2\n", r"a\.run line 2 is not of a run: 'a y 2'"),
-        ("a Q0 x 1 2\nme a Q0 y 1 2 me\n", r"a\.run line 1 is not of a run: 'a Q0 x 1 2'"),
-        ("a Q0 x 1 two me\n", r"a\.run line 1 is not of a run"),
-        ("a Q0 x 1 nan me\n", r"a\.run line 1 is not of a run"),
-        ("a Q0 x 1 1e39 me\n", r"a\.run line 1 is not of a run"),
-        ("a Q0 x 1 2 me\na Q0 x 2 1 me\n", r"a\.run line 2: x comes twice for topic a\."),
+        ("a Q0 x 1 2 me\na y 2\n", r"a\.run line 2 is not a line of a run: 'a y 2'"),
+        ("a Q0 x 1 2\nme a Q0 y 1 2 me\n", r"a\.run line 1 is not a line of a run: 'a Q0 x 1 2'"),
+        ("a Q0 x 1 two me\n", r"a\.run line 1 is not a line of a run"),
+        ("a Q0 x 1 nan me\n", r"a\.run line 1 is not a line of a run"),
+        ("a Q0 x 1 1e39 me\n", r"a\.run line 1 is not a line of a run"),
+        ("a Q0 x 1 2 me\na Q0 x 2 1 me\n", r"a\.run line 2: document x is listed twice for topic a\."),
     ],
 )
 def test_a_mistake_in_columns_is_named_with_its_line(

@@ -1,4 +1,4 @@
-"""A marked test without pytest, and a session in which it is evaluated."""
+"""Helpers that create a marked test without pytest, its components, and its evaluation in a session."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ class Mark:
 def marked(
     root: Path, marks: Sequence[Mark], properties: list[tuple[str, float]] | None = None
 ) -> MarkedTest:
-    """A test with these marks, in the order of the file, that records its properties."""
+    """Return a test with these marks, in the order of the file; its properties are appended to `properties`."""
     recorded = [] if properties is None else properties
     return MarkedTest(
         nodeid=NODEID,
@@ -38,7 +38,7 @@ def marked(
 
 
 def evalset_of(n: int, **fields: Any) -> EvalSet:
-    """Questions with one gold document each; every other one has the topic "odd"."""
+    """Return an eval set of n questions with one gold document each; the topic alternates between "even" and "odd"."""
     return EvalSet(
         "evals",
         tuple(
@@ -58,7 +58,7 @@ EVALS = Mark("rageval_evalset", (evalset_of(20),))
 
 
 def retriever(*lost: int) -> Callable[[str, int], list[dict[str, str]]]:
-    """Finds the gold document of every question except those with these numbers."""
+    """Return a retriever that finds the gold document of every question except those with these numbers."""
 
     def retrieve(query: str, _k: int) -> list[dict[str, str]]:
         number = int(query.split()[1])
@@ -68,28 +68,28 @@ def retriever(*lost: int) -> Callable[[str, int], list[dict[str, str]]]:
 
 
 def threshold(spec: str = "recall@1", **words: Any) -> Mark:
-    """The marker `rageval_threshold`."""
+    """Return a marker `rageval_threshold`."""
     return Mark("rageval_threshold", (spec,), words)
 
 
 def components(*lost: int) -> Components:
-    """A retriever that loses some questions, with a generator and a judge of the user's own."""
+    """Return a retriever that loses some questions, with a generator and a judge of the user's own."""
     return Components(retriever(*lost), _generate, Judge())
 
 
 def evaluated(
     session: Session, root: Path, *marks: Mark, lost: Sequence[int] = (), **words: Any
 ) -> EvaluatedTest:
-    """A test of 20 questions with these marks, of a retriever that loses some."""
+    """Return a test of 20 questions with these marks, whose retriever loses some of them."""
     words.setdefault("sharing_alpha", [NODEID for mark in marks if "max_drop" in mark.kwargs])
     return EvaluatedTest(session, components(*lost), marked(root, [EVALS, *marks]), **words)
 
 
 class Judge:
-    """Says that every answer is right."""
+    """A judge that accepts every answer."""
 
     def compare(self, _question: str, _references: object, _prediction: str) -> bool:
-        """True."""
+        """Return True."""
         return True
 
 

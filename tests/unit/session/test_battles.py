@@ -44,8 +44,8 @@ def _siblings(*names: str, specs: tuple[str, ...] = ("arena.win@5",)) -> dict[st
 def _fought(battles: Battles, run: Run, name: str, siblings: Any, cutoffs: tuple[int, ...] = (5,)) -> Any:
     found = battles.run_for_test(NODE(name), run, ("digest", EXAMPLES), cutoffs, siblings)
     return {
-        (each["system"], each["opponent"]): [example["score"] for example in each["examples"]]
-        for each in found
+        (result["system"], result["opponent"]): [example["score"] for example in result["examples"]]
+        for result in found
     }
 
 
@@ -56,8 +56,8 @@ def test_each_system_battles_those_before_it() -> None:
         battles, siblings = Battles(12, asyncio.run), _siblings(*"abc")
         runs = {name: Run(name) for name in order}
         found = [_fought(battles, runs[name], name, siblings) for name in order]
-        assert [len(each) for each in found] == [0, 1, 2]
-        results.append({pair: scores for each in found for pair, scores in each.items()})
+        assert [len(result) for result in found] == [0, 1, 2]
+        results.append({pair: scores for result in found for pair, scores in result.items()})
         asked.append(sorted(each for run in runs.values() for each in run.asked))
     assert (
         results[0]

@@ -106,7 +106,7 @@ def test_repeats_draw_new_samples(score: Run, llm: LLMServer) -> None:
     """Two repeats of two draws are four answers, and the judge is asked again in the second repeat alone."""
     llm.model = lambda prompt: "no" if "to check" in prompt else "another"
     assert len(score("answer.correct@1", draws=2, repeat=2)[1]) == 4
-    checked = Counter("to check" in each["messages"][0]["content"] for each in llm.requests)
+    checked = Counter("to check" in request["messages"][0]["content"] for request in llm.requests)
     assert checked[True] == 2
 
 

@@ -161,9 +161,9 @@ def test_as_few_changes_as_may_be_lost_cost_nothing(good: Settings) -> None:
         "the remaining questions cannot raise the drop above the allowed 0.02"
     )
     assert (run.entry["early_stop"]["not_asked"], run.entry["early_stop"]["drop"]) == (4, None)
-    states = [each.get("early_stop") for each in run.entry["examples"]]
+    states = [example.get("early_stop") for example in run.entry["examples"]]
     assert states == ["not asked"] * 4 + ["unchanged"] * (N - 4)
-    assert [each["score"] for each in run.entry["examples"]] == [None] * 4 + [1.0] * (N - 4)
+    assert [example["score"] for example in run.entry["examples"]] == [None] * 4 + [1.0] * (N - 4)
 
 
 def test_a_clear_drop_is_red_after_few_questions(good: Settings) -> None:
@@ -175,7 +175,7 @@ def test_a_clear_drop_is_red_after_few_questions(good: Settings) -> None:
     assert early["not_asked"] == N - early["asked"]
     assert early["drop"] == pytest.approx(0.5, abs=0.3)
     failure, accept = run.test.failures()
-    lost = sum(each["score"] == 0 for each in run.entry["examples"])
+    lost = sum(example["score"] == 0 for example in run.entry["examples"])
     assert f"{lost} of {early['asked']} questions got worse, 0 better" in failure
     assert "a drop is significant (level 0.025)" in failure.replace("\n  ", " ")
     assert "95% interval" not in failure
@@ -311,7 +311,7 @@ def test_new_questions_are_evaluated_only_if_all_are(good: Settings) -> None:
     ],
 )
 def test_other_bounds_need_all_questions(good: Settings, words: dict[str, Any]) -> None:
-    tagged = EvalSet("evals", tuple(replace(each, tags={"topic": "a"}) for each in EVALSET.examples))
+    tagged = EvalSet("evals", tuple(replace(example, tags={"topic": "a"}) for example in EVALSET.examples))
     run = _run(
         good,
         Rag(changed=range(2)),
@@ -356,7 +356,8 @@ def test_a_score_of_a_plugin_is_evaluated_in_full(good: Settings) -> None:
     async def together(run: Any, examples: Any, _resolved: Any) -> list[Outcome]:
         batches.append(len(examples))
         return [
-            Outcome(each, 1.0, evidence=Evidence(await run.ranking(each.question, 1))) for each in examples
+            Outcome(example, 1.0, evidence=Evidence(await run.ranking(example.question, 1)))
+            for example in examples
         ]
 
     batches: list[int] = []
@@ -388,7 +389,9 @@ def test_losses_at_the_beginning_of_the_eval_set_are_no_evidence() -> None:
     """
     examples = EVALSET.examples[:80]
     before = BaselineScore(
-        {each.id: each.digest for each in examples}, {}, {each.id: {"score": 0.5} for each in examples}
+        {example.id: example.digest for example in examples},
+        {},
+        {example.id: {"score": 0.5} for example in examples},
     )
 
     async def half(_run: Any, batch: Any, _resolved: Any) -> list[Outcome]:

@@ -277,8 +277,8 @@ def test_an_unscored_question_has_its_passages_too(session: Session, tmp_path: P
     assert test.evaluate_markers() == []
     results = test.results(explain=True)
     questions = results["questions"]
-    assert [each["id"] for each in questions] == ["q0", "q1", "q2"]
-    assert [each["retrieved"][0]["document"] for each in questions] == ["d0", "d1", "d2"]
+    assert [question["id"] for question in questions] == ["q0", "q1", "q2"]
+    assert [question["retrieved"][0]["document"] for question in questions] == ["d0", "d1", "d2"]
     (entry,) = results["scores"]
     assert entry["examples"][0]["score"] is None
     assert entry["fingerprint"] == results["fingerprint"]

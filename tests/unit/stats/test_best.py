@@ -78,5 +78,7 @@ def test_equal_systems_seldom_differ_significantly() -> None:
     for _ in range(400):
         systems = [_system(*(rng.randint(0, 1) for _ in range(60))) for _ in range(5)]
         standings = compare_with_best(systems)
-        told += any(one and one.p_value is not None and one.p_value <= 0.05 for one in standings)
+        told += any(
+            standing and standing.p_value is not None and standing.p_value <= 0.05 for standing in standings
+        )
     assert told <= 400 * 0.05 + 10

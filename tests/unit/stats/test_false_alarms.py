@@ -67,7 +67,7 @@ def test_the_size_is_that_of_all_tables() -> None:
         )
 
     assert mid_p_size(n, alpha) == pytest.approx(max(size(step / 200) for step in range(1, 201)), abs=1e-12)
-    assert mid_p_size(n, alpha, most_changed=0.5) == pytest.approx(
+    assert mid_p_size(n, alpha, max_changed=0.5) == pytest.approx(
         max(size(step / 400) for step in range(1, 201)), abs=1e-12
     )
 
@@ -75,9 +75,9 @@ def test_the_size_is_that_of_all_tables() -> None:
 @pytest.mark.parametrize("n", [8, 12, 17, 30, 61, 68, 200])
 def test_the_size_is_near_the_level(n: int) -> None:
     """At most 5.02% with at most half of the questions changed, and 7.3% if all may."""
-    assert mid_p_size(n, most_changed=0.5) <= 0.0502
+    assert mid_p_size(n, max_changed=0.5) <= 0.0502
     assert mid_p_size(n) <= 0.073
-    assert mid_p_size(n, 0.01, most_changed=0.5) <= 0.0101
+    assert mid_p_size(n, 0.01, max_changed=0.5) <= 0.0101
 
 
 @pytest.mark.slow

@@ -206,7 +206,7 @@ def test_logs_show_neither_query_nor_password(records: pytest.LogCaptureFixture)
         query = "?api-version=planted-version&sig=planted-sig"
         _ask(_with(server.url, "me:planted%2Fpass%20word@", query))
     said = "\n".join(
-        logging.Formatter("%(name)s %(levelname)s %(message)s").format(each) for each in records.records
+        logging.Formatter("%(name)s %(levelname)s %(message)s").format(record) for record in records.records
     )
     assert f'INFO HTTP Request: POST {server.url}/chat/completions?*** "HTTP/1.1 200 X"' in said
     assert "receive_response_headers.complete" in said

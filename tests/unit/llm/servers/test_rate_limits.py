@@ -225,7 +225,7 @@ def test_an_idle_time_is_not_saved_up(run: Run) -> None:
         await asyncio.sleep(0.2)
         await asyncio.gather(*(crowd.hold() for _ in range(3)))
         first, *others = (slot.began for slot in crowd.slots)
-        assert [each - first for each in others] == pytest.approx([0.2, 0.25, 0.3], abs=EXACT)
+        assert [other - first for other in others] == pytest.approx([0.2, 0.25, 0.3], abs=EXACT)
 
     run(main())
 

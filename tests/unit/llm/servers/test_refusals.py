@@ -133,9 +133,9 @@ def test_requests_that_are_refused_alone_wait_alone(
     """The others are sent as before, but for streaks of bad luck."""
     undisturbed = outcome(lambda _: None, 1000)
     found = [outcome(refuse(wait_s), 1000, seed=seed) for seed in range(5)]
-    assert {each.lost for each in found} == {0}
-    assert statistics.median(each.refused for each in found) == pytest.approx(111, rel=0.1)
-    assert statistics.median(each.seconds for each in found) < 2 * undisturbed.seconds
+    assert {result.lost for result in found} == {0}
+    assert statistics.median(result.refused for result in found) == pytest.approx(111, rel=0.1)
+    assert statistics.median(result.seconds for result in found) < 2 * undisturbed.seconds
 
 
 def test_a_long_wait_of_one_is_not_that_of_all() -> None:

@@ -143,7 +143,7 @@ def test_a_limit_of_one_server_stops_that_server(gateway, limits: Limits, told: 
             limits=Limits(max_calls=7), run="r", policy=RequestPolicy(concurrency=1, timeout_s=30, retries=0)
         )
         outcomes = _ask(made, *((limited, _request(limited, n)) for n in range(4)))
-        assert [type(each) for each in outcomes] == [Reply, Reply, BudgetError, BudgetError]
+        assert [type(outcome) for outcome in outcomes] == [Reply, Reply, BudgetError, BudgetError]
         with pytest.raises(BudgetError, match=told):
             raise outcomes[2]
         # A new gateway of the same run, as another process has it.
@@ -155,7 +155,7 @@ def test_a_limit_of_one_server_stops_that_server(gateway, limits: Limits, told: 
             (limited, _request(limited, "more")),
             *((free, _request(free, n)) for n in range(7)),
         )
-    assert [type(each) for each in outcomes] == [BudgetError, *5 * [Reply], *2 * [BudgetError]]
+    assert [type(outcome) for outcome in outcomes] == [BudgetError, *5 * [Reply], *2 * [BudgetError]]
     assert "--rageval-max-calls=7 is reached" in str(outcomes[-1])
     assert (len(one.requests), len(other.requests)) == (5, 2)
 

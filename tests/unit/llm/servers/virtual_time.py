@@ -1,4 +1,4 @@
-"""An event loop in which waiting takes no time: what is tested of seconds is exact, on a busy machine too."""
+"""An event loop with a simulated clock: waiting takes no time, and durations are exact, even on a busy machine."""
 
 import asyncio
 import selectors
@@ -9,24 +9,24 @@ __all__ = ["Clock"]
 
 
 class Clock:
-    """Stands for the module `time`; it goes on where its event loop has nothing to do but to wait."""
+    """A replacement for the module `time`; its time advances when its event loop would wait for a timer."""
 
     def __init__(self) -> None:
         self.now = 1000.0
 
     def monotonic(self) -> float:
-        """The seconds that have passed; no two readings are the same, as of a real clock."""
+        """Return the simulated time in seconds; each call returns a later time, as with a real clock."""
         self.now += 1e-6
         return self.now
 
     def run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
-        """Run to completion, by this clock."""
+        """Run a coroutine to completion in an event loop with this clock."""
         with asyncio.Runner(loop_factory=lambda: _Loop(self)) as runner:
             return runner.run(coroutine)
 
 
 class _Loop(asyncio.SelectorEventLoop):
-    """Tells the time of a clock, and moves it on to the next timer instead of waiting for it."""
+    """An event loop with the time of a `Clock`, which advances the clock to the next timer instead of waiting."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

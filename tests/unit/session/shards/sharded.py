@@ -1,4 +1,4 @@
-"""Tests in shards, without pytest: the documents that such runs write, and their merge."""
+"""Helpers that evaluate a test in shards without pytest, create the reports of the shards, and merge them."""
 
 import json
 import re
@@ -28,25 +28,25 @@ def evaluated_in(
     explain: bool = False,
     **words: Any,
 ) -> tuple[list[str], list[str], dict[str, Any]]:
-    """One test in a session of its own: its problems, its failures and its results."""
+    """Evaluate a test in a new session; return its problems, its failures and its results."""
     session = Session(settings, **words)
     sharing = [NODEID] if any("max_drop" in mark.kwargs for mark in marks) else []
     test = EvaluatedTest(session, parts, marked(root, marks), sharing_alpha=sharing, limit=10)
     problems = test.evaluate_markers()
-    found = problems, test.failures(), test.results(describe=True, explain=explain)
+    evaluation = problems, test.failures(), test.results(describe=True, explain=explain)
     session.close()
-    return found
+    return evaluation
 
 
 def outcome_of(problems: Sequence[str], failures: Sequence[str]) -> dict[str, str]:
-    """As the plugin ends a test."""
+    """Return the outcome and the message of a test, as the plugin reports it."""
     if problems:
         return {"outcome": "error", "message": "\n\n".join([*dict.fromkeys(problems), *failures])}
     return {"outcome": "failed", "message": "\n\n".join(failures)} if failures else {"outcome": "passed"}
 
 
 def without_updates(message: str) -> str:
-    """The message of a failure without the command that accepts its drop: a run and a merge have each their own."""
+    """Return the message of a failure without the command that accepts its drop, which differs in runs and merges."""
     return re.sub(r"accept this drop.*(\n  .*)?$", "accept this drop", message, flags=re.MULTILINE)
 
 
@@ -60,9 +60,9 @@ def shard_of(  # noqa: PLR0913 - what a shard is made of
     registry: Any = None,
     **changes: Any,
 ) -> Shard:
-    """The report of the run of a shard; `changes` are of its key `shard`."""
+    """Return the report of the run of a shard; `changes` replaces keys of its entry `shard`."""
     problems, failures, results = evaluated_in(settings, root, marks, parts, registry=registry)
-    about = shard_entry(
+    entry = shard_entry(
         settings,
         collected=[NODEID],
         ran=[NODEID],
@@ -80,7 +80,7 @@ def shard_of(  # noqa: PLR0913 - what a shard is made of
         "settings": settings.report_entry(),
         "stopped": False,
         "tests": [{"nodeid": NODEID, **outcome_of(problems, failures), **results}],
-        "shard": about | changes,
+        "shard": entry | changes,
     }
     name = f"{settings.shard_index}-{settings.shard_count}.json"
     return Shard(path or name, json.loads(json.dumps(document)))
@@ -93,7 +93,7 @@ def shards_of(
     number: int,
     parts: Callable[[], Components] = components,
 ) -> list[Shard]:
-    """The reports of all shards."""
+    """Return the reports of all shards."""
     return [
         shard_of(replace(settings, shard=(index, number)), root, marks, parts())
         for index in range(1, number + 1)
@@ -103,7 +103,7 @@ def shards_of(
 def evaluate_merged(
     shards: Sequence[Shard], settings: Settings, root: Path, *, explain: bool = False
 ) -> MergedTestResult:
-    """The result of the only test of the shards in a merge."""
+    """Merge the shards; return the result of their only test."""
     run = MergedRun(shards)
     (test,) = run.tests
     return run.evaluate(test, settings, root, {}, explain=explain)
@@ -112,7 +112,7 @@ def evaluate_merged(
 def write_baseline(
     settings: Settings, root: Path, marks: Sequence[Mark], parts: Components
 ) -> Mapping[str, Any]:
-    """Write the baseline of such a test, and return its entry."""
+    """Evaluate a test with an update of the baseline; return the test's entry in the baseline."""
     _, _, results = evaluated_in(replace(settings, update_baseline=True), root, marks, parts)
     Baseline({NODEID: results["baseline"]}).write(settings.baseline)
     return results["baseline"]

@@ -279,7 +279,10 @@ def test_a_score_in_a_test_has_all_questions(settings: Settings, tmp_path: Path)
     session = Session(replace(settings, shard=(2, 4)))
     test = evaluated(session, tmp_path)
     for call in (lambda: test.score("recall@1", {"min": 0.5}), lambda: test.score("recall@1", {})):
-        with pytest.raises(InputError, match=r"(?s)rageval.score\(\) in a test: .* --rageval-shard 1/1"):
+        with pytest.raises(
+            InputError,
+            match=r"(?s)rageval.score\(\) needs the results of all questions, .* --rageval-shard 1/1",
+        ):
             call()
     session.close()
     session = Session(replace(settings, shard=(1, 1)))
