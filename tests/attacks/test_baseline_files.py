@@ -67,7 +67,7 @@ def test_an_update_is_refused_on_a_build_server(worse, monkeypatch, ci, where):
         worse.ini(addopts=f"-q {UPDATE}")
     result = worse.run(*([UPDATE] if where == "command" else []))
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([f"ERROR: {UPDATE} makes the scores of this run*{UPDATE}=force."])
+    result.stderr.fnmatch_lines([f"ERROR: {UPDATE} is refused under CI=true*{UPDATE}=force."])
     assert _mean(worse) == 1.0
 
 
@@ -278,7 +278,7 @@ def test_another_root_directory_is_no_first_run(good):
     result.stdout.fnmatch_lines(
         [
             "*has no entry for inner/test_it.py::test_gate; renamed from test_it.py::test_gate?",
-            "Then rename it *root directory*",
+            "If so, rename it *root directory*",
         ]
     )
 

@@ -145,7 +145,7 @@ def test_a_drop_counts_what_the_retriever_failed_at(hundred):
         ["6 of 100 questions got worse, 0 better:", "  q21  1.00 → 0.00  What *", "      unscored *"]
     )
     result.stdout.fnmatch_lines(
-        ["    recall@1: baseline 1.000, 6 without a score counted as lost, drop 0.060 *(p = *"]
+        ["    recall@1: baseline 1.000, 6 without a score counted as lost, drop 0.060 (*p = *"]
     )
 
 

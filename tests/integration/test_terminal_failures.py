@@ -92,11 +92,11 @@ def test_other_plugins_see_the_place_and_the_line(project: Project) -> None:
     result = project.run("-s", "--rageval-report=r.json")
     path = project.path / "test_it.py"
     seen = [line.partition("SEEN ")[2] for line in result.outlines if "SEEN " in line]
-    seen = [line.partition(". Allowed: ")[0] for line in seen]
+    seen = [line.partition(" Allowed: ")[0].removesuffix(".") for line in seen]
     assert seen == [
         f"call {path} 4 recall@1 0.750 < 0.9",
         f"call {path} 7 recall@1 0.750 < 0.8",
-        f"setup {path} 8 rageval_threshold has no keyword 'maximum'",
+        f"setup {path} 8 rageval_threshold has no keyword 'maximum'. Did you mean max?",
         f"call {path} 11 assert recall@1 > 0.8",
     ]
     tests = json.loads((project.path / "r.json").read_text(encoding="utf-8"))["tests"]
