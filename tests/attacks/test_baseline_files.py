@@ -44,7 +44,10 @@ def worse(project):
     "quiet", [(), ("-q",), ("-qq",), ("--no-summary",), ("-q", "--no-summary"), ("-n2", "-q")]
 )
 def test_an_update_always_says_what_it_lowers(worse, quiet):
-    """Attack: `-q --rageval-update-baseline` in addopts wrote recall 1.0 → 0.25 and printed "1 passed"."""
+    """Attack: `-q --rageval-update-baseline` in addopts wrote recall 1.0 → 0.25 and printed "1 passed".
+
+    The drop is printed.
+    """
     result = _run(worse, UPDATE, *quiet)
     assert _mean(worse) == 0.25
     line = "  test_it.py::test_gate recall@1: 1.000 → 0.250, 9 of 12 worse, 0 better"
@@ -282,7 +285,7 @@ def test_a_violated_minimum_is_reported_together_with_a_missing_entry(good):
 def test_another_root_directory_is_no_first_run(good):
     """Attack: `--rootdir`, or an ini file in a parent folder, changes every node id.
 
-    It is an error that suggests the rename.
+    Promise: every test is an error that suggests the old node id.
     """
     inner = good.path / "inner"
     inner.mkdir()
@@ -301,7 +304,7 @@ def test_another_root_directory_is_no_first_run(good):
 def test_a_root_directory_without_the_baseline_is_no_first_run(good):
     """Attack: a root directory below the previous one has no baseline file.
 
-    It is an error that names the other file.
+    Promise: the run is an error that names the other baseline file.
     """
     inner = good.path / "inner"
     inner.mkdir()
@@ -478,9 +481,9 @@ def spoiled(project):
 
 @pytest.mark.parametrize(("value", "shown"), NONSENSE.items(), ids=lambda text: text[:12])
 def test_a_score_that_is_none_is_refused_with_its_place(spoiled, value, shown):
-    """Attack: 1e300 and 400 digits ended in a traceback; -1e300 made every later score a gain.
+    """Attack: 1e300 and 400 digits ended in a traceback; -1e300 made every later score a gain, and passed.
 
-    Each is an error with its place.
+    Promise: every invalid score is an error that names the question, the score and the test.
     """
     project = spoiled(value)
     project.lose(*range(1, 13))

@@ -295,7 +295,7 @@ def test_a_client_patched_by_a_library_is_recognised(monkeypatch, module, questi
     A library that patched nothing is accepted.
     """
     for name, refused in ((patched, True), ("time", False)):
-        stand_in = SimpleNamespace(**{question: lambda asked, name=name: asked == name})
+        stand_in = SimpleNamespace(**{question: lambda queried_module, name=name: queried_module == name})
         monkeypatch.setitem(sys.modules, module, stand_in)
         loop = BackgroundEventLoop()
         if refused:

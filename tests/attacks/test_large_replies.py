@@ -75,10 +75,10 @@ def test_a_gigabyte_in_a_small_answer_takes_little_memory(gigabyte, status):
     """A compressed GiB takes little memory, in a reply and in the body of an error."""
     answer = Answer(status, gigabyte, {"content-encoding": "gzip"})
     with ScriptedServer(answer) as server:
-        done = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-c", PEAK, server.url], capture_output=True, text=True, check=True
         )
-    message, peak = done.stdout.splitlines()
+    message, peak = process.stdout.splitlines()
     assert message == "the server's answer is larger than 16 MiB"
     # Without the limit the peak is 2,800 MiB.
     assert int(peak) < 300

@@ -67,7 +67,7 @@ TOUCHES = [
 def test_a_plan_continues_after_whatever_a_test_does_with_a_score(project, llm, touch):
     """Attack: `ci95` or `n` of the first score raised, the test was "skipped", and 0 requests were planned.
 
-    All are planned.
+    Promise: any use of a score is allowed, and all requests are planned.
     """
     plan, request_count = _planned(project, llm, f"    score = rageval.score('answer.em@1')\n    {touch}\n")
     plan.assert_outcomes(skipped=1)

@@ -190,19 +190,19 @@ def _run(
         return _left(project, (project.run_process if own else project.run)(*SHOW_ALL, *arguments))
 
 
-def _left(project: Project, done: pytest.RunResult) -> dict[str, bytes]:
+def _left(project: Project, result: pytest.RunResult) -> dict[str, bytes]:
     project.path.joinpath("printed.txt").write_text(
-        "\n".join([*done.outlines, *done.errlines]), encoding="utf-8"
+        "\n".join([*result.outlines, *result.errlines]), encoding="utf-8"
     )
     files = (path for path in project.path.rglob("*") if path.is_file())
     return {path.relative_to(project.path).as_posix(): path.read_bytes() for path in files}
 
 
-def _leaks(left: dict[str, bytes]) -> list[str]:
+def _leaks(outputs: dict[str, bytes]) -> list[str]:
     """Return the places of secrets, with the text around each."""
     return [
         f"{name}: {content[max(0, match.start() - 60) : match.end() + 20]!r}"
-        for name, content in left.items()
+        for name, content in outputs.items()
         for needle in NEEDLES
         for match in re.finditer(re.escape(needle.encode()), content)
     ]
@@ -223,9 +223,9 @@ WRITTEN = {
 """Outputs of a run by name, and a text that shows that the output was written."""
 
 
-def _assert_hidden(left: dict[str, bytes]) -> None:
-    assert not _leaks(left)
-    assert {name for name, content in WRITTEN.items() if content not in left.get(name, b"")} == set()
+def _assert_hidden(outputs: dict[str, bytes]) -> None:
+    assert not _leaks(outputs)
+    assert {name for name, content in WRITTEN.items() if content not in outputs.get(name, b"")} == set()
 
 
 @pytest.mark.parametrize("style", ["auto", "long", "short", "line", "native", "no"])
@@ -234,10 +234,10 @@ def test_no_style_of_traceback_shows_a_secret(project: Project, style: str, user
     """Attack: every style of traceback, with a key and with a password. No output contains a secret."""
     with Echo() as server:
         # Only the first style runs in a separate process, which takes three seconds.
-        left = _run(project, server, user_info, f"--tb={style}", own=style == "auto")
+        outputs = _run(project, server, user_info, f"--tb={style}", own=style == "auto")
     assert server.keys == {f"Basic {TOKEN}" if user_info else f"Bearer {KEY}"}
     assert server.targets == {f"POST /v1/chat/completions{QUERY}"}
-    _assert_hidden(left)
+    _assert_hidden(outputs)
 
 
 def test_no_fault_of_a_server_shows_a_secret(project: Project) -> None:
@@ -247,9 +247,9 @@ def test_no_fault_of_a_server_shows_a_secret(project: Project) -> None:
     """
     project.test(MORE_TESTS, "test_more")
     with Echo() as server:
-        left = _run(project, server, "", "--tb=long")
-    _assert_hidden(left)
-    assert left["junit.xml"].count(b"test_complete[") >= 8
+        outputs = _run(project, server, "", "--tb=long")
+    _assert_hidden(outputs)
+    assert outputs["junit.xml"].count(b"test_complete[") >= 8
 
 
 @pytest.mark.parametrize("where", ["command line", "ini file"])
@@ -261,11 +261,11 @@ def test_a_base_url_with_a_password_is_allowed_outside_the_command_line(project:
             project.ini(rageval_model="m1", rageval_base_url=url)
         given = [f"--rageval-base-url={url}"] if where == "command line" else []
         shown = [option for option in SHOW_ALL if not option.startswith("--debug")]
-        left = _left(project, project.run_process(*shown, *given))
+        outputs = _left(project, project.run_process(*shown, *given))
     assert server.keys == {f"Basic {TOKEN}"}
-    del left["tox.ini"]
-    assert not _leaks(left)
-    assert b"server answered 400: " in left["printed.txt"]
+    del outputs["tox.ini"]
+    assert not _leaks(outputs)
+    assert b"server answered 400: " in outputs["printed.txt"]
 
 
 def test_tracebacks_end_at_the_users_line(project: Project) -> None:
@@ -273,8 +273,8 @@ def test_tracebacks_end_at_the_users_line(project: Project) -> None:
     project.test(MORE_TESTS, "test_more")
     with Echo() as server:
         # A failed threshold has no traceback of its own, but with --full-trace pytest shows internal frames.
-        left = _run(project, server, "", "--tb=long", "--deselect=test_it.py::test_threshold")
-    printed = left["printed.txt"].decode()
+        outputs = _run(project, server, "", "--tb=long", "--deselect=test_it.py::test_threshold")
+    printed = outputs["printed.txt"].decode()
     assert "rageval_llm.complete(fault" in printed
     assert "rageval.answer(" in printed
     assert not re.findall(r".*(?:pytest_rageval|openai|httpx2|httpcore2)/\w+.*\.py:\d+: .*", printed)
@@ -302,21 +302,21 @@ def test_no_command_prints_a_secret(
         ):
             main(command.split())
     captured = capsys.readouterr()
-    left = {path.name: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-    left |= {"out": captured.out.encode(), "err": captured.err.encode(), "log": caplog.text.encode()}
-    assert not _leaks(left)
-    assert b"server answered 400: " in left["out"]
-    assert b"***" in left["tape.jsonl"]
-    assert b"/v1/chat/completions?***" in left["log"]
+    outputs = {path.name: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    outputs |= {"out": captured.out.encode(), "err": captured.err.encode(), "log": caplog.text.encode()}
+    assert not _leaks(outputs)
+    assert b"server answered 400: " in outputs["out"]
+    assert b"***" in outputs["tape.jsonl"]
+    assert b"/v1/chat/completions?***" in outputs["log"]
 
 
 def test_no_worker_shows_a_secret(project: Project) -> None:
     """With xdist, errors and locals are sent to another process: no output contains a secret."""
     with Echo() as server:
-        left = _run(project, server, USER_INFO, "-n2")
-    assert not _leaks(left)
-    assert b"gw1" in left["printed.txt"]
-    assert b"server answered 400: " in left["printed.txt"]
+        outputs = _run(project, server, USER_INFO, "-n2")
+    assert not _leaks(outputs)
+    assert b"gw1" in outputs["printed.txt"]
+    assert b"server answered 400: " in outputs["printed.txt"]
 
 
 JUDGE_KEY = "sk-planted-key-of-the-judge"
@@ -366,16 +366,16 @@ def test_two_servers_with_keys_of_their_own_show_neither(
         if code == PRINTS_ANOTHER:
             server.refuse = lambda _: None if f"Bearer {NEW_KEY}" in server.keys else Fault(401)
         monkeypatch.setenv("RAGEVAL_JUDGE_BASE_URL", other.url + QUERY)
-        left = _run(project, server, "", "--tb=long")
+        outputs = _run(project, server, "", "--tb=long")
     keys = {PRINTS: {KEY}, PRINTS_ANOTHER: {KEY, NEW_KEY}, ENDS: set()}[code]
     assert server.keys == {f"Bearer {key}" for key in keys}
-    assert not _leaks(left)
+    assert not _leaks(outputs)
     if code == ENDS:
-        assert b"ended with exit status 3" in left["printed.txt"]
+        assert b"ended with exit status 3" in outputs["printed.txt"]
     else:
         assert other.keys == {f"Bearer {JUDGE_KEY}"}
         assert other.targets == {f"POST /v1/chat/completions{QUERY}"}
-        _assert_hidden(left)
+        _assert_hidden(outputs)
 
 
 def test_the_search_finds_what_is_planted() -> None:

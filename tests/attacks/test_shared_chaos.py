@@ -5,7 +5,7 @@ its data, and no score changes.
 
 The default is two kills and one restart. Twenty kills and three restarts, with counts, take about twenty minutes:
 
-SHARED_CHAOS_KILLS=20 SHARED_CHAOS_RESTARTS=3 pytest -m slow tests/attacks/test_shared_chaos.py -rP
+    SHARED_CHAOS_KILLS=20 SHARED_CHAOS_RESTARTS=3 pytest -m slow tests/attacks/test_shared_chaos.py -rP
 """
 
 import json
@@ -208,7 +208,7 @@ def test_kills_and_restarts(machines, llm, redis):
         for machine in machines:
             machine.start(database)
         _somewhere(machines, llm, chance, first)
-        kept = _kept(redis, database)
+        cached_keys = _kept(redis, database)
         mark = len(llm.requests)
         counts[chance.choice(machines).kill(chance)] += 1
         if number in restarts and counts["restart"] < RESTARTS:
@@ -220,20 +220,20 @@ def test_kills_and_restarts(machines, llm, redis):
             machine.ended()
             counts["scores"] += _right(machine)
         late = _asked(llm, mark)
-        assert not late.keys() & kept
-        kept = _kept(redis, database)
+        assert not late.keys() & cached_keys
+        cached_keys = _kept(redis, database)
         resumed = len(llm.requests)
         machines[0].start(database, workers=0)
         assert machines[0].ended() == 1
         assert _right(machines[0]) == 8
         again = _asked(llm, resumed)
-        assert not again.keys() & kept
-        asked = _asked(llm, first)
-        assert len(asked) == QUESTIONS
+        assert not again.keys() & cached_keys
+        request_counts = _asked(llm, first)
+        assert len(request_counts) == QUESTIONS
         # At most the requests that one machine had in flight.
-        twice = asked.total() - QUESTIONS
-        assert twice <= WORKERS * CONCURRENCY
-        counts["kept before"] += len(kept)
-        counts["asked twice (in flight)"] += twice
+        repeated = request_counts.total() - QUESTIONS
+        assert repeated <= WORKERS * CONCURRENCY
+        counts["kept before"] += len(cached_keys)
+        counts["asked twice (in flight)"] += repeated
         counts["asked in the resumed runs"] += again.total()
     print("\n" + ", ".join(f"{count} {name}" for name, count in counts.items()))

@@ -128,10 +128,10 @@ def test_a_compressed_bomb_is_read_up_to_a_limit(tmp_path, kind):
         "except StoreError as error:\n    print(error)\n"
         "print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)\n"
     )
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code, bomb], capture_output=True, text=True, timeout=300, check=True
     )
-    *message, more_mib = done.stdout.splitlines()
+    *message, more_mib = process.stdout.splitlines()
     assert expected in message[0]
     assert "--rageval-record" in message[1]
     assert int(more_mib) < 8 * 16

@@ -50,9 +50,9 @@ EVIL = {"text": HOSTILE, "wrapped": WRAPPED}
 def _obeyed(printed: str) -> list[str]:
     """Return the lines of an output that a terminal or a CI runner would obey; lines end as in .NET and Python."""
     invisible = {"Cf", "Mn"}
-    obeyed = [line for line in printed.split("\n") if any(_steers(each) for each in line)]
+    obeyed = [line for line in printed.split("\n") if any(_steers(character) for character in line)]
     for line in re.split("[\r\n]", printed):
-        visible = "".join(each for each in line if unicodedata.category(each) not in invisible)
+        visible = "".join(character for character in line if unicodedata.category(character) not in invisible)
         if visible.lstrip().startswith("::") or re.search(r"##\w*\[", visible):
             obeyed.append(line)
     return obeyed
@@ -183,8 +183,8 @@ def test_a_run_prints_no_control_sequences_or_ci_commands(
     project.test(TESTS.format(hostile=HOSTILE))
     with LLMServer(_says) as llm:
         project.use(llm)
-        done = project.run(*options, "--rageval-retries=0")
-    printed = f"{done.stdout}\n{done.stderr}"
+        result = project.run(*options, "--rageval-retries=0")
+    printed = f"{result.stdout}\n{result.stderr}"
     assert not _obeyed(printed)
     assert printed.count("evil") >= {"--rageval-plan": 0, "--tb=no": 2}.get(options[0], 10)
     if options != ["--rageval-plan"]:
@@ -202,8 +202,8 @@ def test_annotations_are_the_only_commands_and_quote_none(
     project.test(TESTS.format(hostile=HOSTILE))
     with LLMServer(_says) as llm:
         project.use(llm)
-        done = project.run("--rageval-retries=0", "--rageval-max-unscored=1")
-    obeyed = _obeyed(f"{done.stdout}\n{done.stderr}")
+        result = project.run("--rageval-retries=0", "--rageval-max-unscored=1")
+    obeyed = _obeyed(f"{result.stdout}\n{result.stderr}")
     assert len(obeyed) >= 10
     for line in obeyed:
         match = re.fullmatch(r"::(?:error|warning) file=test_it\.py,line=\d+,title=([^,:]+)::(.*)", line)
@@ -217,11 +217,13 @@ def test_names_of_models_and_files_are_printed_without_control_sequences(project
     project.test("def test_it(rageval): rageval.score('llm_reteval@3')\n")
     with LLMServer(_says) as llm:
         project.use(llm)
-        done = project.run(f"--rageval-model=m {HOSTILE}", f"--rageval-report=x {SCREEN}/none/r.md")
+        result = project.run(f"--rageval-model=m {HOSTILE}", f"--rageval-report=x {SCREEN}/none/r.md")
         bad = project.run(f"--rageval-concurrency={HOSTILE}")
         missing = project.run(f"--rageval-prompts={HOSTILE}")
-    assert not _obeyed(f"{done.stdout}{done.stderr}{bad.stdout}{bad.stderr}{missing.stdout}{missing.stderr}")
-    assert r"rageval: generator m evil \u001b[2J" in str(done.stdout)
+    assert not _obeyed(
+        f"{result.stdout}{result.stderr}{bad.stdout}{bad.stderr}{missing.stdout}{missing.stderr}"
+    )
+    assert r"rageval: generator m evil \u001b[2J" in str(result.stdout)
 
 
 Command = Callable[..., str]

@@ -9,7 +9,7 @@ pytestmark = pytest.mark.slow
 CONFTEST = """
 @pytest.fixture(scope="session")
 def rageval_generator():
-    # Finds the code in one passage; among several only where the right one comes first.
+    # Returns the code of the first passage, so several passages help only if the right one comes first.
     return lambda question, passages: next(iter(passages)).text.split()[-1].rstrip(".")
 """
 

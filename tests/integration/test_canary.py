@@ -35,10 +35,9 @@ def _report(project):
 
 
 def test_a_changed_generator_is_an_error_and_no_worse_retriever(project, llm):
-    """Cached replies hide a changed generator.
+    """Cached replies hide a changed generator, and the canary requests new replies.
 
-    The canary requests new replies, and the run is an error instead of a failure, although the retriever is worse
-    too.
+    The run is an error instead of a failure, although the retriever is worse too.
     """
     _baseline(project, llm)
     _forgetful(llm, range(1, 16))

@@ -29,11 +29,11 @@ def shown(arguments: list[str], **more: object) -> subprocess.CompletedProcess[s
 
 def shipped() -> dict[str, bytes]:
     """Return the contents of the files of the example that are in git, by path."""
-    done = subprocess.run(
+    process = subprocess.run(
         ["git", "ls-files", "-z", "."],  # noqa: S607 - any git on the path
         cwd=EXAMPLE, capture_output=True, text=True, check=False,
     )  # fmt: skip
-    names = [name for name in done.stdout.split("\0") if name]
+    names = [name for name in process.stdout.split("\0") if name]
     if not names:
         pytest.skip("this is no checkout")
     return {name: (EXAMPLE / name).read_bytes() for name in names}
@@ -47,9 +47,9 @@ def test_it_shows_a_regression_and_its_reasons(tmp_path):
         "RAGEVAL_MODEL": "m",
         "OPENAI_BASE_URL": "http://127.0.0.1:9/v1",
     }
-    done = shown([], cwd=tmp_path, environ={**hostile, "TMPDIR": str(tmp_path), "CI": "true"})
-    assert done.returncode == 0, done.stderr
-    passed, _, failed = done.stdout.partition("2. Somebody simplifies the search")
+    process = shown([], cwd=tmp_path, environ={**hostile, "TMPDIR": str(tmp_path), "CI": "true"})
+    assert process.returncode == 0, process.stderr
+    passed, _, failed = process.stdout.partition("2. Somebody simplifies the search")
     assert "$ pytest -q test_retriever.py --rageval-replay\n" in passed
     assert "2 passed" in passed
     for line in (
@@ -68,17 +68,17 @@ def test_it_shows_a_regression_and_its_reasons(tmp_path):
 @pytest.mark.slow
 def test_the_copy_of_the_example_equals_the_original(tmp_path):
     """`--keep` leaves a copy without the change, so that the reader can make the change."""
-    done = shown(["--keep", "there/demo"], cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    process = shown(["--keep", "there/demo"], cwd=tmp_path)
+    assert process.returncode == 0, process.stderr
     folder = tmp_path / "there" / "demo"
-    assert f"The example is in {folder}" in done.stdout
-    assert "cd there/demo && pytest" in done.stdout
-    kept = {
+    assert f"The example is in {folder}" in process.stdout
+    assert "cd there/demo && pytest" in process.stdout
+    copied = {
         path.relative_to(folder).as_posix(): path.read_bytes()
         for path in folder.rglob("*")
         if path.is_file() and not {"__pycache__", ".rageval_cache"} & {*path.parts}
     }
-    assert kept == shipped()
+    assert copied == shipped()
 
 
 @pytest.mark.parametrize("existing", ["file", "full"])
@@ -132,10 +132,10 @@ def test_a_wheel_has_the_example(tmp_path):
     """A wheel contains exactly the files of the example that are in git, and an installed command finds them."""
     files = shipped()
     build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", tmp_path, ROOT]
-    done = subprocess.run(build, capture_output=True, text=True, check=False)
-    if "No matching distribution found" in done.stderr or "ConnectionError" in done.stderr:
+    process = subprocess.run(build, capture_output=True, text=True, check=False)
+    if "No matching distribution found" in process.stderr or "ConnectionError" in process.stderr:
         pytest.skip("no package index can be reached")
-    assert done.returncode == 0, done.stderr
+    assert process.returncode == 0, process.stderr
     with ZipFile(next(tmp_path.glob("*.whl"))) as wheel:
         inside = "pytest_rageval/_example/"
         packaged = {
@@ -145,6 +145,6 @@ def test_a_wheel_has_the_example(tmp_path):
         }
         wheel.extractall(tmp_path / "installed")
     assert packaged == files
-    done = shown([], cwd=tmp_path, environ={"PYTHONPATH": str(tmp_path / "installed")})
-    assert done.returncode == 0, done.stderr
-    assert "2 failed" in done.stdout
+    process = shown([], cwd=tmp_path, environ={"PYTHONPATH": str(tmp_path / "installed")})
+    assert process.returncode == 0, process.stderr
+    assert "2 failed" in process.stdout

@@ -80,13 +80,13 @@ def test_a_clear_regression_is_red_after_few_requests(gated, llm):
     change(gated, others=range(1, 151), wrong=range(1, 101))
     result = fresh(gated)
     result.assert_outcomes(failed=1)
-    asked = report(gated)["early_stop"]["asked"]
-    assert len(llm.requests) == asked < 150 / 4
-    stopped = f"stopped early: {asked} of 150 changed questions asked (50 unchanged)"
+    evaluated = report(gated)["early_stop"]["asked"]
+    assert len(llm.requests) == evaluated < 150 / 4
+    stopped = f"stopped early: {evaluated} of 150 changed questions asked (50 unchanged)"
     text = " ".join(result.stdout.str().split())
     assert f"answer.em@1: {stopped}: drop about 0." in text
     assert ", allowed 0.02: a drop is significant (level 0.025)" in text
-    assert f" of {asked} questions got worse, 0 better:" in text
+    assert f" of {evaluated} questions got worse, 0 better:" in text
     result.stdout.re_match_lines(
         [
             r"  q\d+  1.00 → 0.00  What is the code of item-\d+\?",
@@ -101,11 +101,15 @@ def test_a_clear_regression_is_red_after_few_requests(gated, llm):
     assert entry["early_stop"] == entry["early_stop"] | {
         "changed": 150,
         "unchanged": 50,
-        "not_asked": 150 - asked,
+        "not_asked": 150 - evaluated,
         "verdict": "fail",
     }
     states = [example.get("early_stop") for example in entry["examples"]]
-    assert [states.count(state) for state in (None, "unchanged", "not asked")] == [asked, 50, 150 - asked]
+    assert [states.count(state) for state in (None, "unchanged", "not asked")] == [
+        evaluated,
+        50,
+        150 - evaluated,
+    ]
 
 
 def test_a_small_drop_within_max_drop_is_green_with_fewer_requests(gated, llm):
@@ -127,19 +131,19 @@ def test_requests_are_those_of_a_full_run(gated, llm):
     gated.run().assert_outcomes(failed=1)
     # The replies for unchanged questions were cached by the baseline's run.
     assert len(llm.requests) < first + 150
-    asked = [json.dumps(body, sort_keys=True) for body in llm.requests]
-    assert len(set(asked)) == len(asked)
+    requests = [json.dumps(body, sort_keys=True) for body in llm.requests]
+    assert len(set(requests)) == len(requests)
 
 
 def test_two_workers_ask_the_same(gated, llm):
     """Two workers send the same requests as one process: their order depends only on the seed and the rankings."""
     change(gated, others=range(1, 151), wrong=range(1, 101))
     fresh(gated)
-    alone, asked = report(gated), sorted(llm.prompts)
+    alone, prompts = report(gated), sorted(llm.prompts)
     llm.requests.clear()
     gated.run_process("-n2", STOP, "--rageval-refresh", "--rageval-report=report.json")
     assert report(gated) == alone
-    assert sorted(llm.prompts) == asked
+    assert sorted(llm.prompts) == prompts
 
 
 def test_a_plan_counts_all_questions_and_says_so(gated):
