@@ -1,4 +1,4 @@
-"""The baseline as a way past the gate: lowered by an update that nobody sees, missing, renamed, or full of nonsense."""
+"""The baseline as a way past the gate: lowered without notice, missing, renamed, or with invalid values."""
 
 import json
 from math import fsum
@@ -22,14 +22,14 @@ def _mean(project, nodeid="test_it.py::test_gate", name="recall@1"):
 
 
 def _run(project, *arguments):
-    """Workers, and plugins of the folder, need a process of their own; others are a second faster without."""
-    own = "-n2" in arguments or "-p" in arguments
-    return (project.run_process if own else project.run)(*arguments)
+    """Run in a separate process for workers or for plugins of the folder, else in this one, which saves a second."""
+    needs_process = "-n2" in arguments or "-p" in arguments
+    return (project.run_process if needs_process else project.run)(*arguments)
 
 
 @pytest.fixture
 def worse(project):
-    """A project of twelve questions with a baseline of 1.0, whose retriever finds three of them now."""
+    """A project of 12 questions with a baseline of 1.0; the retriever now finds the documents of only 3 questions."""
     project.evalset(12)
     project.test(BOUND)
     project.run(UPDATE).assert_outcomes(passed=1)
@@ -37,14 +37,17 @@ def worse(project):
     return project
 
 
-# An update that lowers what later runs are compared with.
+# Updates that lower the baseline of later runs.
 
 
 @pytest.mark.parametrize(
     "quiet", [(), ("-q",), ("-qq",), ("--no-summary",), ("-q", "--no-summary"), ("-n2", "-q")]
 )
 def test_an_update_always_says_what_it_lowers(worse, quiet):
-    """Attack: `-q --rageval-update-baseline` in addopts wrote recall 1.0 → 0.25 and printed "1 passed"."""
+    """Attack: `-q --rageval-update-baseline` in addopts wrote recall 1.0 → 0.25 and printed "1 passed".
+
+    The drop is printed.
+    """
     result = _run(worse, UPDATE, *quiet)
     assert _mean(worse) == 0.25
     line = "  test_it.py::test_gate recall@1: 1.000 → 0.250, 9 of 12 worse, 0 better"
@@ -52,7 +55,7 @@ def test_an_update_always_says_what_it_lowers(worse, quiet):
 
 
 def test_an_update_that_lowers_nothing_prints_nothing_with_q(project):
-    """There is nothing to read."""
+    """With `-q`, an update that lowers no score prints nothing about the baseline."""
     project.test(BOUND)
     for _ in range(2):
         project.run(UPDATE, "-q").stdout.no_fnmatch_line("*baseline*")
@@ -61,7 +64,10 @@ def test_an_update_that_lowers_nothing_prints_nothing_with_q(project):
 @pytest.mark.parametrize("where", ["command", "addopts"])
 @pytest.mark.parametrize("ci", ["true", "1", "True", "woodpecker"])
 def test_an_update_is_refused_on_a_build_server(worse, monkeypatch, ci, where):
-    """Attack: the option in `addopts`, so that every build compares with nothing and is green."""
+    """Attack: the option is in `addopts`, so that every CI build passes without a comparison.
+
+    The option is a usage error.
+    """
     monkeypatch.setenv("CI", ci)
     if where == "addopts":
         worse.ini(addopts=f"-q {UPDATE}")
@@ -73,14 +79,14 @@ def test_an_update_is_refused_on_a_build_server(worse, monkeypatch, ci, where):
 
 @pytest.mark.parametrize("ci", ["", "false", "0"])
 def test_ci_set_to_false_is_not_a_build_server(worse, monkeypatch, ci):
-    """Some shells set CI=false."""
+    """With CI set to an empty or false value, an update is allowed."""
     monkeypatch.setenv("CI", ci)
     worse.run(UPDATE).assert_outcomes(passed=1)
 
 
 @pytest.mark.parametrize("arguments", [(f"{UPDATE}=force",), ("-n2", f"{UPDATE}=force")])
 def test_an_update_that_is_meant_passes_on_a_build_server(worse, monkeypatch, arguments):
-    """And says what it lowers, as everywhere."""
+    """With `=force` an update is allowed under CI=true, and prints the lowered scores."""
     monkeypatch.setenv("CI", "true")
     result = _run(worse, *arguments, "-q")
     result.assert_outcomes(passed=1)
@@ -93,7 +99,7 @@ def test_an_update_that_is_meant_passes_on_a_build_server(worse, monkeypatch, ar
     [(UPDATE, "test_it.py"), ("test_it.py", UPDATE), (UPDATE, "--", "test_it.py"), (UPDATE, "force/")],
 )
 def test_a_path_behind_the_option_is_a_path(worse, arguments):
-    """An option whose value may be left out would take it for one, and run everything."""
+    """A path after the option is not parsed as the option's value: only the tests of the path run."""
     (worse.path / "force").mkdir()
     (worse.path / "force" / "test_it.py").write_bytes((worse.path / "test_it.py").read_bytes())
     worse.test(BOUND, name="test_other")
@@ -101,7 +107,7 @@ def test_a_path_behind_the_option_is_a_path(worse, arguments):
 
 
 def test_another_value_after_the_option_is_refused(worse):
-    """A slip, such as `=fource`, updates nothing."""
+    """A mistyped value of the option, such as `=fource`, is a usage error and updates nothing."""
     result = worse.run(f"{UPDATE}=fource")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert _mean(worse) == 1.0
@@ -117,7 +123,7 @@ def test_another_value_after_the_option_is_refused(worse):
     ],
 )
 def test_an_update_never_lowers_a_score_that_is_out_of_its_bounds(project, body):
-    """Attack: the failing minimum is red once; the lowered baseline would hide every drop from then on."""
+    """Attack: a minimum fails once, but the lowered baseline would hide every later drop. The old baseline is kept."""
     project.evalset(12)
     project.test(body)
     project.run(UPDATE).assert_outcomes(passed=1)
@@ -132,7 +138,10 @@ def test_an_update_never_lowers_a_score_that_is_out_of_its_bounds(project, body)
 
 
 def test_an_update_says_that_a_new_score_is_out_of_its_bounds(project):
-    """Attack: with -q, the first baseline of a broken retriever would be written in silence."""
+    """Attack: with `-q`, the first baseline of a broken retriever would be written silently.
+
+    The update prints a line.
+    """
     project.evalset(12)
     project.test(GATE.format(bounds="min=0.9, max_drop=0.02"))
     project.lose(*range(4, 13))
@@ -145,7 +154,10 @@ def test_an_update_says_that_a_new_score_is_out_of_its_bounds(project):
 
 
 def test_an_update_says_which_questions_lost_their_score(project):
-    """Attack: a retriever that raises leaves no score behind, and what has none is compared with nothing."""
+    """Attack: a retriever that raises leaves questions without a score, which are never compared.
+
+    The update counts them.
+    """
     project.evalset(30)
     project.test(BOUND)
     project.run(UPDATE)
@@ -158,7 +170,7 @@ def test_an_update_says_which_questions_lost_their_score(project):
 
 
 def test_an_update_says_what_it_drops(project):
-    """Attack: a test that is deleted, or loses its max_drop, takes its baseline along."""
+    """Attack: a deleted test or a removed max_drop also removes its baseline. The update lists the removed entries."""
     project.test(
         BOUND + '@pytest.mark.rageval_threshold("hit@1", max_drop=0.02)\n' + BOUND.replace("gate", "more")
     )
@@ -173,12 +185,12 @@ def test_an_update_says_what_it_drops(project):
     )
 
 
-# A baseline that is not there, or not this test's.
+# A baseline that is missing, or that has no entry for a test.
 
 
 @pytest.fixture
 def good(project):
-    """A project with two gates, their baseline, and a retriever that is worse now."""
+    """A project with two gates and their baseline; the retriever has become worse since."""
     project.evalset(12)
     project.test(BOUND + BOUND.replace("gate", "more").replace("recall", "hit"))
     project.run(UPDATE).assert_outcomes(passed=2)
@@ -188,7 +200,10 @@ def good(project):
 
 @pytest.mark.parametrize("how", ["option", "ini"])
 def test_a_baseline_that_was_named_has_to_be_there(good, how):
-    """Attack: a mistyped file name, after which nothing is compared with anything."""
+    """Attack: a mistyped file name, with which no score would be compared.
+
+    A missing file that was named is an error.
+    """
     if how == "ini":
         good.ini(rageval_baseline="evals/mian.json")
     result = good.run(*(["--rageval-baseline=evals/mian.json"] if how == "option" else []))
@@ -204,7 +219,7 @@ def test_a_baseline_that_was_named_has_to_be_there(good, how):
 
 
 def test_a_link_that_leads_nowhere_is_no_first_run(good):
-    """Attack: the file that a link leads to was removed."""
+    """Attack: the target of a symbolic link was removed. The run is an error, not a first run without a baseline."""
     path = good.path / "rageval_baseline.json"
     path.unlink()
     path.symlink_to(good.path / "gone.json")
@@ -216,29 +231,29 @@ def test_a_link_that_leads_nowhere_is_no_first_run(good):
 
 
 @pytest.mark.parametrize(
-    ("body", "told"),
+    ("body", "message"),
     [
-        # The function.
+        # The function was renamed.
         (
             BOUND.replace("test_gate", "test_gates"),
             "has no entry for test_it.py::test_gates; renamed from test_it.py::test_gate?",
         ),
-        # Into a class.
+        # The test was moved into a class.
         (
             "class TestAll:\n    " + BOUND.replace("\n", "\n    ").replace("()", "(self)").rstrip() + "\n",
             "has no entry for test_it.py::TestAll::test_gate; renamed from test_it.py::test_gate?",
         ),
-        # The id of a parameter.
+        # The test got a parameter.
         (
             '@pytest.mark.parametrize("k", [1])\n' + BOUND.replace("()", "(k)"),
             "has no entry for test_it.py::test_gate[[]1]; renamed from test_it.py::test_gate?",
         ),
-        # Another one altogether.
+        # The test was replaced by an unrelated test.
         (
             BOUND.replace("test_gate", "test_quite_different_things"),
             "has no entry for *::test_quite_different_things.",
         ),
-        # The threshold.
+        # The threshold has another score.
         (
             BOUND.replace("recall@1", "recall@2"),
             "has no recall@2 of test_it.py::test_gate; it has recall@1. Did you mean recall@1?",
@@ -249,18 +264,18 @@ def test_a_link_that_leads_nowhere_is_no_first_run(good):
         ),
     ],
 )
-def test_a_test_missing_in_the_baseline_is_an_error(good, body, told):
-    """Attack: a renamed test, class, parameter or threshold was a first run again, and passed."""
+def test_a_test_missing_in_the_baseline_is_an_error(good, body, message):
+    """Attack: a renamed test, class, parameter or threshold passed as a first run. It is an error."""
     good.test(body + BOUND.replace("gate", "more").replace("recall", "hit"))
     result = good.run()
     result.assert_outcomes(failed=1, errors=1)
     lines = [line for line in result.outlines if "rageval_baseline.json has n" in line]
-    pytest.LineMatcher(lines).fnmatch_lines([f"*: *rageval_baseline.json {told}"])
+    pytest.LineMatcher(lines).fnmatch_lines([f"*: *rageval_baseline.json {message}"])
     assert "un pytest --rageval-update-baseline " in " ".join(result.outlines)
 
 
 def test_a_violated_minimum_is_reported_together_with_a_missing_entry(good):
-    """A bound that is passed is passed."""
+    """A test with a violated minimum and without a baseline entry fails, and reports the minimum."""
     good.test(BOUND.replace("gate", "new").replace("max_drop", "min=0.9, max_drop"))
     result = good.run()
     result.assert_outcomes(failed=1)
@@ -268,7 +283,10 @@ def test_a_violated_minimum_is_reported_together_with_a_missing_entry(good):
 
 
 def test_another_root_directory_is_no_first_run(good):
-    """Attack: `--rootdir`, or an ini file further up, changes every node id."""
+    """Attack: `--rootdir`, or an ini file in a parent folder, changes every node id.
+
+    Promise: every test is an error that suggests the old node id.
+    """
     inner = good.path / "inner"
     inner.mkdir()
     for name in ("test_it.py", "conftest.py", "evals.jsonl"):
@@ -284,7 +302,10 @@ def test_another_root_directory_is_no_first_run(good):
 
 
 def test_a_root_directory_without_the_baseline_is_no_first_run(good):
-    """Attack: a root directory below that of before has no file, and nothing to compare with."""
+    """Attack: a root directory below the previous one has no baseline file.
+
+    Promise: the run is an error that names the other baseline file.
+    """
     inner = good.path / "inner"
     inner.mkdir()
     for name in ("test_it.py", "conftest.py", "evals.jsonl"):
@@ -297,7 +318,10 @@ def test_a_root_directory_without_the_baseline_is_no_first_run(good):
 
 
 def test_the_first_run_on_a_build_server_needs_a_baseline(project, monkeypatch):
-    """Attack: the file was never committed, and every build is a first run. Elsewhere it passes with a warning."""
+    """Attack: the file was never committed, so every build is a first run.
+
+    Under CI=true it is an error, elsewhere a warning.
+    """
     project.test(BOUND)
     result = _run(project)
     result.assert_outcomes(passed=1)
@@ -316,13 +340,13 @@ def test_the_first_run_on_a_build_server_needs_a_baseline(project, monkeypatch):
     _run(project, "--rageval-require-baseline").assert_outcomes(errors=1)
 
 
-# A gate that is gone.
+# Gates that were removed.
 
 GONE = "*rageval_baseline.json has entries that no score of this run was compared with*"
 
 
 @pytest.mark.parametrize(
-    ("body", "told"),
+    ("body", "message"),
     [
         ("def test_gate(): pass\n", "  test_it.py::test_gate"),
         ("", "  test_it.py::test_gate"),
@@ -331,24 +355,27 @@ GONE = "*rageval_baseline.json has entries that no score of this run was compare
     ],
 )
 @pytest.mark.parametrize("arguments", [(), ("-q",)])
-def test_a_threshold_that_was_removed_is_listed(project, monkeypatch, body, told, arguments):
-    """Attack: the test, its mark or its max_drop is taken away. On a build server a full run ends as an error."""
+def test_a_threshold_that_was_removed_is_listed(project, monkeypatch, body, message, arguments):
+    """Attack: the test, its mark or its max_drop is removed.
+
+    A full run lists the entry; under CI=true it is an error.
+    """
     more = BOUND.replace("gate", "more")
     project.test(BOUND + more)
     project.run(UPDATE).assert_outcomes(passed=2)
     project.test(body + more)
     result = _run(project, *arguments)
     assert result.ret == 0
-    result.stdout.fnmatch_lines([GONE, told])
+    result.stdout.fnmatch_lines([GONE, message])
     result.stdout.no_fnmatch_line("  test_it.py::test_more*")
     monkeypatch.setenv("CI", "true")
     result = _run(project, *arguments)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.stdout.fnmatch_lines([GONE, told])
+    result.stdout.fnmatch_lines([GONE, message])
 
 
 def test_workers_tell_which_gates_there_were(project, monkeypatch):
-    """The process that writes collects nothing itself."""
+    """With xdist, removed gates are listed: workers report their gates to the controller, which collects no tests."""
     project.test(BOUND + BOUND.replace("gate", "more"))
     project.run(UPDATE)
     project.test(BOUND)
@@ -360,7 +387,7 @@ def test_workers_tell_which_gates_there_were(project, monkeypatch):
 
 
 def test_a_baseline_without_any_remaining_threshold_is_listed(project, monkeypatch):
-    """Also in a run without marked tests."""
+    """A run without any marked test lists the entries of the baseline too."""
     project.test(BOUND)
     project.run(UPDATE)
     project.test("def test_other(): pass\n")
@@ -390,7 +417,7 @@ SHARD = "def pytest_collection_modifyitems(items): del items[1:]\n"
     ],
 )
 def test_a_run_of_a_part_misses_nothing(project, monkeypatch, arguments, more):
-    """What was selected out, or skipped where pytest says so, still exists."""
+    """A partial run lists no removed gates: tests that were deselected or skipped still exist."""
     in_class = "class" in more
     body = '@pytest.mark.rageval_threshold("recall@1", max_drop=0.02)\nclass TestAll:\n    def test_gate(self): pass\n'
     project.test(body if in_class else BOUND)
@@ -406,14 +433,14 @@ def test_a_run_of_a_part_misses_nothing(project, monkeypatch, arguments, more):
 
 
 def test_a_test_that_fails_before_it_compares_keeps_its_entry(project):
-    """It is red already."""
+    """If a test fails before its score, its entry is not listed as removed."""
     project.test("def test_own(rageval):\n    rageval.score('recall@1', max_drop=0.02)\n")
     project.run(UPDATE)
     project.test("def test_own(rageval):\n    assert False\n    rageval.score('recall@1', max_drop=0.02)\n")
     project.run().stdout.no_fnmatch_line(GONE)
 
 
-# A baseline full of nonsense.
+# Baselines with invalid values.
 
 NONSENSE = {
     "1e300": "1e+300",
@@ -435,7 +462,7 @@ NONSENSE = {
 
 @pytest.fixture
 def spoiled(project):
-    """Spoils the baseline: what stands in place of the score of one question."""
+    """Return a function that replaces the score of one question in the baseline by a text."""
     project.evalset(12)
     project.test(BOUND)
     project.run(UPDATE)
@@ -454,7 +481,10 @@ def spoiled(project):
 
 @pytest.mark.parametrize(("value", "shown"), NONSENSE.items(), ids=lambda text: text[:12])
 def test_a_score_that_is_none_is_refused_with_its_place(spoiled, value, shown):
-    """Attack: 1e300 and 400 digits ended in a traceback; -1e300 made every later score a gain, and passed."""
+    """Attack: 1e300 and 400 digits ended in a traceback; -1e300 made every later score a gain, and passed.
+
+    Promise: every invalid score is an error that names the question, the score and the test.
+    """
     project = spoiled(value)
     project.lose(*range(1, 13))
     result = project.run()
@@ -479,7 +509,7 @@ def test_a_score_that_is_none_is_refused_with_its_place(spoiled, value, shown):
 
 @pytest.mark.parametrize("value", ["-5", "-0.01", "1.5", "-1e99"])
 def test_a_score_that_is_not_on_its_scale_is_refused(spoiled, value):
-    """Attack: a baseline below what there is can lose nothing."""
+    """Attack: if a baseline score is below the scale, no drop is possible. The baseline is refused."""
     project = spoiled(value)
     project.lose(*range(1, 13))
     result = project.run()
@@ -495,7 +525,7 @@ def test_a_score_that_is_not_on_its_scale_is_refused(spoiled, value):
 @pytest.mark.parametrize("form", ["[]", "{}"])
 @pytest.mark.parametrize("where", ["fingerprint", "beside", "questions", "document"])
 def test_what_nests_deeply_ends_in_no_traceback(spoiled, depth, form, where):
-    """In every place of the file: it is refused, or does not matter; also when it is written again."""
+    """Deep nesting in any place of the file is refused or ignored without a traceback, also by an update."""
     deep = "[" * depth + "]" * depth if form == "[]" else '{"a":' * depth + "1" + "}" * depth
     project = spoiled("1.0")
     path = project.path / "rageval_baseline.json"
@@ -521,7 +551,7 @@ def test_what_nests_deeply_ends_in_no_traceback(spoiled, depth, form, where):
 @pytest.mark.parametrize("form", ["[]", "{}"])
 @pytest.mark.parametrize("name", ["evals.jsonl", "labels.jsonl"])
 def test_eval_sets_and_labels_that_nest_deeply_are_refused(project, depth, form, name):
-    """As an error of the file, with the line."""
+    """Deep nesting in an eval set or in labels is an error that names the file and the line."""
     deep = "[" * depth + "]" * depth if form == "[]" else '{"a":' * depth + "1" + "}" * depth
     if name == "evals.jsonl":
         path = project.path / name

@@ -1,4 +1,7 @@
-"""Attack: whatever a run waits for never comes. Promise: the run ends, says why, and keeps what it had."""
+"""Attack: an event that a run waits for never happens.
+
+Promise: the run ends with the reason, and caches its replies.
+"""
 
 import itertools
 import json
@@ -19,34 +22,37 @@ pytestmark = pytest.mark.slow
 
 GATE = '@pytest.mark.rageval_threshold("answer.em@1", min=0.9)\ndef {}(): pass\n'
 ENDS_S = 240
-"""Far longer than any of these runs takes, far shorter than for ever."""
+"""Timeout of a run in seconds, far longer than any of these runs takes."""
 
 BUSY = Fault(429, {"retry-after": "inf"}, "too many requests")
 
 
 def _ends(project, *arguments):
-    """A run in a process of its own, which must come to its end."""
+    """Run in a separate process, which must end before the timeout."""
     return project.pytester.runpytest_subprocess(*project.arguments, *arguments, timeout=ENDS_S)
 
 
 def _use(project, llm):
-    """Point the project at a server, and import what takes seconds on a busy machine before any stopwatch runs."""
+    """Configure the server, and import slow modules in the conftest, before any time limit starts."""
     project.use(llm)
     source = (project.path / "conftest.py").read_text(encoding="utf-8")
     project.pytester.makeconftest(f"import openai, pytest_rageval.plugin.rageval_fixture\n{source}")
 
 
 def _answers_first(n):
-    """A model that answers n requests, and then none for ever."""
+    """Return a model that answers n requests, and then always replies 429."""
     count = itertools.count(1)
     return lambda prompt: clerk(prompt) if next(count) <= n else BUSY
 
 
-# A server that answers 429 for ever.
+# A server that always replies 429.
 
 
 def test_one_patience_for_a_server_and_not_one_for_each_question(project, llm):
-    """Both tests end as errors that say what to do; the third, which needs no model, passes."""
+    """Two tests end as errors with a remedy after one patience in total.
+
+    The third test, which needs no model, passes.
+    """
     _use(project, llm)
     project.evalset(20)
     llm.model = lambda _: BUSY
@@ -64,12 +70,12 @@ def test_one_patience_for_a_server_and_not_one_for_each_question(project, llm):
             "*--rageval-patience SECONDS*the next run asks for the rest.",
         ]
     )
-    # "inf" makes nobody wait for ever, and the second test asks nothing.
+    # A retry-after of "inf" does not delay retries for ever, and the second test sends no request.
     assert len(llm.requests) <= 16
 
 
 def test_received_replies_are_cached_and_the_next_run_requests_the_rest(project, llm):
-    """Five of twelve replies came before the server stopped answering: they are not paid again."""
+    """If the server stops after 5 of 12 replies, the next run requests only the other 7."""
     _use(project, llm)
     project.evalset(12)
     project.test(GATE.format("test_a"))
@@ -82,7 +88,7 @@ def test_received_replies_are_cached_and_the_next_run_requests_the_rest(project,
 
 
 def test_workers_say_what_they_wait_for(project, llm):
-    """The controller prints it; each worker has its own patience, and both end."""
+    """The controller prints what the workers wait for; each worker has its own patience, and both end."""
     _use(project, llm)
     project.evalset(8)
     llm.model = lambda _: BUSY
@@ -94,7 +100,7 @@ def test_workers_say_what_they_wait_for(project, llm):
 
 @pytest.mark.long
 def test_a_terminal_shows_what_is_waited_for(project, llm):
-    """In the line of progress."""
+    """The progress line on a terminal shows the server that the run waits for."""
     _use(project, llm)
     llm.model = lambda _: BUSY
     project.test(GATE.format("test_a"))
@@ -113,7 +119,7 @@ def test_a_terminal_shows_what_is_waited_for(project, llm):
     ],
 )
 def test_the_users_own_requests_wait_no_longer(project, llm, call):
-    """In the test's thread, and in a loop of the test's own; it is said what they wait for."""
+    """Requests of the user's code end after the patience too, in the test's thread and in an event loop of the test."""
     _use(project, llm)
     llm.model = lambda _: BUSY
     project.test(f"import asyncio\ndef test_own(rageval_llm):\n    {call}\n")
@@ -126,7 +132,7 @@ def test_the_users_own_requests_wait_no_longer(project, llm, call):
 
 @pytest.mark.parametrize("value", ["inf", "1e400", "-1", "nan", "9" * 300, "Fri, 31 Dec 9999 23:59:59 GMT"])
 def test_no_retry_after_delays_a_run_without_limit(project, llm, value):
-    """Neither endless, nor huge, nor negative, nor no number."""
+    """An infinite, huge, negative or invalid retry-after does not extend the patience."""
     _use(project, llm)
     project.evalset(4)
     llm.model = lambda _: Fault(429, {"retry-after": value})
@@ -137,7 +143,7 @@ def test_no_retry_after_delays_a_run_without_limit(project, llm, value):
 
 
 def test_a_command_says_what_it_waits_for(llm, tmp_path, monkeypatch, capsys):
-    """`rageval judge` has no terminal of pytest's: a line on its standard error."""
+    """`rageval judge` prints the server that it waits for to standard error."""
     monkeypatch.setattr(rate_limits, "ANNOUNCE_AFTER_S", 0.2)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     monkeypatch.chdir(tmp_path)
@@ -149,7 +155,7 @@ def test_a_command_says_what_it_waits_for(llm, tmp_path, monkeypatch, capsys):
     assert "rageval: waiting for http://127.0.0.1:" in capsys.readouterr().err
 
 
-# Code of the user's that blocks.
+# User code that blocks.
 
 BLOCKS = {
     "async def": "async def search(query, k):\n    time.sleep(3600)\n",
@@ -180,7 +186,7 @@ def _blocking(project, code):
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("kind", BLOCKS)
 def test_a_retriever_that_blocks_is_ended_by_a_signal(project, kind, threads):
-    """pytest-timeout ends the test; the run goes on, and ends."""
+    """pytest-timeout ends the test with a signal; the run continues with the next test and ends."""
     _blocking(project, BLOCKS[kind])
     result = _ends(project, "--timeout=5", "--timeout-method=signal", f"--rageval-threads={threads}")
     result.assert_outcomes(passed=1, errors=1)
@@ -195,7 +201,7 @@ def test_a_retriever_that_blocks_is_ended_by_a_signal(project, kind, threads):
 
 @pytest.mark.parametrize("kind", BLOCKS)
 def test_a_retriever_that_blocks_is_ended_by_a_thread(project, kind):
-    """pytest-timeout ends the process."""
+    """pytest-timeout ends the process from its thread."""
     _blocking(project, BLOCKS[kind])
     result = _ends(project, "--timeout=5", "--timeout-method=thread")
     assert result.ret != 0
@@ -203,7 +209,7 @@ def test_a_retriever_that_blocks_is_ended_by_a_thread(project, kind):
 
 
 def test_a_generator_that_blocks_is_ended_too(project):
-    """The class, and not the case."""
+    """A generator that blocks is ended as a retriever is."""
     _blocking(project, BLOCKS["async def"].replace("search(query, k)", "answer(question, passages)"))
     source = (project.path / "conftest.py").read_text(encoding="utf-8")
     project.pytester.makeconftest(
@@ -216,7 +222,7 @@ def test_a_generator_that_blocks_is_ended_too(project):
     result.assert_outcomes(passed=1, errors=1)
 
 
-# Processes that are not what they seem.
+# Forked processes, and processes that gevent or eventlet has patched.
 
 FORKS = {
     "os.fork": (
@@ -240,7 +246,7 @@ CALLS = ["rageval.score('recall@1')", "rageval.retrieve('item-1', k=1)", "rageva
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize("fork", FORKS)
 def test_a_forked_child_gets_an_error(project, llm, fork, call):
-    """The event loop's thread is not in it: waiting for it would never end."""
+    """A forked child has no event loop thread: a call of rageval raises an error instead of waiting for ever."""
     _use(project, llm)
     project.test(
         "import multiprocessing, os\n"
@@ -263,7 +269,7 @@ def test_a_forked_child_gets_an_error(project, llm, fork, call):
     ],
 )
 def test_a_patched_process_gets_an_error(project, library, patch):
-    """Where greenlets stand for threads, nobody knows what the event loop's thread waits for."""
+    """If gevent or eventlet has replaced threads by greenlets, the event loop's thread cannot work: it is an error."""
     pytest.importorskip(library)
     project.test('@pytest.mark.rageval_threshold("recall@1", min=0.9)\ndef test_gate(): pass\n')
     source = (project.path / "conftest.py").read_text(encoding="utf-8")
@@ -284,9 +290,12 @@ def test_a_patched_process_gets_an_error(project, library, patch):
     ],
 )
 def test_a_client_patched_by_a_library_is_recognised(monkeypatch, module, question, patched):
-    """Also where neither library is installed: these stand for them. One that patched nothing is accepted."""
+    """Patching by a library is detected, here with a stand-in for the library.
+
+    A library that patched nothing is accepted.
+    """
     for name, refused in ((patched, True), ("time", False)):
-        stand_in = SimpleNamespace(**{question: lambda asked, name=name: asked == name})
+        stand_in = SimpleNamespace(**{question: lambda queried_module, name=name: queried_module == name})
         monkeypatch.setitem(sys.modules, module, stand_in)
         loop = BackgroundEventLoop()
         if refused:
@@ -332,7 +341,7 @@ def test_cached(rageval_llm):
 
 
 def test_a_test_under_trio_asks_as_others_do(project, llm):
-    """`acomplete` and async cached functions know no loop but asyncio's, and wait for it in a thread."""
+    """`acomplete` and async cached functions work under trio: the trio task waits in a thread for the asyncio loop."""
     pytest.importorskip("trio")
     _use(project, llm)
     llm.model = lambda prompt: "never" if "item-1000" in prompt else clerk(prompt)

@@ -1,4 +1,4 @@
-"""Attack: a server answers with more than anybody can use. Promise: memory is bounded, and the request is unscored."""
+"""Attack: a server sends a huge reply. Promise: memory is bounded, and the request is unscored."""
 
 import asyncio
 import gzip
@@ -58,29 +58,29 @@ def _ask(url):
 
 
 def _bomb(mebibytes, wbits=31):
-    """Zeros, packed about a thousand to one."""
+    """Return compressed zeros, at a ratio of about 1 to 1000."""
     packer = zlib.compressobj(9, zlib.DEFLATED, wbits)
     return b"".join(packer.compress(bytes(MIB)) for _ in range(mebibytes)) + packer.flush()
 
 
 @pytest.fixture(scope="module")
 def gigabyte():
-    """A mebibyte that unpacks to a gibibyte."""
+    """A body of one MiB that decompresses to one GiB."""
     return _bomb(1024)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("status", [200, 400, 500])
 def test_a_gigabyte_in_a_small_answer_takes_little_memory(gigabyte, status):
-    """Of a reply, and of an error, whose body is read too."""
+    """A compressed GiB takes little memory, in a reply and in the body of an error."""
     answer = Answer(status, gigabyte, {"content-encoding": "gzip"})
     with ScriptedServer(answer) as server:
-        done = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-c", PEAK, server.url], capture_output=True, text=True, check=True
         )
-    said, peak = done.stdout.splitlines()
-    assert said == "the server's answer is larger than 16 MiB"
-    # Without a bound it is 2,800.
+    message, peak = process.stdout.splitlines()
+    assert message == "the server's answer is larger than 16 MiB"
+    # Without the limit the peak is 2,800 MiB.
     assert int(peak) < 300
 
 
@@ -95,7 +95,7 @@ def test_a_gigabyte_in_a_small_answer_takes_little_memory(gigabyte, status):
     ],
 )
 def test_the_bound_is_on_what_is_unpacked(encoding, pack):
-    """One byte more than the bound is refused in every packing, and what is within it is read."""
+    """The limit holds for the decompressed body: one byte more is refused, with every encoding."""
     whole = json.dumps(completion("fine")).encode()
     for size, fits in ((MAX_BODY_BYTES, True), (MAX_BODY_BYTES + 1, False)):
         answer = Answer(body=pack(whole.ljust(size)), headers={"content-encoding": encoding})
@@ -108,7 +108,7 @@ def test_the_bound_is_on_what_is_unpacked(encoding, pack):
 
 
 def test_an_answer_that_cannot_be_unpacked_is_no_reply():
-    """It is asked for again, like any reply that is garbled."""
+    """A body that cannot be decompressed is a retryable error."""
     garbled = Answer(body=b"no gzip", headers={"content-encoding": "gzip"})
     with ScriptedServer(garbled) as server, pytest.raises(RetryableError) as caught:
         _ask(server.url)
@@ -117,7 +117,7 @@ def test_an_answer_that_cannot_be_unpacked_is_no_reply():
 
 @pytest.mark.parametrize("changes", [{}, {"message": {"refusal": "x" * MAX_REPLY_LENGTH}}])
 def test_a_reply_has_a_size(changes):
-    """Within the body's bound, there may be more text than anybody reads."""
+    """A text longer than the limit of a reply is unscored, although its body is within the limit of a body."""
     for text in ("y" * MAX_REPLY_LENGTH, "y" * (MAX_REPLY_LENGTH + 1)):
         with ScriptedServer(Answer(body=completion(text, **changes))) as server:
             if len(text) == MAX_REPLY_LENGTH and not changes:
@@ -128,7 +128,7 @@ def test_a_reply_has_a_size(changes):
 
 
 def test_one_reply_that_is_too_large_is_one_unscored_question(project, llm):
-    """With the reason; it is not asked for again and again, and it may have been paid."""
+    """A reply that is too long leaves one question unscored with the reason; it is not requested again."""
     project.use(llm)
     llm.model = lambda prompt: Cut("x" * (MAX_REPLY_LENGTH + 1), "stop") if "item-3?" in prompt else "c1x"
     project.test(

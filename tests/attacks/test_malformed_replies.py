@@ -1,8 +1,8 @@
-"""Replies that are none: malformed, empty, nested without end, cut, of the wrong types.
+"""Malformed replies: empty, nested without end, truncated, with wrong types.
 
-Attacked: whatever a server may send in place of a chat completion, and whatever a model may write in place of a
-verdict. Promised: it costs one example its score, with a reason that a person can read. The other examples of the
-same run are scored, and what only counts or describes (usage, the model's name) takes no reply away.
+Attack: a server sends an arbitrary body in place of a chat completion, or a model writes an arbitrary text in place
+of a verdict. Promise: only the example of this reply is unscored, with a readable reason, and the other examples of
+the run are scored. Malformed metadata of a reply (usage, the model's name) does not make the reply unscored.
 """
 
 import json
@@ -15,19 +15,19 @@ import pytest
 from tests.llm_server import Fault
 
 DEEP = 100_000
-"""Levels of nesting: far more than any interpreter's stack."""
+"""Levels of nesting that exceed the stack of any interpreter."""
 
 NEARLY = 900
-"""Levels that can be parsed, and leave no stack to walk through them."""
+"""Levels of nesting that can be parsed, but that exceed the stack of a recursive function over the result."""
 
 
 def nested(levels: int) -> str:
-    """An array in an array and so on, as JSON."""
+    """Return nested JSON arrays of this depth."""
     return "[" * levels + "]" * levels
 
 
 def completion(content: str = '"fine"', **parts: str) -> bytes:
-    """A chat completion of parts in JSON, which need not be valid; `None` leaves a part out."""
+    """Return a chat completion whose parts are JSON, which may be invalid."""
     parts = {
         "message": f'{{"role": "assistant", "content": {content}{parts.pop("more", "")}}}',
         "finish_reason": '"stop"',
@@ -40,19 +40,19 @@ def completion(content: str = '"fine"', **parts: str) -> bytes:
 
 
 def error(status: int, body: bytes) -> Fault:
-    """A refusal with a body."""
+    """Return an error response with a body."""
     return Fault(status, body=body)
 
 
 def not_understood(why: str = "") -> str:
-    """The beginning of a reason, as a pattern."""
+    """Return the beginning of a reason as a pattern."""
     return re.escape(f"the server's reply was not understood ({why}" + (")" if why else ""))
 
 
 EMPTY = r"the generator's reply is empty"
 
 MALFORMED: dict[str, tuple[bytes | Fault, str]] = {
-    # No JSON
+    # Not JSON
     "nothing": (b"", not_understood("it is empty")),
     "blanks": (b" \n\t", not_understood("it is empty")),
     "an HTML page": (b"<html><body>Welcome to our proxy</html>", not_understood("it is not JSON") + r".*Welcome"),
@@ -123,7 +123,7 @@ MALFORMED: dict[str, tuple[bytes | Fault, str]] = {
     "refusal a number": (completion(more=', "refusal": 5'), not_understood("its refusal is a number")),
     "tool calls a text": (completion(more=', "tool_calls": "f"'), not_understood("its tool_calls is a text")),
     "finish reason a number": (completion(finish_reason="7"), not_understood("its finish_reason is a number")),
-    # Nothing said
+    # Empty replies
     "content empty": (completion('""'), EMPTY),
     "content blank": (completion('" \\n\\t"'), EMPTY),
     "content null": (completion("null"), EMPTY),
@@ -178,7 +178,7 @@ HARMLESS: dict[str, bytes] = {
 
 
 def outcomes(project: Any, *arguments: str) -> dict[str, tuple[float | None, str | None]]:
-    """Score and reason of each example, from the report of a run in which any share may be unscored."""
+    """Run with any share unscored allowed, and return the score and the reason of each example in the report."""
     result = project.run(
         "--rageval-max-unscored=1", "--rageval-retries=0", "--rageval-report=out.json", *arguments
     )
@@ -192,7 +192,7 @@ def outcomes(project: Any, *arguments: str) -> dict[str, tuple[float | None, str
 def run_all(
     project: Any, llm: Any, replies: Sequence[bytes | Fault]
 ) -> dict[str, tuple[float | None, str | None]]:
-    """Outcomes of two questions for each reply: the first gets it, the second a sound one."""
+    """Return the outcomes of two questions for each reply: the first gets the reply, the second a valid reply."""
 
     def model(prompt: str) -> str | Fault:
         number = int(re.findall(r"code of item-(\d+)", prompt)[-1])
@@ -210,22 +210,22 @@ def run_all(
 
 @pytest.mark.slow
 def test_a_malformed_reply_is_one_unscored_example(project, llm):
-    """Each shape once, in one run: it is unscored, with its reason; the question after it is scored."""
-    found = run_all(project, llm, [reply for reply, _ in MALFORMED.values()])
+    """In one run with every malformed reply, its question is unscored with the reason, and the next is scored."""
+    by_id = run_all(project, llm, [reply for reply, _ in MALFORMED.values()])
     odd = {}
     for number, (name, (_, reason)) in enumerate(MALFORMED.items()):
-        score, unscored = found[f"q{2 * number + 1}"]
+        score, unscored = by_id[f"q{2 * number + 1}"]
         if score is not None or not re.match(reason, unscored or ""):
             odd[name] = (score, unscored)
-        assert found[f"q{2 * number + 2}"] == (1.0, None), name
+        assert by_id[f"q{2 * number + 2}"] == (1.0, None), name
     assert not odd
     print(f"{len(MALFORMED)} malformed replies, each of them one unscored example")
 
 
 def test_what_only_counts_or_describes_takes_no_reply_away(project, llm):
-    """It was paid for: a usage that is none counts as unknown, and a name that is none as missing."""
-    found = run_all(project, llm, list(HARMLESS.values()))
-    odd = {name: found[f"q{2 * n + 1}"] for n, name in enumerate(HARMLESS)}
+    """A reply with an invalid usage or an invalid model name is scored, because the reply was paid for."""
+    by_id = run_all(project, llm, list(HARMLESS.values()))
+    odd = {name: by_id[f"q{2 * n + 1}"] for n, name in enumerate(HARMLESS)}
     assert {name: outcome for name, outcome in odd.items() if outcome != (1.0, None)} == {}
     assert len(llm.requests) == 2 * len(HARMLESS)
     print(f"{len(HARMLESS)} odd replies, all of them scored")
@@ -262,7 +262,7 @@ VERDICTS: dict[str, str] = {
     ],
 )
 def test_a_malformed_verdict_is_one_unscored_example(project, llm, spec, sound, reason):
-    """Likewise where the reply is whole, and what the judge wrote in it is not."""
+    """If the completion is valid and the verdict in its text is malformed, only its example is unscored."""
     texts = list(VERDICTS.values())
 
     def model(prompt: str) -> str:
@@ -275,10 +275,10 @@ def test_a_malformed_verdict_is_one_unscored_example(project, llm, spec, sound, 
     project.use(llm)
     project.evalset(len(texts) + 2)
     project.test(f'@pytest.mark.rageval_threshold("{spec}", min=1)\ndef test_gate(): pass\n')
-    found = outcomes(project)
+    by_id = outcomes(project)
     for number in range(1, len(texts) + 1):
-        score, unscored = found[f"q{number}"]
+        score, unscored = by_id[f"q{number}"]
         assert score is None
         assert re.match(reason, unscored or ""), unscored
     for number in (1, 2):
-        assert found[f"q{len(texts) + number}"][0] in {1.0, 5.0}
+        assert by_id[f"q{len(texts) + number}"][0] in {1.0, 5.0}

@@ -1,8 +1,8 @@
-"""Attacks on what a run may spend, and on what it has paid for.
+"""Attacks on the budget of a run, and on the replies that were paid for.
 
-Promised: no call passes `--rageval-max-cost`, whatever a server reports; a reply that arrived is kept, whatever
-fails after it; on a full disk only calls in flight are lost; what is kept is not asked again, whatever becomes of
-the folder, of the clocks and of the other processes.
+Promise: no call exceeds `--rageval-max-cost`, whatever a server reports; a received reply is cached, whatever fails
+afterwards; on a full disk only the calls in flight are lost; and no cached reply is requested again, whatever happens
+to the cache folder, the clocks and the other processes.
 """
 
 import contextlib
@@ -34,7 +34,7 @@ PRICES = '["m1"]\ninput = 1000.0\noutput = 1000.0\nmax_output = 100\n'
 
 
 def _start(project, *arguments, limits=""):
-    """A run in a process of its own, under limits of the shell."""
+    """Start a run in a separate process, under limits of the shell."""
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *project.arguments, *arguments]
     return subprocess.Popen(
         ["/bin/sh", "-c", f'{limits} exec "$0" "$@"', *command],
@@ -54,7 +54,7 @@ def _wait_until(holds, seconds=120):
 
 
 def _ended(run):
-    """What a run printed, and its exit status."""
+    """Wait for a run, and return its output and its exit status."""
     output, _ = run.communicate(timeout=300)
     return output, run.returncode
 
@@ -69,7 +69,7 @@ def _kept(folder: Path) -> set[str]:
 
 
 def _asked(llm):
-    """How often each prompt was answered."""
+    """Count how often each prompt was answered."""
     return Counter(body["messages"][-1]["content"] for body in llm.paid)
 
 
@@ -85,7 +85,7 @@ def _asked(llm):
     ids=["none", "empty", "zero", "nonsense", "huge"],
 )
 def test_a_server_that_reports_no_usage_does_not_open_the_purse(project, llm, usage):
-    """Billed is what was set aside, until a usage says otherwise."""
+    """Without a valid usage, a reply is billed at the maximum cost that was reserved for its call."""
     project.use(llm)
     project.evalset(60)
     project.test(ONE_REPLY_EACH)
@@ -95,13 +95,13 @@ def test_a_server_that_reports_no_usage_does_not_open_the_purse(project, llm, us
     result.stdout.fnmatch_lines(
         ["--rageval-max-cost=2 is reached: * USD are spent, and the next call may cost *"]
     )
-    # A prompt has more than 40 tokens, so that a call may cost more than 5 cents.
+    # A prompt has more than 40 tokens, so a call may cost more than 5 cents.
     assert 5 < len(llm.requests) < 40
     print(f"paid {len(llm.requests)} of 60")
 
 
 def test_a_budget_is_not_exceeded_at_a_server_that_drops_connections(project, llm):
-    """It may have answered, and counted, what never arrived."""
+    """A call whose connection breaks counts towards the budget, because the server may have answered and billed it."""
     project.use(llm)
     project.evalset(60)
     project.test(ONE_REPLY_EACH)
@@ -111,7 +111,7 @@ def test_a_budget_is_not_exceeded_at_a_server_that_drops_connections(project, ll
 
 
 def test_tokens_per_minute_are_not_exceeded_at_a_server_that_reports_none(project, llm):
-    """What a request was expected to use stays used."""
+    """Without a usage, the estimated tokens of a request count towards the limit per minute."""
     project.use(llm)
     project.evalset(6)
     project.test(ONE_REPLY_EACH)
@@ -122,14 +122,14 @@ def test_tokens_per_minute_are_not_exceeded_at_a_server_that_reports_none(projec
         return Fault(200, body={**completion(clerk(prompt)), "usage": None})
 
     llm.model = model
-    # A prompt has about 80 tokens: one a second, were it not for the first.
+    # A prompt has about 80 tokens: after the first request, the limit allows one request a second.
     project.run("--rageval-tpm=4800").assert_outcomes(passed=1)
     assert len(arrived) == 6
     assert arrived[-1] - arrived[0] > 3
 
 
 def test_every_reply_is_cached_without_a_free_file_handle(project, llm):
-    """64 in flight, and 64 handles for all that a process opens."""
+    """With 64 requests in flight and 64 file handles for the process, every received reply is cached."""
     project.use(llm)
     llm.latency_s, llm.together = 0.3, 40
     project.evalset(64)
@@ -137,14 +137,17 @@ def test_every_reply_is_cached_without_a_free_file_handle(project, llm):
     run = _start(project, "--rageval-concurrency=64", limits="ulimit -n 64;")
     output, _ = _ended(run)
     _wait_until(lambda: not llm.connected)
-    kept = _kept(project.path / ".rageval_cache")
-    print(f"answered {len(llm.paid)}, kept {len(kept)}")
+    cached = _kept(project.path / ".rageval_cache")
+    print(f"answered {len(llm.paid)}, kept {len(cached)}")
     assert len(llm.paid) >= 40, output
-    assert len(kept) == len(_asked(llm)) == len(llm.paid), output
+    assert len(cached) == len(_asked(llm)) == len(llm.paid), output
 
 
 def test_every_reply_is_cached_if_the_budget_cannot_be_counted(project, llm):
-    """The run ends as an error, and asks for nothing more; what was answered is found by the next."""
+    """If the table of spending fails, the run ends as an error and sends no more requests.
+
+    Received replies are cached.
+    """
     project.use(llm)
     project.evalset(30)
     project.test(ONE_REPLY_EACH)
@@ -175,29 +178,29 @@ def test_every_reply_is_cached_if_the_budget_cannot_be_counted(project, llm):
 
 
 def test_on_a_full_disk_only_the_calls_in_flight_are_lost(project, llm):
-    """After the first reply that cannot be kept nothing is asked."""
+    """After the first reply that cannot be cached, no request is sent."""
     project.use(llm)
     llm.latency_s = 0.05
     project.evalset(200)
     project.test(ONE_REPLY_EACH)
     llm.model = lambda prompt: clerk(prompt) + " " * 20_000
-    # As large as a file may be, in blocks of 512 bytes.
+    # `ulimit -f` is the maximum file size in blocks of 512 bytes.
     run = _start(project, "--rageval-concurrency=16", limits="ulimit -f 1500;")
     output, status = _ended(run)
-    kept = _kept(project.path / ".rageval_cache")
-    lost = len(llm.paid) - len(kept)
-    print(f"answered {len(llm.paid)}, kept {len(kept)}, lost {lost}")
+    cached = _kept(project.path / ".rageval_cache")
+    lost = len(llm.paid) - len(cached)
+    print(f"answered {len(llm.paid)}, kept {len(cached)}, lost {lost}")
     assert status == 1
     assert "The reply cache in" in output
-    assert len(kept) > 5
+    assert len(cached) > 5
     assert 1 <= lost <= 16
-    assert len(llm.requests) <= len(kept) + 16
+    assert len(llm.requests) <= len(cached) + 16
 
 
 @pytest.mark.parametrize("remove", ["folder", "file"])
 @pytest.mark.parametrize("processes", [0, 2])
 def test_a_removed_cache_folder_is_made_again(project, llm, remove, processes):
-    """With all that was in it; the run says so, and nothing is paid twice."""
+    """If the cache is removed during a run, it is created again with all entries, and nothing is paid twice."""
     project.use(llm)
     llm.latency_s = 0.1
     project.evalset(60)
@@ -227,7 +230,7 @@ def test_a_removed_cache_folder_is_made_again(project, llm, remove, processes):
 
 @pytest.mark.parametrize("processes", [0, 1])
 def test_a_cache_folder_that_is_removed_from_a_cached_run_is_made_again(project, llm, processes):
-    """At the end, as nothing is written before; the run says so."""
+    """If all replies are cached, a removed folder is created again at the end of the run, with a warning."""
     project.use(llm)
     project.test(ONE_REPLY_EACH)
     project.run().assert_outcomes(passed=1)
@@ -245,7 +248,7 @@ def test_a_cache_folder_that_is_removed_from_a_cached_run_is_made_again(project,
 
 
 def test_a_cache_that_cannot_be_made_again_ends_the_run(project, llm):
-    """As an error, and after the calls in flight."""
+    """If the cache cannot be created again, the run ends as an error after the calls in flight."""
     project.use(llm)
     llm.latency_s = 0.05
     project.evalset(60)
@@ -276,13 +279,13 @@ time.time = lambda: _true() + _shift
 
 
 def _with_clock(project):
-    """Let processes have the clock that their environment says."""
+    """Let processes shift their clock by CLOCK_SHIFT seconds."""
     source = (project.path / "conftest.py").read_text(encoding="utf-8")
     project.pytester.makeconftest(CLOCK + source)
 
 
 def test_two_processes_with_different_clocks_pay_once(project, llm, monkeypatch):
-    """20 seconds apart, and each of them is alive."""
+    """Three processes whose clocks differ by 20 seconds do not take over the claims of each other."""
     project.use(llm)
     llm.latency_s = 0.3
     project.evalset(40)
@@ -300,12 +303,12 @@ def test_two_processes_with_different_clocks_pay_once(project, llm, monkeypatch)
 
 @pytest.mark.parametrize("shift", [86_400, -86_400])
 def test_a_clock_change_during_a_refresh_leads_to_no_second_request(project, llm, shift):
-    """What was asked again in this run is found, whatever time it is by now."""
+    """With `--rageval-refresh`, a reply that this run has requested is reused, also after a change of the clock."""
     project.use(llm)
     again = ONE_REPLY_EACH.replace("test_gate", "test_again").replace("answer.em", "answer.f1")
     project.test(ONE_REPLY_EACH + again)
     source = (project.path / "conftest.py").read_text(encoding="utf-8")
-    # The retriever is asked when the run has begun, and before it asks a model.
+    # The retriever is called after the start of the run, and before the first request to a model.
     set_clock = f"def search(query, k):\n    time.time = lambda: TRUE() + {shift}\n"
     project.pytester.makeconftest(
         "import time\nTRUE = time.time\n" + source.replace("def search(query, k):\n", set_clock)
@@ -316,7 +319,7 @@ def test_a_clock_change_during_a_refresh_leads_to_no_second_request(project, llm
 
 
 def test_a_process_that_was_stopped_asks_for_nothing_that_another_has_taken_over(project, llm):
-    """Paid twice is what it had in flight, at most: nobody can tell a stopped process from a dead one."""
+    """At most the requests in flight of a stopped process are paid twice, because it looks like a dead one."""
     project.use(llm)
     llm.latency_s = 0.3
     project.evalset(120)
@@ -336,7 +339,7 @@ def test_a_process_that_was_stopped_asks_for_nothing_that_another_has_taken_over
 
 
 def test_processes_that_were_stopped_together_pay_once(project, llm):
-    """None of them saw that the others were silent."""
+    """Processes that are stopped at the same time do not take over the claims of each other."""
     project.use(llm)
     llm.latency_s = 0.2
     project.evalset(60)
@@ -353,7 +356,7 @@ def test_processes_that_were_stopped_together_pay_once(project, llm):
 
 @pytest.mark.parametrize("processes", [0, pytest.param(2, marks=pytest.mark.long)])
 def test_an_empty_reply_is_requested_once_per_run(project, llm, processes):
-    """It is unscored, and not for good: the next run may have more luck."""
+    """An empty reply is unscored and requested once per run: the next run requests it again."""
     project.use(llm)
     project.evalset(6)
     project.test("".join(ONE_REPLY_EACH.replace("test_gate", f"test_{n}") for n in range(max(processes, 1))))
@@ -373,7 +376,7 @@ def test_an_empty_reply_is_requested_once_per_run(project, llm, processes):
 
 
 def test_an_empty_reply_on_a_cassette_is_a_recorded_one(project, llm):
-    """Read, it is unscored and nothing is asked; recorded again, it is asked again."""
+    """On replay, a recorded empty reply is unscored without a request; on recording, it is requested again."""
     project.use(llm)
     project.test(ONE_REPLY_EACH)
     llm.model = lambda prompt: "" if "item-3?" in prompt else clerk(prompt)
@@ -398,19 +401,19 @@ def test_an_empty_reply_on_a_cassette_is_a_recorded_one(project, llm):
 
 
 def test_a_reply_that_is_not_utf_8_is_asked_for_again(project, llm):
-    """It would be kept with a character that nobody has written."""
+    """A reply that is not UTF-8 is requested again, because decoding it would change its characters."""
     project.use(llm)
     project.test(ONE_REPLY_EACH)
-    asked = Counter()
+    request_counts = Counter()
 
     def model(prompt):
-        asked[prompt] += 1
-        if asked[prompt] > 1:
+        request_counts[prompt] += 1
+        if request_counts[prompt] > 1:
             return clerk(prompt)
         return Fault(200, body=json.dumps(completion("caf\xe9"), ensure_ascii=False).encode("latin-1"))
 
     llm.model = model
     project.run().assert_outcomes(passed=1)
-    assert set(asked.values()) == {2}
-    kept = {entry.reply.text for entry in _entries(project.path / ".rageval_cache")}
-    assert kept == {f"c{n}x" for n in range(1, 5)}
+    assert set(request_counts.values()) == {2}
+    cached_texts = {entry.reply.text for entry in _entries(project.path / ".rageval_cache")}
+    assert cached_texts == {f"c{n}x" for n in range(1, 5)}

@@ -1,4 +1,4 @@
-"""A plan that says too little: what it does not count is paid for without having been approved."""
+"""Attack: a plan counts too few requests, so that a run pays for requests that nobody approved."""
 
 import re
 
@@ -8,7 +8,7 @@ pytestmark = pytest.mark.slow
 
 HEAD = "import math, statistics, copy, json\n"
 ASKS = "    rageval.score('answer.em@2')\n"
-"""Four more requests, behind what might end the test."""
+"""A statement of four more requests, after a statement that might end the test."""
 
 
 def _requests(result):
@@ -17,7 +17,7 @@ def _requests(result):
 
 
 def _planned(project, llm, body):
-    """The requests of a plan, and those of the run that follows."""
+    """Return the plan, and the number of requests of the run that follows."""
     project.use(llm)
     project.test(f"{HEAD}def test_own(rageval):\n{body}{ASKS}")
     plan = project.run("--rageval-plan")
@@ -65,16 +65,19 @@ TOUCHES = [
 
 @pytest.mark.parametrize("touch", TOUCHES)
 def test_a_plan_continues_after_whatever_a_test_does_with_a_score(project, llm, touch):
-    """Attack: `ci95` or `n` of the first score raised, the test was "skipped", and 0 requests were planned."""
-    plan, asked = _planned(project, llm, f"    score = rageval.score('answer.em@1')\n    {touch}\n")
+    """Attack: `ci95` or `n` of the first score raised, the test was "skipped", and 0 requests were planned.
+
+    Promise: any use of a score is allowed, and all requests are planned.
+    """
+    plan, request_count = _planned(project, llm, f"    score = rageval.score('answer.em@1')\n    {touch}\n")
     plan.assert_outcomes(skipped=1)
     assert plan.ret == 0
     plan.stdout.no_fnmatch_line("*could not be planned*")
-    assert _requests(plan) >= asked >= 8
+    assert _requests(plan) >= request_count >= 8
 
 
 def test_a_planned_score_has_all_that_a_score_has(project, llm):
-    """Also what is added to scores later: it is one, and no public name of it raises."""
+    """A planned score is a `Score`, and none of its public attributes raises, also attributes that are added later."""
     body = (
         "    score = rageval.score('answer.em@1')\n"
         "    from pytest_rageval import Score\n"
@@ -82,8 +85,8 @@ def test_a_planned_score_has_all_that_a_score_has(project, llm):
         "    for name in dir(Score):\n"
         "        name.startswith('_') or getattr(score, name)\n"
     )
-    plan, asked = _planned(project, llm, body)
-    assert _requests(plan) == asked == 8
+    plan, request_count = _planned(project, llm, body)
+    assert _requests(plan) == request_count == 8
 
 
 @pytest.mark.parametrize(
@@ -99,15 +102,15 @@ def test_a_planned_score_has_all_that_a_score_has(project, llm):
     ],
 )
 def test_a_plan_continues_after_a_table_of_annotators(project, llm, touch):
-    """It has a correlation for each annotator and measure, none of which is known."""
+    """A planned agreement table has a row for each annotator and measure, with unknown correlations."""
     llm.model = lambda _: "c1x"
     body = (
         "    table = rageval.agreement(ks=(1,), annotators=('erag', 'contains'), measures=('p', 'hit'), label='em')\n"
         f"    try:\n        {touch}\n    except Exception:\n        if rageval._session.settings.plan: raise\n"
     )
-    plan, asked = _planned(project, llm, body)
+    plan, request_count = _planned(project, llm, body)
     plan.stdout.no_fnmatch_line("*could not be planned*")
-    assert _requests(plan) >= asked
+    assert _requests(plan) >= request_count
 
 
 STUCK = [
@@ -122,9 +125,9 @@ STUCK = [
 ]
 
 
-@pytest.mark.parametrize(("touch", "told"), STUCK)
-def test_a_plan_says_where_it_stopped(project, llm, touch, told):
-    """And is no success: what lies behind is not counted."""
+@pytest.mark.parametrize(("touch", "message"), STUCK)
+def test_a_plan_says_where_it_stopped(project, llm, touch, message):
+    """If a test ends during a plan, the plan fails and names the line: later requests are not counted."""
     project.use(llm)
     deep = "import re\ndef deep(score):\n    assert False, 'deep'\n\n"
     project.test(
@@ -137,14 +140,14 @@ def test_a_plan_says_where_it_stopped(project, llm, touch, told):
         plan.stdout.fnmatch_lines(
             [
                 "1 test could not be planned to the end; requests after these places are not counted:",
-                f"  test_it.py::test_own: line *, {told}",
+                f"  test_it.py::test_own: line *, {message}",
             ]
         )
         assert _requests(plan) >= 4
 
 
 def test_a_test_that_skips_itself_before_it_asks_is_planned(project, llm):
-    """It does so in a run, too."""
+    """A test that skips itself before its first score is planned completely, because a run skips it too."""
     project.use(llm)
     project.test(f"def test_own(rageval):\n    pytest.skip('not on this machine')\n{ASKS}")
     plan = project.run("--rageval-plan")
@@ -153,7 +156,7 @@ def test_a_test_that_skips_itself_before_it_asks_is_planned(project, llm):
 
 
 def test_a_plan_continues_after_an_answer_of_the_users_own_generator(project, llm):
-    """It is not called in a plan, and its answer is not known."""
+    """A plan does not call the user's generator, and continues with an unknown answer."""
     conftest = (project.path / "conftest.py").read_text(encoding="utf-8")
     own = (
         "\n@pytest.fixture(scope='session')\ndef rageval_generator():\n"
@@ -172,7 +175,7 @@ def test_a_plan_continues_after_an_answer_of_the_users_own_generator(project, ll
 
 
 def test_a_plan_continues_after_a_ranking_that_depends_on_a_model(project, llm):
-    """What a written passage finds is not known: whatever is looked for may be in it."""
+    """A plan does not know the ranking of a HyDE retriever, and continues as if it contained every document."""
     conftest = (project.path / "conftest.py").read_text(encoding="utf-8")
     hyde = (
         "\n@pytest.fixture(scope='session')\ndef rageval_retriever(rageval_llm):\n"
@@ -187,5 +190,5 @@ def test_a_plan_continues_after_a_ranking_that_depends_on_a_model(project, llm):
     )
     plan = project.run("--rageval-plan")
     assert plan.ret == 0
-    # The passage for the first question is that of the score too.
+    # The score needs the passage for the first question too, so it is requested once.
     assert _requests(plan) >= 8

@@ -1,12 +1,12 @@
-"""Refusals of parameters, in the words of real servers.
+"""Parameters that a server refuses, with the error messages of real servers.
 
-Attacked: a request with parameters that a model does not take. Every server says so in words of its own, and some
-repeat another server's. (Here and there the name of the parameter is another one.) Promised: what is refused is left
-out, or sent under its other name, after one refusal, and the reply says so. A value that is out of range is the user's
-to mend: the example is unscored after one request, with the server's words as the reason, and nothing is left out.
+Attack: a request has parameters that a model does not accept. Servers word the refusal differently, some repeat the
+message of another server, and some use another name for the parameter. Promise: after one refusal, the parameter is
+left out, or sent under its other name, and the reply states it. A value that is out of range is for the user to
+correct: the example is unscored after one request, with the server's message as reason, and nothing is left out.
 """
 
-# ruff: noqa: E501 - the servers' words, as they come
+# ruff: noqa: E501 - the original messages of the servers
 
 import asyncio
 import json
@@ -40,19 +40,19 @@ SENT: dict[str, Any] = {
 
 
 def openai(message: str, param: str | None = None, code: str | None = None) -> dict[str, Any]:
-    """OpenAI's form, which many others have taken over."""
+    """Return an error in OpenAI's format, which many other servers use."""
     return {"error": {"message": message, "type": "invalid_request_error", "param": param, "code": code}}
 
 
 def unsupported(
     name: str, message: str = "Unsupported parameter: '{}' is not supported with this model."
 ) -> dict[str, Any]:
-    """OpenAI's refusal of a parameter."""
+    """Return OpenAI's refusal of a parameter."""
     return openai(message.format(name), name, "unsupported_parameter")
 
 
 def pydantic(name: str, **more: Any) -> dict[str, Any]:
-    """One finding of the library that many servers check requests with."""
+    """Return a validation error of Pydantic, with which many servers check requests."""
     return {
         "type": "extra_forbidden",
         "loc": ["body", name],
@@ -63,14 +63,14 @@ def pydantic(name: str, **more: Any) -> dict[str, Any]:
 
 
 def google(*names: str) -> list[dict[str, Any]]:
-    """Gemini's OpenAI-compatible layer, which answers with a list."""
-    said = [f'Invalid JSON payload received. Unknown name "{name}": Cannot find field.' for name in names]
-    details = {"fieldViolations": [{"description": each} for each in said]}
+    """Return an error of Gemini's OpenAI-compatible API, whose body is a list."""
+    messages = [f'Invalid JSON payload received. Unknown name "{name}": Cannot find field.' for name in names]
+    details = {"fieldViolations": [{"description": message} for message in messages]}
     return [
         {
             "error": {
                 "code": 400,
-                "message": "\n".join(said),
+                "message": "\n".join(messages),
                 "status": "INVALID_ARGUMENT",
                 "details": [details],
             }
@@ -79,7 +79,7 @@ def google(*names: str) -> list[dict[str, Any]]:
 
 
 def litellm(message: str) -> dict[str, Any]:
-    """A proxy that repeats what the server behind it has said."""
+    """Return an error of a proxy that repeats the message of the server behind it."""
     return {"error": {"message": message, "type": None, "param": None, "code": "400"}}
 
 
@@ -500,7 +500,7 @@ OUT_OF_RANGE: dict[str, Any] = {
 
 
 def ask(answer: Any) -> tuple[Reply, list[dict[str, Any]]]:
-    """The reply to a request with all parameters, from a server that answers so, and what it was sent."""
+    """Send a request with all parameters to a server with this answer; return the reply and the requests received."""
     request = Request("u", "m", ({"role": "user", "content": "Why?"},), SENT)
 
     async def main(url: str) -> Reply:
@@ -521,15 +521,18 @@ def ask(answer: Any) -> tuple[Reply, list[dict[str, Any]]]:
 @pytest.mark.parametrize("status", [400, 422])
 @pytest.mark.parametrize(("refusal", "name"), REFUSALS.values(), ids=REFUSALS)
 def test_what_is_refused_is_left_out(refusal: Any, name: str, status: int) -> None:
-    """After one refusal; all else is sent as before."""
+    """After one refusal the parameter is left out, and all other parameters are sent again."""
     reply, sent = ask(lambda body: Answer(status, refusal) if name in body else "fine")
     assert (reply.text, reply.without) == ("fine", name)
-    asked = [{key: body[key] for key in body if key in SENT} for body in sent]
-    assert asked == [SENT, {key: value for key, value in SENT.items() if key != name}]
+    parameters = [{key: body[key] for key in body if key in SENT} for body in sent]
+    assert parameters == [SENT, {key: value for key, value in SENT.items() if key != name}]
 
 
 def test_a_parameter_that_no_provider_takes_is_no_unknown_model() -> None:
-    """OpenRouter answers 404 for it, as for a model that it does not have; without a name nothing can be left out."""
+    """OpenRouter's 404 for a refused parameter is not taken for an unknown model.
+
+    If it names no parameter, nothing is left out.
+    """
     refusal = openai(
         "No endpoints found that support the provided 'logit_bias' value. To learn more about provider routing, visit: "
         "https://openrouter.ai/docs/provider-routing"
@@ -545,7 +548,7 @@ def test_a_parameter_that_no_provider_takes_is_no_unknown_model() -> None:
 
 @pytest.mark.parametrize("refusal", RENAMED.values(), ids=RENAMED)
 def test_a_bound_is_sent_under_its_other_name(refusal: Any) -> None:
-    """It is never left out: a reply without it may cost whatever it likes."""
+    """A refused `max_tokens` is sent under its other name and never left out, because it limits the cost."""
     reply, sent = ask(lambda body: Answer(400, refusal) if "max_tokens" in body else "fine")
     assert (reply.text, reply.without) == ("fine", "")
     assert [body.get("max_completion_tokens") for body in sent] == [None, 16]
@@ -553,18 +556,18 @@ def test_a_bound_is_sent_under_its_other_name(refusal: Any) -> None:
 
 @pytest.mark.parametrize("refusal", OUT_OF_RANGE.values(), ids=OUT_OF_RANGE)
 def test_a_wrong_value_is_the_users_to_mend(refusal: Any) -> None:
-    """One request, and the server's own words; asked without it, the model would answer another question."""
+    """A value out of range is unscored after one request with the server's message; the parameter is not left out."""
     with pytest.raises((Unscored, RagevalError), match=r"^1 requests: the server answered 400: \S"):
         ask(lambda _: Answer(400, refusal))
 
 
 def test_two_refusals_are_two_lessons() -> None:
-    """A server that names one parameter at a time is asked until it takes the rest."""
+    """If a server refuses one parameter per response, requests are repeated until the server accepts the rest."""
     refused = ("temperature", "logprobs", "top_logprobs", "stop")
 
     def answer(body: dict[str, Any]) -> Answer | str:
-        left = [name for name in refused if name in body]
-        return Answer(400, unsupported(left[0])) if left else "fine"
+        remaining = [name for name in refused if name in body]
+        return Answer(400, unsupported(remaining[0])) if remaining else "fine"
 
     reply, sent = ask(answer)
     assert reply.without.split() == ["temperature", "stop", "logprobs", "top_logprobs"]

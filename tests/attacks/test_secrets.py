@@ -1,10 +1,8 @@
-"""Keys and passwords against everything that a run prints or writes.
+"""Keys and passwords must not appear in any output of a run.
 
-The server repeats all that it is sent, in every way in which a server answers.
-The tests of the project show as much as pytest can show: locals, full traces,
-reprs in assertions, logs of every level. Promised: in nothing that the run
-prints or leaves behind stands the key, the password, or a key in the query of
-the base URL; and neither does the query itself.
+Attack: the server repeats everything that it receives, in every kind of response, and the tests show as much as pytest
+can show: locals, full tracebacks, reprs in assertions, logs of every level. Promise: no output and no file of a run
+contains the key, the password, the query of the base URL, or a key in this query.
 """
 
 import base64
@@ -33,7 +31,7 @@ USER_INFO = "someone:planted%2Fpass%20word@"
 QUERY = f"?api-version={VERSION}&sig=planted%3Dsignature"
 
 NEEDLES = ("planted", TOKEN, VERSION)
-"""What must be nowhere; each secret has the first of them in it."""
+"""Texts that no output may contain; every secret contains the first of them."""
 
 TESTS = """
 QUESTION = "What is the code of item-1?"
@@ -140,7 +138,7 @@ SHOW_ALL = (
 
 
 class Echo(LLMServer):
-    """Repeats the secrets that it was sent, the keys among these; the prompt's first word says how."""
+    """Server that repeats the secrets of each request; the prompt's first word selects the kind of response."""
 
     def __init__(self, *keys: str) -> None:
         super().__init__(self._said)
@@ -151,8 +149,8 @@ class Echo(LLMServer):
         repeated = [key for key in self._planted if key in sent] or [LOGIN]
         echo = f"{sent} {' '.join(repeated)} {SIGNATURE}"
         headers = {"x-echo": echo, "x-request-id": echo}
-        asked = re.search(r"^(?:Question: )?(\d\d\d|nothing|garbled|redirect)\b", prompt, re.MULTILINE)
-        fault = asked[1] if asked else "reply"
+        match = re.search(r"^(?:Question: )?(\d\d\d|nothing|garbled|redirect)\b", prompt, re.MULTILINE)
+        fault = match[1] if match else "reply"
         if fault.isdigit():
             return Fault(int(fault), headers, f"{'insufficient_quota' if fault == '429' else ''} {echo}")
         if fault == "nothing":
@@ -174,7 +172,7 @@ def _reply_of(echo: str) -> dict[str, Any]:
 
 @pytest.fixture
 def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Project:
-    """A project whose tests show whatever pytest can show."""
+    """A project whose tests show as much as pytest can show."""
     made = Project(pytester, monkeypatch)
     made.test(TESTS)
     made.ini(rageval_model="m1")
@@ -185,26 +183,26 @@ def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Proje
 def _run(
     project: Project, server: LLMServer, user_info: str, *arguments: str, own: bool = True
 ) -> dict[str, bytes]:
-    """All that the run, in a process of its own or in this one, printed and left behind, by name."""
+    """Run in a separate process or in this one; return the output and the files of the run by name."""
     url = server.url.replace("http://", f"http://{user_info}") + QUERY
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("OPENAI_BASE_URL", url)
         return _left(project, (project.run_process if own else project.run)(*SHOW_ALL, *arguments))
 
 
-def _left(project: Project, done: pytest.RunResult) -> dict[str, bytes]:
+def _left(project: Project, result: pytest.RunResult) -> dict[str, bytes]:
     project.path.joinpath("printed.txt").write_text(
-        "\n".join([*done.outlines, *done.errlines]), encoding="utf-8"
+        "\n".join([*result.outlines, *result.errlines]), encoding="utf-8"
     )
     files = (path for path in project.path.rglob("*") if path.is_file())
     return {path.relative_to(project.path).as_posix(): path.read_bytes() for path in files}
 
 
-def _leaks(left: dict[str, bytes]) -> list[str]:
-    """Where which secret is, with what stands around it."""
+def _leaks(outputs: dict[str, bytes]) -> list[str]:
+    """Return the places of secrets, with the text around each."""
     return [
         f"{name}: {content[max(0, match.start() - 60) : match.end() + 20]!r}"
-        for name, content in left.items()
+        for name, content in outputs.items()
         for needle in NEEDLES
         for match in re.finditer(re.escape(needle.encode()), content)
     ]
@@ -222,58 +220,61 @@ WRITTEN = {
     "rageval_baseline.json": b"answer.em@3",
     ".rageval_cache/replies.sqlite": b"***",
 }
-"""What a run prints and writes, and what shows that it did."""
+"""Outputs of a run by name, and a text that shows that the output was written."""
 
 
-def _assert_hidden(left: dict[str, bytes]) -> None:
-    assert not _leaks(left)
-    assert {name for name, content in WRITTEN.items() if content not in left.get(name, b"")} == set()
+def _assert_hidden(outputs: dict[str, bytes]) -> None:
+    assert not _leaks(outputs)
+    assert {name for name, content in WRITTEN.items() if content not in outputs.get(name, b"")} == set()
 
 
 @pytest.mark.parametrize("style", ["auto", "long", "short", "line", "native", "no"])
 @pytest.mark.parametrize("user_info", ["", USER_INFO], ids=["key", "login"])
 def test_no_style_of_traceback_shows_a_secret(project: Project, style: str, user_info: str) -> None:
-    """With a key and with a password, in all that the run prints or writes."""
+    """Attack: every style of traceback, with a key and with a password. No output contains a secret."""
     with Echo() as server:
-        # A process of its own shows no more than the first of them did, and takes three seconds.
-        left = _run(project, server, user_info, f"--tb={style}", own=style == "auto")
+        # Only the first style runs in a separate process, which takes three seconds.
+        outputs = _run(project, server, user_info, f"--tb={style}", own=style == "auto")
     assert server.keys == {f"Basic {TOKEN}" if user_info else f"Bearer {KEY}"}
     assert server.targets == {f"POST /v1/chat/completions{QUERY}"}
-    _assert_hidden(left)
+    _assert_hidden(outputs)
 
 
 def test_no_fault_of_a_server_shows_a_secret(project: Project) -> None:
-    """Whatever it answers, and wherever the error of it goes: on, into another, into a group, a log, a thread."""
+    """Attack: each fault's error is raised, chained, grouped, logged, or raised in a thread.
+
+    No output contains a secret.
+    """
     project.test(MORE_TESTS, "test_more")
     with Echo() as server:
-        left = _run(project, server, "", "--tb=long")
-    _assert_hidden(left)
-    assert left["junit.xml"].count(b"test_complete[") >= 8
+        outputs = _run(project, server, "", "--tb=long")
+    _assert_hidden(outputs)
+    assert outputs["junit.xml"].count(b"test_complete[") >= 8
 
 
 @pytest.mark.parametrize("where", ["command line", "ini file"])
 def test_a_base_url_with_a_password_is_allowed_outside_the_command_line(project: Project, where: str) -> None:
-    """Only where the user wrote it: in the ini file, and in what pytest itself says of the command line (--debug)."""
+    """A password in the base URL appears only where the user wrote it: in the ini file, or on the command line."""
     with Echo() as server:
         url = server.url.replace("http://", f"http://{USER_INFO}") + QUERY
         if where == "ini file":
             project.ini(rageval_model="m1", rageval_base_url=url)
         given = [f"--rageval-base-url={url}"] if where == "command line" else []
         shown = [option for option in SHOW_ALL if not option.startswith("--debug")]
-        left = _left(project, project.run_process(*shown, *given))
+        outputs = _left(project, project.run_process(*shown, *given))
     assert server.keys == {f"Basic {TOKEN}"}
-    del left["tox.ini"]
-    assert not _leaks(left)
-    assert b"server answered 400: " in left["printed.txt"]
+    del outputs["tox.ini"]
+    assert not _leaks(outputs)
+    assert b"server answered 400: " in outputs["printed.txt"]
 
 
 def test_tracebacks_end_at_the_users_line(project: Project) -> None:
-    """Frames of ours, and of the libraries that hold the key, are in none, and in no chain of others."""
+    """No traceback, chained ones included, has a frame of this package or of the libraries that hold the key."""
     project.test(MORE_TESTS, "test_more")
     with Echo() as server:
-        # A failed threshold has no traceback, but with --full-trace pytest shows what ended in it all the same.
-        left = _run(project, server, "", "--tb=long", "--deselect=test_it.py::test_threshold")
-    printed = left["printed.txt"].decode()
+        # A failed threshold has no traceback of its own, but with --full-trace pytest shows internal frames.
+        outputs = _run(project, server, "", "--tb=long", "--deselect=test_it.py::test_threshold")
+    printed = outputs["printed.txt"].decode()
     assert "rageval_llm.complete(fault" in printed
     assert "rageval.answer(" in printed
     assert not re.findall(r".*(?:pytest_rageval|openai|httpx2|httpcore2)/\w+.*\.py:\d+: .*", printed)
@@ -285,7 +286,7 @@ def test_no_command_prints_a_secret(
     capsys: pytest.CaptureFixture[str],
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """`rageval judge` asks models too, and what it keeps is looked at by `rageval cache`."""
+    """`rageval judge` calls a model, and `rageval cache` prints the cached replies: no output contains a secret."""
     monkeypatch.chdir(tmp_path)
     record = {"id": "l1", "question": "400?", "references": ["a"], "prediction": "b", "human": [True]}
     others = {"id": "l2", "question": "Why?", "references": ["a"], "prediction": "b", "human": [True]}
@@ -300,22 +301,22 @@ def test_no_command_prints_a_secret(
             "cache verify",
         ):
             main(command.split())
-    said = capsys.readouterr()
-    left = {path.name: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-    left |= {"out": said.out.encode(), "err": said.err.encode(), "log": caplog.text.encode()}
-    assert not _leaks(left)
-    assert b"server answered 400: " in left["out"]
-    assert b"***" in left["tape.jsonl"]
-    assert b"/v1/chat/completions?***" in left["log"]
+    captured = capsys.readouterr()
+    outputs = {path.name: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    outputs |= {"out": captured.out.encode(), "err": captured.err.encode(), "log": caplog.text.encode()}
+    assert not _leaks(outputs)
+    assert b"server answered 400: " in outputs["out"]
+    assert b"***" in outputs["tape.jsonl"]
+    assert b"/v1/chat/completions?***" in outputs["log"]
 
 
 def test_no_worker_shows_a_secret(project: Project) -> None:
-    """With xdist, errors and locals cross to another process."""
+    """With xdist, errors and locals are sent to another process: no output contains a secret."""
     with Echo() as server:
-        left = _run(project, server, USER_INFO, "-n2")
-    assert not _leaks(left)
-    assert b"gw1" in left["printed.txt"]
-    assert b"server answered 400: " in left["printed.txt"]
+        outputs = _run(project, server, USER_INFO, "-n2")
+    assert not _leaks(outputs)
+    assert b"gw1" in outputs["printed.txt"]
+    assert b"server answered 400: " in outputs["printed.txt"]
 
 
 JUDGE_KEY = "sk-planted-key-of-the-judge"
@@ -353,7 +354,7 @@ PRINTS_ANOTHER = (
 def test_two_servers_with_keys_of_their_own_show_neither(
     project: Project, monkeypatch: pytest.MonkeyPatch, code: str
 ) -> None:
-    """The judge's key and query, the table, and the command that prints a key, whatever becomes of it."""
+    """Two servers with different keys, one from a command that prints, renews or fails: no output contains a key."""
     monkeypatch.delenv("OPENAI_API_KEY")
     for name, key in (("WALLET", KEY), ("WALLET_OF_LATER", NEW_KEY), ("WALLET_OF_THE_JUDGE", JUDGE_KEY)):
         monkeypatch.setenv(name, key)
@@ -365,19 +366,19 @@ def test_two_servers_with_keys_of_their_own_show_neither(
         if code == PRINTS_ANOTHER:
             server.refuse = lambda _: None if f"Bearer {NEW_KEY}" in server.keys else Fault(401)
         monkeypatch.setenv("RAGEVAL_JUDGE_BASE_URL", other.url + QUERY)
-        left = _run(project, server, "", "--tb=long")
+        outputs = _run(project, server, "", "--tb=long")
     keys = {PRINTS: {KEY}, PRINTS_ANOTHER: {KEY, NEW_KEY}, ENDS: set()}[code]
     assert server.keys == {f"Bearer {key}" for key in keys}
-    assert not _leaks(left)
+    assert not _leaks(outputs)
     if code == ENDS:
-        assert b"ended with exit status 3" in left["printed.txt"]
+        assert b"ended with exit status 3" in outputs["printed.txt"]
     else:
         assert other.keys == {f"Bearer {JUDGE_KEY}"}
         assert other.targets == {f"POST /v1/chat/completions{QUERY}"}
-        _assert_hidden(left)
+        _assert_hidden(outputs)
 
 
 def test_the_search_finds_what_is_planted() -> None:
-    """Each secret has a needle in it: a leak of any would be seen."""
+    """`_leaks` finds every secret, because each contains a text of `NEEDLES`."""
     for secret in (KEY, NEW_KEY, JUDGE_KEY, LOGIN, TOKEN, SIGNATURE, USER_INFO, QUERY):
         assert _leaks({"f": f"before {secret} after".encode()}), secret

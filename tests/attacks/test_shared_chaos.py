@@ -1,9 +1,9 @@
-"""Two machines with one Redis, whose processes are killed and whose server is restarted at random moments.
+"""Two machines with one Redis: processes are killed and the Redis server is restarted at random moments.
 
-A machine is a folder of its own with four workers. Promised: what is kept is not asked for again while the server
-keeps its data, and no score is ever another one.
+A machine is a separate folder with four workers. Promise: no cached reply is requested again while the server keeps
+its data, and no score changes.
 
-Two kills and one restart are the default. Twenty and three, with their counts, take about twenty minutes:
+The default is two kills and one restart. Twenty kills and three restarts, with counts, take about twenty minutes:
 
     SHARED_CHAOS_KILLS=20 SHARED_CHAOS_RESTARTS=3 pytest -m slow tests/attacks/test_shared_chaos.py -rP
 """
@@ -38,7 +38,7 @@ WORKERS = 4
 CONCURRENCY = 3
 LATENCY_S = 0.2
 
-# The second is out of its bounds in every run, as two questions have a wrong answer.
+# The second test violates its minimum in every run, because two questions have a wrong answer.
 TESTS = """
 @pytest.mark.parametrize("part", range(4))
 @pytest.mark.rageval_threshold("answer.em@1", min=0.5)
@@ -66,9 +66,9 @@ class Machine:
     run: "subprocess.Popen[bytes] | None" = None
 
     def start(self, database: int, workers: int = WORKERS) -> None:
-        """Start a run, in a process group of its own."""
-        for left in (*self.folder.glob("*.pid"), self.folder / "report.json"):
-            left.unlink(missing_ok=True)
+        """Start a run in a separate process group."""
+        for old_file in (*self.folder.glob("*.pid"), self.folder / "report.json"):
+            old_file.unlink(missing_ok=True)
         options = (
             f"--rageval-cache={self.url}/{database}",
             f"--rageval-concurrency={CONCURRENCY}",
@@ -85,7 +85,7 @@ class Machine:
             )
 
     def kill(self, chance: random.Random) -> str:
-        """Kill one worker, or all processes; return which."""
+        """Kill one worker or all processes; return "worker" or "machine"."""
         assert self.run is not None
         pids = [int(file.read_text() or 0) for file in self.folder.glob("gw*.pid")]
         if pids and chance.random() < 0.7:
@@ -95,12 +95,12 @@ class Machine:
         return "machine"
 
     def ended(self) -> int:
-        """Wait for the end of the run; its exit status."""
+        """Wait for the end of the run; return its exit status."""
         assert self.run is not None
         return self.run.wait(300)
 
     def verdicts(self) -> list[tuple[str, float, str]]:
-        """Test, mean and verdict of each score of the run."""
+        """Return test, mean and verdict of each score of the run."""
         file = self.folder / "report.json"
         if not file.exists():
             return []
@@ -113,15 +113,15 @@ class Machine:
 
 
 def clerk(prompt: str) -> str:
-    """Two questions are answered wrongly, always."""
-    found = re.search(r"item-(\d+)", prompt)
-    item = found[1] if found else ""
+    """Reply with the code of the item, or always with a wrong answer for two of the questions."""
+    match = re.search(r"item-(\d+)", prompt)
+    item = match[1] if match else ""
     return "wrong" if item in {"3", "5"} else f"c{item}x"
 
 
 @pytest.fixture
 def machines(project, llm, redis):
-    """Two of them, with a server of models."""
+    """Two machines, and a server of models."""
     project.use(llm)
     llm.latency_s = LATENCY_S
     llm.model = clerk
@@ -146,13 +146,13 @@ def machines(project, llm, redis):
 
 @pytest.fixture
 def redis(tmp_path_factory):
-    """A server that writes all that it holds to its file."""
+    """A Redis server that writes all its data to a file."""
     with RedisServer(tmp_path_factory.mktemp("redis")) as server:
         yield server
 
 
 def _asked(llm, since):
-    """How often each key was asked for, from a request on."""
+    """Count the requests for each key, from the request with index `since` on."""
     return Counter(
         Request(llm.url, body["model"], tuple(body["messages"]), {"temperature": body["temperature"]}).key
         for body in llm.requests[since:]
@@ -160,20 +160,20 @@ def _asked(llm, since):
 
 
 def _kept(redis, database):
-    """The keys of the replies in a database."""
+    """Return the keys of the replies in a database."""
     return {name.rpartition(b":")[2].decode() for name in redis.client(database).scan_iter("*:reply:*")}
 
 
 def _right(machine):
-    """Check that all scores of a run and their verdicts are the true ones; return how many there were."""
+    """Check that all scores and verdicts of a run are correct; return the number of scores."""
     mean = (QUESTIONS - 2) / QUESTIONS
-    found = machine.verdicts()
-    assert set(found) <= {("test_passes", mean, "pass"), ("test_fails", mean, "fail")}
-    return len(found)
+    verdicts = machine.verdicts()
+    assert set(verdicts) <= {("test_passes", mean, "pass"), ("test_fails", mean, "fail")}
+    return len(verdicts)
 
 
 def test_two_machines_ask_once(machines, llm):
-    """Each request of both, with four workers each."""
+    """Two machines with four workers each send every request once in total."""
     for machine in machines:
         machine.start(0)
     assert [machine.ended() for machine in machines] == [1, 1]
@@ -182,13 +182,13 @@ def test_two_machines_ask_once(machines, llm):
         assert "4 failed, 4 passed" in output
         assert _right(machine) == 8
         assert not (machine.folder / ".rageval_cache").exists()
-    asked = _asked(llm, 0)
-    assert len(asked) == QUESTIONS
-    assert asked.total() == QUESTIONS
+    counts = _asked(llm, 0)
+    assert len(counts) == QUESTIONS
+    assert counts.total() == QUESTIONS
 
 
 def _somewhere(machines, llm, chance, since):
-    """Wait until a random moment of the runs, while they ask."""
+    """Wait until a random moment after the first request of the runs."""
     until = time.monotonic() + 300
     while len(llm.requests) == since and any(machine.run.poll() is None for machine in machines):
         assert time.monotonic() < until
@@ -198,7 +198,7 @@ def _somewhere(machines, llm, chance, since):
 
 
 def test_kills_and_restarts(machines, llm, redis):
-    """What is kept before one is not asked for after it; each run that is resumed ends as it should."""
+    """Replies that were cached before a kill are not requested after it, and resumed runs have correct scores."""
     chance, counts = random.Random(20), Counter()
     restarts = set(range(0, KILLS, max(KILLS // max(RESTARTS, 1), 1)))
     for number in range(KILLS):
@@ -208,7 +208,7 @@ def test_kills_and_restarts(machines, llm, redis):
         for machine in machines:
             machine.start(database)
         _somewhere(machines, llm, chance, first)
-        kept = _kept(redis, database)
+        cached_keys = _kept(redis, database)
         mark = len(llm.requests)
         counts[chance.choice(machines).kill(chance)] += 1
         if number in restarts and counts["restart"] < RESTARTS:
@@ -220,20 +220,20 @@ def test_kills_and_restarts(machines, llm, redis):
             machine.ended()
             counts["scores"] += _right(machine)
         late = _asked(llm, mark)
-        assert not late.keys() & kept
-        kept = _kept(redis, database)
+        assert not late.keys() & cached_keys
+        cached_keys = _kept(redis, database)
         resumed = len(llm.requests)
         machines[0].start(database, workers=0)
         assert machines[0].ended() == 1
         assert _right(machines[0]) == 8
         again = _asked(llm, resumed)
-        assert not again.keys() & kept
-        asked = _asked(llm, first)
-        assert len(asked) == QUESTIONS
-        # At most what one machine had in flight.
-        twice = asked.total() - QUESTIONS
-        assert twice <= WORKERS * CONCURRENCY
-        counts["kept before"] += len(kept)
-        counts["asked twice (in flight)"] += twice
+        assert not again.keys() & cached_keys
+        request_counts = _asked(llm, first)
+        assert len(request_counts) == QUESTIONS
+        # At most the requests that one machine had in flight.
+        repeated = request_counts.total() - QUESTIONS
+        assert repeated <= WORKERS * CONCURRENCY
+        counts["kept before"] += len(cached_keys)
+        counts["asked twice (in flight)"] += repeated
         counts["asked in the resumed runs"] += again.total()
     print("\n" + ", ".join(f"{count} {name}" for name, count in counts.items()))

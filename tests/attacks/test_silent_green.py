@@ -1,4 +1,4 @@
-"""What must not pass, or pass unseen: losses behind unscored questions, caught failures, mistyped marks."""
+"""Runs that must not pass, or not silently: hidden losses, caught failures, mistyped marks."""
 
 import json
 
@@ -22,7 +22,7 @@ def pytest_sessionfinish():
 
 @pytest.mark.parametrize("name", ["report.html", "report.json"])
 def test_a_disk_that_fills_up_leaves_the_last_good_report(project, name):
-    """Promised: the report of before whole, no half of one beside it, and a run that is no success."""
+    """Promise: on a full disk the previous report stays complete, no partial file is left, and the run fails."""
     pytest.importorskip("resource")
     project.evalset(40)
     project.test(GATE.format(bounds="min=0.5"))
@@ -38,7 +38,7 @@ def test_a_disk_that_fills_up_leaves_the_last_good_report(project, name):
     assert not list(project.path.glob(".rageval-*"))
 
 
-# Questions that have no score, and are not in the mean.
+# Questions without a score, which the mean leaves out.
 
 FAILING = """
 def failing(query, k):
@@ -54,14 +54,14 @@ def rageval_retriever():
 
 
 def _fail(project, n, how="raise ConnectionError('the index is down')"):
-    """Make the retriever fail at n questions, after it answered others."""
+    """Make the retriever fail at n questions, after it has answered other questions."""
     conftest = (project.path / "conftest.py").read_text(encoding="utf-8")
     project.pytester.makeconftest(conftest + FAILING.format(n=n, how=how))
 
 
 @pytest.fixture
 def hundred(project):
-    """A project of a hundred questions, all of which the retriever finds."""
+    """A project of 100 questions; the retriever finds the documents of all of them."""
     project.evalset(100)
     conftest = (project.path / "conftest.py").read_text(encoding="utf-8")
     project.pytester.makeconftest(conftest.replace("range(1, 21)", "range(1, 101)"))
@@ -85,11 +85,14 @@ def hundred(project):
     ],
 )
 def test_a_minimum_counts_what_the_retriever_failed_at(hundred, how, why):
-    """Attack: 5 of 100 questions raise and 6 are lost, so the mean of the other 95 is 0.937, and the true one 0.89."""
+    """Attack: 5 of 100 questions raise and 6 are lost.
+
+    The mean of the other 95 is 0.937, but the gate uses the true 0.89.
+    """
     hundred.test(GATE.format(bounds="min=0.93"))
     if "text" in how:
         path = hundred.path / "evals.jsonl"
-        # Found by their id alone.
+        # Gold passages without a text are matched by id only.
         records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
         lines = [json.dumps(record | {"gold": [{"id": record["gold"][0]["id"]}]}) for record in records]
         path.write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -104,7 +107,7 @@ def test_a_minimum_counts_what_the_retriever_failed_at(hundred, how, why):
 
 
 def test_a_maximum_counts_what_the_retriever_failed_at(hundred):
-    """The same by the highest value: what should stay rare may hide among what failed."""
+    """A question at which the retriever fails counts with the highest value for a maximum."""
     hundred.test(GATE.format(bounds="max=0.898"))
     hundred.lose(*range(1, 11))
     _fail(hundred, 4)
@@ -114,10 +117,10 @@ def test_a_maximum_counts_what_the_retriever_failed_at(hundred):
     assert "with 1 for each of them it would be 0.900, above the maximum 0.898" in text
 
 
-@pytest.mark.parametrize("words", ['where={"topic": "odd"}', 'by="topic"'])
-def test_a_slice_counts_what_the_retriever_failed_at(hundred, words):
-    """Two of fifty are 4% of the slice."""
-    hundred.test(GATE.format(bounds=f"min=0.97, {words}"))
+@pytest.mark.parametrize("arguments", ['where={"topic": "odd"}', 'by="topic"'])
+def test_a_slice_counts_what_the_retriever_failed_at(hundred, arguments):
+    """In a slice of 50 questions, 2 failed questions count as 0: they are 4% of the slice."""
+    hundred.test(GATE.format(bounds=f"min=0.97, {arguments}"))
     hundred.run().assert_outcomes(passed=1)
     _fail(hundred, 3)
     result = hundred.run("--rageval-max-unscored=0.1")
@@ -126,7 +129,7 @@ def test_a_slice_counts_what_the_retriever_failed_at(hundred, words):
 
 
 def test_a_drop_counts_what_the_retriever_failed_at(hundred):
-    """Attack: the questions that got worse raise, and are compared no more."""
+    """Attack: the questions that got worse raise, and are no longer compared. They count as lost."""
     hundred.test(GATE.format(bounds="max_drop=0.02"))
     hundred.run("--rageval-update-baseline").assert_outcomes(passed=1)
     _fail(hundred, 3)
@@ -134,7 +137,7 @@ def test_a_drop_counts_what_the_retriever_failed_at(hundred):
         "--rageval-report=report.json", "--rageval-report=report.html", "--rageval-report=report.md"
     )
     result.assert_outcomes(passed=1)
-    # Three of a hundred may still be noise; that is said.
+    # Three lost of a hundred are not significant: the run warns.
     result.stdout.fnmatch_lines(
         ["warning: *: 0.970 (1.000 without those): drop 0.030 *3 have no score, since the*"]
     )
@@ -150,7 +153,7 @@ def test_a_drop_counts_what_the_retriever_failed_at(hundred):
 
 
 def test_a_score_without_bounds_reports_what_it_leaves_out(hundred):
-    """An assertion of the test's own compares the mean of what has a score: that is said, also with -q."""
+    """If a test asserts on a mean without failed questions, the run warns, also with `-q`."""
     hundred.test("def test_own(rageval): assert rageval.score('recall@1') >= 0.93\n")
     hundred.lose(*range(10, 16))
     _fail(hundred, 5)
@@ -163,11 +166,11 @@ def test_a_score_without_bounds_reports_what_it_leaves_out(hundred):
 
 @pytest.mark.parametrize("quiet", [(), ("-q",)])
 def test_what_a_server_failed_at_is_pointed_out(hundred, llm, quiet):
-    """A judge's reply that cannot be read is not held against the retriever, and is not passed over."""
+    """A judge's reply that cannot be parsed does not fail the gate, but the run warns."""
     hundred.use(llm)
-    said = llm.model
+    previous_model = llm.model
     llm.model = lambda prompt: (
-        "perhaps" if "item-7?" in prompt and "Answer to check" in prompt else said(prompt)
+        "perhaps" if "item-7?" in prompt and "Answer to check" in prompt else previous_model(prompt)
     )
     hundred.test('@pytest.mark.rageval_threshold("answer.correct@1", min=1.0)\ndef test_gate(): pass\n')
     result = hundred.run(*quiet)
@@ -180,7 +183,7 @@ def test_what_a_server_failed_at_is_pointed_out(hundred, llm, quiet):
 
 
 def test_what_the_eval_set_lacks_is_no_loss(hundred):
-    """An example without gold passages has no score whatever the retriever returns: nothing is hidden by it."""
+    """An example without gold passages has no score with any retriever, so there is no warning."""
     path = hundred.path / "evals.jsonl"
     lines = path.read_text(encoding="utf-8").splitlines()
     record = json.loads(lines[0]) | {"gold": []}
@@ -191,11 +194,11 @@ def test_what_the_eval_set_lacks_is_no_loss(hundred):
     result.stdout.no_fnmatch_line("warning*")
 
 
-# Bounds and judges that let everything pass.
+# Bounds and judges with which every retriever passes.
 
 
 @pytest.mark.parametrize(
-    ("bounds", "told"),
+    ("bounds", "message"),
     [
         ("max_drop=2", "For 2% write max_drop=0.02."),
         ("max_drop=50", "For 50% write max_drop=0.5."),
@@ -203,20 +206,20 @@ def test_what_the_eval_set_lacks_is_no_loss(hundred):
     ],
 )
 @pytest.mark.parametrize("form", ["marker", "call"])
-def test_a_drop_of_more_than_half_the_scale_is_refused(project, bounds, told, form):
-    """Attack: a percentage in place of a share, which nothing can exceed."""
+def test_a_drop_of_more_than_half_the_scale_is_refused(project, bounds, message, form):
+    """Attack: max_drop is a percentage instead of a share, so that no drop can exceed it. It is an error."""
     body = f"def test_gate(rageval): rageval.score('recall@1', {bounds})\n"
     project.test(GATE.format(bounds=bounds) if form == "marker" else body)
     result = project.run()
     result.assert_outcomes(**{"errors" if form == "marker" else "failed": 1})
-    assert told in " ".join(result.outlines)
+    assert message in " ".join(result.outlines)
 
 
 @pytest.mark.parametrize("quiet", [(), ("-q",)])
-@pytest.mark.parametrize("words", ["", ', by="topic"'])
-def test_a_max_drop_of_more_than_a_fifth_is_a_warning(project, quiet, words):
-    """Once, however many slices it is for."""
-    project.test(GATE.format(bounds=f"max_drop=0.3{words}"))
+@pytest.mark.parametrize("arguments", ["", ', by="topic"'])
+def test_a_max_drop_of_more_than_a_fifth_is_a_warning(project, quiet, arguments):
+    """A max_drop above a fifth of the scale is one warning, also with several slices."""
+    project.test(GATE.format(bounds=f"max_drop=0.3{arguments}"))
     project.run("--rageval-update-baseline")
     result = project.run(*quiet)
     result.assert_outcomes(passed=1)
@@ -232,35 +235,35 @@ JUDGED = (
 )
 
 
-@pytest.mark.parametrize("said", ["yes", "no"])
+@pytest.mark.parametrize("verdict", ["yes", "no"])
 @pytest.mark.parametrize("quiet", [(), ("-q",)])
-def test_a_judge_with_constant_verdicts_is_reported(hundred, llm, said, quiet):
-    """Attack: a judge that says yes to whatever it reads keeps every score where it is."""
+def test_a_judge_with_constant_verdicts_is_reported(hundred, llm, verdict, quiet):
+    """Attack: a judge with constant verdicts keeps every score unchanged. The run warns."""
     hundred.use(llm)
     hundred.test(JUDGED)
     model = llm.model
     llm.model = lambda prompt: (
-        said if "Answer to check" in prompt else model(prompt).replace("no answer in the documents", "x")
+        verdict if "Answer to check" in prompt else model(prompt).replace("no answer in the documents", "x")
     )
     hundred.lose(*range(40, 60))
     result = hundred.run(*quiet)
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(
-        [f"warning: *::test_gate: the judge said {said} * never anything else, *(rageval_cal*"]
+        [f"warning: *::test_gate: the judge said {verdict} * never anything else, *(rageval_cal*"]
     )
 
 
-@pytest.mark.parametrize("good", ["judge", "rankings", "few"])
-def test_a_judge_that_may_be_right_is_not(hundred, llm, good):
-    """It told right from wrong; every ranking is as good as every other; or it was asked little."""
+@pytest.mark.parametrize("reason", ["judge", "rankings", "few"])
+def test_a_judge_that_may_be_right_is_not(hundred, llm, reason):
+    """There is no warning if the verdicts differ, if all rankings are equally good, or if there are few verdicts."""
     hundred.use(llm)
     hundred.test(JUDGED)
-    if good == "few":
+    if reason == "few":
         hundred.evalset(20)
-    if good != "judge":
+    if reason != "judge":
         model = llm.model
         llm.model = lambda prompt: "yes" if "Answer to check" in prompt else model(prompt)
-    if good != "rankings":
+    if reason != "rankings":
         hundred.lose(*range(10, 20))
     result = hundred.run("--rageval-max-unscored=1")
     result.assert_outcomes(passed=1)
@@ -268,7 +271,7 @@ def test_a_judge_that_may_be_right_is_not(hundred, llm, good):
 
 
 def test_a_judge_that_only_says_yes_while_all_rankings_changed_is_reported(hundred, llm):
-    """Then the rankings are alike again: all of them are bad."""
+    """If all rankings became bad and all verdicts stay "yes", the run warns, although the rankings are equally bad."""
     hundred.use(llm)
     model = llm.model
     llm.model = lambda prompt: (
@@ -289,7 +292,7 @@ def test_a_judge_that_only_says_yes_while_all_rankings_changed_is_reported(hundr
     result.stdout.fnmatch_lines(["warning: *: the judge said yes 100 times and never anything else, *"])
 
 
-# Marks and thresholds that look like a gate and are none.
+# Marks and thresholds that look like a gate but have no effect.
 
 MISTYPED = [
     (
@@ -319,22 +322,22 @@ MISTYPED = [
 ]
 
 
-@pytest.mark.parametrize(("body", "found", "meant"), MISTYPED)
+@pytest.mark.parametrize(("body", "mark", "suggestion"), MISTYPED)
 @pytest.mark.parametrize("arguments", [("-W", "default"), ("-q", "-W", "ignore")])
-def test_a_mistyped_mark_is_an_error(project, body, found, meant, arguments):
-    """Attack: `rageval_treshold` was one warning among others, and the test passed."""
+def test_a_mistyped_mark_is_an_error(project, body, mark, suggestion, arguments):
+    """Attack: `rageval_treshold` was one warning among others, and the test passed. It is an error."""
     project.lose(1, 2, 3, 4)
     project.test(body)
     result = project.run(*arguments)
     assert result.ret == pytest.ExitCode.INTERRUPTED
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(
-        [f"*test_gate* has the mark {found}, which does nothing. Did you mean {meant}*"]
+        [f"*test_gate* has the mark {mark}, which does nothing. Did you mean {suggestion}*"]
     )
 
 
 def test_a_mistyped_mark_is_an_error_among_workers(project):
-    """Where each of them collects."""
+    """A mistyped mark is an error with xdist too, where each worker collects the tests."""
     project.test(MISTYPED[0][0])
     result = project.run_process("-n2")
     assert result.ret not in {0, 5}
@@ -342,7 +345,7 @@ def test_a_mistyped_mark_is_an_error_among_workers(project):
 
 
 def test_a_mistyped_mark_that_a_conftest_adds_is_an_error(project):
-    """It comes when the items are collected already."""
+    """A mistyped mark that a conftest adds after the collection is an error."""
     project.test("def test_gate(): pass\n")
     conftest = (project.path / "conftest.py").read_text(encoding="utf-8")
     adds = (
@@ -355,7 +358,7 @@ def test_a_mistyped_mark_that_a_conftest_adds_is_an_error(project):
 
 
 def test_a_mark_of_the_users_own_may_begin_so(project):
-    """One that is named in the configuration is known."""
+    """A mark of the user that begins with `rageval_` is allowed if the configuration registers it."""
     project.pytester.makeini("[pytest]\nmarkers =\n    rageval_nightly(when): only at night\n")
     project.test("@pytest.mark.rageval_nightly('now')\ndef test_gate(rageval): pass\n")
     project.run().assert_outcomes(passed=1)
@@ -366,7 +369,7 @@ IDLE = "warning: rageval_evalset('evals.jsonl') on {} does nothing: no test unde
 
 @pytest.mark.parametrize("arguments", [(), ("-q",), ("-k", "none"), ("test_it.py",), ("-n2",)])
 def test_an_eval_set_that_no_test_scores_is_a_warning(project, arguments):
-    """Attack: the threshold was removed, and the mark that remains looks like a gate."""
+    """Attack: the threshold was removed, and the remaining mark looks like a gate. The run warns."""
     project.test("def test_gate(): pass\n")
     result = (project.run_process if "-n2" in arguments else project.run)(*arguments)
     result.stdout.fnmatch_lines([IDLE.format("test_it.py::test_gate")])
@@ -388,7 +391,7 @@ def test_an_eval_set_that_no_test_scores_is_a_warning(project, arguments):
     ],
 )
 def test_an_eval_set_that_a_test_of_the_module_scores_is_in_use(project, body):
-    """Other tests under the same mark need not."""
+    """There is no warning if any test under the mark uses the eval set."""
     project.test(body)
     for arguments in ((), ("-k", "other"), ("test_it.py::test_gate",)):
         project.run(*arguments).stdout.no_fnmatch_line("*does nothing*")
@@ -409,7 +412,7 @@ CAUGHT = [
     "bound", ["'recall@1', min=0.9", "'recall@1', max=0.1", "'recall@1', min=0.9, by='topic'"]
 )
 def test_a_threshold_that_failed_fails_the_test_whatever_it_caught(project, how, bound):
-    """Attack: the report says "fail" and the test is green."""
+    """Attack: the test catches the failure of a threshold and passes, while the report says "fail". The test fails."""
     project.lose(1, 2)
     body = how.format(f"rageval.score({bound})")
     project.test(f"import contextlib\ndef test_own(rageval):\n{body}")
@@ -425,7 +428,7 @@ def test_a_threshold_that_failed_fails_the_test_whatever_it_caught(project, how,
     "call", ["rageval.score('recal@1', min=0.9)", "rageval.score('llm_reteval@1', min=0.9)"]
 )
 def test_a_threshold_that_cannot_be_checked_fails_the_test(project, llm, how, call):
-    """A mistyped score, a server that says no: nothing was held against anything."""
+    """If a threshold cannot be checked (mistyped score, server error), the test fails even if it catches the error."""
     project.use(llm)
     llm.model = lambda _: Fault(401)
     project.test(f"import contextlib\ndef test_own(rageval):\n{how.format(call)}")
@@ -433,7 +436,7 @@ def test_a_threshold_that_cannot_be_checked_fails_the_test(project, llm, how, ca
 
 
 def test_what_was_only_asked_for_may_be_caught(project):
-    """A test may expect an error of a score without bounds; a failure that is not caught is reported once."""
+    """A test may catch the error of a score without bounds; a failure that is not caught is reported once."""
     project.test(
         "def test_own(rageval):\n    with pytest.raises(Exception): rageval.score('recal@1')\n"
         "def test_fails(rageval): rageval.score('recall@1', max=0.1)\n"

@@ -1,7 +1,7 @@
-"""Attacks on the files that a run reads: the caches, the cassette, and all that a user names.
+"""Attacks on the files that a run reads: the caches, the cassette, and every file that a user names.
 
-Promised: whatever lies there, no code of it runs, nothing hangs, no memory is filled, and what is wrong is said with
-what to do about it; a damaged entry costs its own reply alone.
+Promise: with any content, no code of the file runs, nothing hangs, memory is bounded, and the error names the problem
+and a remedy; a damaged entry loses only its own reply.
 """
 
 import contextlib
@@ -53,14 +53,14 @@ def _change(file: Path, script: str) -> None:
         connection.executescript(script)
 
 
-@pytest.mark.parametrize("what", PLANTED)
-def test_what_is_planted_in_the_reply_cache_is_refused(project, llm, what):
-    """The run is an error before anything is asked; the replies can be saved."""
+@pytest.mark.parametrize("name", PLANTED)
+def test_what_is_planted_in_the_reply_cache_is_refused(project, llm, name):
+    """A foreign table, trigger or view is an error before any request is sent; the replies can be exported."""
     project.use(llm)
     project.test(ONE_REPLY_EACH)
     project.run()
     file = project.path / ".rageval_cache" / FILE
-    _change(file, PLANTED[what].format(table="leases"))
+    _change(file, PLANTED[name].format(table="leases"))
     result = project.run("--rageval-refresh")
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(
@@ -78,12 +78,12 @@ def test_what_is_planted_in_the_reply_cache_is_refused(project, llm, what):
     assert len(read_cassette(saved)) == 4
 
 
-@pytest.mark.parametrize("what", PLANTED)
-def test_what_is_planted_in_the_embeddings_is_refused(tmp_path, what):
-    """Neither read nor written, and left as it is."""
+@pytest.mark.parametrize("name", PLANTED)
+def test_what_is_planted_in_the_embeddings_is_refused(tmp_path, name):
+    """A file of embeddings with a foreign table, trigger or view is neither read nor written."""
     with contextlib.closing(EmbeddingStore(tmp_path)) as store:
         store.put_many({"a": np.ones(3, np.float32)})
-    _change(tmp_path / EMBEDDINGS, PLANTED[what].format(table="embeddings"))
+    _change(tmp_path / EMBEDDINGS, PLANTED[name].format(table="embeddings"))
     before = (tmp_path / EMBEDDINGS).read_bytes()
     store = EmbeddingStore(tmp_path)
     for use in (lambda: store.get_many(["a"]), lambda: store.put_many({"b": np.ones(3, np.float32)})):
@@ -95,7 +95,7 @@ def test_what_is_planted_in_the_embeddings_is_refused(tmp_path, what):
 
 
 def _bomb(file: Path, member: bytes, times: int) -> None:
-    """A file of many equal parts, each of which is compressed once."""
+    """Write a file of equal gzip members, which is compressed only once."""
     part = gzip.compress(member, 9)
     with file.open("wb") as out:
         for _ in range(times):
@@ -114,8 +114,8 @@ BOMBS = {
 
 @pytest.mark.parametrize("kind", BOMBS)
 def test_a_compressed_bomb_is_read_up_to_a_limit(tmp_path, kind):
-    """2 GiB in a file that git takes; the error names the file and the limit."""
-    member, times, found = BOMBS[kind]
+    """Attack: 2 GiB in a small compressed file. The error names the file and the limit, and memory is bounded."""
+    member, times, expected = BOMBS[kind]
     bomb = tmp_path / "tape.jsonl.gz"
     _bomb(bomb, member, times)
     code = (
@@ -128,17 +128,17 @@ def test_a_compressed_bomb_is_read_up_to_a_limit(tmp_path, kind):
         "except StoreError as error:\n    print(error)\n"
         "print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)\n"
     )
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code, bomb], capture_output=True, text=True, timeout=300, check=True
     )
-    *message, more_mib = done.stdout.splitlines()
-    assert found in message[0]
+    *message, more_mib = process.stdout.splitlines()
+    assert expected in message[0]
     assert "--rageval-record" in message[1]
     assert int(more_mib) < 8 * 16
 
 
 def test_many_entries_are_read_up_to_a_limit(tmp_path, monkeypatch):
-    """Each line counts at least as what its entry takes in memory."""
+    """Each line counts at least as much as the memory of its entry."""
     monkeypatch.setattr("pytest_rageval.llm.cassette.MAX_FILE_BYTES", 1000 * 512)
     bomb = tmp_path / "tape.jsonl.gz"
     _bomb(bomb, LINES, 1000)
@@ -153,7 +153,7 @@ def _pipe(path: Path) -> None:
 
 
 def _socket(path: Path) -> None:
-    # A path of a socket is short.
+    # The length of a socket's path is limited, hence the relative path.
     before = Path.cwd()
     os.chdir(path.parent)
     with contextlib.closing(socket.socket(socket.AF_UNIX)) as made:
@@ -179,7 +179,7 @@ LABELS = '@pytest.mark.rageval_calibration("labels.jsonl", min_kappa=0.1)\ndef t
     ["evals.jsonl", "tape.jsonl", "baseline.json", "labels.jsonl", "prompts.toml", "prices.toml", "cache"],
 )
 def test_anything_but_a_regular_file_is_refused(project, llm, name, make, kind):
-    """Whoever would read it would wait for ever, or read without end."""
+    """A pipe, a socket or a device in place of a file is an error: reading it would hang or never end."""
     project.use(llm)
     project.test(
         LABELS if name == "labels.jsonl" else ONE_REPLY_EACH.replace("min=0.3", "min=0.3, max_drop=0.1")
@@ -220,7 +220,7 @@ SPOILED = [
 
 @pytest.mark.parametrize("change", SPOILED)
 def test_a_damaged_row_loses_only_its_own_reply(project, llm, change):
-    """It is counted, said, and asked for again; all others are found."""
+    """A damaged row is counted, reported and requested again; all other replies come from the cache."""
     project.use(llm)
     project.evalset(12)
     project.test(ONE_REPLY_EACH)
@@ -241,7 +241,7 @@ def test_a_damaged_row_loses_only_its_own_reply(project, llm, change):
     "outline", ["[", "[]", '{"parts": 7, "model": ["m"]}', "[" * 50_000], ids=lambda o: o[:8]
 )
 def test_a_damaged_outline_leads_to_no_request(project, llm, outline):
-    """It only explains cache misses: replies are found without it, and a missing one is reported."""
+    """A damaged outline only affects the explanation of a cache miss: stored replies are found without a request."""
     project.use(llm)
     project.test(ONE_REPLY_EACH)
     project.run()
@@ -259,11 +259,11 @@ def test_a_damaged_outline_leads_to_no_request(project, llm, outline):
 
 
 def test_random_bytes_in_the_cache_never_give_a_wrong_reply(tmp_path):
-    """A thousand files with a few bytes turned: every reply that is found is one that was kept."""
+    """In 1000 files with a few changed bytes, every reply that is returned equals the stored reply."""
     chance = random.Random(5)
-    kept = {f"{n:064x}": Reply(f"reply {n}" * 9, "m", tokens_in=n) for n in range(60)}
+    stored = {f"{n:064x}": Reply(f"reply {n}" * 9, "m", tokens_in=n) for n in range(60)}
     with contextlib.closing(Database(tmp_path)) as database, database.transaction():
-        ReplyTable(database).put_many(Entry(key, reply, {"model": "m"}) for key, reply in kept.items())
+        ReplyTable(database).put_many(Entry(key, reply, {"model": "m"}) for key, reply in stored.items())
     whole = (tmp_path / FILE).read_bytes()
     ends = Counter()
     for _ in range(1000):
@@ -273,7 +273,7 @@ def test_random_bytes_in_the_cache_never_give_a_wrong_reply(tmp_path):
         (tmp_path / FILE).write_bytes(content)
         try:
             with contextlib.closing(Database(tmp_path)) as database:
-                found = ReplyTable(database).get_many(list(kept))
+                returned = ReplyTable(database).get_many(list(stored))
                 stored_entries(database)
         except RagevalError:
             ends["refused"] += 1
@@ -281,15 +281,15 @@ def test_random_bytes_in_the_cache_never_give_a_wrong_reply(tmp_path):
         finally:
             for beside in tmp_path.glob(f"{FILE}-*"):
                 beside.unlink()
-        assert found.items() <= kept.items()
-        ends["read whole" if found == kept else "read in part"] += 1
+        assert returned.items() <= stored.items()
+        ends["read whole" if returned == stored else "read in part"] += 1
     print(dict(ends))
     assert min(ends.values()) > 20
     assert len(ends) == 3
 
 
 def test_random_bytes_in_a_cassette_are_an_error_or_a_reply(tmp_path):
-    """A thousand files: each is read, or refused by its line."""
+    """Each of 1000 changed files is read, or refused with an error that names the file."""
     chance = random.Random(6)
     file = tmp_path / "tape.jsonl"
     lines = [entry_line(Entry(f"{n:064x}", Reply(f"„{n}“", "m"), {"model": "m"})) for n in range(5)]
@@ -311,7 +311,7 @@ def test_random_bytes_in_a_cassette_are_an_error_or_a_reply(tmp_path):
 
 
 def test_a_cassette_of_a_later_version_is_refused(project, llm):
-    """What it means, this version cannot know; one without a version is of the first."""
+    """A cassette of a later version is an error; an entry without a version has version 1."""
     project.use(llm)
     project.test(ONE_REPLY_EACH)
     options = ("--rageval-cassette=tape.jsonl", "--rageval-cache-dir=empty")
@@ -337,7 +337,7 @@ def test_a_cassette_of_a_later_version_is_refused(project, llm):
 
 @pytest.mark.parametrize("version", ['version="1"', ""])
 def test_threads_compute_a_cached_result_once(project, version):
-    """25 threads for ten results; also where the computing fails at first."""
+    """25 threads compute each of 10 results once, also if the first computation of a result fails."""
     project.pytester.makepyfile(
         f"""
         import threading, time
@@ -373,7 +373,7 @@ def test_threads_compute_a_cached_result_once(project, version):
 @pytest.mark.parametrize("version", ['version="1"', ""])
 @pytest.mark.parametrize("kind", ["def", "async def"])
 def test_a_cached_function_that_waits_for_itself_is_an_error(project, version, kind):
-    """It would wait for ever for its own result."""
+    """A cached function that calls itself with the same arguments is an error, because it would wait for ever."""
     wait, run = ("await ", "asyncio.run({})") if kind == "async def" else ("", "{}")
     project.pytester.makepyfile(
         f"""

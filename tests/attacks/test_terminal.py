@@ -1,9 +1,8 @@
-"""Texts of others against the terminal and the CI runner that reads what a run prints.
+"""Foreign texts must not control the terminal, or the CI runner that reads the output of a run.
 
-Server, eval set, passages and the user's retriever say what would clear the
-screen, hide a link, turn the reading direction, or be a command to the
-runners of GitHub and Azure. Promised: none of it reaches stdout or stderr of
-a run or of a command in a form that is obeyed; it is written as in code.
+Attack: the server, the eval set, the passages and the user's retriever contain texts that clear the screen, hide a
+link, change the reading direction, or are commands for the runners of GitHub and Azure. Promise: the output of a run
+or of a command contains no such text in an effective form; control characters are escaped as in source code.
 """
 
 import ast
@@ -41,7 +40,7 @@ HOSTILE = (
     f"evil {SCREEN}{COMMANDS}\n::error::1\r::error::2\x85::error::3\u2028::error::4\n"
     "  ::stop-commands::5\n\t\u3000\u200b::group::6"
 )
-"""Begins with a word, so that it is seen to be there."""
+"""A hostile text that begins with a word, so that tests can check that the text is printed."""
 
 WRAPPED = f"evil {'long ' * 12} ::error::of a line that is wrapped before it and goes on {HOSTILE}"
 
@@ -49,14 +48,14 @@ EVIL = {"text": HOSTILE, "wrapped": WRAPPED}
 
 
 def _obeyed(printed: str) -> list[str]:
-    """What of a print a terminal or a runner would obey; lines end where .NET and Python end them."""
+    """Return the lines of an output that a terminal or a CI runner would obey; lines end as in .NET and Python."""
     invisible = {"Cf", "Mn"}
-    found = [line for line in printed.split("\n") if any(_steers(each) for each in line)]
+    obeyed = [line for line in printed.split("\n") if any(_steers(character) for character in line)]
     for line in re.split("[\r\n]", printed):
-        seen = "".join(each for each in line if unicodedata.category(each) not in invisible)
-        if seen.lstrip().startswith("::") or re.search(r"##\w*\[", seen):
-            found.append(line)
-    return found
+        visible = "".join(character for character in line if unicodedata.category(character) not in invisible)
+        if visible.lstrip().startswith("::") or re.search(r"##\w*\[", visible):
+            obeyed.append(line)
+    return obeyed
 
 
 def _steers(character: str) -> bool:
@@ -68,7 +67,7 @@ def _steers(character: str) -> bool:
 
 
 def test_the_search_finds_each_hostile_part() -> None:
-    """Each part of the hostile texts by itself."""
+    """`_obeyed` detects each part of the hostile texts separately."""
     parts = [*SCREEN.split(" "), *re.split(r" (?=#)", COMMANDS), "  ::add-mask::x", "a\r", "\u2028"]
     for part in filter(lambda part: part not in {"", "dessap"}, parts):
         assert _obeyed(part), part
@@ -78,7 +77,7 @@ def test_the_search_finds_each_hostile_part() -> None:
 
 @pytest.fixture
 def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Project:
-    """A project whose eval set is hostile in every field."""
+    """A project whose eval set has a hostile text in every field."""
     made = Project(pytester, monkeypatch)
     made.evalset(4)
     path = made.path / "evals.jsonl"
@@ -153,7 +152,7 @@ def test_unscored(rageval):
 
 
 def _says(prompt: str) -> Said:
-    """The model: answers, verdicts and errors are hostile, each at another question."""
+    """Reply with hostile answers, verdicts and errors, each for another question."""
     if "fault 404" in prompt:
         return Fault(404, message=HOSTILE)
     if "fault" in prompt or "item-2" in prompt:
@@ -179,13 +178,13 @@ def _says(prompt: str) -> Said:
 def test_a_run_prints_no_control_sequences_or_ci_commands(
     project: Project, options: list[str], text: str
 ) -> None:
-    """Failures, errors, tables, warnings, plans: whoever wrote what is quoted in them."""
+    """Failures, errors, tables, warnings and plans quote hostile texts only in escaped form."""
     project.pytester.makeconftest(RETRIEVER.format(evil=EVIL[text]))
     project.test(TESTS.format(hostile=HOSTILE))
     with LLMServer(_says) as llm:
         project.use(llm)
-        done = project.run(*options, "--rageval-retries=0")
-    printed = f"{done.stdout}\n{done.stderr}"
+        result = project.run(*options, "--rageval-retries=0")
+    printed = f"{result.stdout}\n{result.stderr}"
     assert not _obeyed(printed)
     assert printed.count("evil") >= {"--rageval-plan": 0, "--tb=no": 2}.get(options[0], 10)
     if options != ["--rageval-plan"]:
@@ -196,33 +195,35 @@ def test_a_run_prints_no_control_sequences_or_ci_commands(
 def test_annotations_are_the_only_commands_and_quote_none(
     project: Project, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
-    """Each is one command for GitHub's runner; decoded, its parts have nothing that is obeyed."""
+    """Each annotation is one command for the GitHub runner, and its decoded parts contain no further command."""
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     monkeypatch.setenv("GITHUB_WORKSPACE", str(project.path))
     project.pytester.makeconftest(RETRIEVER.format(evil=EVIL[text]))
     project.test(TESTS.format(hostile=HOSTILE))
     with LLMServer(_says) as llm:
         project.use(llm)
-        done = project.run("--rageval-retries=0", "--rageval-max-unscored=1")
-    obeyed = _obeyed(f"{done.stdout}\n{done.stderr}")
+        result = project.run("--rageval-retries=0", "--rageval-max-unscored=1")
+    obeyed = _obeyed(f"{result.stdout}\n{result.stderr}")
     assert len(obeyed) >= 10
     for line in obeyed:
-        found = re.fullmatch(r"::(?:error|warning) file=test_it\.py,line=\d+,title=([^,:]+)::(.*)", line)
-        assert found, line
-        assert not any(_obeyed(f"x{unquote(part)}") for part in found.groups())
+        match = re.fullmatch(r"::(?:error|warning) file=test_it\.py,line=\d+,title=([^,:]+)::(.*)", line)
+        assert match, line
+        assert not any(_obeyed(f"x{unquote(part)}") for part in match.groups())
     assert sum("evil" in line for line in obeyed) >= 8
 
 
 def test_names_of_models_and_files_are_printed_without_control_sequences(project: Project) -> None:
-    """They stand in the header, in the summary and in errors about files."""
+    """Hostile names of models and files are escaped in the header, the summary and errors about files."""
     project.test("def test_it(rageval): rageval.score('llm_reteval@3')\n")
     with LLMServer(_says) as llm:
         project.use(llm)
-        done = project.run(f"--rageval-model=m {HOSTILE}", f"--rageval-report=x {SCREEN}/none/r.md")
+        result = project.run(f"--rageval-model=m {HOSTILE}", f"--rageval-report=x {SCREEN}/none/r.md")
         bad = project.run(f"--rageval-concurrency={HOSTILE}")
         missing = project.run(f"--rageval-prompts={HOSTILE}")
-    assert not _obeyed(f"{done.stdout}{done.stderr}{bad.stdout}{bad.stderr}{missing.stdout}{missing.stderr}")
-    assert r"rageval: generator m evil \u001b[2J" in str(done.stdout)
+    assert not _obeyed(
+        f"{result.stdout}{result.stderr}{bad.stdout}{bad.stderr}{missing.stdout}{missing.stderr}"
+    )
+    assert r"rageval: generator m evil \u001b[2J" in str(result.stdout)
 
 
 Command = Callable[..., str]
@@ -230,7 +231,7 @@ Command = Callable[..., str]
 
 @pytest.fixture
 def command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Command:
-    """What a `rageval` command prints, on both streams."""
+    """Return a function that runs a `rageval` command and returns its output of both streams."""
     monkeypatch.chdir(tmp_path)
 
     def run(*arguments: object) -> str:
@@ -260,7 +261,7 @@ def _hostile_entries() -> Iterator[Entry]:
     ],
 )
 def test_cache_commands_print_no_control_sequences(command: Command, tmp_path: Path, arguments: str) -> None:
-    """A cache may be restored from anywhere; a damaged entry is named too."""
+    """Cache commands escape hostile texts of entries, also of a damaged entry: a cache may come from anywhere."""
     cache = CacheFolder(tmp_path / "cache")
     cache.put(_hostile_entries())
     cache.sql("UPDATE replies SET text = 'other', key = ? WHERE key = 'k'", f"k {HOSTILE}")
@@ -272,7 +273,7 @@ def test_cache_commands_print_no_control_sequences(command: Command, tmp_path: P
 
 
 def test_messages_about_a_cassette_contain_no_escape_sequences(command: Command, tmp_path: Path) -> None:
-    """From its lines, or from its file name."""
+    """Messages about a cassette escape hostile texts of its lines and of its file name."""
     tape = tmp_path / f"tape {SCREEN.replace('/', '')}.jsonl"
     write_cassette(tape, _hostile_entries())
     lines = [json.dumps({"key": HOSTILE}), json.dumps({"key": "k", "text": [HOSTILE], "model": "m"}), HOSTILE]
@@ -310,7 +311,7 @@ def _evalset_records() -> list[dict[str, Any]]:
 def test_evalset_commands_print_no_control_sequences(
     command: Command, tmp_path: Path, arguments: str
 ) -> None:
-    """Questions, ids, tags and passages are anybody's."""
+    """Eval set commands escape hostile questions, ids, tags and passages."""
     corpus = [{"id": f"d {HOSTILE}", "text": HOSTILE}, {"id": "e", "text": WRAPPED}]
     broken = [{"id": HOSTILE, "question": 3, HOSTILE: HOSTILE}]
     for name, records in (("evals", _evalset_records()), ("corpus", corpus), ("broken", broken)):
@@ -326,7 +327,7 @@ def test_evalset_commands_print_no_control_sequences(
 def test_the_judge_command_prints_no_control_sequences(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What a model says instead of a verdict, and what people wrote."""
+    """`rageval judge` escapes hostile replies of the model and hostile labels."""
     labels = [
         {
             "id": f"l{n} {HOSTILE}",
@@ -348,13 +349,13 @@ def test_the_judge_command_prints_no_control_sequences(
 
 
 PRINTING = {"plugin/terminal.py", "cli/console.py", "llm/servers/embedded_server.py"}
-"""The modules that may print. The last is a process of its own, which says where it serves."""
+"""The modules that may print. The last runs as a separate process, which prints its address."""
 
 
 def test_there_is_one_way_to_print() -> None:
-    """In the plugin and in the commands: whoever writes to the terminal elsewhere passes by what makes it safe."""
+    """No other module prints: the plugin and the commands print only through the functions that escape texts."""
     package = Path(pytest_rageval.__file__).parent
-    found = {
+    calls = {
         f"{name}: {ast.unparse(node)[:60]}"
         for path in package.rglob("*.py")
         if (name := path.relative_to(package).as_posix()) not in PRINTING
@@ -365,4 +366,4 @@ def test_there_is_one_way_to_print() -> None:
             ast.unparse(node.func),
         )
     }
-    assert found == set()
+    assert calls == set()

@@ -1,6 +1,7 @@
-"""Attack: the user's own generator, judge or plugin is wrong. Promise: it costs the questions that it fails at.
+"""Attack: the user's generator, judge or plugin has an error. Promise: only the questions at which it fails are lost.
 
-One is unscored, named with its line; many are an error; a mistake that hits all shows after the first few.
+One failed question is unscored, with the line of the code; too many are an error; a mistake that affects every question
+is reported after the first few.
 """
 
 import json
@@ -11,7 +12,7 @@ pytestmark = pytest.mark.slow
 
 N = 40
 FIRST = 5
-"""Questions after which a mistake has shown itself."""
+"""Number of questions that are evaluated first, to detect a mistake that affects all questions."""
 
 GENERATOR = """
 @pytest.fixture(scope="session")
@@ -70,7 +71,7 @@ def _asked(project):
 @pytest.mark.parametrize("kind", ["", "async "])
 @pytest.mark.parametrize("spec", ["answer.em@1", "answer.correct@1", "llm_reteval@1", "erag.p@1"])
 def test_a_generator_that_raises_once_leaves_one_question_unscored(project, spec, kind):
-    """The other 39 have their score; the reason names exception, message, file and line."""
+    """The other 39 questions are scored; the reason names exception, message, file and line."""
     _write(project, GENERATOR.format(kind=kind, body=RAISES))
     project.test(_gate(spec))
     result, score = _score(project)
@@ -95,7 +96,7 @@ def test_a_generator_that_raises_once_leaves_one_question_unscored(project, spec
     ],
 )
 def test_a_judge_that_raises_once_leaves_one_question_unscored(project, spec, method):
-    """Whichever of its methods it is."""
+    """If any method of the judge raises for one question, only this question is unscored."""
     _write(project, JUDGE.format(body=RAISES))
     project.test(_gate(spec, 1.0 if method == "rate" else 0.0))
     result, score = _score(project)
@@ -108,7 +109,7 @@ def test_a_judge_that_raises_once_leaves_one_question_unscored(project, spec, me
 
 
 def test_a_judge_that_grades_out_of_range_once_leaves_one_question_unscored(project):
-    """An unusable result is as an exception."""
+    """A grade out of range leaves its question unscored, as an exception does."""
     _write(project, JUDGE.format(body="\n        if 'item-7?' in question: return 17\n        pass"))
     project.test(_gate("answer.correct@1", comparator="graded"))
     result, score = _score(project)
@@ -117,7 +118,10 @@ def test_a_judge_that_grades_out_of_range_once_leaves_one_question_unscored(proj
 
 
 def test_a_bound_warns_of_what_a_judge_failed_at(project):
-    """The 39 others are right; were the one counted as lost, as where the retriever fails, 0.975 would not do."""
+    """The other 39 answers are right, so the test passes.
+
+    The run warns that with the failed question as lost, 0.975 is below the minimum.
+    """
     _write(project, JUDGE.format(body=RAISES).replace("return prediction in references", "return True"))
     project.test(_gate("answer.correct@1", 0.99))
     result, score = _score(project)
@@ -128,7 +132,7 @@ def test_a_bound_warns_of_what_a_judge_failed_at(project):
 
 @pytest.mark.parametrize("part", ["comparator", "measure"])
 def test_what_a_plugin_added_costs_one_question_too(project, part):
-    """A comparator, and an answer measure."""
+    """If a comparator or an answer measure of a plugin raises for one question, only this question is unscored."""
     _write(project, JUDGE.format(body="pass"))
     source = (project.path / "conftest.py").read_text(encoding="utf-8")
     project.pytester.makeconftest(
@@ -149,7 +153,7 @@ def test_what_a_plugin_added_costs_one_question_too(project, part):
 
 @pytest.mark.parametrize("part", ["generator", "judge"])
 def test_more_than_the_share_is_the_error(project, part):
-    """A tenth of the questions, where a twentieth is allowed: the place in full, and how to allow more."""
+    """If more than the allowed twentieth fails, the error has the line of the code and the option that allows more."""
     body = "1 / (not question.endswith('7?') and '3?' not in question)"
     code = GENERATOR.format(kind="", body=body) if part == "generator" else JUDGE.format(body=body)
     _write(project, code)
@@ -169,7 +173,7 @@ def test_more_than_the_share_is_the_error(project, part):
 
 @pytest.mark.parametrize("kind", ["", "async "])
 def test_a_mistake_that_hits_every_question_shows_after_the_first_few(project, kind):
-    """The generator is called five times and not forty; the report counts all forty."""
+    """The generator is called 5 times instead of 40, and the error counts all 40 questions."""
     _write(project, GENERATOR.format(kind=kind, body="passages.text"))
     project.test(_gate("answer.em@1"))
     result = project.run()
@@ -185,7 +189,7 @@ def test_a_mistake_that_hits_every_question_shows_after_the_first_few(project, k
 
 
 def test_a_mistake_after_a_reply_leads_to_few_further_requests(project, llm):
-    """An async generator asks for all its replies at once, but not before it has shown that it works."""
+    """An async generator is called concurrently for all questions only after the first 5 have succeeded."""
     project.use(llm)
     _write(
         project,
@@ -202,7 +206,7 @@ def test_a_mistake_after_a_reply_leads_to_few_further_requests(project, llm):
 
 
 def test_a_judge_that_is_wrong_everywhere_is_called_a_few_times(project):
-    """Its place is shown."""
+    """A judge that always raises is called for 5 of 40 questions, and the error shows the judge's line."""
     _write(project, JUDGE.format(body="prediction.score"))
     project.test(_gate("answer.correct@1"))
     result = project.run()
@@ -218,7 +222,7 @@ def test_a_judge_that_is_wrong_everywhere_is_called_a_few_times(project):
 
 
 def test_a_test_that_asks_one_question_gets_the_error(project):
-    """`rageval.answer` has no examples that could be unscored."""
+    """`rageval.answer` raises the error of the generator, because a single call has no unscored examples."""
     _write(project, GENERATOR.format(kind="", body=RAISES))
     project.test(
         "def test_own(rageval):\n"
@@ -231,7 +235,7 @@ def test_a_test_that_asks_one_question_gets_the_error(project):
 
 
 def test_two_scores_call_a_failing_generator_once_for_a_question(project):
-    """What it failed at in a run, it is not called for again in that run."""
+    """A generator that failed at a question is not called again for this question in the same run."""
     _write(project, GENERATOR.format(kind="", body=RAISES))
     project.test(
         '@pytest.mark.rageval_threshold("answer.em@1", min=0.0)\n'

@@ -1,4 +1,4 @@
-"""Agents that search several times: a scripted one on questions in MuSiQue's form, against values computed by hand."""
+"""Agents that search several times: a scripted agent on questions in MuSiQue format, with scores computed by hand."""
 
 import json
 
@@ -6,7 +6,7 @@ import pytest
 
 pytestmark = pytest.mark.slow
 
-# Five questions of two hops; the paragraphs A1 and B1 support the first, and so on.
+# Five two-hop questions. The paragraphs A1 and B1 support question 1, A2 and B2 support question 2, and so on.
 SET = [
     {
         "id": f"2hop__{n}",
@@ -24,7 +24,7 @@ SET = [
     for n in range(1, 6)
 ]
 
-# By question: the documents of each step, and the final ones.
+# For each question: the documents that each step finds, the final documents, and the expected scores.
 #
 #   n  found in the first 5 of a step  final         calls  recall@5  steps.recall@5  full_recall@5
 #   1  A1 in 1, B1 in 2                A1, B1        2      1         1               1
@@ -69,14 +69,14 @@ def rageval_retriever():
 
 @pytest.fixture
 def questions(project):
-    """The project, with the questions as their authors publish them."""
+    """Return the project with an eval set in the format in which MuSiQue publishes its questions."""
     (project.path / "evals.jsonl").write_text("\n".join(map(json.dumps, SET)) + "\n", encoding="utf-8")
     return project
 
 
 @pytest.mark.parametrize("fixture", [SYNC, ASYNC])
 def test_a_scripted_agent_has_the_values_computed_by_hand(questions, fixture):
-    """The scores of documents are of the final ones; the steps have their own."""
+    """Document scores are computed from the final documents; `steps.*` scores are computed from the steps."""
     questions.pytester.makeconftest(AGENT + fixture)
     questions.test(
         """
@@ -101,7 +101,7 @@ def test_values(rageval):
 
 
 def test_a_failure_shows_the_steps(questions):
-    """In the terminal and in the reports."""
+    """If a score fails, the terminal, the JSON report and the HTML report show the steps of each listed question."""
     questions.pytester.makeconftest(AGENT + SYNC)
     questions.test('@pytest.mark.rageval_threshold("full_recall@5", min=0.9)\ndef test_gate():\n    pass\n')
     result = questions.run("--rageval-report=report.json", "--rageval-report=report.html")
@@ -124,7 +124,7 @@ def test_a_failure_shows_the_steps(questions):
 
 
 def test_calls_have_a_maximum_and_no_drop(questions):
-    """Fewer searches are no loss."""
+    """`retrieval.calls` accepts `max`; `max_drop` is an error because fewer calls are not a loss."""
     questions.pytester.makeconftest(AGENT + SYNC)
     questions.test(
         "@pytest.mark.rageval_threshold('retrieval.calls', max=1.5)\ndef test_max():\n    pass\n"
@@ -142,7 +142,7 @@ def test_calls_have_a_maximum_and_no_drop(questions):
 
 
 def test_calls_take_the_largest_cutoff_of_the_test(questions):
-    """So that they cost no further search."""
+    """`retrieval.calls` reuses the searches of the test's largest cut-off, so it causes no further search."""
     questions.pytester.makeconftest(
         AGENT
         + """
@@ -167,7 +167,7 @@ def rageval_retriever():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("returned", "said"),
+    ("returned", "message"),
     [
         ("Retrieval('a')", "returned str for 'Question 1?'.*"),
         ("Retrieval([], steps='who')", "returned str as steps for 'Question 1?'.*"),
@@ -181,12 +181,12 @@ def rageval_retriever():
         ("Retrieval([], tokens=-1)", "returned tokens=-1 for 'Question 1?'.*"),
     ],
 )
-def test_what_cannot_be_read_is_named(questions, returned, said):
-    """The place in the retrieval, and what it has to be."""
+def test_what_cannot_be_read_is_named(questions, returned, message):
+    """If a `Retrieval` has an invalid value, the error names the place in the retrieval and the expected value."""
     questions.pytester.makeconftest(
         f"{AGENT}\n@pytest.fixture(scope='session')\ndef rageval_retriever():\n    return lambda query, k: {returned}\n"
     )
     questions.test('@pytest.mark.rageval_threshold("recall@5", min=0)\ndef test_gate():\n    pass\n')
     result = questions.run()
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines([f"rageval_retriever {said}"])
+    result.stdout.fnmatch_lines([f"rageval_retriever {message}"])

@@ -1,4 +1,4 @@
-"""`--rageval-pin-baseline` and `max_total_drop`: a memory that updates of the baseline do not wash out."""
+"""`--rageval-pin-baseline` and `max_total_drop`: a total drop is measured from an anchor that updates do not move."""
 
 import json
 import shutil
@@ -44,7 +44,7 @@ def _git(project, *arguments):
 
 @pytest.fixture
 def hundred(project):
-    """A project with 100 questions and a pinned anchor, at which the retriever finds all."""
+    """A project with 100 questions and a pinned anchor, at which the retriever finds the document of every question."""
     project.evalset(100)
     _lose(project, 0)
     project.test(GATE.format(spec="recall@1", bounds="max_drop=0.02, max_total_drop=0.05"))
@@ -54,19 +54,19 @@ def hundred(project):
 
 @pytest.mark.long
 def test_twenty_updates_that_lose_a_point_each_are_caught(hundred):
-    """The baseline follows each of them, and `max_drop` sees one question at a time; the anchor stays."""
-    found = []
+    """If each of 20 updates loses a question, `max_drop` passes, and `max_total_drop` fails from the eighth on."""
+    results = []
     for lost in range(1, 21):
         _lose(hundred, lost)
-        found.append(hundred.run())
+        results.append(hundred.run())
         updated = hundred.run(UPDATE, "-q")
         updated.assert_outcomes(passed=1)
         below = [line for line in updated.outlines if "the new baseline is below the anchor" in line]
         assert len(below) == (lost > 5)
-    verdicts = [result.parseoutcomes() == {"passed": 1} for result in found]
-    # Eight losses and no gain are the least that is significant at a twentieth of 0.05.
+    verdicts = [result.parseoutcomes() == {"passed": 1} for result in results]
+    # With no gain, eight losses are the smallest number that is significant at the level 0.05 / 20.
     assert verdicts == [lost < 8 for lost in range(1, 21)]
-    found[5].stdout.fnmatch_lines(
+    results[5].stdout.fnmatch_lines(
         [
             (
                 "warning: *: recall@1: 0.940: drop 0.060 (*) from the anchor's 1.000 (pinned on *, 5 updates ago), "
@@ -74,7 +74,7 @@ def test_twenty_updates_that_lose_a_point_each_are_caught(hundred):
             )
         ]
     )
-    found[-1].stdout.fnmatch_lines(
+    results[-1].stdout.fnmatch_lines(
         [
             "recall@1: 0.800: drop 0.200 (* interval *",
             "*, 19 updates ago), allowed 0.05: a drop of more*",
@@ -100,7 +100,7 @@ def test_twenty_updates_that_lose_a_point_each_are_caught(hundred):
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
 def test_an_anchor_has_the_commit_that_it_was_pinned_at(hundred):
-    """Of git, where there is one; without it the date alone."""
+    """In a git repository an anchor stores the commit and the date at which it was pinned; elsewhere only the date."""
     anchor = _file(hundred)["anchors"]["test_it.py::test_gate"]
     assert "commit" not in anchor
     identity = ("-c", "user.name=a", "-c", "user.email=a@b.example")
@@ -139,7 +139,10 @@ def test_pinning_never_fails_because_of_git(hundred, monkeypatch, git):
 
 
 def test_without_an_anchor_a_run_says_how_to_pin_one(project):
-    """Also with -q; where a baseline is required it is an error."""
+    """If `max_total_drop` has no anchor, the run warns, also with `-q`.
+
+    With `--rageval-require-baseline` it is an error.
+    """
     project.evalset(20)
     project.test(GATE.format(spec="recall@1", bounds="max_total_drop=0.05"))
     none_yet = (
@@ -168,7 +171,10 @@ def test_pinning_alone_is_refused(project):
 
 
 def test_a_new_generator_leaves_the_anchor_as_it_is_until_another_is_pinned(project, llm):
-    """An update under it says so, also with -q; then the total drop is an error that names what changed."""
+    """An update with another generator keeps the anchor and warns, also with `-q`.
+
+    The next run is an error that names the changed setting, until a new anchor is pinned.
+    """
     project.use(llm)
     project.test(GATE.format(spec="answer.em@1", bounds="max_drop=0.5, max_total_drop=0.5"))
     project.run(UPDATE, PIN).assert_outcomes(passed=1)
@@ -177,17 +183,17 @@ def test_a_new_generator_leaves_the_anchor_as_it_is_until_another_is_pinned(proj
     project.use(llm, "m2")
     result = project.run(f"{UPDATE}=force", "-q")
     result.assert_outcomes(passed=1)
-    kept = (
+    reason = (
         "answer.em@1: the anchor (pinned on *) was made with other settings; only the retriever may differ. *"
     )
-    result.stdout.fnmatch_lines([f"warning: *the anchor is kept, and cannot be compared with: {kept}"])
+    result.stdout.fnmatch_lines([f"warning: *the anchor is kept, and cannot be compared with: {reason}"])
     anchors = _file(project)["anchors"]
     assert anchors["test_it.py::test_gate"] == {**pinned["test_it.py::test_gate"], "updates": 1}
     result = project.run()
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(
         [
-            f"*{kept}",
+            f"*{reason}",
             "*generator: m1 at * in the anchor, m2 at * now",
             f"*pin a new anchor *: {UPDATE} {PIN}.",
         ]
@@ -204,17 +210,20 @@ def test_workers_write_the_same_anchor(hundred):
 
 
 def test_a_file_that_is_no_baseline_is_reported_once_by_an_update(hundred):
-    """By what writes it; the tests themselves have nothing to compare with."""
+    """If the baseline file has merge conflict marks, an update reports the error once, and the tests pass."""
     (hundred.path / "rageval_baseline.json").write_text("<<<<<<< HEAD\n", encoding="utf-8")
     result = hundred.run(UPDATE)
     result.assert_outcomes(passed=1)
     assert result.ret != 0
-    told = [line for line in result.outlines if "it contains the marks of a merge conflict" in line]
-    assert len(told) == 1
+    messages = [line for line in result.outlines if "it contains the marks of a merge conflict" in line]
+    assert len(messages) == 1
 
 
 def test_only_a_full_run_removes_an_anchor_without_its_test(hundred):
-    """As where a test was renamed in one place of the file."""
+    """A partial run keeps the anchor of a test that no longer exists, for example after a rename.
+
+    A full run removes it.
+    """
     path = hundred.path / "rageval_baseline.json"
     document = _file(hundred)
     document["anchors"]["test_it.py::test_old"] = document["anchors"].pop("test_it.py::test_gate")
@@ -227,7 +236,10 @@ def test_only_a_full_run_removes_an_anchor_without_its_test(hundred):
 
 
 def test_tests_with_a_total_drop_share_the_level_too(hundred):
-    """Each of the two tests at a half, of which the anchor's first comparison gets a twentieth."""
+    """The level 0.05 is divided between two marked tests.
+
+    The anchor's first comparison gets a twentieth of its test's share; `rageval.score` is not divided.
+    """
     hundred.test(
         GATE.format(spec="recall@1", bounds="max_drop=0.02")
         + GATE.format(spec="recall@1", bounds="max_total_drop=0.05").replace("test_gate", "test_total")

@@ -1,4 +1,4 @@
-"""`rageval.agreement()`: the annotator table of a real run."""
+"""`rageval.agreement()`: the table of annotators that a run prints and reports."""
 
 import json
 
@@ -9,7 +9,7 @@ pytestmark = pytest.mark.slow
 CONFTEST = """
 @pytest.fixture(scope="session")
 def rageval_generator():
-    # Finds the code in one passage; among several only where the right one comes first.
+    # Returns the code of the first passage, so several passages help only if the right one comes first.
     return lambda question, passages: next(iter(passages)).text.split()[-1].rstrip(".")
 """
 
@@ -22,7 +22,10 @@ def test_annotators(rageval):
 
 
 def test_the_table_is_shown_and_reported(project):
-    """A row an annotator × measure, a pair of correlations a k; relevance has no judge here."""
+    """The table has a row per annotator and measure and two correlations per k.
+
+    Without a judge, relevance is missing.
+    """
     project.lose(1, 3)
     project.pytester.makeconftest((project.path / "conftest.py").read_text() + CONFTEST)
     project.test(TEST)
@@ -46,7 +49,10 @@ def test_the_table_is_shown_and_reported(project):
 
 
 def test_a_plan_counts_it(project, llm):
-    """Four answers at k = 1, which are also those to the first passage, four at k = 2 and to the second."""
+    """The plan counts 4 answers at k = 1, 4 at k = 2, and 4 for the second passage.
+
+    The answers for the first passage are those at k = 1.
+    """
     project.use(llm)
     project.test(TEST + "    rageval.answer('What is the code of item-1?', 3)\n")
     result = project.run("--rageval-plan")

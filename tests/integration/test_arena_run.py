@@ -1,4 +1,4 @@
-"""The arena in a run: two systems against the references, a judge, ratings."""
+"""The arena scores: two systems compared with the references by a judge, and their ratings."""
 
 import json
 import re
@@ -25,13 +25,13 @@ GATE = (
 
 
 class Arena:
-    """Explains each item by the passage it was shown; prefers what names the item's own code, else the reference.
+    """Generator: states the item's code from the passages. Judge: prefers an answer with that code, else the reference.
 
-    Of item-1 it always prefers the first place; of item-2 it is not sure.
+    For item-1 the judge always prefers the first place; for item-2 it always replies with a tie.
     """
 
     def __call__(self, prompt: str) -> str:
-        """A long answer, or a rating."""
+        """Return a long answer, or a rating if the prompt compares two answers."""
         if "Answer 1:\n" not in prompt:
             return self.explain(prompt)
         item = re.search(r"item-(\d+)\?", prompt)[1]
@@ -43,19 +43,19 @@ class Arena:
 
     @staticmethod
     def explain(prompt: str) -> str:
-        """The code that is in the passages, in a sentence."""
-        found = re.search(r"the code (c\d+x)", prompt)
-        return f"In short, it is {found[1]}." if found else clerk(prompt)
+        """Return a sentence with the code that is in the passages."""
+        match = re.search(r"the code (c\d+x)", prompt)
+        return f"In short, it is {match[1]}." if match else clerk(prompt)
 
     @staticmethod
     def merit(answer: str, item: str) -> int:
-        """2 for an answer with the right code, 1 for the reference, 0 for another answer."""
+        """Return 2 for an answer with the right code, 1 for the reference, 0 for another answer."""
         return 2 if f"it is c{item}x" in answer else int("long story" in answer)
 
 
 @pytest.fixture
 def arena(project, llm):
-    """A project whose references are long, a server that plays both parts."""
+    """A project with long references, and a server that is both generator and judge."""
     llm.model = Arena()
     project.use(llm)
     project.evalset(4, reference="That is a long story.")
@@ -63,13 +63,16 @@ def arena(project, llm):
 
 
 def _scores(project) -> tuple[dict[str, list[dict]], list[dict]]:
-    """By parametrization the scores, and the ratings."""
+    """Return the scores of the report by parametrization, and the report's tables of ratings."""
     report = json.loads((project.path / "report.json").read_text())
     return {test["nodeid"].partition("[")[2]: test["scores"] for test in report["tests"]}, report["ratings"]
 
 
 def test_systems_are_scored_and_rated(arena):
-    """In both orders: item-1 and item-2 are ties, item-3 and item-4 won by the good system and lost by the bad."""
+    """With both orders, item-1 and item-2 are ties.
+
+    The good system wins item-3 and item-4, and the bad system loses them.
+    """
     source = (arena.path / "conftest.py").read_text(encoding="utf-8")
     arena.pytester.makeconftest(source + SYSTEMS)
     arena.test(GATE)
@@ -88,7 +91,7 @@ def test_systems_are_scored_and_rated(arena):
     assert [score["mean"] for score in by_system["bad]"]] == [0.0, 0.5]
     assert [score["mean"] for score in by_system["good]"]] == [0.5, 1.0]
     slices = by_system["bad]"][1]["by"]["slices"]
-    assert {one["value"]: one["mean"] for one in slices} == {"odd": 0.5, "even": 0.5}
+    assert {entry["value"]: entry["mean"] for entry in slices} == {"odd": 0.5, "even": 0.5}
     assert by_system["good]"][0]["examples"][0]["places"] == {"first": 1.0, "second": 0.0}
     (table,) = ratings
     apart = 400 * log10(3)
@@ -110,11 +113,14 @@ def test_systems_are_scored_and_rated(arena):
 
 
 def test_battles_of_a_single_system_are_warned_of(arena):
-    """There is nobody to battle; two systems are enough, also with cut-offs of `score` calls."""
+    """`--rageval-arena-pairs` warns if a test has one system.
+
+    With two systems, also two cut-offs of `score` calls, there is no warning.
+    """
     arena.test(GATE)
     result = arena.run("-q", "--rageval-arena-pairs=4")
-    said = "warning: test_it.py::test_arena: --rageval-arena-pairs does nothing: this test has one system*"
-    result.stdout.fnmatch_lines([said])
+    warning = "warning: test_it.py::test_arena: --rageval-arena-pairs does nothing: this test has one system*"
+    result.stdout.fnmatch_lines([warning])
     arena.run("--rageval-both-orders", "-q").stdout.no_fnmatch_line("*arena-pairs*")
     calls = "    rageval.score('arena.win@1')\n    rageval.score('arena.win@2')\n"
     arena.test(f"def test_arena(rageval):\n{calls}")
@@ -122,18 +128,21 @@ def test_battles_of_a_single_system_are_warned_of(arena):
 
 
 def test_each_answer_is_judged_once_in_one_order_or_in_both(arena, llm):
-    """The second order costs one more request per question, and the first is not asked for again."""
+    """The second order costs one request per question; the first order's verdicts come from the cache."""
     arena.test(GATE)
-    asked = []
+    request_counts = []
     for options in ((), ("--rageval-both-orders",), ("--rageval-both-orders", "--rageval-seed=3")):
         arena.run(*options).assert_outcomes(passed=1)
-        asked.append(len(llm.requests))
+        request_counts.append(len(llm.requests))
         llm.requests.clear()
-    assert asked == [4 + 4, 4, 0]
+    assert request_counts == [4 + 4, 4, 0]
 
 
 def test_in_one_order_positions_are_balanced_and_reported(arena, llm):
-    """The system is first in two of four; a judge of the first place gives it these two."""
+    """The system is in the first place in 2 of 4 comparisons.
+
+    If the judge prefers the first place, the score is 0.5.
+    """
     llm.model = lambda prompt: "<rating>1</rating>" if "Answer 1:\n" in prompt else "It is long."
     arena.test("def test_own(rageval): assert rageval.score('arena.win@1') == 0.5\n")
     result = arena.run()
@@ -146,7 +155,7 @@ def test_in_one_order_positions_are_balanced_and_reported(arena, llm):
 
 
 def test_an_abstention_loses_without_being_judged(arena, llm):
-    """It is counted, and its ratio told."""
+    """An abstention loses without a request to the judge; the run reports the count and the ratio of abstentions."""
     arena.lose(3)
     llm.model = lambda prompt: "I couldn't find an answer." if "item-3?" in prompt else Arena()(prompt)
     arena.test("def test_own(rageval): rageval.score('arena.win@1')\n")
@@ -156,7 +165,10 @@ def test_an_abstention_loses_without_being_judged(arena, llm):
 
 
 def test_a_reply_without_one_tag_is_unscored(arena, llm):
-    """With its text; nothing is guessed from the last digit."""
+    """If a judge's reply has no rating tag, the verdict is unscored and the reply is shown.
+
+    No digit of its text is used.
+    """
     llm.model = lambda prompt: "I prefer answer 2" if "Answer 1:\n" in prompt else "It is long."
     arena.test("def test_own(rageval): rageval.score('arena.win@1')\n")
     result = arena.run()
@@ -169,7 +181,7 @@ def test_a_reply_without_one_tag_is_unscored(arena, llm):
 
 
 def test_votes_without_a_majority_are_a_tie(arena, llm):
-    """Three votes, three ratings."""
+    """Three votes with three different ratings are a tie."""
     votes = iter("120" * 4)
     llm.model = lambda prompt: f"<rating>{next(votes)}</rating>" if "Answer 1:\n" in prompt else "It is long."
     arena.evalset(1, reference="That is a long story.")
@@ -180,7 +192,10 @@ def test_votes_without_a_majority_are_a_tie(arena, llm):
 
 
 def test_worked_examples_are_an_option(arena, llm):
-    """The judge reads them before the two answers; a prompt of the user's is sent as it is."""
+    """`--rageval-arena-examples` adds worked examples before the two answers.
+
+    A prompt of the user is sent unchanged.
+    """
     llm.model = lambda prompt: "<rating>1</rating>" if "Answer 1:\n" in prompt else "It is long."
     arena.test("def test_own(rageval): rageval.score('arena.win@1')\n")
     arena.run().assert_outcomes(passed=1)
@@ -198,14 +213,17 @@ def test_worked_examples_are_an_option(arena, llm):
 
 
 def test_three_models_judge_together(arena, llm):
-    """The majority counts; without one it is a tie; the plan counts each, and the report says how often they differ."""
-    says = {"a": "1", "b": "2", "c": "1"}
+    """The majority of three models decides, and no majority is a tie.
+
+    The plan counts the requests of all models, and the run reports how often they disagree.
+    """
+    ratings = {"a": "1", "b": "2", "c": "1"}
 
     def votes(prompt: str) -> str:
         if "Answer 1:\n" not in prompt:
             return "It is long."
-        says["c"] = "0" if "item-4?" in prompt else "1"
-        return f"<rating>{says[llm.requests[-1]['model']]}</rating>"
+        ratings["c"] = "0" if "item-4?" in prompt else "1"
+        return f"<rating>{ratings[llm.requests[-1]['model']]}</rating>"
 
     llm.model = votes
     arena.test("def test_own(rageval): assert rageval.score('arena.win@1') == 0.5\n")
@@ -221,16 +239,18 @@ def test_three_models_judge_together(arena, llm):
     )
 
 
-@pytest.mark.parametrize(("options", "most"), [((), 8), (("--rageval-both-orders",), 12)])
-def test_battles_are_planned(arena, llm, options, most):
-    """An answer, and a verdict or two, a question; nothing is asked."""
+@pytest.mark.parametrize(("options", "max_requests"), [((), 8), (("--rageval-both-orders",), 12)])
+def test_battles_are_planned(arena, llm, options, max_requests):
+    """The plan counts one answer and one verdict per question, or two verdicts with both orders; no request is sent."""
     arena.test(GATE)
-    arena.run("--rageval-plan", *options).stdout.fnmatch_lines(["in total", f"* ≤ {most} * 0 * ≤ {most} *"])
+    arena.run("--rageval-plan", *options).stdout.fnmatch_lines(
+        ["in total", f"* ≤ {max_requests} * 0 * ≤ {max_requests} *"]
+    )
     assert not llm.requests
 
 
 def test_rules_do_not_prefer(project):
-    """Without a model that judges, the error says so, and what would do."""
+    """Without a model as judge, an arena score is an error that names the option that sets a judge."""
     project.pytester.makeconftest(
         (project.path / "conftest.py").read_text(encoding="utf-8") + "\n@pytest.fixture(scope='session')\n"
         "def rageval_generator(): return lambda question, passages: str(passages[0])\n"
@@ -249,7 +269,7 @@ def test_rules_do_not_prefer(project):
 
 @pytest.mark.parametrize("prefers", [True, False])
 def test_a_judge_of_the_users_may_prefer(project, prefers):
-    """By a method of its own; without it, the error names the method."""
+    """A user's judge compares two answers with its `prefer` method; without the method, the error names it."""
     method = (
         "    def prefer(self, question, first, second): return 1 if 'code' in first else 2\n"
         if prefers
@@ -285,7 +305,7 @@ def rageval_retriever(request):
 
 @pytest.fixture
 def three(arena):
-    """Three systems, the third of which knows the even ones of six items, and a judge for all."""
+    """Three systems and a judge for all of them; the third system finds the passages of the even ones of six items."""
     source = (arena.path / "conftest.py").read_text(encoding="utf-8")
     arena.pytester.makeconftest(source + THREE)
     arena.evalset(6, reference="That is a long story.")
@@ -294,7 +314,7 @@ def three(arena):
 
 
 def _pairs(project) -> dict[tuple[str, str], tuple[int, int, int]]:
-    """Wins, ties and losses of each pair of systems."""
+    """Return wins, ties and losses for each pair of systems."""
     _, (table,) = _scores(project)
     return {
         (pair["system"], pair["opponent"]): (pair["wins"], pair["ties"], pair["losses"])
@@ -304,19 +324,22 @@ def _pairs(project) -> dict[tuple[str, str], tuple[int, int, int]]:
 
 
 def test_systems_battle_each_other(three, llm):
-    """On all six questions of each of three pairs, in both orders; equal answers tie unjudged."""
+    """Each of three pairs of systems has battles on all six questions in both orders.
+
+    Equal answers tie without a request.
+    """
     options = ("--rageval-both-orders", "--rageval-report=report.json")
     three.run(*options).assert_outcomes(passed=3)
     assert all("pairs" not in table for table in _scores(three)[1])
-    asked = len(llm.requests)
+    requests_before = len(llm.requests)
     result = three.run(*options, "--rageval-arena-pairs=18")
-    # Of each question there are a right and a wrong answer, which are judged once in each order.
-    assert len(llm.requests) - asked == 2 * 6
+    # Each question has one right and one wrong answer; the judge compares them once in each order.
+    assert len(llm.requests) - requests_before == 2 * 6
     assert _pairs(three) == {
         ("bad@1", "reference"): (0, 2, 4),
         ("even@1", "reference"): (2, 2, 2),
         ("good@1", "reference"): (4, 2, 0),
-        # item-1 and item-2 are ties by the judge.
+        # The judge replies with a tie for item-1 and item-2.
         ("bad@1", "good@1"): (0, 2, 4),
         ("bad@1", "even@1"): (0, 4, 2),
         ("even@1", "good@1"): (0, 4, 2),
@@ -335,16 +358,16 @@ def test_systems_battle_each_other(three, llm):
 
 
 def test_systems_battle_by_answers_of_the_same_temperature(three, llm):
-    """Those that were scored: nothing is generated again for battles."""
+    """Battles use the answers that were scored: no answer is requested at another temperature."""
     options = ("--rageval-temperature=0", "--rageval-report=report.json")
     three.run(*options, "--rageval-arena-pairs=18").assert_outcomes(passed=3)
     assert sum(_pairs(three)["bad@1", "good@1"]) == 6
     answering = [request for request in llm.requests if "Answer 1:" not in request["messages"][0]["content"]]
-    assert {each["temperature"] for each in answering} == {0.0}
+    assert {request["temperature"] for request in answering} == {0.0}
 
 
 def test_each_eval_set_has_all_battles(three):
-    """Systems of another set are no rivals, and take no share."""
+    """Systems battle only systems of the same eval set, and `--rageval-arena-pairs` holds for each eval set."""
     three.evalset(3, "few.jsonl", reference="That is a long story.")
     mark = "pytest.mark.rageval_evalset('{}.jsonl')".format
     three.test(
@@ -359,21 +382,21 @@ def test_each_eval_set_has_all_battles(three):
 
 
 def test_battles_between_systems_are_planned(three, llm):
-    """Those of equal answers need no verdict: the plan has as many requests as the run."""
+    """The plan counts no verdict for pairs of equal answers: the plan and the run have the same number of requests."""
     three.run("--rageval-plan", "--rageval-arena-pairs=7").stdout.fnmatch_lines(["in total", "* ≤ 41 *"])
     assert not llm.requests
     three.run("--rageval-arena-pairs=7").stdout.fnmatch_lines(["41 replies: *"])
 
 
 def test_a_score_in_the_body_lets_systems_battle(three):
-    """Its cut-off is that of all systems."""
+    """If a test body calls `rageval.score`, the systems battle at the cut-off of this call."""
     three.test("def test_own(rageval): rageval.score('arena.win@1')\n")
     three.run("--rageval-arena-pairs=18", "--rageval-report=report.json").assert_outcomes(passed=3)
     assert sum(_pairs(three)["bad@1", "good@1"]) == 6
 
 
 def test_systems_of_different_processes_have_no_battles(three):
-    """The report says which, and what to do; in one process all have."""
+    """If xdist spreads the systems over processes, the report names the pairs without battles and `--dist loadfile`."""
     options = ("--rageval-arena-pairs=18", "--rageval-report=report.json", "-n3")
     result = three.run_process(*options, "--dist=load")
     result.stdout.fnmatch_lines(
@@ -385,7 +408,7 @@ def test_systems_of_different_processes_have_no_battles(three):
 
 
 def test_battles_without_a_verdict_are_counted(three, llm):
-    """With their reason; the scores stand."""
+    """If the judge's replies cannot be parsed, the run counts the unscored battles with the reason and passes."""
     llm.model = lambda prompt: "Both." if prompt.count("In short") == 2 else Arena()(prompt)
     result = three.run("--rageval-arena-pairs=18", "--rageval-report=report.json")
     result.assert_outcomes(passed=3)
@@ -395,7 +418,7 @@ def test_battles_without_a_verdict_are_counted(three, llm):
 
 
 def test_a_budget_that_ends_in_battles_is_an_error_beside_the_scores(three):
-    """What was scored is reported."""
+    """If the budget ends during the battles, the run is an error, and the scores are reported."""
     three.run()
     result = three.run("--rageval-arena-pairs=18", "--rageval-max-calls=2", "--rageval-report=report.json")
     result.assert_outcomes(passed=1, errors=2)
@@ -404,14 +427,14 @@ def test_a_budget_that_ends_in_battles_is_an_error_beside_the_scores(three):
 
 
 def test_a_run_in_shards_has_no_battles(three):
-    """It is refused before anything is asked."""
+    """`--rageval-arena-pairs` with `--rageval-shard` is refused before any request is sent."""
     result = three.run("--rageval-arena-pairs=18", "--rageval-shard=1/2", "--rageval-report=s.json")
     result.stderr.fnmatch_lines(["*--rageval-arena-pairs needs the answers of all systems*leave one out.*"])
 
 
 @pytest.mark.long
 def test_battles_come_in_batches(project):
-    """Answers, then verdicts against the reference and between systems, of all models that judge; nothing is live."""
+    """Answers and the verdicts of all judge models are requested in batches; scores equal those of a live run."""
     with BatchServer() as server:
         server.model = Arena()
         project.use(server)
@@ -424,9 +447,9 @@ def test_battles_come_in_batches(project):
             "--rageval-report=report.json",
         )
         project.run_process(*options, "--rageval-cache-dir=live").assert_outcomes(passed=3)
-        expected, asked = _scores(project), len(server.live)
+        expected, request_count = _scores(project), len(server.live)
         server.live.clear()
         project.run_process(*options, "--rageval-batch").assert_outcomes(passed=3)
         assert _scores(project) == expected
-        assert sum(map(len, server.uploads)) == asked
+        assert sum(map(len, server.uploads)) == request_count
         assert not server.live

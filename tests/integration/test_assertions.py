@@ -1,8 +1,8 @@
-"""Assert-style tests with the fixture `rageval`."""
+"""Tests that assert on scores with the fixture `rageval`."""
 
 
 def test_a_failed_assertion_on_a_score_names_the_lost_questions(project):
-    """The assertion shows what a threshold would show."""
+    """A failed assertion shows the score, its interval and the lost questions, as a failed threshold does."""
     project.lose(3)
     project.test("def test_own_words(rageval):\n    assert rageval.score('recall@2') >= 0.9\n")
     result = project.run()
@@ -19,7 +19,7 @@ def test_a_failed_assertion_on_a_score_names_the_lost_questions(project):
 
 
 def test_a_slice_of_a_score_is_a_score(project):
-    """`where` narrows a score, and the failed assertion speaks of the slice."""
+    """`where` returns the score of a slice, and a failed assertion names the slice."""
     project.lose(3)
     project.test(
         "def test_slices(rageval):\n"
@@ -31,7 +31,7 @@ def test_a_slice_of_a_score_is_a_score(project):
 
 
 def test_retrieved_documents_are_asserted_on_by_id(project):
-    """`in` looks for an id; a failed assertion lists what was retrieved."""
+    """`in` checks whether an id was retrieved; a failed assertion lists the retrieved documents."""
     project.test(
         "def test_found(rageval):\n    assert 'doc-7' in rageval.retrieve('item-7?', k=3)\n"
         "def test_lost(rageval):\n    assert 'doc-8' in rageval.retrieve('item-7?', k=2)\n"
@@ -44,13 +44,13 @@ def test_retrieved_documents_are_asserted_on_by_id(project):
 
 
 def test_retrieve_needs_no_eval_set(project):
-    """A test of single queries is an ordinary test."""
+    """`rageval.retrieve` works in a test without an eval set."""
     project.pytester.makepyfile("def test_one(rageval):\n    assert len(rageval.retrieve('item-1?', 3)) == 3")
     project.run().assert_outcomes(passed=1)
 
 
 def test_answer_gives_what_the_generator_says(project, llm):
-    """`answer` retrieves, generates, and returns the text."""
+    """`rageval.answer` retrieves, generates, and returns the answer's text."""
     project.use(llm)
     project.test(
         "def test_it(rageval):\n    assert rageval.answer('What is the code of item-2?', k=1) == 'c2x'"
@@ -59,7 +59,7 @@ def test_answer_gives_what_the_generator_says(project, llm):
 
 
 def test_score_takes_the_words_of_the_marker(project):
-    """With a bound, `score` fails by itself; an unknown word is an error that lists the known."""
+    """`rageval.score` accepts the marker's keywords; an error lists them if a keyword is unknown."""
     project.lose(3)
     project.test(
         "def test_bound(rageval):\n    rageval.score('recall@2', min=0.9)\n"
@@ -77,7 +77,7 @@ def test_score_takes_the_words_of_the_marker(project):
 
 
 def test_scores_work_inside_async_tests(project):
-    """The private event loop does not meet the one that the test runs in."""
+    """`rageval.score` works in an async test, where another event loop is running."""
     project.arguments.remove("-pno:asyncio")
     project.ini(asyncio_mode="auto", asyncio_default_fixture_loop_scope="function")
     project.test("async def test_it(rageval):\n    assert rageval.score('recall@2') == 1\n")

@@ -1,4 +1,4 @@
-"""Bad input: a clear error with a remedy, no traceback of ours, other tests unharmed."""
+"""Bad input is a clear error with a remedy and without frames of pytest_rageval; other tests are not affected."""
 
 import json
 
@@ -18,7 +18,7 @@ def retriever(project, body):
 
 
 def errors_with(result, *lines):
-    """One test is an error and says these lines; the other passes; none of our frames is shown."""
+    """Assert that one test is an error with these lines, the other passes, and no frame of pytest_rageval is shown."""
     result.assert_outcomes(errors=1, passed=1)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(list(lines))
@@ -27,7 +27,7 @@ def errors_with(result, *lines):
 
 
 def test_a_missing_retriever_shows_the_lines_to_write(project):
-    """The error is the fixture to write."""
+    """If the fixture `rageval_retriever` is missing, the error shows the lines that define it."""
     project.pytester.makeconftest("")
     project.test(GATE.format(spec="recall@2"))
     errors_with(
@@ -41,7 +41,7 @@ def test_a_missing_retriever_shows_the_lines_to_write(project):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("spec", "said"),
+    ("spec", "message"),
     [
         ("recal@2", "There is no score 'recal'. Did you mean recall?"),
         ("answer.bleurt@2", "There is no score 'answer.bleurt'.*"),
@@ -51,14 +51,14 @@ def test_a_missing_retriever_shows_the_lines_to_write(project):
         ("recall at 5", "'recall at 5' is not a score. *"),
     ],
 )
-def test_a_score_that_is_none_is_named(project, spec, said):
-    """Unknown names list the known ones; a cut-off is an integer of at least 1."""
+def test_a_score_that_is_none_is_named(project, spec, message):
+    """An unknown score or an invalid cut-off is an error: it suggests a known name or states the allowed cut-off."""
     project.test(GATE.format(spec=spec))
-    errors_with(project.run(), said)
+    errors_with(project.run(), message)
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         ("", "evals.jsonl contains no examples."),
         ("{]\n", "evals.jsonl line 1 is not JSON: *"),
@@ -66,28 +66,28 @@ def test_a_score_that_is_none_is_named(project, spec, said):
         ('\n{"id": "a", "question": 7}\n', 'evals.jsonl line 2: "question" is 7, expected text.'),
     ],
 )
-def test_a_broken_eval_set_is_named_with_its_line(project, content, said):
-    """File, line, what was found."""
+def test_a_broken_eval_set_is_named_with_its_line(project, content, message):
+    """If an eval set is invalid, the error names the file, the line, and the value found."""
     project.test(GATE.format(spec="recall@2"))
     (project.path / "evals.jsonl").write_text(content, encoding="utf-8")
-    errors_with(project.run(), said)
+    errors_with(project.run(), message)
 
 
 def test_a_missing_eval_set_says_where_it_was_looked_for(project):
-    """The path is taken from the root directory, then from the test's folder."""
+    """If the eval set does not exist, the error lists the paths that were tried."""
     project.test(GATE.format(spec="recall@2"))
     (project.path / "evals.jsonl").unlink()
     errors_with(project.run(), "There is no eval set 'evals.jsonl'. Looked for:", "  */evals.jsonl")
 
 
 def test_a_threshold_without_an_eval_set_shows_the_mark(project):
-    """Nothing can be scored on nothing."""
+    """A threshold without an eval set is an error that shows the marker `rageval_evalset`."""
     project.pytester.makepyfile("import pytest\n" + GATE.format(spec="recall@2"))
     errors_with(project.run(), 'This test has no eval set to score. *rageval_evalset("evals/support.jsonl").')
 
 
 @pytest.mark.parametrize(
-    ("marker", "said"),
+    ("marker", "message"),
     [
         ('"recall@2"', "*has no bound: give min, max, max_drop, max_total_drop, max_lost or max_ratio, *"),
         (
@@ -100,15 +100,15 @@ def test_a_threshold_without_an_eval_set_shows_the_mark(project):
         ('"recall@2", min=1, where={"topic": "none"}', "No example has topic='none'. The tags there are:"),
     ],
 )
-def test_a_threshold_that_makes_no_sense_is_named(project, marker, said):
-    """Unknown words list the known ones."""
+def test_a_threshold_that_makes_no_sense_is_named(project, marker, message):
+    """Invalid arguments of `rageval_threshold` are an error; for an unknown keyword it lists the allowed keywords."""
     project.test(f"@pytest.mark.rageval_threshold({marker})\ndef test_gate(): pass\ndef test_other(): pass\n")
-    errors_with(project.run(), said)
+    errors_with(project.run(), message)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("body", "said"),
+    ("body", "message"),
     [
         ("return None", "rageval_retriever returned NoneType for 'What is the code of item-1?'."),
         ("return 'doc'", "rageval_retriever returned str for *"),
@@ -126,22 +126,25 @@ def test_a_threshold_that_makes_no_sense_is_named(project, marker, said):
         ("return 1 / 0", "rageval_retriever raised for *: ZeroDivisionError: division by zero"),
     ],
 )
-def test_a_retriever_that_returns_nonsense_or_raises_is_named(project, body, said):
-    """The query, what came back, and where in the user's code it was raised."""
+def test_a_retriever_that_returns_nonsense_or_raises_is_named(project, body, message):
+    """The error names the query, the returned value, and the line of the user's code that raised."""
     retriever(project, body)
     project.test(GATE.format(spec="recall@2"))
     result = project.run()
-    errors_with(result, said)
+    errors_with(result, message)
     if "/" in body:
         result.stdout.fnmatch_lines(["  *conftest.py:5 in search"])
 
 
-@pytest.mark.parametrize("said", ["raised IndexError: list index out of range", "returned NoneType"])
-def test_a_retriever_that_fails_at_one_question_leaves_it_unscored(project, said):
-    """It is asked the others; the score says how many it is without, and the report why."""
+@pytest.mark.parametrize("reason", ["raised IndexError: list index out of range", "returned NoneType"])
+def test_a_retriever_that_fails_at_one_question_leaves_it_unscored(project, reason):
+    """If the retriever fails for one question, the others are scored.
+
+    The run counts the question and the report has the reason.
+    """
     project.evalset(20)
     source = (project.path / "conftest.py").read_text(encoding="utf-8")
-    fails = "return None" if "None" in said else "return [][0]"
+    fails = "return None" if "None" in reason else "return [][0]"
     project.pytester.makeconftest(
         source.replace("    wanted =", f"    if 'item-7?' in query: {fails}\n    wanted =")
     )
@@ -157,12 +160,12 @@ def test_a_retriever_that_fails_at_one_question_leaves_it_unscored(project, said
     assert score["examples"][6] == {
         "id": "q7",
         "score": None,
-        "unscored": f"rageval_retriever {said}{' (conftest.py:6)' if 'raised' in said else ''}",
+        "unscored": f"rageval_retriever {reason}{' (conftest.py:6)' if 'raised' in reason else ''}",
     }
 
 
 def test_a_retriever_that_fails_at_more_than_may_be_unscored_is_an_error(project):
-    """With the exception and its place, and the option that allows more."""
+    """If more than the allowed share of questions fails, the error names the exception, its line, and an option."""
     source = (project.path / "conftest.py").read_text(encoding="utf-8")
     project.pytester.makeconftest(
         source.replace("    wanted =", "    if 'item-2?' in query: return [][0]\n    wanted =")
@@ -179,7 +182,10 @@ def test_a_retriever_that_fails_at_more_than_may_be_unscored_is_an_error(project
 
 
 def test_a_query_that_fails_is_an_error_where_it_is_asked_for_itself(project):
-    """There is no share of examples that it would be one of."""
+    """If the retriever raises in `rageval.retrieve`, the call raises `CallableError`.
+
+    No share of failures is allowed.
+    """
     retriever(project, "return [][0]")
     project.test(
         "from pytest_rageval.errors import CallableError\n"
@@ -197,7 +203,7 @@ def test_a_query_that_fails_is_an_error_where_it_is_asked_for_itself(project):
 
 
 def test_a_retriever_that_is_no_callable_is_named(project):
-    """The fixture must return the function, not what it returns."""
+    """If `rageval_retriever` returns a list instead of a function, the error says that it is not callable."""
     project.pytester.makeconftest(
         'import pytest\n@pytest.fixture(scope="session")\ndef rageval_retriever():\n    return ["doc"]\n'
     )
@@ -207,7 +213,7 @@ def test_a_retriever_that_is_no_callable_is_named(project):
 
 @pytest.mark.parametrize("fixture", ["retriever", "generator", "judge", "executor"])
 def test_an_unusable_fixture_ends_its_test_and_not_the_run_that_writes_a_report(project, fixture):
-    """The report with the details of each question has no question of such a test."""
+    """If a fixture is not usable, its test is an error, and the report is written without questions for this test."""
     source = (project.path / "conftest.py").read_text(encoding="utf-8")
     project.pytester.makeconftest(
         f"{source}\n@pytest.fixture(scope='session')\ndef rageval_{fixture}():\n    return [1]\n"
@@ -222,7 +228,7 @@ def test_an_unusable_fixture_ends_its_test_and_not_the_run_that_writes_a_report(
 
 
 def test_an_error_in_an_assert_style_test_shows_the_line_and_not_our_frames(project):
-    """The traceback is the user's own line."""
+    """The traceback shows the user's line and no frame of pytest_rageval."""
     project.test("def test_it(rageval):\n    assert rageval.score('recal@2') > 0\n")
     result = project.run()
     result.assert_outcomes(failed=1)
@@ -231,13 +237,13 @@ def test_an_error_in_an_assert_style_test_shows_the_line_and_not_our_frames(proj
 
 
 def test_k_below_one_is_an_error_in_retrieve(project):
-    """As in a score's name."""
+    """`rageval.retrieve` with k = 0 is an error, as in the name of a score."""
     project.test("def test_it(rageval):\n    rageval.retrieve('item-1?', k=0)\n")
     project.run().stdout.fnmatch_lines(["E*k = 0: the number of documents is an integer, at least 1."])
 
 
 def test_k_may_be_an_integer_of_numpy(project):
-    """As a cut-off from an array is."""
+    """`rageval.retrieve` accepts a NumPy integer as k."""
     project.test(
         "import numpy\ndef test_it(rageval):\n    assert len(rageval.retrieve('item-1?', k=numpy.int64(2))) == 2\n"
     )
@@ -246,7 +252,7 @@ def test_k_may_be_an_integer_of_numpy(project):
 
 @pytest.mark.parametrize("call", ["retrieve(['why?', 'how?'], k=1)", "answer(['why?', 'how?'], k=1)"])
 def test_a_question_is_one_text(project, call):
-    """Several are not asked at once, and no line of this package is shown."""
+    """A list of questions is an error that states the expected type; no internal error is shown."""
     project.test(f"def test_it(rageval):\n    rageval.{call}\n")
     result = project.run()
     result.stdout.fnmatch_lines(["E*: it is one text or one example, found list."])
@@ -254,7 +260,7 @@ def test_a_question_is_one_text(project, call):
 
 
 def test_a_judge_without_its_method_is_named(project, llm):
-    """The missing method is written out."""
+    """If `rageval_judge` is not callable and has no method `compare`, the error shows the signature of the method."""
     project.use(llm)
     source = (project.path / "conftest.py").read_text(encoding="utf-8")
     project.pytester.makeconftest(
@@ -268,7 +274,7 @@ def test_a_judge_without_its_method_is_named(project, llm):
 
 
 def test_a_grade_out_of_range_is_reported_with_its_examples(project, llm):
-    """A judge that grades from 1 to 5 where a share is wanted is no judge who finds all perfect."""
+    """A judge that returns 4 where a grade from 0 to 1 is expected is an error that names the examples."""
     project.use(llm)
     source = (project.path / "conftest.py").read_text(encoding="utf-8")
     project.pytester.makeconftest(
@@ -287,7 +293,7 @@ def test_a_grade_out_of_range_is_reported_with_its_examples(project, llm):
 
 
 def test_no_server_is_an_error_that_says_so_once(project, monkeypatch):
-    """The address, and what to do; ranking measures of the same set are unharmed."""
+    """If no server answers, the error has the address and a remedy; ranking scores of the same test pass."""
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
     project.ini(rageval_model="m1", rageval_retries="0")
     project.test(
@@ -301,7 +307,7 @@ def test_no_server_is_an_error_that_says_so_once(project, monkeypatch):
 
 
 def test_a_wrong_key_is_an_error_that_names_the_variable_and_not_the_key(project, llm):
-    """One request is refused, not one per example; the key is not printed."""
+    """If the server refuses the key, the run stops after at most two requests and does not print the key."""
     llm.model = lambda _: Fault(401)
     project.use(llm)
     project.evalset(20)
@@ -313,7 +319,7 @@ def test_a_wrong_key_is_an_error_that_names_the_variable_and_not_the_key(project
 
 
 def test_an_unknown_model_is_named(project, llm):
-    """The server's 404 is put in words."""
+    """If the server returns 404, the error says that the server does not know the model or the path."""
     llm.model = lambda _: Fault(404, message="model not found")
     project.use(llm, model="gtp-4")
     project.test(GATE.format(spec="llm_reteval@1"))
@@ -321,7 +327,10 @@ def test_an_unknown_model_is_named(project, llm):
 
 
 def test_a_key_without_a_model_is_an_error_for_what_needs_one_alone(project, monkeypatch):
-    """No model is guessed, since it would be paid; ranking measures need none."""
+    """A key without a model is an error for scores that need a model.
+
+    No model is chosen by default, because it costs money.
+    """
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     project.test(
         '@pytest.mark.rageval_threshold("recall@2", min=0.1)\ndef test_ranking(): pass\n'
@@ -331,7 +340,7 @@ def test_a_key_without_a_model_is_an_error_for_what_needs_one_alone(project, mon
 
 
 def test_what_was_paid_before_an_error_is_in_the_cache(project, llm):
-    """After the server went away half way, the next run asks only for the rest."""
+    """If the server fails after some replies, the next run requests only the missing replies."""
     project.use(llm)
     project.evalset(6)
     served = []
@@ -348,12 +357,14 @@ def test_what_was_paid_before_an_error_is_in_the_cache(project, llm):
     first = len(llm.requests)
     llm.model = clerk
     project.run().assert_outcomes(passed=1)
-    assert len(llm.requests) - first == 6 * 3 + 6 - 5  # three samples and a verdict each, less the paid
+    assert (
+        len(llm.requests) - first == 6 * 3 + 6 - 5
+    )  # three samples and one verdict per question, less the five cached replies
 
 
 @pytest.mark.slow
 def test_an_error_ends_at_the_users_own_line(project):
-    """In a fixture as in a test, of whatever of ours was called: not a line of ours, and no second exception."""
+    """If a class of this package raises, in a fixture or a test, the traceback ends at the user's line."""
     project.evalset(1)
     project.pytester.makeconftest(
         """

@@ -1,4 +1,4 @@
-"""`--rageval-update-baseline`: what is written, what is kept, and what is dropped."""
+"""`--rageval-update-baseline`: which entries are written, kept and dropped."""
 
 import json
 
@@ -34,7 +34,7 @@ def _scores(project, name, spec):
     ],
 )
 def test_a_partial_run_keeps_the_other_tests_entries(project, arguments, why):
-    """Also those of tests that no longer exist: tests that did not run cannot be told from them."""
+    """A partial run keeps the entries of all tests that did not run, also of tests that no longer exist."""
     project.pytester.makeini("[pytest]\nmarkers = slow\n")
     project.test(ONE + f"@pytest.mark.slow\n{TWO}" + THREE)
     project.run(UPDATE)
@@ -52,7 +52,7 @@ def test_a_partial_run_keeps_the_other_tests_entries(project, arguments, why):
 
 
 def test_a_full_run_that_passes_removes_tests_that_no_longer_exist(project):
-    """And within a test the scores that it no longer bounds."""
+    """A full run drops the entries of removed tests, and the entries of scores that a test no longer bounds."""
     project.test(
         ONE + '@pytest.mark.rageval_threshold("mrr@2", max_drop=0.02)\n' + TWO.replace("mrr@2", "f1@2")
     )
@@ -76,7 +76,7 @@ def test_a_full_run_that_passes_removes_tests_that_no_longer_exist(project):
     ],
 )
 def test_a_run_that_left_something_out_is_no_full_run(project, skips):
-    """A module that was skipped or cannot be imported, a test that was skipped or failed."""
+    """If a module or a test is skipped or fails, the run is not a full run and keeps the other entries."""
     project.test(ONE)
     project.test(TWO, name="test_more")
     project.run(UPDATE)
@@ -89,7 +89,7 @@ def test_a_run_that_left_something_out_is_no_full_run(project, skips):
 
 
 def test_a_failing_tests_scores_are_written(project):
-    """A minimum that is not reached is a verdict, and the score is what it is."""
+    """If a test fails because of a minimum, its scores are written to the baseline."""
     project.test(ONE.replace("max_drop", "min=0.9, max_drop") + TWO)
     project.lose(2)
     result = project.run(UPDATE)
@@ -98,7 +98,7 @@ def test_a_failing_tests_scores_are_written(project):
 
 
 def test_a_test_in_error_keeps_its_entry(project):
-    """There is no score to write; the others are written."""
+    """A test in error keeps its old entry, and the entries of the other tests are written."""
     project.test(ONE + TWO)
     project.run(UPDATE)
     before = _tests(project)
@@ -112,7 +112,7 @@ def test_a_test_in_error_keeps_its_entry(project):
 
 
 def test_a_score_in_error_keeps_its_old_entry_in_the_baseline(project, llm):
-    """Otherwise the next run would have nothing to compare it with, and pass."""
+    """A score in error keeps its old entry: without an entry, the next run would pass without a comparison."""
     project.use(llm)
     project.test('@pytest.mark.rageval_threshold("answer.em@1", max_drop=0.02)\n' + ONE)
     project.run(UPDATE).assert_outcomes(passed=1)
@@ -125,7 +125,7 @@ def test_a_score_in_error_keeps_its_old_entry_in_the_baseline(project, llm):
 
 
 def test_a_score_that_a_failing_test_did_not_ask_for_keeps_its_entry(project):
-    """An assertion ended the test before."""
+    """If an assertion ends a test before its second score, the second score keeps its entry."""
     body = (
         "def test_own(rageval):\n    assert rageval.score('recall@1', max_drop=0.5) > 0.9\n"
         "    rageval.score('mrr@2', max_drop=0.5)\n"
@@ -139,7 +139,7 @@ def test_a_score_that_a_failing_test_did_not_ask_for_keeps_its_entry(project):
 
 
 def test_only_what_max_drop_bounds_is_written(project):
-    """The rest needs no past; where there is none of it, the file is left alone."""
+    """Only scores with `max_drop` are written; if no test has such a score, the file is not changed."""
     project.test(ONE + TWO.replace("max_drop=0.02", "min=0.5"))
     project.run(UPDATE)
     assert set(_tests(project)) == {"test_it.py::test_one"}
@@ -154,7 +154,7 @@ def test_only_what_max_drop_bounds_is_written(project):
 
 
 def test_a_baseline_that_cannot_be_written_fails_the_run(project):
-    """Else a job that updates it would be green with the old one."""
+    """If the baseline cannot be written, the run fails, so that an update job does not pass with the old file."""
     (project.path / "taken").write_text("a file", encoding="utf-8")
     project.test(ONE)
     result = project.run(UPDATE, "--rageval-baseline=taken/baseline.json")
@@ -164,7 +164,7 @@ def test_a_baseline_that_cannot_be_written_fails_the_run(project):
 
 
 def test_an_update_passes_whatever_the_baseline_says(project):
-    """It is no comparison: the reason says so, and the next run compares with the new one."""
+    """An update passes with lower scores, and the next run compares with the new baseline."""
     project.evalset(12)
     project.test(ONE)
     project.run(UPDATE)
@@ -178,7 +178,7 @@ def test_an_update_passes_whatever_the_baseline_says(project):
 
 
 def test_the_ini_file_cannot_switch_the_gate_off(project):
-    """As an unknown key it is warned of, and nothing is written."""
+    """`rageval_update_baseline` in the ini file has no effect: no baseline is written."""
     project.ini(rageval_update_baseline="true")
     project.test('@pytest.mark.rageval_threshold("recall@1", max_drop=0.02)\ndef test_gate(): pass\n')
     result = project.run("-W", "ignore")
@@ -187,7 +187,7 @@ def test_the_ini_file_cannot_switch_the_gate_off(project):
 
 
 def test_an_update_says_what_it_lowers_and_raises(project):
-    """The largest drop first, then by name, over the questions of both; what did not move is not told."""
+    """An update lists changed scores, the largest drop first, then by name; unchanged scores are not listed."""
     project.test(ONE + TWO + THREE)
     first = project.run(UPDATE)
     first.stdout.no_fnmatch_line("*→*")
@@ -202,7 +202,7 @@ def test_an_update_says_what_it_lowers_and_raises(project):
 
 @pytest.mark.parametrize("arguments", [(), ("-q",)])
 def test_an_update_that_writes_nothing_says_why(project, arguments):
-    """Its purpose is the file: also with -q."""
+    """An update that writes nothing states the reason, also with `-q`."""
     path = project.path / "rageval_baseline.json"
     project.test('@pytest.mark.rageval_threshold("recall@1", max_drop=0.1)\ndef test_gate(): pass\n')
     project.run(UPDATE)

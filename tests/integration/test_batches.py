@@ -1,4 +1,4 @@
-"""Runs in batches: the scores of a live run, and no request is asked live."""
+"""Runs with `--rageval-batch`: the scores equal those of a live run, and no request is sent live."""
 
 import json
 import os
@@ -26,14 +26,14 @@ def test_gate(): pass
 
 @pytest.fixture
 def server() -> Iterator[BatchServer]:
-    """It answers as the scripted model of the other tests."""
+    """A batch server that replies as the scripted model of the other tests does."""
     with BatchServer() as running:
         yield running
 
 
 @pytest.fixture
 def suite(project: Project, server: BatchServer) -> Project:
-    """A project with a generator and a judge at the server, one of whose passages is not found."""
+    """A project with a generator and a judge at the server; the passage of the second question is not found."""
     project.use(server)  # type: ignore[arg-type]
     project.lose(2)
     project.test(GATE)
@@ -41,7 +41,7 @@ def suite(project: Project, server: BatchServer) -> Project:
 
 
 def _scores(project: Project, *arguments: str) -> tuple[pytest.RunResult, Any]:
-    """A run, and what its report says of scores and questions."""
+    """Run the tests, and return the run and the scores in its report."""
     run = project.run_process("--rageval-report=report.json", *arguments)
     report = json.loads((project.path / "report.json").read_text(encoding="utf-8"))
     return run, [test["scores"] for test in report["tests"]]
@@ -49,16 +49,16 @@ def _scores(project: Project, *arguments: str) -> tuple[pytest.RunResult, Any]:
 
 @pytest.mark.slow
 def test_one_command_has_the_scores_of_a_live_run(suite: Project, server: BatchServer) -> None:
-    """Answers in a first stage, verdicts in a second one; the run itself asks nothing."""
+    """Stage 1 requests the answers, stage 2 the verdicts; the tests then read all replies from the cache."""
     live, expected = _scores(suite, "--rageval-cache-dir=live")
-    asked = len(server.live)
+    live_requests = len(server.live)
     server.live.clear()
     server.polls = 1
-    run, found = _scores(suite, "--rageval-batch")
-    assert found == expected
+    run, scores = _scores(suite, "--rageval-batch")
+    assert scores == expected
     assert run.ret == live.ret == 0
     assert not server.live
-    assert len(server.asked) == asked
+    assert len(server.asked) == live_requests
     assert len(server.batches) >= 2
     run.stdout.fnmatch_lines(
         [
@@ -71,14 +71,14 @@ def test_one_command_has_the_scores_of_a_live_run(suite: Project, server: BatchS
             "20 replies came in 2 batches, 200 tokens in, 40 out, price not known",
         ]
     )
-    _, found = _scores(suite)
-    assert found == expected
+    _, scores = _scores(suite)
+    assert scores == expected
     assert not server.live
 
 
 @pytest.mark.slow
 def test_each_step_is_a_command(suite: Project, server: BatchServer) -> None:
-    """Submit, look, collect, and so on; the tests then ask nothing."""
+    """`rageval batch` submits, shows the status and collects in separate commands; the tests then send no request."""
 
     def rageval(*arguments: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "pytest_rageval", "batch", *arguments]
@@ -86,26 +86,29 @@ def test_each_step_is_a_command(suite: Project, server: BatchServer) -> None:
 
     server.polls = 1
     assert rageval("status").stdout == "There are no batches.\n"
-    done = rageval("submit", "-q", *suite.arguments, "test_it.py")
-    assert done.stdout.startswith("submitted batch-1 at ")
-    assert "17 replies missing" in done.stderr
-    done = rageval("status", *suite.arguments)
-    assert (done.returncode, "in_progress" in done.stdout) == (1, True)
-    done = rageval("collect", *suite.arguments)
-    assert (done.returncode, "17 of 17 replies kept" in done.stdout) == (0, True)
+    result = rageval("submit", "-q", *suite.arguments, "test_it.py")
+    assert result.stdout.startswith("submitted batch-1 at ")
+    assert "17 replies missing" in result.stderr
+    result = rageval("status", *suite.arguments)
+    assert (result.returncode, "in_progress" in result.stdout) == (1, True)
+    result = rageval("collect", *suite.arguments)
+    assert (result.returncode, "17 of 17 replies kept" in result.stdout) == (0, True)
     assert "submitted batch-2" in rageval("submit", *suite.arguments).stdout
     assert rageval("collect", *suite.arguments).returncode == 1
     assert rageval("collect", *suite.arguments).returncode == 0
     assert rageval("submit", *suite.arguments).stdout == "no reply is missing\n"
     suite.run().assert_outcomes(passed=1)
     assert not server.live
-    done = rageval("submit", "--no-such-option")
-    assert (done.returncode, "unrecognized arguments: --no-such-option" in done.stderr) == (2, True)
+    result = rageval("submit", "--no-such-option")
+    assert (result.returncode, "unrecognized arguments: --no-such-option" in result.stderr) == (2, True)
 
 
 @pytest.mark.slow
 def test_the_reports_say_what_batches_cost(suite: Project, server: BatchServer) -> None:
-    """At their price; also after a merge, and not in a later run, which pays nothing."""
+    """Reports and merged reports have the batch cost at batch prices.
+
+    A later run without batches reports no batch cost.
+    """
     prices = "[m1]\ninput = 4\noutput = 8\nbatch_input = 2\nbatch_output = 4\n"
     (suite.path / "prices.toml").write_text(prices, encoding="utf-8")
     options = ("--rageval-batch", "--rageval-prices=prices.toml")
@@ -116,7 +119,7 @@ def test_the_reports_say_what_batches_cost(suite: Project, server: BatchServer) 
     reports = [
         json.loads((suite.path / name).read_text(encoding="utf-8")) for name in (*names, "merged.json")
     ]
-    one, other, merged = (report["llm"] for report in reports)
+    first, second, merged = (report["llm"] for report in reports)
     check(suite.path / "merged.json")
     assert merged["batches"].pop("cost_usd") == pytest.approx(len(server.asked) * (10 * 2 + 2 * 4) / 1e6)
     assert merged["batches"] == {
@@ -125,7 +128,7 @@ def test_the_reports_say_what_batches_cost(suite: Project, server: BatchServer) 
         "tokens_in": 10 * len(server.asked),
         "tokens_out": 2 * len(server.asked),
     }
-    assert one["batches"]["replies"] + other["batches"]["replies"] == len(server.asked)
+    assert first["batches"]["replies"] + second["batches"]["replies"] == len(server.asked)
     assert (merged["live"], merged["cost_usd"]) == (0, 0.0)
     assert f"came in {len(server.batches)} batches, " in (suite.path / "merged.md").read_text(
         encoding="utf-8"
@@ -136,7 +139,7 @@ def test_the_reports_say_what_batches_cost(suite: Project, server: BatchServer) 
 
 @pytest.mark.slow
 def test_the_steps_of_a_shard(suite: Project, server: BatchServer) -> None:
-    """They write no report, and need none; the labels of people are in the batches of the first shard alone."""
+    """The steps of a shard need no report, and only the first shard requests verdicts for the labelled answers."""
     labels = [
         {"question": f"What is thing {n}?", "references": ["a"], "prediction": f"b{n}", "human": True}
         for n in range(6)
@@ -145,18 +148,18 @@ def test_the_steps_of_a_shard(suite: Project, server: BatchServer) -> None:
     suite.test("@pytest.mark.rageval_calibration('labels.jsonl', min_accuracy=0.0)" + GATE)
 
     def planned(*options: str) -> int:
-        found = re.search(r"\nin total\n +(?:≤ )?(\d+) ", str(suite.run("--rageval-plan", *options).stdout))
-        assert found is not None
-        return int(found[1])
+        match = re.search(r"\nin total\n +(?:≤ )?(\d+) ", str(suite.run("--rageval-plan", *options).stdout))
+        assert match is not None
+        return int(match[1])
 
     labelled, plans = [], []
     for shard in ("1/2", "2/2"):
         here = (f"--rageval-shard={shard}", f"--rageval-cache-dir=cache-{shard[0]}")
         plans.append(planned(*here))
-        asked = len(server.asked)
+        requests_before = len(server.asked)
         for step in ("submit", "status", "collect", "submit", "collect", "submit"):
             assert suite.run(f"--rageval-batch={step}", *here).ret == 0
-        labelled.append(sum("What is thing" in str(body) for body in server.asked[asked:]))
+        labelled.append(sum("What is thing" in str(body) for body in server.asked[requests_before:]))
         suite.run(*here, f"--rageval-report={shard[0]}.json").assert_outcomes(passed=1)
     assert labelled == [6, 0]
     assert sum(plans) == planned()
@@ -174,7 +177,10 @@ def test_in_own_words(rageval, rageval_llm):
 
 @pytest.mark.slow
 def test_a_test_in_own_words_runs_as_far_as_there_are_replies(suite: Project, server: BatchServer) -> None:
-    """Its scores in one stage; what its own statements ask comes when they are reached."""
+    """The first stage has the requests of all scores of a test.
+
+    Requests of a statement are sent when the test reaches it.
+    """
     suite.test(OWN)
     stages = []
     for _ in range(6):
@@ -182,7 +188,7 @@ def test_a_test_in_own_words_runs_as_far_as_there_are_replies(suite: Project, se
         suite.run("--rageval-batch=submit").assert_outcomes(skipped=1)
         stages.append(sum(map(len, server.uploads[before:])))
         suite.run("--rageval-batch=collect")
-    # The answers of two cut-offs, the verdicts on those from two, and what the test says itself.
+    # The answers at two cut-offs; the verdicts and the requests of the other statements follow in later stages.
     assert stages[0] == 8
     assert stages[-1] == 0
     suite.run().assert_outcomes(passed=1)
@@ -191,7 +197,7 @@ def test_a_test_in_own_words_runs_as_far_as_there_are_replies(suite: Project, se
 
 @pytest.mark.slow
 def test_generator_and_judge_at_two_servers_have_batches_of_their_own(suite: Project) -> None:
-    """Each with its key."""
+    """If generator and judge have different servers, each server receives only batches for its own model."""
     with BatchServer() as judges, BatchServer() as generators:
         suite.use(generators)  # type: ignore[arg-type]
         judge = (f"--rageval-judge-base-url={judges.url}", "--rageval-judge-model=m2")
@@ -209,7 +215,7 @@ def test_generator_and_judge_at_two_servers_have_batches_of_their_own(suite: Pro
 def test_a_rating_that_cannot_be_read_is_repaired_in_the_next_stage(
     suite: Project, server: BatchServer
 ) -> None:
-    """As in a live run: the model is asked again, with what is wrong."""
+    """If a rating cannot be parsed, the next stage requests a repair, as a live run does."""
 
     def model(prompt: str) -> str:
         if prompt.startswith("Your reply cannot be read"):
@@ -225,7 +231,7 @@ def test_a_rating_that_cannot_be_read_is_repaired_in_the_next_stage(
         suite.run("--rageval-batch=submit")
         stages.append(sum(map(len, server.uploads[before:])))
         suite.run("--rageval-batch=collect")
-    # The passage of the second question is not found, and what abstains is not rated.
+    # The passage of the second question is not found: its answer is an abstention, which is not rated.
     assert stages == [2, 1, 1, 0]
     suite.run()
     assert not server.live
@@ -236,7 +242,7 @@ def test_a_rating_that_cannot_be_read_is_repaired_in_the_next_stage(
 def test_a_request_that_fails_in_a_batch_is_sent_live_or_left_unscored(
     suite: Project, server: BatchServer, errors: str
 ) -> None:
-    """What depends on it follows in the next stage, or not at all."""
+    """If a request fails in a batch, `live` sends it in the run, and `unscored` leaves its question unscored."""
     server.refuse = lambda body: (
         (500, {"message": "broken"})
         if "code of item-3" in str(body) and body not in server.live and "Answer to check" not in str(body)
@@ -247,16 +253,16 @@ def test_a_request_that_fails_in_a_batch_is_sent_live_or_left_unscored(
     for _ in range(4):
         suite.run("--rageval-batch=submit", option)
         suite.run("--rageval-batch=collect", option)
-    asked = len(server.live)
+    live_requests = len(server.live)
     run = suite.run("--rageval-batch", option, "--rageval-max-unscored=0.5")
     run.assert_outcomes(passed=1)
-    assert len(server.live) == asked == (1 if errors == "live" else 0)
+    assert len(server.live) == live_requests == (1 if errors == "live" else 0)
     if errors == "unscored":
         run.stdout.fnmatch_lines(["  answer.correct@1 * 3 *1 *pass"])
 
 
 def test_the_budget_counts_batches(suite: Project, server: BatchServer) -> None:
-    """Before anything is submitted."""
+    """If the batches would exceed the budget, nothing is submitted."""
     run = suite.run("--rageval-batch=submit", "--rageval-max-calls=5")
     run.stdout.fnmatch_lines(
         ["--rageval-max-calls=5 would be passed: 0 calls were made, and the batches have 17 *"]
@@ -269,7 +275,7 @@ def test_the_budget_counts_batches(suite: Project, server: BatchServer) -> None:
 def test_all_stages_have_one_budget(
     suite: Project, server: BatchServer, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    """What the first stage has spent is missing in the second one; also where the run has a name."""
+    """The second stage may spend only the part of the budget that the first stage left, also in a named run."""
     monkeypatch.setenv("RAGEVAL_RUN_ID", name)
     run = suite.run_process("--rageval-batch", "--rageval-max-calls=19")
     run.stderr.fnmatch_lines(
@@ -283,7 +289,7 @@ def test_all_stages_have_one_budget(
 def test_a_file_that_cannot_be_used_is_the_error_of_the_step(
     suite: Project, server: BatchServer, step: str
 ) -> None:
-    """In one line, as in a run."""
+    """If the file of prices cannot be read, the step ends with a one-line error, as a run does."""
     run = suite.run(f"--rageval-batch={step}", "--rageval-prices=none.toml")
     assert run.ret == pytest.ExitCode.TESTS_FAILED
     assert "INTERNALERROR" not in str(run.stdout)
@@ -293,14 +299,14 @@ def test_a_file_that_cannot_be_used_is_the_error_of_the_step(
 
 @pytest.mark.parametrize("option", ["--rageval-refresh", "--rageval-replay", "--rageval-canary=2"])
 def test_what_contradicts_batches_is_refused(suite: Project, option: str) -> None:
-    """A usage error."""
+    """An option that cannot be combined with `--rageval-batch` is a usage error."""
     run = suite.run("--rageval-batch", option)
     assert run.ret == pytest.ExitCode.USAGE_ERROR
     run.stderr.fnmatch_lines(["ERROR: --rageval-batch takes several runs, and --rageval-*: leave one out."])
 
 
 def test_a_plan_has_the_cost_in_batches(suite: Project, server: BatchServer) -> None:
-    """And asks nothing."""
+    """A plan with `--rageval-batch` has a column with the batch cost, and sends no request."""
     text = "[m1]\ninput = 4\noutput = 8\nbatch_input = 2\nbatch_output = 4\n"
     (suite.path / "prices.toml").write_text(text, encoding="utf-8")
     options = ("--rageval-prices=prices.toml", "--rageval-max-tokens=20", "--rageval-batch")
@@ -311,7 +317,7 @@ def test_a_plan_has_the_cost_in_batches(suite: Project, server: BatchServer) -> 
 
 @pytest.mark.slow
 def test_what_a_server_without_batches_says(suite: Project, server: BatchServer) -> None:
-    """The command ends before its tests."""
+    """If the server has no batches, the command ends with a usage error before its tests run."""
     server.without = {"POST /files"}
     run = suite.run_process("--rageval-batch")
     assert run.ret == pytest.ExitCode.USAGE_ERROR
@@ -322,7 +328,7 @@ def test_what_a_server_without_batches_says(suite: Project, server: BatchServer)
 @pytest.mark.long
 @pytest.mark.slow
 def test_a_batch_that_failed_ends_the_command(suite: Project, server: BatchServer) -> None:
-    """With the server's reason; the same command tries again."""
+    """If a batch fails, the command ends with the server's reason; the same command submits the batch again."""
     server.ends[1] = "failed"
     run = suite.run_process("--rageval-batch")
     assert run.ret == pytest.ExitCode.USAGE_ERROR
@@ -335,7 +341,7 @@ def test_a_batch_that_failed_ends_the_command(suite: Project, server: BatchServe
 @pytest.mark.long
 @pytest.mark.slow
 def test_workers_start_when_the_batches_have_ended(suite: Project, server: BatchServer) -> None:
-    """Each request is in one batch, and none is asked live."""
+    """With xdist each request is in one batch, and no request is sent live."""
     suite.test(GATE, "test_other")
     suite.run_process("--rageval-batch", "-n2").assert_outcomes(passed=2)
     assert not server.live
@@ -343,14 +349,14 @@ def test_workers_start_when_the_batches_have_ended(suite: Project, server: Batch
 
 
 KILLED_AT = ("upload", "create", "retrieve", "content", "create", "content")
-"""What the server is doing when the run is killed, one after the other, over both stages."""
+"""The operations of the server at which the run is killed, in this order, over both stages."""
 
 
 @pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
 def test_a_run_killed_anywhere_can_be_continued(suite: Project, server: BatchServer) -> None:
-    """With all its processes; no request is in two batches, and none is asked live."""
+    """A run that is killed with all its processes continues: no request is in two batches, and none is sent live."""
     _, expected = _scores(suite, "--rageval-cache-dir=live")
     server.live.clear()
     command = [
@@ -361,28 +367,28 @@ def test_a_run_killed_anywhere_can_be_continued(suite: Project, server: BatchSer
         "--rageval-batch",
         "--rageval-report=report.json",
     ]
-    left, kills = list(KILLED_AT), 0
+    remaining, kills = list(KILLED_AT), 0
 
-    def kill(what: str) -> None:
-        if left and what == left[0]:
-            left.pop(0)
+    def kill(operation: str) -> None:
+        if remaining and operation == remaining[0]:
+            remaining.pop(0)
             os.killpg(process.pid, signal.SIGKILL)
 
     server.happens = kill
-    while left:
-        before = len(left)
+    while remaining:
+        before = len(remaining)
         with (suite.path / "output.txt").open("wb") as output:
             process = subprocess.Popen(
                 command, cwd=suite.path, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
             )
             process.wait(timeout=300)
         kills += process.returncode == -signal.SIGKILL
-        if len(left) == before:
+        if len(remaining) == before:
             break
     text = (suite.path / "output.txt").read_text(encoding="utf-8")
-    assert kills == len(KILLED_AT) - len(left) >= 5, text
-    _, found = _scores(suite, "--rageval-batch")
-    assert found == expected
+    assert kills == len(KILLED_AT) - len(remaining) >= 5, text
+    _, scores = _scores(suite, "--rageval-batch")
+    assert scores == expected
     lines = [line["custom_id"] for batch in server.batches.values() for line in server.lines(batch)]
     assert len(lines) == len(set(lines)) == 20
     assert not server.live
@@ -390,7 +396,7 @@ def test_a_run_killed_anywhere_can_be_continued(suite: Project, server: BatchSer
 
 @pytest.mark.slow
 def test_a_step_leaves_the_last_failures_as_they_are(suite: Project, server: BatchServer) -> None:
-    """For `--lf`: what a step skips has not passed."""
+    """A batch step does not change the failures that `--lf` selects: a test that the step skips has not passed."""
     suite.arguments = [argument for argument in suite.arguments if "cacheprovider" not in argument]
     suite.run("--rageval-max-calls=0").assert_outcomes(errors=1)
     suite.run("--rageval-batch=submit", "--lf").assert_outcomes(skipped=1)
@@ -421,10 +427,10 @@ def rageval_judge():
 """
 
 
-def _stages(project: Project, server: BatchServer, most: int) -> list[int]:
-    """How many requests are submitted in each stage."""
+def _stages(project: Project, server: BatchServer, count: int) -> list[int]:
+    """Return the number of requests that are submitted in each stage."""
     stages = []
-    for _ in range(most):
+    for _ in range(count):
         before = len(server.uploads)
         project.run("--rageval-batch=submit")
         stages.append(sum(map(len, server.uploads[before:])))
@@ -434,7 +440,10 @@ def _stages(project: Project, server: BatchServer, most: int) -> list[int]:
 
 @pytest.mark.slow
 def test_what_the_retriever_asks_is_one_stage(suite: Project, server: BatchServer) -> None:
-    """Sync code of the user's waits for a reply too, and does not take that for a failure of its request."""
+    """The requests of all retriever calls are in one stage.
+
+    Sync code of the user does not take a missing reply for a failure.
+    """
     conftest = (suite.path / "conftest.py").read_text(encoding="utf-8")
     suite.pytester.makeconftest(conftest + REWRITING)
     server.model = lambda prompt: prompt.removeprefix("Repeat: ") if "Repeat" in prompt else clerk(prompt)
@@ -446,7 +455,7 @@ def test_what_the_retriever_asks_is_one_stage(suite: Project, server: BatchServe
 
 @pytest.mark.slow
 def test_with_a_judge_of_the_users_all_answers_are_one_stage(suite: Project, server: BatchServer) -> None:
-    """A live run tries it on the first five answers; in batches that would be a stage of its own."""
+    """A live run tries a user's judge on the first five answers; batches request all nine answers in one stage."""
     conftest = (suite.path / "conftest.py").read_text(encoding="utf-8")
     suite.pytester.makeconftest(conftest + JUDGE)
     suite.evalset(9)
@@ -456,7 +465,7 @@ def test_with_a_judge_of_the_users_all_answers_are_one_stage(suite: Project, ser
 
 @pytest.mark.slow
 def test_tests_share_a_stage(project: Project, server: BatchServer) -> None:
-    """A test that waits for replies does not keep the next one from collecting its requests."""
+    """A test that waits for replies does not prevent the next test from adding its requests to the same stage."""
     project.use(server)  # type: ignore[arg-type]
     project.evalset(2, "a.jsonl")
     project.evalset(4, "b.jsonl")

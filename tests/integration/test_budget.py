@@ -1,4 +1,4 @@
-"""`--rageval-max-calls` and `--rageval-max-cost`: the run stops before, keeps what was paid, and does not pass."""
+"""`--rageval-max-calls` and `--rageval-max-cost`: a run stops before the limit, caches replies, and does not pass."""
 
 import pytest
 
@@ -12,7 +12,7 @@ PRICES = '["m1"]\ninput = 1000.0\noutput = 1000.0\nmax_output = 100\n'
 
 
 def test_a_run_stops_before_the_call_that_would_pass_the_limit(project, llm):
-    """It ends as an error; a run with a higher limit goes on from there."""
+    """At `--rageval-max-calls` the test is an error; a run with a higher limit requests only the missing replies."""
     project.use(llm)
     project.evalset(20)
     project.test(GATE + "def test_free(rageval): assert rageval.score('recall@1') == 1\n")
@@ -31,7 +31,7 @@ def test_a_run_stops_before_the_call_that_would_pass_the_limit(project, llm):
 
 
 def test_what_is_cached_costs_nothing(project, llm):
-    """No call is left, and none is needed."""
+    """If all replies are cached, a run passes with a limit of 0 calls."""
     project.use(llm)
     project.test(GATE)
     project.run()
@@ -39,7 +39,7 @@ def test_what_is_cached_costs_nothing(project, llm):
 
 
 def test_a_failed_call_is_not_counted(project, llm):
-    """Only what was answered was paid."""
+    """Calls that fail do not count towards `--rageval-max-calls`."""
     project.use(llm)
     count = iter(range(100))
     llm.model = lambda prompt: Fault(429, {"retry-after": "0"}) if next(count) % 2 else clerk(prompt)
@@ -49,7 +49,7 @@ def test_a_failed_call_is_not_counted(project, llm):
 
 @pytest.mark.parametrize("processes", [0, 2])
 def test_the_cost_stays_below_the_limit(project, llm, processes):
-    """Over all workers together, with what each call can cost at most set aside before it."""
+    """The limit holds for all workers together: the maximum cost of a call is reserved before the call is sent."""
     project.use(llm)
     project.evalset(30)
     (project.path / "prices.toml").write_text(PRICES, encoding="utf-8")
@@ -76,7 +76,7 @@ def test_the_cost_stays_below_the_limit(project, llm, processes):
 
 
 def test_an_unknown_price_is_an_error_before_anything_is_asked(project, llm):
-    """With the lines to write."""
+    """If the price or the maximum reply length is unknown, it is an error, and no request is sent."""
     project.use(llm)
     project.test(GATE)
     result = project.run("--rageval-max-cost=1")
@@ -91,12 +91,12 @@ def test_an_unknown_price_is_an_error_before_anything_is_asked(project, llm):
 
 
 def test_a_broken_file_of_prices_is_an_error_that_names_it(project, llm):
-    """Before any test runs."""
+    """An invalid file of prices is an error that names the file, before any test runs."""
     project.use(llm)
     project.test(GATE)
     (project.path / "prices.toml").write_text('["m1"]\ninput = "cheap"\n', encoding="utf-8")
     result = project.run("--rageval-prices=prices.toml")
     result.stdout.fnmatch_lines(["*prices.toml: model 'm1' has input = 'cheap'."])
-    # No line of ours is for the user to read.
+    # No line of this package's source is shown.
     result.stdout.no_fnmatch_line("*raise InputError*")
     assert not llm.requests

@@ -1,4 +1,4 @@
-"""`rageval_calibration`: the judge itself is gated, and scores are corrected for its errors."""
+"""`rageval_calibration`: bounds on the agreement of the judge with people, and scores corrected for its errors."""
 
 import json
 import re
@@ -22,14 +22,14 @@ SCORED = (
 
 
 def mild(prompt: str) -> str:
-    """A judge that finds every answer right whose question is not of colours."""
+    """Reply as a judge that finds every answer right, except answers to questions about colours."""
     if "Answer to check" in prompt:
         return "no" if "colour" in prompt else "yes"
     return clerk(prompt)
 
 
 def labels(project: Project, *, people: int = 1) -> None:
-    """Of 20 answers 10 are right; the mild judge finds two more right that are not."""
+    """Write 20 labelled answers of which 10 are right; the mild judge finds two wrong answers right as well."""
     lines = []
     for n in range(20):
         right = n < 10
@@ -54,7 +54,7 @@ def judged(project: Project, llm: LLMServer) -> Project:
 
 
 def test_a_judge_that_agrees_passes(judged: Project) -> None:
-    """With a line below the table, and an entry in the report; kappa is (0.9 - 0.5) / (1 - 0.5)."""
+    """The summary has a line for the judge, and the report an entry; kappa is (0.9 - 0.5) / (1 - 0.5)."""
     judged.test(TEST.format(bounds="min_kappa=0.75, min_accuracy=0.9"))
     result = judged.run("--rageval-report=report.json", "--junit-xml=junit.xml")
     result.assert_outcomes(passed=1)
@@ -83,7 +83,7 @@ def test_a_judge_that_agrees_passes(judged: Project) -> None:
 
 
 def test_a_judge_that_does_not_agree_fails_and_is_shown(judged: Project) -> None:
-    """Where it differs, with what it was asked; the human ceiling where there are several annotators."""
+    """A failure lists the judge's disagreements with question and answer, and the agreement between the annotators."""
     labels(judged, people=2)
     judged.test(TEST.format(bounds="min_kappa=0.9"))
     result = judged.run("-q")
@@ -104,7 +104,7 @@ def test_a_judge_that_does_not_agree_fails_and_is_shown(judged: Project) -> None
 
 
 def test_a_plan_counts_the_labels(judged: Project, llm: LLMServer) -> None:
-    """And nothing is asked; the run then asks each once."""
+    """The plan counts the labels and sends no request; two runs then request each label once."""
     judged.test(TEST.format(bounds="min_kappa=0.5"))
     judged.run("--rageval-plan").stdout.fnmatch_lines(["in total", "* 20 *"])
     assert not llm.requests
@@ -115,23 +115,23 @@ def test_a_plan_counts_the_labels(judged: Project, llm: LLMServer) -> None:
 
 
 @pytest.mark.parametrize(
-    ("bounds", "said"),
+    ("bounds", "message"),
     [
         ("min_pearson=0.5", "labels.jsonl holds yes/no labels, which have no pearson."),
         ("kappa=0.5", "rageval_calibration has no keyword 'kappa'."),
         ("min_kappa=0.5, comparator='oracle'", "*there is no 'oracle'*"),
     ],
 )
-def test_what_cannot_be_done_is_an_error(judged: Project, bounds: str, said: str) -> None:
-    """Of the test, not a failure of the judge."""
+def test_what_cannot_be_done_is_an_error(judged: Project, bounds: str, message: str) -> None:
+    """Invalid arguments of `rageval_calibration` are an error of the test, not a failure."""
     judged.test(TEST.format(bounds=bounds))
     result = judged.run()
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines([f"*{said}*"])
+    result.stdout.fnmatch_lines([f"*{message}*"])
 
 
 def test_a_judge_without_verdicts_is_an_error(judged: Project, llm: LLMServer) -> None:
-    """As for a score, not more than a share may be unscored."""
+    """If the judge gives no verdict on more labels than `--rageval-max-unscored` allows, the test is an error."""
     llm.model = lambda prompt: "perhaps" if "thing 1" in prompt else mild(prompt)
     judged.test(TEST.format(bounds="min_kappa=0.5"))
     result = judged.run()
@@ -142,7 +142,10 @@ def test_a_judge_without_verdicts_is_an_error(judged: Project, llm: LLMServer) -
 
 
 def test_a_score_is_corrected_beside_the_raw_one(judged: Project) -> None:
-    """The judge finds all 20 right; where it said so of labelled ones, people did in 10 of 12."""
+    """The run shows the corrected score next to the raw score.
+
+    The judge finds all 20 answers right; of the 12 labelled answers that the judge finds right, people find 10 right.
+    """
     judged.evalset(20)
     judged.test(SCORED)
     result = judged.run("--rageval-report=report.json")
@@ -169,7 +172,7 @@ def test_a_score_is_corrected_beside_the_raw_one(judged: Project) -> None:
 
 
 def test_the_option_corrects_all_scores_of_verdicts(judged: Project, llm: LLMServer) -> None:
-    """Also those that a test asks for itself; a slice and another comparator are left raw."""
+    """`--rageval-calibration` also corrects scores of `rageval.score`, but no slice and no score without a judge."""
     judged.test(
         "def test_own(rageval):\n"
         "    rageval.score('answer.correct@1')\n"
@@ -184,12 +187,12 @@ def test_the_option_corrects_all_scores_of_verdicts(judged: Project, llm: LLMSer
     test = json.loads((judged.path / "report.json").read_text())["tests"][0]
     assert [("corrected" in entry) for entry in test["scores"]] == [True, True, False, False]
     assert "calibration" not in test
-    most = int(re.findall(r"≤ (\d+)", "\n".join(planned.outlines[-8:]))[0])
-    assert len(llm.requests) <= most
+    max_requests = int(re.findall(r"≤ (\d+)", "\n".join(planned.outlines[-8:]))[0])
+    assert len(llm.requests) <= max_requests
 
 
 def test_labels_judged_with_other_settings_correct_nothing(judged: Project) -> None:
-    """The marker's comparator is not the score's."""
+    """If the marker's comparator differs from the score's comparator, the score is not corrected."""
     judged.test(SCORED.replace("min_kappa=0.2", "comparator='em'"))
     result = judged.run()
     result.assert_outcomes(passed=1)
@@ -198,7 +201,7 @@ def test_labels_judged_with_other_settings_correct_nothing(judged: Project) -> N
 
 
 def test_pairs_without_a_judge_that_prefers(judged: Project) -> None:
-    """The missing method is named."""
+    """Labels of pairs with a judge without the method `prefer` are an error that names the method."""
     (judged.path / "labels.jsonl").write_text('{"question": "q", "first": "a", "second": "b", "human": 1}\n')
     judged.pytester.makeconftest(
         (judged.path / "conftest.py").read_text(encoding="utf-8") + "\n"
@@ -214,11 +217,11 @@ def test_pairs_without_a_judge_that_prefers(judged: Project) -> None:
 
 
 RELEVANT = "helps to answer"
-"""Words of the judge's prompt about passages."""
+"""Words that only the judge's prompt about the relevance of a passage contains."""
 
 
 def passage_labels(project: Project, *, questions: int) -> None:
-    """Of the passage that is found for each of the first questions; people find every other one relevant."""
+    """Write labels for the retrieved passage of the first questions: every other passage is relevant."""
     records = [
         {
             "question": f"What is the code of item-{n}?",
@@ -234,7 +237,10 @@ def passage_labels(project: Project, *, questions: int) -> None:
 def test_a_measure_of_relevance_is_corrected_by_labels_of_passages(
     judged: Project, llm: LLMServer, way: str
 ) -> None:
-    """By marker, with the judge's agreement, and by option, which asks no more than the score; answers are left raw."""
+    """Labels of passages correct a relevance score, not an answer score.
+
+    The marker also reports the agreement of the judge; the option causes no further request.
+    """
     llm.model = lambda prompt: "yes" if RELEVANT in prompt else mild(prompt)
     judged.evalset(20)
     passage_labels(judged, questions=10)
@@ -272,7 +278,7 @@ def test_a_measure_of_relevance_is_corrected_by_labels_of_passages(
 
 @pytest.mark.parametrize("way", ["marker", "option"])
 def test_shards_correct_as_one_run(judged: Project, llm: LLMServer, way: str) -> None:
-    """Labels of passages, which only the first shard reads, beside a score of answers that they do not correct."""
+    """Merged shards have the corrected scores of one run, although only the first shard reads the labels."""
     llm.model = lambda prompt: "yes" if RELEVANT in prompt else mild(prompt)
     judged.evalset(8)
     passage_labels(judged, questions=5)
@@ -284,7 +290,7 @@ def test_shards_correct_as_one_run(judged: Project, llm: LLMServer, way: str) ->
     )
     option = ["--rageval-calibration=labels.jsonl"] if way == "option" else []
     judged.run("--rageval-report=whole.json", *option)
-    asked = len(llm.requests)
+    requests_before = len(llm.requests)
     names = shards(judged, 2, *option)
     assert merge(judged, *names, "--report", "merged.json") == 0
     whole, merged = (
@@ -292,5 +298,5 @@ def test_shards_correct_as_one_run(judged: Project, llm: LLMServer, way: str) ->
         for name in ("whole.json", "merged.json")
     )
     assert whole == merged
-    assert [one is not None for one in whole] == [False, True]
-    assert len(llm.requests) == asked
+    assert [corrected is not None for corrected in whole] == [False, True]
+    assert len(llm.requests) == requests_before

@@ -1,4 +1,4 @@
-"""What users hand in: retrievers, generators and judges of several shapes."""
+"""Retrievers, generators and judges of users: sync and async functions, and objects."""
 
 import pytest
 
@@ -6,7 +6,7 @@ GATE = '@pytest.mark.rageval_threshold("{spec}", min=1.0)\ndef test_gate(): pass
 
 
 def test_an_async_retriever_is_called_for_all_questions_at_once(project):
-    """Each waits until all have been called."""
+    """An async retriever is called concurrently: each of four calls waits until all four have started."""
     project.pytester.makeconftest(
         "import asyncio, pytest\n"
         "together = asyncio.Barrier(4)\n"
@@ -22,7 +22,7 @@ def test_an_async_retriever_is_called_for_all_questions_at_once(project):
 
 
 def test_a_retriever_bound_to_its_thread_works(project):
-    """A SQLite connection may be used only in the thread that opened it: the test's own."""
+    """A sync retriever is called in the test's thread: SQLite connections work only in the thread that opened them."""
     project.pytester.makeconftest(
         "import pytest, sqlite3\n"
         "@pytest.fixture(scope='session')\n"
@@ -41,7 +41,7 @@ def test_a_retriever_bound_to_its_thread_works(project):
 
 
 def test_threads_are_used_where_they_are_allowed(project):
-    """With --rageval-threads a sync retriever is called from that many threads."""
+    """With `--rageval-threads=4` a sync retriever is called from four threads at the same time."""
     project.pytester.makeconftest(
         "import threading, pytest\n"
         "together = threading.Barrier(4)\n"
@@ -56,7 +56,7 @@ def test_threads_are_used_where_they_are_allowed(project):
 
 
 def test_a_retriever_of_plain_texts_is_matched_by_text(project):
-    """Gold passages without a common id are found by what they say."""
+    """If retrieved passages have no id, they are matched with the gold passages by their text."""
     project.pytester.makeconftest(
         "import pytest\n"
         "def search(query, k):\n"
@@ -71,7 +71,7 @@ def test_a_retriever_of_plain_texts_is_matched_by_text(project):
 
 @pytest.mark.parametrize("document", ["Document('x', n)", "{'id': float(n), 'text': 'x'}"])
 def test_ids_of_documents_may_be_numbers(project, document):
-    """They match gold passages, and are texts in the baseline: the next run can read it."""
+    """Numeric ids match gold passages. The baseline stores them as strings, which the next run can read."""
     project.evalset(4)
     path = project.path / "evals.jsonl"
     path.write_text(path.read_text(encoding="utf-8").replace('"doc-', '"'), encoding="utf-8")
@@ -90,7 +90,7 @@ def test_ids_of_documents_may_be_numbers(project, document):
 
 
 def test_the_retriever_is_called_once_in_every_run(project):
-    """It is under test: nothing of it is cached on disk."""
+    """The retriever is called once per question in every run: its results are not cached on disk."""
     source = (project.path / "conftest.py").read_text(encoding="utf-8")
     project.pytester.makeconftest(
         source.replace(
@@ -106,7 +106,7 @@ def test_the_retriever_is_called_once_in_every_run(project):
 
 
 def test_a_generator_and_a_judge_of_the_users_need_no_server(project):
-    """A function of strings and an object with `compare`, sync or async."""
+    """With a generator function and a judge with an async `compare`, no server is needed."""
     source = (project.path / "conftest.py").read_text(encoding="utf-8")
     project.pytester.makeconftest(
         source + "\n"
@@ -126,7 +126,7 @@ def test_a_generator_and_a_judge_of_the_users_need_no_server(project):
 
 
 def test_a_generator_that_raises_is_named_with_the_place(project):
-    """The user's own line, not ours."""
+    """If the generator raises, the error shows the user's line and no internal frame."""
     source = (project.path / "conftest.py").read_text(encoding="utf-8")
     project.pytester.makeconftest(
         source + "\n@pytest.fixture(scope='session')\n"
@@ -162,7 +162,10 @@ def rageval_judge():
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["", "async "])
 def test_a_judge_that_fails_at_one_question_leaves_it_unscored(project, llm, kind):
-    """With the type, the message and the line; the others have their score."""
+    """If the judge raises for one question, the question is unscored with type, message and line.
+
+    The others are scored.
+    """
     project.use(llm)
     llm.model = lambda _prompt: "c1x"
     project.evalset(40)
@@ -182,7 +185,7 @@ def test_a_judge_that_fails_at_one_question_leaves_it_unscored(project, llm, kin
 
 @pytest.mark.parametrize("kind", ["", "async "])
 def test_a_judge_that_fails_at_the_first_few_ends_the_test_before_the_others_are_paid_for(project, llm, kind):
-    """The generator has answered five questions, and no more."""
+    """If the judge raises for the first five answers, the test ends, and no further answers are requested."""
     project.use(llm)
     llm.model = lambda _prompt: "c1x"
     project.evalset(40)
@@ -198,7 +201,10 @@ def test_a_judge_that_fails_at_the_first_few_ends_the_test_before_the_others_are
 
 
 def test_a_judge_may_be_a_function(project, llm):
-    """Its name is in the baseline; one with other parameters is an error before anything is asked."""
+    """A judge may be a function, and its name is in the baseline.
+
+    A function with other parameters is an error before any request is sent.
+    """
     source = (project.path / "conftest.py").read_text(encoding="utf-8")
     judge = "\ndef same({}): return prediction in references\n"
     fixture = "@pytest.fixture(scope='session')\ndef rageval_judge(): return same\n"

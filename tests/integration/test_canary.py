@@ -1,4 +1,4 @@
-"""A judge or a generator that changes must not look like a worse retriever."""
+"""`--rageval-canary`: a change of the judge or the generator is not reported as a worse retriever."""
 
 import json
 import re
@@ -15,10 +15,10 @@ ASKING = '@pytest.mark.rageval_threshold("answer.em@1", max_drop=0.02)\ndef test
 
 
 def _forgetful(llm, items):
-    """From now on the model does not answer questions about these items."""
-    said = llm.model
+    """Let the model reply "I do not know." to questions about these items from now on."""
+    previous_model = llm.model
     llm.model = lambda prompt: (
-        "I do not know." if any(f"item-{n}?" in prompt for n in items) else said(prompt)
+        "I do not know." if any(f"item-{n}?" in prompt for n in items) else previous_model(prompt)
     )
 
 
@@ -35,7 +35,10 @@ def _report(project):
 
 
 def test_a_changed_generator_is_an_error_and_no_worse_retriever(project, llm):
-    """Cached replies hide it; a canary asks again, and a retriever that is worse too is not blamed."""
+    """Cached replies hide a changed generator, and the canary requests new replies.
+
+    The run is an error instead of a failure, although the retriever is worse too.
+    """
     _baseline(project, llm)
     _forgetful(llm, range(1, 16))
     project.lose(20)
@@ -53,7 +56,7 @@ def test_a_changed_generator_is_an_error_and_no_worse_retriever(project, llm):
 
 
 def test_a_canary_that_is_well_changes_no_verdict(project, llm):
-    """So many questions are asked in every run, and nothing else."""
+    """If the replies have not changed, a canary of 5 questions sends 5 requests, and the test passes."""
     _baseline(project, llm)
     for arguments in ((), ("-n2",)):
         before = len(llm.requests)
@@ -81,7 +84,7 @@ def test_a_canary_that_is_well_changes_no_verdict(project, llm):
     ],
 )
 def test_a_plan_counts_the_canary(project, llm, body, requests):
-    """The requests of the questions with the same passages, which the cache cannot answer."""
+    """The plan counts the requests of the canary, which are not answered from the cache."""
     _baseline(project, llm)
     project.test(body)
     project.run(UPDATE).assert_outcomes(passed=1)
@@ -98,13 +101,13 @@ def test_a_plan_counts_the_canary(project, llm, body, requests):
 
 
 def _in_total(plan):
-    """The numbers of requests, of cached and of live ones."""
+    """Return the planned numbers of requests: in total, cached, and live."""
     line = plan.outlines[plan.outlines.index("in total") + 1]
     return [int(cell.removeprefix("≤ ")) for cell in re.split(r" {2,}", line.strip())[:3]]
 
 
 def test_a_plan_of_a_canary_reads_the_baseline(project, llm):
-    """Without one there is no canary; one that cannot be read is an error now, and not after the plan was approved."""
+    """Without a baseline the plan has no canary; a baseline that cannot be read is an error already in the plan."""
     project.use(llm)
     project.test(ASKING)
     path = project.path / "rageval_baseline.json"
@@ -139,7 +142,7 @@ def test_ranking_measures_have_no_canary(project, llm):
 
 
 def test_a_canary_is_not_recorded(project, llm):
-    """A cassette has what every run asks."""
+    """Requests of a canary are not written to a cassette, which contains only the requests of every run."""
     _baseline(project, llm)
     record = ("--rageval-cassette=replies.jsonl", "--rageval-record")
     project.run(*record, "--rageval-canary=5").assert_outcomes(passed=1)
@@ -149,7 +152,7 @@ def test_a_canary_is_not_recorded(project, llm):
 
 
 def test_another_served_model_is_named(project, llm):
-    """The server's own name of the model, in the report, in the baseline, and where it changed."""
+    """The server's name of the model is in the report and the baseline; a run warns if the name changed."""
     llm.served = "m1-2026-01"
     _baseline(project, llm)
     tests = json.loads((project.path / "rageval_baseline.json").read_text(encoding="utf-8"))["tests"]
@@ -167,7 +170,7 @@ def test_another_served_model_is_named(project, llm):
 
 
 def test_a_test_names_the_models_that_its_own_scores_ask(project, llm):
-    """Whatever ran before it, so that the order of tests changes no baseline."""
+    """A test stores only the served models of its own scores, so the order of tests does not change the baseline."""
     llm.served = "of-2026-01"
     project.use(llm)
     judged = ASKING.replace("answer.em", "answer.correct").replace("test_gate", "test_a_judge")

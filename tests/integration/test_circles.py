@@ -1,4 +1,4 @@
-"""A retriever that asks the model that judges what it finds: the run says so once, and only then."""
+"""If the retriever uses the same model as the judge, the run prints a remark once; otherwise it prints none."""
 
 import json
 
@@ -44,17 +44,17 @@ def rageval_retriever(rageval_llm):
 
 
 def remarks(project, code, spec="answer.correct@1", **ini):
-    """Run a test of this score, and return the remarks of the report, which the summary has too."""
+    """Run a test of this score, and return the remarks of the report, which the summary prints too."""
     source = (project.path / "conftest.py").read_text(encoding="utf-8")
     project.pytester.makeconftest(source + code)
     project.ini(**{"rageval_model": "m1", **ini})
     project.test(f"@pytest.mark.rageval_threshold('{spec}', min=0)\ndef test_gate(): pass\n")
     result = project.run("--rageval-report=r.json")
     result.assert_outcomes(passed=1)
-    found = json.loads((project.path / "r.json").read_text(encoding="utf-8"))["llm"]["remarks"]
-    for remark, count in found.items():
+    counts = json.loads((project.path / "r.json").read_text(encoding="utf-8"))["llm"]["remarks"]
+    for remark, count in counts.items():
         assert result.outlines.count(f"{count} × {remark}") == 1
-    return found
+    return counts
 
 
 @pytest.mark.parametrize(
@@ -77,13 +77,13 @@ def remarks(project, code, spec="answer.correct@1", **ini):
     ids=["own", "thread", "named", "own judge", "hyde", "one of three judges"],
 )
 def test_waiting_is_reported_once_with_the_number_of_requests(project, llm, code, ini, model):
-    """One per question; by the default model, in a thread of the retriever's, by name, and by our baselines."""
+    """The remark counts one request per question, also for requests from a thread and of `HyDERetriever`."""
     project.use(llm)
-    (found,) = (
+    (entry,) = (
         (remark, count) for remark, count in remarks(project, code, **ini).items() if "judges" in remark
     )
-    assert found[0].startswith(CIRCLE.format(model))
-    assert found[1] == 4
+    assert entry[0].startswith(CIRCLE.format(model))
+    assert entry[1] == 4
 
 
 @pytest.mark.parametrize(
@@ -106,14 +106,14 @@ def test_waiting_is_reported_once_with_the_number_of_requests(project, llm, code
     ids=["another judge", "no model", "a measure", "rules", "the generator", "own judge"],
 )
 def test_it_is_not_reported_otherwise(project, llm, code, spec, ini):
-    """Where another model judges, where none does, and where only the generator is of the judge's model."""
+    """There is no remark if another model or no model judges, or if only the generator uses the judge's model."""
     project.use(llm)
     assert not [remark for remark in remarks(project, code, spec, **ini) if "judges" in remark]
 
 
 @pytest.mark.slow
 def test_two_names_of_one_served_model_are_one(project, llm):
-    """The server says that both are the same."""
+    """Two model names count as the same model if the server reports the same served model for both."""
     llm.served = "m-2026-11"
     project.use(llm)
     code = RETRIEVER.format(words="model='alias'", ask=ASKS)
@@ -122,7 +122,7 @@ def test_two_names_of_one_served_model_are_one(project, llm):
 
 @pytest.mark.slow
 def test_a_run_that_stops_early_warns_too(project, llm):
-    """It asks the judge about the questions whose rankings changed."""
+    """A run with `--rageval-early-stop` prints the remark too: it sends requests to the judge for changed rankings."""
     project.use(llm)
     project.ini(rageval_model="m1")
     project.test("@pytest.mark.rageval_threshold('answer.correct@1', max_drop=0.5)\ndef test_gate(): pass\n")
@@ -135,7 +135,7 @@ def test_a_run_that_stops_early_warns_too(project, llm):
 
 
 def test_a_judged_retriever_is_not_blamed_for_another(project, llm):
-    """One asks the model and is not judged; the other is judged and asks none."""
+    """There is no remark if one retriever calls the model and only another retriever is judged."""
     project.use(llm)
     asks = RETRIEVER.format(words="", ask=ASKS).replace("rageval_retriever", "asking")
     choice = """
@@ -155,7 +155,7 @@ def rageval_retriever(request, asking):
 @pytest.mark.slow
 @pytest.mark.parametrize(("part", "times"), [("retriever", 1), ("generator", 0)])
 def test_with_the_gateway_only_the_part_that_runs_sends_requests(project, llm, part, times):
-    """Requests of the retriever alone are its own."""
+    """Requests through the gateway count for the running component: only the retriever gets the remark."""
     pytest.importorskip("uvicorn", reason="the extra gateway is not installed")
     pytest.importorskip("starlette", reason="the extra gateway is not installed")
     project.use(llm)
@@ -174,7 +174,7 @@ def rageval_{part}(rageval_gateway):
     {called}
     return part
 """
-    found = remarks(project, code)
-    assert [remark.startswith(CIRCLE.format("m1")) for remark in found if "judges" in remark] == [
+    counts = remarks(project, code)
+    assert [remark.startswith(CIRCLE.format("m1")) for remark in counts if "judges" in remark] == [
         True
     ] * times

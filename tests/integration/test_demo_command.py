@@ -1,4 +1,4 @@
-"""`rageval demo`: the example passes, gets worse, and fails, from a checkout and from a wheel."""
+"""`rageval demo`: the example passes, gets worse and fails, run from a checkout and from a wheel."""
 
 import os
 import subprocess
@@ -15,7 +15,7 @@ EXAMPLE = ROOT / "example_project"
 
 
 def shown(arguments: list[str], **more: object) -> subprocess.CompletedProcess[str]:
-    """What the command prints, in a process of its own."""
+    """Run the command in a separate process, and return the completed process with its output."""
     environ = os.environ | more.pop("environ", {})
     return subprocess.run(
         [sys.executable, "-P", "-m", "pytest_rageval", "demo", *arguments],
@@ -28,12 +28,12 @@ def shown(arguments: list[str], **more: object) -> subprocess.CompletedProcess[s
 
 
 def shipped() -> dict[str, bytes]:
-    """The files of the example that are in git, by path."""
-    done = subprocess.run(
-        ["git", "ls-files", "-z", "."],  # noqa: S607 - whichever there is
+    """Return the contents of the files of the example that are in git, by path."""
+    process = subprocess.run(
+        ["git", "ls-files", "-z", "."],  # noqa: S607 - any git on the path
         cwd=EXAMPLE, capture_output=True, text=True, check=False,
     )  # fmt: skip
-    names = [name for name in done.stdout.split("\0") if name]
+    names = [name for name in process.stdout.split("\0") if name]
     if not names:
         pytest.skip("this is no checkout")
     return {name: (EXAMPLE / name).read_bytes() for name in names}
@@ -41,15 +41,15 @@ def shipped() -> dict[str, bytes]:
 
 @pytest.mark.slow
 def test_it_shows_a_regression_and_its_reasons(tmp_path):
-    """Settings of the user's environment are not for the example; the folder is removed afterwards."""
+    """The demo ignores settings of the user's environment, and removes its folder afterwards."""
     hostile = {
         "PYTEST_ADDOPTS": "--no-such-option",
         "RAGEVAL_MODEL": "m",
         "OPENAI_BASE_URL": "http://127.0.0.1:9/v1",
     }
-    done = shown([], cwd=tmp_path, environ={**hostile, "TMPDIR": str(tmp_path), "CI": "true"})
-    assert done.returncode == 0, done.stderr
-    passed, _, failed = done.stdout.partition("2. Somebody simplifies the search")
+    process = shown([], cwd=tmp_path, environ={**hostile, "TMPDIR": str(tmp_path), "CI": "true"})
+    assert process.returncode == 0, process.stderr
+    passed, _, failed = process.stdout.partition("2. Somebody simplifies the search")
     assert "$ pytest -q test_retriever.py --rageval-replay\n" in passed
     assert "2 passed" in passed
     for line in (
@@ -67,23 +67,23 @@ def test_it_shows_a_regression_and_its_reasons(tmp_path):
 
 @pytest.mark.slow
 def test_the_copy_of_the_example_equals_the_original(tmp_path):
-    """The change is taken back, so that the reader can make it."""
-    done = shown(["--keep", "there/demo"], cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    """`--keep` leaves a copy without the change, so that the reader can make the change."""
+    process = shown(["--keep", "there/demo"], cwd=tmp_path)
+    assert process.returncode == 0, process.stderr
     folder = tmp_path / "there" / "demo"
-    assert f"The example is in {folder}" in done.stdout
-    assert "cd there/demo && pytest" in done.stdout
-    kept = {
+    assert f"The example is in {folder}" in process.stdout
+    assert "cd there/demo && pytest" in process.stdout
+    copied = {
         path.relative_to(folder).as_posix(): path.read_bytes()
         for path in folder.rglob("*")
         if path.is_file() and not {"__pycache__", ".rageval_cache"} & {*path.parts}
     }
-    assert kept == shipped()
+    assert copied == shipped()
 
 
 @pytest.mark.parametrize("existing", ["file", "full"])
 def test_a_folder_in_use_is_refused(existing, tmp_path, capsys):
-    """Nothing is overwritten."""
+    """`--keep` refuses a file and a folder that is not empty, and overwrites nothing."""
     target = tmp_path / "demo"
     if existing == "full":
         target.mkdir()
@@ -95,7 +95,10 @@ def test_a_folder_in_use_is_refused(existing, tmp_path, capsys):
 
 @pytest.mark.parametrize("name", ["pyproject.toml", "pytest.ini", "conftest.py"])
 def test_a_project_does_not_get_the_tests_of_the_example(name, tmp_path, monkeypatch, capsys):
-    """Its own pytest would run them. A hidden folder is not entered by pytest."""
+    """`--keep` refuses a folder in a project, whose pytest would run the example's tests.
+
+    A hidden folder is allowed.
+    """
     (tmp_path / name).write_text("", encoding="utf-8")
     (tmp_path / "work").mkdir()
     monkeypatch.chdir(tmp_path / "work")
@@ -111,7 +114,7 @@ def test_a_project_does_not_get_the_tests_of_the_example(name, tmp_path, monkeyp
 
 
 def test_a_damaged_installation_is_named(tmp_path, monkeypatch, capsys):
-    """With the command that repairs it."""
+    """If the example is missing, the error has its path and the command that reinstalls the package."""
     monkeypatch.setattr(demo, "EXAMPLES", (tmp_path / "no",))
     assert main(["demo"]) == 2
     err = capsys.readouterr().err
@@ -120,28 +123,28 @@ def test_a_damaged_installation_is_named(tmp_path, monkeypatch, capsys):
 
 
 def test_the_changed_line_is_in_the_example():
-    """Once."""
+    """The line that the demo changes occurs once in the example."""
     assert (EXAMPLE / demo.CHANGED_FILE).read_text(encoding="utf-8").count(demo.GOOD_LINE) == 1
 
 
 @pytest.mark.slow
 def test_a_wheel_has_the_example(tmp_path):
-    """Exactly the files in git: no cache and nothing compiled; and the command finds them there."""
+    """A wheel contains exactly the files of the example that are in git, and an installed command finds them."""
     files = shipped()
     build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", tmp_path, ROOT]
-    done = subprocess.run(build, capture_output=True, text=True, check=False)
-    if "No matching distribution found" in done.stderr or "ConnectionError" in done.stderr:
+    process = subprocess.run(build, capture_output=True, text=True, check=False)
+    if "No matching distribution found" in process.stderr or "ConnectionError" in process.stderr:
         pytest.skip("no package index can be reached")
-    assert done.returncode == 0, done.stderr
+    assert process.returncode == 0, process.stderr
     with ZipFile(next(tmp_path.glob("*.whl"))) as wheel:
         inside = "pytest_rageval/_example/"
-        found = {
+        packaged = {
             name.removeprefix(inside): wheel.read(name)
             for name in wheel.namelist()
             if name.startswith(inside)
         }
         wheel.extractall(tmp_path / "installed")
-    assert found == files
-    done = shown([], cwd=tmp_path, environ={"PYTHONPATH": str(tmp_path / "installed")})
-    assert done.returncode == 0, done.stderr
-    assert "2 failed" in done.stdout
+    assert packaged == files
+    process = shown([], cwd=tmp_path, environ={"PYTHONPATH": str(tmp_path / "installed")})
+    assert process.returncode == 0, process.stderr
+    assert "2 failed" in process.stdout

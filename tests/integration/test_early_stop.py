@@ -1,4 +1,4 @@
-"""`--rageval-early-stop`: models are asked about few questions, and the report says about how many."""
+"""`--rageval-early-stop`: models are called for few questions, and the report states for how many."""
 
 import json
 import re
@@ -12,7 +12,7 @@ STOP = "--rageval-early-stop"
 ASKING = '@pytest.mark.rageval_threshold("answer.em@1", max_drop=0.02)\ndef test_gate(): pass\n'
 N = 200
 
-# Another passage for some questions, which says the same or not.
+# A retriever with another passage for some questions: with the same text, or with a text without the code.
 CHANGED = """
 CORPUS |= {{f"doc-{{n}}": f"Of all things, item-{{n}} has the code c{{n}}x." for n in range(1, 201)}}
 OTHERS = {others}
@@ -27,7 +27,7 @@ def search(query, k):
 
 @pytest.fixture
 def gated(project, llm):
-    """A project of 200 questions that all have the right answer in the baseline, and no reply kept."""
+    """A project of 200 questions that are all right in the baseline, with an empty log of requests."""
     project.use(llm)
     project.evalset(N)
     project.original = (project.path / "conftest.py").read_text(encoding="utf-8")
@@ -35,7 +35,7 @@ def gated(project, llm):
     project.ini(rageval_model="m1", rageval_concurrency="4")
     change(project)
     project.run(UPDATE, STOP).assert_outcomes(passed=1)
-    # An update asks all.
+    # An update requests an answer to every question.
     assert len(llm.requests) == N
     llm.requests.clear()
     return project
@@ -47,19 +47,19 @@ def change(project, others=range(0), wrong=range(0)):
 
 
 def report(project):
-    """The entry of the only score."""
+    """Return the entry of the only score in the report."""
     document = json.loads((project.path / "report.json").read_text(encoding="utf-8"))
     [[entry]] = [test["scores"] for test in document["tests"]]
     return entry
 
 
 def fresh(project, *arguments):
-    """A run without kept replies."""
+    """Run with `--rageval-early-stop` and without cached replies."""
     return project.run(STOP, "--rageval-refresh", "--rageval-report=report.json", *arguments)
 
 
 def test_without_a_change_no_request_is_sent(gated, llm):
-    """The scores are those of the baseline."""
+    """If no ranking changed, no request is sent, and the scores are those of the baseline."""
     result = fresh(gated)
     result.assert_outcomes(passed=1)
     assert llm.requests == []
@@ -73,17 +73,20 @@ def test_without_a_change_no_request_is_sent(gated, llm):
 
 
 def test_a_clear_regression_is_red_after_few_requests(gated, llm):
-    """What got worse of those that were asked is listed; the mean, which is not known, is not."""
+    """A clear regression fails after few requests.
+
+    The failure lists the lost questions among those evaluated, and no mean.
+    """
     change(gated, others=range(1, 151), wrong=range(1, 101))
     result = fresh(gated)
     result.assert_outcomes(failed=1)
-    asked = report(gated)["early_stop"]["asked"]
-    assert len(llm.requests) == asked < 150 / 4
-    stopped = f"stopped early: {asked} of 150 changed questions asked (50 unchanged)"
+    evaluated = report(gated)["early_stop"]["asked"]
+    assert len(llm.requests) == evaluated < 150 / 4
+    stopped = f"stopped early: {evaluated} of 150 changed questions asked (50 unchanged)"
     text = " ".join(result.stdout.str().split())
     assert f"answer.em@1: {stopped}: drop about 0." in text
     assert ", allowed 0.02: a drop is significant (level 0.025)" in text
-    assert f" of {asked} questions got worse, 0 better:" in text
+    assert f" of {evaluated} questions got worse, 0 better:" in text
     result.stdout.re_match_lines(
         [
             r"  q\d+  1.00 → 0.00  What is the code of item-\d+\?",
@@ -98,15 +101,19 @@ def test_a_clear_regression_is_red_after_few_requests(gated, llm):
     assert entry["early_stop"] == entry["early_stop"] | {
         "changed": 150,
         "unchanged": 50,
-        "not_asked": 150 - asked,
+        "not_asked": 150 - evaluated,
         "verdict": "fail",
     }
     states = [example.get("early_stop") for example in entry["examples"]]
-    assert [states.count(state) for state in (None, "unchanged", "not asked")] == [asked, 50, 150 - asked]
+    assert [states.count(state) for state in (None, "unchanged", "not asked")] == [
+        evaluated,
+        50,
+        150 - evaluated,
+    ]
 
 
 def test_a_small_drop_within_max_drop_is_green_with_fewer_requests(gated, llm):
-    """Two questions of 200 may be lost, and four would be allowed."""
+    """If 2 of 200 questions are lost and 4 are allowed, the test passes with fewer than 100 requests."""
     change(gated, others=range(1, 101), wrong=range(1, 3))
     result = fresh(gated)
     result.assert_outcomes(passed=1)
@@ -117,37 +124,37 @@ def test_a_small_drop_within_max_drop_is_green_with_fewer_requests(gated, llm):
 
 
 def test_requests_are_those_of_a_full_run(gated, llm):
-    """What was asked is kept, and a full run does not ask it again."""
+    """Replies of an early stop are cached: a full run does not request them again."""
     change(gated, others=range(1, 151), wrong=range(1, 101))
     fresh(gated)
     first = len(llm.requests)
     gated.run().assert_outcomes(failed=1)
-    # The unchanged ones were asked for the baseline.
+    # The replies for unchanged questions were cached by the baseline's run.
     assert len(llm.requests) < first + 150
-    asked = [json.dumps(body, sort_keys=True) for body in llm.requests]
-    assert len(set(asked)) == len(asked)
+    requests = [json.dumps(body, sort_keys=True) for body in llm.requests]
+    assert len(set(requests)) == len(requests)
 
 
 def test_two_workers_ask_the_same(gated, llm):
-    """The order depends on the seed and the rankings alone."""
+    """Two workers send the same requests as one process: their order depends only on the seed and the rankings."""
     change(gated, others=range(1, 151), wrong=range(1, 101))
     fresh(gated)
-    alone, asked = report(gated), sorted(llm.prompts)
+    alone, prompts = report(gated), sorted(llm.prompts)
     llm.requests.clear()
     gated.run_process("-n2", STOP, "--rageval-refresh", "--rageval-report=report.json")
     assert report(gated) == alone
-    assert sorted(llm.prompts) == asked
+    assert sorted(llm.prompts) == prompts
 
 
 def test_a_plan_counts_all_questions_and_says_so(gated):
-    """A run may ask less."""
+    """The plan counts all questions, and states that a run may send fewer requests."""
     change(gated, others=range(1, 151), wrong=range(1, 101))
     result = gated.run("--rageval-plan", STOP)
     result.stdout.fnmatch_lines(["--rageval-early-stop may ask about fewer questions: the plan counts all."])
 
 
 def test_replies_that_were_not_used_stay_recorded(gated):
-    """A run that leaves questions out is no full run."""
+    """A run with `--rageval-early-stop` is not a full run: it drops no unused replies of a cassette."""
     recorded = ("--rageval-cassette=replies.jsonl", "--rageval-record")
     gated.run(*recorded)
     before = (gated.path / "replies.jsonl").read_text(encoding="utf-8")
@@ -159,7 +166,7 @@ def test_replies_that_were_not_used_stay_recorded(gated):
 
 
 def test_a_budget_ends_it_as_an_error(gated, llm):
-    """Before its verdict is clear there is none."""
+    """If the budget ends before the verdict is clear, the test is an error."""
     change(gated, others=range(1, 151))
     result = fresh(gated, "--rageval-max-calls=6")
     result.assert_outcomes(errors=1)
@@ -168,7 +175,7 @@ def test_a_budget_ends_it_as_an_error(gated, llm):
 
 
 def test_a_canary_asks_about_unchanged_questions(gated, llm):
-    """Other texts under the same ids look unchanged; asked again they score otherwise, and there is no verdict."""
+    """A canary detects changed texts under the same ids, which look like unchanged rankings; the test is an error."""
     change(gated, wrong=range(1, 151))
     fresh(gated).assert_outcomes(passed=1)
     assert llm.requests == []
@@ -179,7 +186,7 @@ def test_a_canary_asks_about_unchanged_questions(gated, llm):
 
 
 def test_a_canary_that_fails_shows_no_mean_that_is_not_known(gated):
-    """Where the verdict would have been clear before all were asked."""
+    """If the canary fails before all questions are evaluated, the report has no mean."""
     change(gated, others=range(151, 155), wrong=range(1, 151))
     result = fresh(gated, "--rageval-canary=20")
     result.assert_outcomes(errors=1)

@@ -1,4 +1,4 @@
-"""The embedded model itself, where nobody set a key: real weights, real answers."""
+"""The embedded model, used if no API key is set: these tests run the real weights."""
 
 import pytest
 
@@ -10,7 +10,7 @@ GATE = '@pytest.mark.rageval_threshold("llm_reteval@2", min=0.6)\ndef test_gate(
 
 
 def test_without_a_key_the_embedded_model_answers(project):
-    """The table is real, the second run asks nothing and starts no server."""
+    """The embedded model answers in the first run; the second run reads all replies from the cache."""
     project.evalset(3)
     project.test(GATE)
     first = project.run_process()
@@ -22,7 +22,7 @@ def test_without_a_key_the_embedded_model_answers(project):
 
 
 def test_a_file_that_is_no_model_is_named(project, monkeypatch):
-    """RAGEVAL_GGUF names the file; the server's own words follow."""
+    """If RAGEVAL_GGUF names a file that is not a model, the error has the file and the server's message."""
     broken = project.path / "broken.gguf"
     broken.write_bytes(b"no model" * 100)
     monkeypatch.setenv("RAGEVAL_GGUF", str(broken))
@@ -35,7 +35,7 @@ def test_a_file_that_is_no_model_is_named(project, monkeypatch):
 
 
 def test_a_missing_model_file_is_named(project, monkeypatch):
-    """Before anything starts."""
+    """If RAGEVAL_GGUF names a missing file, the error says so before a server starts."""
     monkeypatch.setenv("RAGEVAL_GGUF", "nowhere.gguf")
     project.test(GATE)
     project.run().stdout.fnmatch_lines(["RAGEVAL_GGUF names 'nowhere.gguf', which is not a file."])

@@ -1,4 +1,4 @@
-"""`rageval_evalset("…", format=…, sample=…, fields=…)`: eval sets in other forms than ours."""
+"""`rageval_evalset("…", format=…, sample=…, fields=…)`: eval sets in formats other than the native one."""
 
 import pytest
 
@@ -60,7 +60,10 @@ def test_gate(): pass
 
 
 def test_an_eval_set_in_python_is_checked_as_a_file_is(project):
-    """Integer ids are texts in the baseline, which the next run can read; mistakes are errors with their place."""
+    """Integer ids of an `EvalSet` are stored as strings in the baseline.
+
+    An invalid example is an error with its position.
+    """
     project.pytester.makepyfile(EVALSET.format(examples="example(1), example(2)"))
     for arguments in (["--rageval-update-baseline"], []):
         project.run(*arguments).assert_outcomes(passed=1)
@@ -82,12 +85,12 @@ def test_an_eval_set_in_python_is_checked_as_a_file_is(project):
 
 
 @pytest.mark.parametrize(
-    ("words", "count"), [(FIELDS, 10), (f"{FIELDS}, sample=4", 4), (f'format="table", {FIELDS}', 10)]
+    ("arguments", "count"), [(FIELDS, 10), (f"{FIELDS}, sample=4", 4), (f'format="table", {FIELDS}', 10)]
 )
-def test_a_table_with_a_field_map(project, words, count):
-    """All of it, or a sample that has as many odd as even items."""
+def test_a_table_with_a_field_map(project, arguments, count):
+    """A CSV file with a field map is read completely, or as a sample with as many odd as even items."""
     _write(project, "evals.csv", TABLE)
-    body = f'@pytest.mark.rageval_evalset("evals.csv", {words})\ndef test_it(rageval):\n'
+    body = f'@pytest.mark.rageval_evalset("evals.csv", {arguments})\ndef test_it(rageval):\n'
     body += f"    assert rageval.score('recall@2') == 1.0\n    assert len(rageval.examples) == {count}\n"
     body += f"    assert sum(e.tags['topic'] == 'odd' for e in rageval.examples) == {count // 2}\n"
     project.pytester.makepyfile("import pytest\n" + body)
@@ -95,7 +98,7 @@ def test_a_table_with_a_field_map(project, words, count):
 
 
 def test_two_tests_with_other_words_have_other_sets(project):
-    """What was read for one is not given to the other."""
+    """Two tests with different arguments for the same file get different eval sets."""
     body = "".join(
         f'@pytest.mark.rageval_evalset("evals.jsonl", sample={n})\n'
         f"def test_{n}(rageval):\n    assert len(rageval.examples) == {n}\n"
@@ -106,13 +109,13 @@ def test_two_tests_with_other_words_have_other_sets(project):
 
 
 def test_records_and_data_frames_take_a_field_map_too(project):
-    """In the marker itself."""
+    """Records in the marker accept a field map."""
     records = '[{"n": 1, "query": "What is the code of item-1?", "doc": "doc-1", "kind": "odd"}]'
     _run(project, f"{records}, {FIELDS}").assert_outcomes(passed=1)
 
 
 def test_a_folder_with_topics_and_a_recorded_run(project):
-    """Nothing is retrieved: the run is scored."""
+    """`TrecRun` scores a recorded run on a folder with topics and qrels."""
     _write(project, "trec/topics.tsv", QUERIES)
     _write(project, "trec/qrels.txt", QRELS)
     _write(project, "a.run", "1 Q0 doc-1 1 9 me\n2 Q0 doc-2 1 9 me\n3 Q0 doc-9 1 9 me\n")
@@ -124,7 +127,7 @@ def test_a_folder_with_topics_and_a_recorded_run(project):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("marker", "said"),
+    ("marker", "message"),
     [
         ('"evals.jsonl", format="bier"', "There is no eval set format 'bier'. There are: native, table, *"),
         ('"evals.jsonl", split="test"', "evals.jsonl is read as 'native', which has no option 'split'."),
@@ -139,17 +142,17 @@ def test_a_folder_with_topics_and_a_recorded_run(project):
         ("iter([])", "rageval_evalset needs the path of an eval set, found list_iterator."),
     ],
 )
-def test_words_that_do_not_fit_are_named(project, marker, said):
-    """An error of the test, with what there is; no traceback of ours."""
+def test_words_that_do_not_fit_are_named(project, marker, message):
+    """Invalid arguments of the marker are an error that lists the possible values, without internal frames."""
     _write(project, "notes.md", "# Notes\n")
     result = _run(project, marker)
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines([said])
+    result.stdout.fnmatch_lines([message])
     result.stdout.no_fnmatch_line("*pytest_rageval/*")
 
 
 def test_another_plugin_adds_a_format(project):
-    """Known by its shape, with an option of its own."""
+    """A plugin adds a format that is recognized by the file's suffix and has an option of its own."""
     conftest = (project.path / "conftest.py").read_text(encoding="utf-8")
     project.pytester.makeconftest(conftest + PLUGIN)
     _write(project, "a.faq", "What is the code of item-1?doc-1\n")
@@ -159,7 +162,7 @@ def test_another_plugin_adds_a_format(project):
 
 
 def test_a_format_of_a_taken_name_is_an_error(project):
-    """Nothing is replaced unseen."""
+    """A plugin that adds a format with an existing name is an error: no format is replaced silently."""
     conftest = (project.path / "conftest.py").read_text(encoding="utf-8")
     project.pytester.makeconftest(conftest + PLUGIN.replace('"faq"', '"beir"'))
     result = _run(project, '"evals.jsonl"')
@@ -167,7 +170,7 @@ def test_a_format_of_a_taken_name_is_an_error(project):
 
 
 def test_a_key_that_resembles_a_known_one_is_reported_once(project):
-    """Whatever comes of the tests: with the wrong key there is often no score."""
+    """An unknown key similar to a known one is one warning for two tests, also if the tests have no score."""
     _write(
         project, "e.jsonl", '{"id": 1, "question": "Where?", "golds": [{"id": "doc-1"}], "author": "Ann"}\n'
     )
@@ -183,20 +186,23 @@ def test_a_key_that_resembles_a_known_one_is_reported_once(project):
 
 @pytest.mark.parametrize("arguments", [(), ("-q",)])
 def test_a_file_beside_the_test_that_is_not_read_is_named(project, arguments):
-    """The one from the root directory is read first. The warning is printed once, also with -q."""
+    """If the root directory and the folder of the test have the file, the one in the root is read.
+
+    One warning says so, also with `-q`.
+    """
     marked = GATE.format(marker='"evals.jsonl"')
     _write(
         project, "service/test_it.py", "import pytest\n" + marked + marked.replace("test_gate", "test_again")
     )
     other = '{"id": 1, "question": "Where?", "gold": [{"id": "doc-1"}]}\n'
     _write(project, "service/evals.jsonl", other)
-    said = (
+    warning = (
         "warning: evals.jsonl: evals.jsonl is read, from the root directory, and service/evals.jsonl, beside the test, "
         'is not. To read that one, write rageval_evalset("service/evals.jsonl")'
     )
     result = project.run(*arguments, "service")
     result.assert_outcomes(passed=2)
-    assert str(result.stdout).splitlines().count(said) == 1
+    assert str(result.stdout).splitlines().count(warning) == 1
     (project.path / "service" / "test_it.py").write_text(
         (project.path / "service" / "test_it.py")
         .read_text(encoding="utf-8")

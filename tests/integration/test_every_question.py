@@ -1,4 +1,4 @@
-"""What the JSON report has of every question, alone and from xdist workers; and which runs pay for it."""
+"""The details of every question in the JSON report, with and without xdist, and which runs collect them."""
 
 import json
 import os
@@ -10,7 +10,7 @@ from tests.docs.test_report_schema import check
 pytestmark = pytest.mark.slow
 
 ODD = "\ud800 \x00\x1b]8;;\x07 </script> \u2028 {mark} ümlaut"
-"""Half of a surrogate pair, signs that control a terminal, and what ends a script."""
+"""Half of a surrogate pair, control characters of a terminal, and the end tag of a script."""
 
 CONFTEST = """
 import json, os
@@ -61,7 +61,7 @@ RUN = ("--rageval-max-unscored=0.5", "--rageval-comparator=containment")
 
 @pytest.fixture
 def odd(project, monkeypatch):
-    """Four questions, of which one has no ranking, with odd characters in every text."""
+    """Four questions with odd characters in every text; the retriever raises for the third."""
     monkeypatch.setenv("ODD", json.dumps(ODD))
     records = [
         {
@@ -94,7 +94,7 @@ def _without_times(document):
 
 
 def test_the_report_is_the_same_from_workers(odd, monkeypatch):
-    """It has the published form, whatever the texts are; and all of every question."""
+    """The report follows the published schema for any text, has every question, and is the same with workers."""
     odd.run_process(*RUN, "--rageval-update-baseline")
     monkeypatch.setenv("LOST", "2")
     odd.run_process(*RUN, "--rageval-report=alone.json").assert_outcomes(failed=1, passed=1)
@@ -102,21 +102,21 @@ def test_the_report_is_the_same_from_workers(odd, monkeypatch):
     odd.run_process("-n2", *RUN, "--rageval-report=workers.json").assert_outcomes(failed=1, passed=1)
     assert _without_times(check(odd.path / "workers.json")) == alone
     gate, own = alone["tests"]
-    one, two, three, four = gate["questions"]
-    assert one["question"] == f"What is the code of item-1? {ODD}"
-    assert one["references"] == [["c1x"]]
-    assert [passage["text"] for passage in one["retrieved"]] == [
+    first, second, third, fourth = gate["questions"]
+    assert first["question"] == f"What is the code of item-1? {ODD}"
+    assert first["references"] == [["c1x"]]
+    assert [passage["text"] for passage in first["retrieved"]] == [
         f"The code of item-{i} is c{i}x. {ODD}" for i in "1456"
     ]
-    assert [passage.get("gold") for passage in one["retrieved"]] == [True, None, None, True]
-    assert list(one["gold_ranks"].values()) == [1, 4]
-    assert [step["query"] for step in one["steps"]] == [f"first {ODD}", "second"]
-    assert list(two["gold_ranks"].values()) == [None]
-    assert list(two["gold_texts"].values()) == [f"The code of item-2 is c2x. {ODD}"]
-    assert three.keys() == one.keys() - {"retrieved", "gold_ranks", "steps", "context_tokens"} | {
+    assert [passage.get("gold") for passage in first["retrieved"]] == [True, None, None, True]
+    assert list(first["gold_ranks"].values()) == [1, 4]
+    assert [step["query"] for step in first["steps"]] == [f"first {ODD}", "second"]
+    assert list(second["gold_ranks"].values()) == [None]
+    assert list(second["gold_texts"].values()) == [f"The code of item-2 is c2x. {ODD}"]
+    assert third.keys() == first.keys() - {"retrieved", "gold_ranks", "steps", "context_tokens"} | {
         "gold_texts"
     }
-    assert [passage["document"] for passage in four["retrieved"]] == ["doc-4", "doc-5", "doc-6"]
+    assert [passage["document"] for passage in fourth["retrieved"]] == ["doc-4", "doc-5", "doc-6"]
     recall, contained, labelled, _, sliced = gate["scores"]
     assert sliced["by"]["slices"][0]["value"] == ODD
     lost = recall["examples"][1]
@@ -124,10 +124,10 @@ def test_the_report_is_the_same_from_workers(odd, monkeypatch):
     assert "before" not in recall["examples"][2]
     assert contained["examples"][0]["answer"] == f"c1x. {ODD}"
     assert contained["examples"][1]["before_answer"] == f"c2x. {' '.join(ODD.split())}"
-    assert [example["id"] for example in labelled["examples"]] == [one["id"], two["id"]]
+    assert [example["id"] for example in labelled["examples"]] == [first["id"], second["id"]]
     assert len(labelled["examples"][0]["alone"]) == 2
-    assert own["questions"][0].keys() == one.keys()
-    assert own["questions"][0]["gold_ranks"] == {next(iter(one["gold_ranks"])): 1, "doc-6": None}
+    assert own["questions"][0].keys() == first.keys()
+    assert own["questions"][0]["gold_ranks"] == {next(iter(first["gold_ranks"])): 1, "doc-6": None}
 
 
 PLUGIN = """
@@ -163,7 +163,7 @@ KEEPS = """
 
 
 @pytest.mark.parametrize(
-    ("reports", "suffixes", "has_them"),
+    ("reports", "suffixes", "has_questions"),
     [
         ((), (), False),
         (("out.md",), (), False),
@@ -173,20 +173,20 @@ KEEPS = """
         (("out.md",), (".md",), True),
     ],
 )
-def test_only_a_report_that_shows_all_questions_pays_for_them(project, reports, suffixes, has_them):
-    """The terminal and Markdown show those that explain a verdict; a plugin's report may show anything."""
+def test_only_a_report_that_shows_all_questions_pays_for_them(project, reports, suffixes, has_questions):
+    """Details of all questions are collected for JSON, HTML and plugin reports, not for the terminal or Markdown."""
     conftest = (project.path / "conftest.py").read_text(encoding="utf-8")
     added = KEEPS.format(suffixes=suffixes).replace("\n    ", "\n")
     project.pytester.makeconftest(conftest + added)
     project.test("def test_own(rageval): assert rageval.score('mrr@2') > 0\n")
     result = project.run("-s", *(f"--rageval-report={name}" for name in reports))
-    result.stdout.fnmatch_lines([f"*keys: {has_them}"])
+    result.stdout.fnmatch_lines([f"*keys: {has_questions}"])
     if suffixes:
         assert (project.path / reports[0]).read_text(encoding="utf-8") == "ab"
 
 
 def test_a_score_that_needs_no_model_has_a_report_where_none_can_be_asked(project, monkeypatch):
-    """What a plugin's score depends on is not known: it may be a model that is not named."""
+    """If no model can be called, a plugin's score is reported, without a fingerprint of models."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     conftest = (project.path / "conftest.py").read_text(encoding="utf-8")
@@ -199,7 +199,7 @@ def test_a_score_that_needs_no_model_has_a_report_where_none_can_be_asked(projec
 
 
 def test_a_report_that_fails_halfway_leaves_the_old_file(project):
-    """A writer of parts may fail at any of them; the other reports are written."""
+    """If a report raises while it is written, its old file stays, and the other reports are written."""
     conftest = (project.path / "conftest.py").read_text(encoding="utf-8")
     project.pytester.makeconftest(conftest + HALF)
     project.test("def test_own(rageval): assert rageval.score('mrr@2') > 0\n")
@@ -213,7 +213,7 @@ def test_a_report_that_fails_halfway_leaves_the_old_file(project):
 
 
 def test_git_is_asked_only_for_a_report(project, monkeypatch):
-    """And a git that fails is no error."""
+    """Git is called only if a report is written, and a git that fails is not an error."""
     project.test("def test_own(rageval): assert rageval.score('mrr@2') > 0\n")
     folder = project.path / "bin"
     folder.mkdir()
@@ -224,5 +224,5 @@ def test_git_is_asked_only_for_a_report(project, monkeypatch):
     project.run().assert_outcomes(passed=1)
     assert not (project.path / "asked.txt").exists()
     project.run("--rageval-report=out.md").assert_outcomes(passed=1)
-    asked = (project.path / "asked.txt").read_text(encoding="utf-8")
-    assert "status" in asked
+    calls = (project.path / "asked.txt").read_text(encoding="utf-8")
+    assert "status" in calls

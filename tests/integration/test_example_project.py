@@ -1,4 +1,4 @@
-"""The example that ships: green as it is, red after the documented change, and without a model."""
+"""The example project passes as shipped, fails after the documented change, and needs no model."""
 
 import json
 import shutil
@@ -17,7 +17,7 @@ README = (EXAMPLE.parent / "README.md").read_text(encoding="utf-8")
 
 @pytest.fixture
 def example(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of the example, in which nothing has run yet."""
+    """A fresh copy of the example, without caches."""
     folder = pytester.path / "example"
     shutil.copytree(EXAMPLE, folder, ignore=shutil.ignore_patterns(".*", "__pycache__"))
     monkeypatch.chdir(folder)
@@ -25,13 +25,13 @@ def example(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run(pytester: pytest.Pytester, *arguments: str) -> pytest.RunResult:
-    """Run the example's tests as its readers do."""
+    """Run the example's tests as a reader of the documentation does."""
     return pytester.runpytest_subprocess(*WITHOUT, *arguments)
 
 
 @pytest.mark.usefixtures("example")
 def test_the_example_is_green_from_the_shipped_replies(pytester):
-    """Nothing is asked of a model."""
+    """The example passes with the shipped replies, and sends no request to a model."""
     result = run(pytester)
     assert result.ret == pytest.ExitCode.OK
     result.stdout.fnmatch_lines(["* replies: * cached, 0 live"])
@@ -39,7 +39,7 @@ def test_the_example_is_green_from_the_shipped_replies(pytester):
 
 @pytest.mark.slow
 def test_the_documented_change_turns_it_red_and_names_the_lost_questions(example, pytester):
-    """One line, still without a model; the README shows this change."""
+    """The one-line change that the README shows makes the example fail, without a model."""
     source = example / "support_bot" / "search.py"
     text = source.read_text(encoding="utf-8")
     assert text.count(GOOD) == 1
@@ -61,7 +61,7 @@ def test_the_documented_change_turns_it_red_and_names_the_lost_questions(example
 
 
 def test_its_eval_set_is_checked_and_anchored_in_its_handbook(example, capsys):
-    """Passages of the retriever, by ids and texts of its own, in the files they were cut from."""
+    """`evalset check` accepts the eval set, and `evalset anchor` finds its passages in the files of the handbook."""
     corpus = ("--corpus", "handbook")
     assert main(["evalset", "check", "evals/support.jsonl", *corpus]) == 0
     assert "support.jsonl: 95 examples, 0 errors, 5 notes\n" in capsys.readouterr().out
@@ -82,7 +82,7 @@ def test_its_eval_set_is_checked_and_anchored_in_its_handbook(example, capsys):
 
 @pytest.mark.slow
 def test_a_worse_retriever_fails_by_its_baseline_alone(example, pytester):
-    """Without any minimum."""
+    """Without a minimum, a worse retriever fails because of its baseline."""
     search, tests = example / "support_bot" / "search.py", example / "test_retriever.py"
     search.write_text(search.read_text(encoding="utf-8").replace(GOOD, WORSE), encoding="utf-8")
     source = tests.read_text(encoding="utf-8")
@@ -99,7 +99,7 @@ def test_a_worse_retriever_fails_by_its_baseline_alone(example, pytester):
 
 @pytest.mark.slow
 def test_a_harmless_change_passes(example, pytester):
-    """Another tokenizer that finds the same words."""
+    """Another tokenizer that finds the same words changes no score."""
     source = example / "support_bot" / "search.py"
     text = source.read_text(encoding="utf-8")
     tokenizer = r're.findall(r"\w+", text.lower())'
@@ -114,7 +114,7 @@ def test_a_harmless_change_passes(example, pytester):
 @pytest.mark.slow
 @pytest.mark.usefixtures("example")
 def test_another_judge_is_refused(pytester, llm, monkeypatch):
-    """Whatever it says: a drop could be its own."""
+    """Another judge than in the baseline is an error, because a drop could be caused by the judge."""
     monkeypatch.setenv("OPENAI_BASE_URL", llm.url)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     llm.model = lambda _: "yes"

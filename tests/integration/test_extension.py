@@ -1,4 +1,4 @@
-"""`pytest_rageval_register`: a package of somebody else's adds to what there is."""
+"""`pytest_rageval_register`: another package adds scores, measures, comparators, adapters and reports."""
 
 import os
 
@@ -68,7 +68,7 @@ def rageval_generator():
 
 
 def _install(project, monkeypatch, module=PACKAGE):
-    """What an installer leaves behind: the module, and its metadata with the entry point."""
+    """Write the files that an installer writes: the module, and its metadata with the entry point."""
     site = project.path / "site"
     metadata = site / "pytest_shelves-1.0.dist-info"
     metadata.mkdir(parents=True)
@@ -80,7 +80,7 @@ def _install(project, monkeypatch, module=PACKAGE):
 
 
 def test_another_package_adds_each_kind(project, monkeypatch):
-    """A score, an answer measure, a comparator and a retriever adapter."""
+    """Another package adds a score, an answer measure, a comparator and a retriever adapter."""
     _install(project, monkeypatch)
     project.test(TESTS)
     result = project.run_process()
@@ -89,7 +89,7 @@ def test_another_package_adds_each_kind(project, monkeypatch):
 
 
 def test_a_score_without_a_scale_has_no_strict_threshold(project, monkeypatch):
-    """Nobody says how much may be lost on questions that were not seen, so nothing can be excluded."""
+    """`strict=True` is an error for a score without a scale, whose largest loss on unseen questions is unknown."""
     _install(project, monkeypatch)
     project.test('@pytest.mark.rageval_threshold("fill@2", max_drop=2, strict=True)\ndef test_gate(): pass\n')
     result = project.run_process()
@@ -100,7 +100,7 @@ def test_a_score_without_a_scale_has_no_strict_threshold(project, monkeypatch):
 
 
 def test_without_the_package_its_names_are_unknown(project):
-    """So the test above can fail."""
+    """Without the package the same test is an error: its score is unknown."""
     project.test(TESTS)
     result = project.run_process()
     result.assert_outcomes(errors=1)
@@ -125,7 +125,10 @@ def test_without_the_package_its_names_are_unknown(project):
     ],
 )
 def test_a_name_that_cannot_be_added_is_an_error(project, monkeypatch, call, message):
-    """Nothing is replaced unseen; the message names the line, and no traceback hides it."""
+    """An invalid or existing name is an error that shows the plugin's line without a traceback.
+
+    Nothing is replaced silently.
+    """
     _install(project, monkeypatch, f"{PACKAGE}    registry.{call}\n")
     project.test(TESTS)
     result = project.run_process()
@@ -146,7 +149,7 @@ def pytest_rageval_register(registry):
 
 
 def test_another_package_writes_reports(project, monkeypatch):
-    """Of kinds that there are not, and in place of one that there is; one that raises costs nothing else."""
+    """A package adds a kind of report and replaces another; a report that raises does not affect the others."""
     _install(project, monkeypatch, REPORTS)
     project.pytester.makeconftest(
         "import pytest\n@pytest.fixture\ndef rageval_retriever(): return lambda query, k: []\n"
@@ -166,26 +169,26 @@ def test_another_package_writes_reports(project, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("call", "said"),
+    ("call", "message"),
     [
         (
             "",
             "ERROR: --rageval-report is 'out.pdf': expected * of one of these kinds: .bad, *.txt, otlp:.",
         ),
-        # What is wrong with a plugin, the tests tell.
+        # The error of a plugin is reported by the tests, not here.
         (
             "add_report('pdf', str)",
             "ERROR: --rageval-report is 'out.pdf': expected a file name or an address of*",
         ),
     ],
 )
-def test_an_unknown_kind_of_report_is_refused_before_the_run(project, monkeypatch, call, said):
-    """With those that there are."""
+def test_an_unknown_kind_of_report_is_refused_before_the_run(project, monkeypatch, call, message):
+    """An unknown kind of report is a usage error that lists the known kinds."""
     _install(project, monkeypatch, f"{REPORTS}    registry.{call}\n" if call else REPORTS)
     project.test("def test_own(rageval): assert rageval.examples")
     result = project.run_process("--rageval-report=out.pdf")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([said])
+    result.stderr.fnmatch_lines([message])
 
 
 SENDING = """
@@ -211,7 +214,10 @@ def pytest_rageval_register(registry):
 
 
 def test_another_package_sends_reports(project, monkeypatch):
-    """By a scheme: files are written first, and what cannot be sent is a warning; it fails no run."""
+    """A package sends reports to an address with its scheme, after files are written.
+
+    A failure to send is only a warning.
+    """
     _install(project, monkeypatch, SENDING)
     project.pytester.makeconftest(
         "import pytest\n@pytest.fixture\ndef rageval_retriever(): return lambda query, k: []\n"
@@ -279,7 +285,7 @@ def pytest_rageval_register(registry):
 
 
 def test_a_plugins_score_may_bound_and_group_what_it_waits_for(project, monkeypatch):
-    """`asyncio.timeout` and `TaskGroup` end its own work alone, and no other score of the test."""
+    """`asyncio.timeout` and `TaskGroup` in a plugin's score cancel only its own work, not other scores of the test."""
     project.pytester.makepyfile(structured=STRUCTURED)
     monkeypatch.syspath_prepend(project.path)
     project.test(
@@ -293,7 +299,7 @@ def test_a_plugins_score_may_bound_and_group_what_it_waits_for(project, monkeypa
 
 
 def test_results_of_a_plugin_are_checked(project, monkeypatch):
-    """A value that is none is an error that names the extension and the examples, without our traceback."""
+    """An invalid value of a plugin is an error that names the extension and the examples, without internal frames."""
     _install(project, monkeypatch, BROKEN + "class Library: pass\n")
     project.pytester.makeconftest(
         """

@@ -1,4 +1,4 @@
-"""A server at its worst: the scores are those of a good day, and nothing is paid twice."""
+"""A faulty server: the scores equal those of a server without faults, and no request is paid twice."""
 
 import itertools
 import json
@@ -25,11 +25,11 @@ ONE_REPLY_EACH = '@pytest.mark.rageval_threshold("answer.em@1", min=0.9)\ndef te
 
 
 class Misbehaving:
-    """Counts requests: every 5th is 429, every 10th 500, every 20th garbage, every 50th hangs.
+    """Replies with faults: every 5th request is 429, every 10th 500, every 20th garbage, every 50th hangs.
 
-    Twenty may come at once, and after that 20 a second: so one is over the limit however slow they come.
+    The limit is a burst of 20 requests, then 20 requests a second: at least one request exceeds the limit at any speed.
 
-    Garbage is what is no verdict, where a verdict was asked for, and what is no JSON otherwise.
+    Garbage is a reply without a verdict if a verdict was requested, and otherwise a body that is not JSON.
     """
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ class Misbehaving:
         self.tokens, self.at = 20.0, None
 
     def __call__(self, prompt):
-        """A fault, or what the clerk says."""
+        """Return a fault, or the reply of `clerk`."""
         now = time.monotonic()
         if self.at is not None:
             self.tokens, self.at = min(20.0, self.tokens + 20 * (now - self.at)), now
@@ -59,12 +59,12 @@ class Misbehaving:
             ("500", k % 10 == 0, Fault(500)),
             ("429", k % 5 == 0, busy),
         ]
-        kind, _, said = next((fault for fault in faults if fault[1]), ("", True, clerk(prompt)))
+        kind, _, reply = next((fault for fault in faults if fault[1]), ("", True, clerk(prompt)))
         self.tokens -= kind != "over the limit"
         self.kinds.update([kind] if kind else [])
         if kind == "no verdict":
             self.garbled.add(prompt.split("item-")[1].split("?")[0])
-        return said
+        return reply
 
 
 def _outcomes(path):
@@ -74,19 +74,19 @@ def _outcomes(path):
 
 
 def test_a_bad_day_of_the_server_changes_no_score(project, llm):
-    """But for verdicts that are none: these are unscored, with what was said instead."""
+    """Faults of the server change no score, except that a reply without a verdict is unscored and shown."""
     project.use(llm)
     project.evalset(20)
     project.lose(3, 8)
     project.test(GATE)
-    # A machine that is busy for so long would take good replies for hanging ones, and pay for them twice.
-    more = ("--rageval-max-unscored=1", "--rageval-timeout=4")
-    project.run("--rageval-report=good.json", "--rageval-cache-dir=good", *more)
-    good, asked = _outcomes(project.path / "good.json"), Counter(map(_body, llm.requests))
+    # With a shorter timeout, a busy machine would take slow replies for hanging ones, and pay for them twice.
+    options = ("--rageval-max-unscored=1", "--rageval-timeout=4")
+    project.run("--rageval-report=good.json", "--rageval-cache-dir=good", *options)
+    good, good_requests = _outcomes(project.path / "good.json"), Counter(map(_body, llm.requests))
     llm.requests.clear()
     llm.paid.clear()
     llm.model = bad = Misbehaving()
-    project.run("--rageval-report=bad.json", "--rageval-cache-dir=bad", *more)
+    project.run("--rageval-report=bad.json", "--rageval-cache-dir=bad", *options)
     assert bad.kinds.keys() >= {"429", "500", "over the limit"}, bad.kinds
     assert sum(bad.kinds.values()) > 15
     garbled = {f"q{number}" for number in bad.garbled}
@@ -97,7 +97,7 @@ def test_a_bad_day_of_the_server_changes_no_score(project, llm):
         else:
             assert (score, unscored) == good[name]
     paid = Counter(map(_body, llm.paid))
-    assert paid == asked
+    assert paid == good_requests
 
 
 def _body(body):
@@ -106,20 +106,20 @@ def _body(body):
 
 @pytest.mark.parametrize("processes", [8])
 def test_eight_workers_ask_each_request_once(project, llm, processes):
-    """From cold, all for the same scores at the same time."""
+    """Eight workers with an empty cache that need the same scores at the same time send each request once."""
     project.use(llm)
     llm.latency_s = 0.1
     project.evalset(20)
     tests = "".join(GATE.replace("test_gate", f"test_{n}") for n in range(processes))
     project.test(tests)
     project.run_process("-n", str(processes)).assert_outcomes(passed=processes)
-    # Three samples of the answer with gold, of which the first is that to what was retrieved; one verdict.
+    # Three samples of the answer with gold, the first of which also answers the retrieved passage; one verdict.
     assert len(llm.requests) == 20 * 4
     assert set(Counter(map(_body, llm.requests)).values()) == {3, 1}
 
 
 def test_two_shells_share_what_they_ask(project, llm):
-    """Two runs at once on one cache folder."""
+    """Two runs at the same time with the same cache folder send each request once in total."""
     project.use(llm)
     llm.latency_s = 0.2
     project.evalset(20)
@@ -130,7 +130,7 @@ def test_two_shells_share_what_they_ask(project, llm):
 
 
 def test_a_worker_that_dies_delays_the_others_for_seconds_only(project, llm):
-    """Its claims run out; what it was asking for is asked again, and nothing else."""
+    """The claims of a killed process expire: another run sends its four requests again, and no others."""
     project.use(llm)
     llm.model = lambda _: Hang()
     project.evalset(4)
@@ -142,43 +142,43 @@ def test_a_worker_that_dies_delays_the_others_for_seconds_only(project, llm):
     llm.model = clerk
     began = time.monotonic()
     project.run().assert_outcomes(passed=1)
-    # About five, on a machine that is not busy.
+    # About 5 seconds on a machine that is not busy.
     assert time.monotonic() - began < 60
     assert len(llm.requests) == 8
 
 
 def test_a_killed_run_continues_where_it_stopped(project, llm):
-    """Ten kills and more at random moments: what was kept is never asked for again."""
+    """After at least ten kills at random moments, no cached reply is requested again."""
     project.use(llm)
     llm.latency_s = 0.05
     project.evalset(60)
-    # Twenty of the sixty have a passage; it is the requests that count here.
+    # Only 20 of the 60 questions have a passage in the corpus; this test counts requests, not scores.
     project.test(ONE_REPLY_EACH.replace("0.9", "0.3"))
     chance = random.Random(7)
     kills, caches, cut_short = 0, 0, 0
     while kills < 10 or cut_short < 5:
         folder = f"cache{caches}"
-        kept = _kept(project.path / folder)
+        cached_keys = _kept(project.path / folder)
         llm.requests.clear()
         run = _start(project, f"--rageval-cache-dir={folder}", "--rageval-concurrency=4")
-        # From the first moments of the process to shortly before its end.
+        # Kill the process at a random moment between its first request and shortly before its end.
         _wait_until(lambda run=run: llm.requests or run.poll() is not None)
         time.sleep(chance.uniform(0, 0.5))
         finished = run.poll() is not None
         if not finished:
             os.killpg(run.pid, signal.SIGKILL)
         run.wait()
-        # What it sent in its last moment is read, and counts for this run.
+        # Wait until the server has read the last requests of the killed process, which count for this run.
         _wait_until(lambda: not llm.connected)
-        asked = {_key(body, llm.url) for body in llm.requests}
-        assert not asked & kept
-        cut_short += bool(kept) and not finished
+        requested_keys = {_key(body, llm.url) for body in llm.requests}
+        assert not requested_keys & cached_keys
+        cut_short += bool(cached_keys) and not finished
         kills += not finished
         caches += finished
-    kept = _kept(project.path / folder)
+    cached_keys = _kept(project.path / folder)
     llm.requests.clear()
     project.run(f"--rageval-cache-dir={folder}").assert_outcomes(passed=1)
-    assert len(llm.requests) == 60 - len(kept)
+    assert len(llm.requests) == 60 - len(cached_keys)
 
 
 def _key(body, url):

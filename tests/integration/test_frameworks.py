@@ -1,4 +1,4 @@
-"""Retrievers of LangChain, LlamaIndex and Haystack, as they are: one and the same test for all of them."""
+"""Unmodified retrievers of LangChain, LlamaIndex and Haystack: all pass the same test."""
 
 from collections.abc import Iterator
 
@@ -76,7 +76,7 @@ class OwnAsyncWithContext(OwnWithContext):
         return self._get_relevant_documents(query, run_manager=None, filters=filters, history=history)
 
 class FilteringStore(InMemoryVectorStore):
-    # As most stores: `filter` is a dict.
+    # Takes `filter` as a dict, as most stores do.
 
     def similarity_search_with_score(self, query, k=4, filter=None, **kwargs):
         def holds(document):
@@ -114,7 +114,7 @@ def filtered(**words):
     return index().as_retriever(filters=own, **words)
 
 class AsyncFiltered(BaseRetriever):
-    # Around one that has filters.
+    # Wraps a retriever that has filters.
 
     def __init__(self):
         self._filters, self.similarity_top_k = None, 4
@@ -196,11 +196,11 @@ def hybrid():
 
 @pytest.fixture(scope="module", autouse=True)
 def _imported() -> Iterator[None]:
-    """Import the frameworks once for all tests here, and let none of them report what it is used for."""
+    """Import the frameworks once for all tests of this module, with telemetry disabled."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HAYSTACK_TELEMETRY_ENABLED", "False")
         patch.setenv("LANGSMITH_TRACING", "false")
-        # Each name itself: some of these modules load theirs when they are first asked for.
+        # Import each name itself, because some of these modules load their names on first access.
         from haystack import Pipeline, SuperComponent, component  # noqa: F401
         from haystack.components.joiners import DocumentJoiner  # noqa: F401
         from haystack.components.retrievers.in_memory import (  # noqa: F401
@@ -216,7 +216,7 @@ def _imported() -> Iterator[None]:
 
 
 @pytest.mark.parametrize(
-    ("framework", "made", "scored"),
+    ("framework", "expression", "scored"),
     [
         (LANGCHAIN, "store().as_retriever()", False),
         (
@@ -239,9 +239,12 @@ def _imported() -> Iterator[None]:
         (HAYSTACK, "SuperComponent(pipeline=dense())", True),
     ],
 )
-def test_a_retriever_of_a_framework_works_unmodified(project, framework, made, scored):
-    """It finds what it finds for k documents; ids, texts, metadata and scores are where the framework keeps them."""
-    project.pytester.makeconftest(f"{CORPUS}{framework}\ndef make():\n    return {made}\n")
+def test_a_retriever_of_a_framework_works_unmodified(project, framework, expression, scored):
+    """A framework's retriever returns k documents.
+
+    Ids, texts, metadata and scores are read from the framework's objects.
+    """
+    project.pytester.makeconftest(f"{CORPUS}{framework}\ndef make():\n    return {expression}\n")
     project.test(f"scored = {scored}\n{TEST}")
     project.run().assert_outcomes(passed=1)
 
@@ -259,7 +262,7 @@ HISTORY = [{"role": "user", "content": "Hello"}, {"role": "assistant", "content"
 
 
 @pytest.mark.parametrize(
-    ("framework", "made", "filters", "shelves"),
+    ("framework", "expression", "filters", "shelves"),
     [
         (LANGCHAIN, "store(FilteringStore).as_retriever(search_kwargs={'k': 1})", IN, {3, 12, 15}),
         (LANGCHAIN, "store(FilteringStore)", IN, {3, 12, 15}),
@@ -278,27 +281,27 @@ HISTORY = [{"role": "user", "content": "Hello"}, {"role": "assistant", "content"
         (HAYSTACK, "SuperComponent(pipeline=dense())", HAYSTACK_IN, {3, 12, 15}),
     ],
 )
-def test_filters_reach_the_retriever_of_a_framework(project, framework, made, filters, shelves):
-    """It finds what they leave, with the k of the score; its own filters stay."""
-    words = {"filters": filters, "history": HISTORY, "metadata": {"lang": "en"}}
-    project.evalset(1, gold=[{"id": "doc-12"}], question="What of item-12?", **words)
-    project.pytester.makeconftest(f"{CORPUS}{framework}\ndef make():\n    return {made}\n")
+def test_filters_reach_the_retriever_of_a_framework(project, framework, expression, filters, shelves):
+    """The retriever returns k documents that the question's filters allow, and also applies its own filters."""
+    context = {"filters": filters, "history": HISTORY, "metadata": {"lang": "en"}}
+    project.evalset(1, gold=[{"id": "doc-12"}], question="What of item-12?", **context)
+    project.pytester.makeconftest(f"{CORPUS}{framework}\ndef make():\n    return {expression}\n")
     project.test(f"shelves = {shelves}\n{FILTERED}")
     project.run().assert_outcomes(passed=1)
 
 
 @pytest.mark.parametrize(
-    ("framework", "made"),
+    ("framework", "expression"),
     [
         (LANGCHAIN, "RunnableLambda(str) | store().as_retriever()"),
         (LANGCHAIN, "Own()"),
         (LLAMA_INDEX, "Own()"),
     ],
 )
-def test_filters_that_a_framework_would_drop_are_an_error(project, framework, made):
-    """LangChain drops what a retriever does not name."""
+def test_filters_that_a_framework_would_drop_are_an_error(project, framework, expression):
+    """If a retriever would ignore filters, as LangChain drops unknown arguments, the test is an error."""
     project.evalset(1, filters=IN)
-    project.pytester.makeconftest(f"{CORPUS}{framework}\ndef make():\n    return {made}\n")
+    project.pytester.makeconftest(f"{CORPUS}{framework}\ndef make():\n    return {expression}\n")
     project.test('@pytest.mark.rageval_threshold("recall@2", min=0.0)\ndef test_gate():\n    pass\n')
     result = project.run()
     result.assert_outcomes(errors=1)
@@ -306,7 +309,7 @@ def test_filters_that_a_framework_would_drop_are_an_error(project, framework, ma
 
 
 @pytest.mark.parametrize(
-    ("framework", "made"),
+    ("framework", "expression"),
     [
         (LANGCHAIN, "store().as_retriever(search_kwargs={'k': 4})"),
         (LLAMA_INDEX, "index().as_retriever(similarity_top_k=4)"),
@@ -314,10 +317,10 @@ def test_filters_that_a_framework_would_drop_are_an_error(project, framework, ma
         (HAYSTACK, "hybrid_of_4()"),
     ],
 )
-def test_a_retriever_as_it_ships_keeps_its_own_k(project, framework, made):
-    """Where that is enough; the report says what became of it."""
+def test_a_retriever_as_it_ships_keeps_its_own_k(project, framework, expression):
+    """A retriever keeps its own k if it is at least the score's k; the report states whether k was kept or replaced."""
     own = "\ndef hybrid_of_4():\n    found = hybrid()\n    found.get_component('joiner').top_k = 4\n    return found\n"
-    project.pytester.makeconftest(f"{CORPUS}{framework}{own}\ndef make():\n    return {made}\n")
+    project.pytester.makeconftest(f"{CORPUS}{framework}{own}\ndef make():\n    return {expression}\n")
     project.test(
         "@pytest.mark.rageval_threshold('recall@2', min=0.0)\n"
         "@pytest.mark.rageval_threshold('recall@5', min=0.0)\n"
@@ -334,7 +337,7 @@ def test_a_retriever_as_it_ships_keeps_its_own_k(project, framework, made):
 
 
 @pytest.mark.parametrize(
-    ("made", "said"),
+    ("expression", "message"),
     [
         (
             "InMemoryEmbeddingRetriever(store())",
@@ -346,8 +349,8 @@ def test_a_retriever_as_it_ships_keeps_its_own_k(project, framework, made):
         ),
     ],
 )
-def test_what_cannot_be_asked_by_a_text_is_an_error_with_a_remedy(project, made, said):
-    """An embedding retriever alone, and a pipeline that gives documents twice."""
+def test_what_cannot_be_asked_by_a_text_is_an_error_with_a_remedy(project, expression, message):
+    """An embedding retriever without an embedder, and a pipeline with two outputs of documents, are an error."""
     two = """
 def two():
     pipeline = Pipeline()
@@ -355,9 +358,9 @@ def two():
     pipeline.add_component("b", InMemoryBM25Retriever(store()))
     return pipeline
 """
-    project.pytester.makeconftest(f"{CORPUS}{HAYSTACK}{two}\ndef make():\n    return {made}\n")
+    project.pytester.makeconftest(f"{CORPUS}{HAYSTACK}{two}\ndef make():\n    return {expression}\n")
     project.test(f"scored = True\n{TEST}")
     result = project.run()
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines([said])
+    result.stdout.fnmatch_lines([message])
     result.stdout.no_fnmatch_line("*Traceback*")
