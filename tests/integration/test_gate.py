@@ -597,7 +597,7 @@ def pytest_unconfigure():
 
 
 def test_nothing_that_was_evaluated_is_left_when_pytest_ends(project):
-    """No `Example` or `Outcome` is alive when pytest ends, since pytest's garbage collections visit each object."""
+    """No `Example` or `Outcome` is alive when pytest ends: pytest's garbage collections would visit each of them."""
     project.evalset(12)
     project.test(RECALL)
     (project.path / "leftovers.py").write_text(LEFT, encoding="utf-8")
