@@ -44,7 +44,7 @@ def test_three_retrievers_by_two_generators(project, arguments):
     project.test(GATE)
     result = project.run_process("--rageval-report=report.json", *arguments)
     result.assert_outcomes(passed=6)
-    # Six systems have 30 ordered pairs. Corrected p-values: 11 of 12 questions lost: 30 / 2^11 = 0.015; 6 of 6: 30 / 64.
+    # Six systems have 30 ordered pairs. p-values: 11 of 12 questions lost: 30 / 2^11 = 0.015; 6 of 6: 30 / 64.
     result.stdout.fnmatch_lines(
         [
             "test_it.py::test_gate  (evals.jsonl, 12)",

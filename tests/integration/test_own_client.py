@@ -178,8 +178,8 @@ def test_libraries_as_they_are(project, llm, library, monkeypatch):
     project.pytester.makeconftest(f"{import_lines}{source}\n{client}")
     project.test(GATE)
     project.ini(rageval_model="m1")
-    reply = llm.model
-    llm.model = lambda prompt: Cut(reply(prompt), "stop")
+    original_model = llm.model
+    llm.model = lambda prompt: Cut(original_model(prompt), "stop")
     result = project.run_process("--rageval-report=out.json")
     result.assert_outcomes(passed=1)
     assert len(llm.requests) == 8
