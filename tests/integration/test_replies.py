@@ -47,9 +47,8 @@ def test_a_changed_retriever_asks_only_about_what_it_changed(project, llm):
     project.lose(2)
     result = project.run()
     result.assert_outcomes(failed=1)
-    assert (
-        len(llm.requests) == requests_before + 1
-    )  # the answer from another passage: an abstention, not judged
+    # The only new request is the answer from another passage, an abstention, which is not judged.
+    assert len(llm.requests) == requests_before + 1
     result.stdout.fnmatch_lines(
         [
             "  q2  0.00  What is the code of item-2?",
