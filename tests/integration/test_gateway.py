@@ -270,7 +270,7 @@ def test_the_environment_is_restored_after_a_run(application, upstream):
     before = _environment()
     project.run().assert_outcomes(passed=1)
     assert _environment() == before
-    # A run that ends before it begins.
+    # A run that ends with a usage error.
     assert project.run("--rageval-record").ret == 4
     assert _environment() == before
     assert len(upstream.requests) == 4

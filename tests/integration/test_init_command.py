@@ -164,7 +164,7 @@ def test_nothing_is_overwritten(project, capsys):
     contents = files(project)
     assert {name: contents[name] for name in existing} == existing
     assert "pytest.ini" not in contents
-    # Our questions would only be in the way of the user's.
+    # Example questions are not suggested if the user has questions.
     assert "kept evals/questions.jsonl, which exists\n" in out
     for name in existing.keys() - {"evals/questions.jsonl"}:
         assert f"kept {name}, which exists. Add to it (" in out

@@ -223,10 +223,14 @@ def test_a_collector_gets_each_question_and_each_score(project, llm, collector, 
     entries = [(test["nodeid"], entry) for test in report["tests"] for entry in test["scores"]]
     sent = [
         (
-            *(found["test.case.name"], found["gen_ai.evaluation.name"], found.get("rageval.where", "")),
-            *(found["rageval.question.id"], found["gen_ai.evaluation.score.value"]),
+            *(
+                attributes["test.case.name"],
+                attributes["gen_ai.evaluation.name"],
+                attributes.get("rageval.where", ""),
+            ),
+            *(attributes["rageval.question.id"], attributes["gen_ai.evaluation.score.value"]),
         )
-        for name, found in collector.events
+        for name, attributes in collector.events
         if name == "gen_ai.evaluation.result"
     ]
     assert sent == [
@@ -237,7 +241,7 @@ def test_a_collector_gets_each_question_and_each_score(project, llm, collector, 
         for nodeid, entry in entries
         for example in entry["examples"]
     ]
-    summaries = [found for name, found in collector.events if name == "rageval.score"]
+    summaries = [attributes for name, attributes in collector.events if name == "rageval.score"]
     assert [summary["gen_ai.evaluation.score.value"] for summary in summaries] == [
         entry["mean"] for _, entry in entries
     ]
@@ -262,21 +266,24 @@ def test_events_say_what_the_baseline_says_and_under_which_fingerprint(project, 
     project.run("--rageval-update-baseline").assert_outcomes(passed=1)
     project.lose(3)
     project.run(f"--rageval-report=otlp:{collector.url}")
-    first = [
-        found
-        for name, found in collector.events
-        if name == "gen_ai.evaluation.result" and found["gen_ai.evaluation.name"] == "recall@2"
+    recall_events = [
+        attributes
+        for name, attributes in collector.events
+        if name == "gen_ai.evaluation.result" and attributes["gen_ai.evaluation.name"] == "recall@2"
     ]
-    assert [(found["gen_ai.evaluation.score.label"], found["rageval.before"]) for found in first] == [
+    assert [
+        (attributes["gen_ai.evaluation.score.label"], attributes["rageval.before"])
+        for attributes in recall_events
+    ] == [
         *[("same", 1.0)] * 2,
         ("worse", 1.0),
         ("same", 1.0),
     ]
     baseline = json.loads((project.path / "rageval_baseline.json").read_text(encoding="utf-8"))
     fingerprint = baseline["tests"]["test_it.py::test_gate"]["scores"]["recall@2"]["fingerprint"]
-    assert {found["rageval.fingerprint"] for found in first} == {digest(fingerprint)[:16]}
+    assert {attributes["rageval.fingerprint"] for attributes in recall_events} == {digest(fingerprint)[:16]}
     assert collector.resource["rageval.baseline.path"] == "rageval_baseline.json"
-    (summary, _) = [found for name, found in collector.events if name == "rageval.score"]
+    (summary, _) = [attributes for name, attributes in collector.events if name == "rageval.score"]
     assert summary["rageval.baseline.drop"] == 0.25
 
 

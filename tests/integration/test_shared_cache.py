@@ -35,8 +35,8 @@ def url(request, tmp_path_factory):
 
 
 def _once(llm):
-    asked = Counter(json.dumps(body, sort_keys=True) for body in llm.requests)
-    assert set(asked.values()) == {1}
+    counts = Counter(json.dumps(body, sort_keys=True) for body in llm.requests)
+    assert set(counts.values()) == {1}
 
 
 def test_another_machine_finds_the_replies(project, llm, url):
@@ -341,8 +341,8 @@ def pytest_rageval_register(registry):
     status, out, _ = _cache(capsys, "verify", *at)
     assert (status, out.endswith("/shared: 4 good replies, 0 damaged entries\n")) == (0, True)
     assert _cache(capsys, "export", "tape.jsonl", *at)[:2] == (0, "tape.jsonl: 4 replies written\n")
-    status, _, said = _cache(capsys, "info", "--cache", "teem://x")
-    assert (status, "Did you mean team?" in said) == (2, True)
+    status, _, err = _cache(capsys, "info", "--cache", "teem://x")
+    assert (status, "Did you mean team?" in err) == (2, True)
     result = project.run("--rageval-cache=teem://x")
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(

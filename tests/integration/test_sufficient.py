@@ -13,12 +13,12 @@ RELEVANT = "Decide whether a passage is relevant"
 def reader(prompt):
     """Judge passages sufficient if one names the item's code; answer item-2 wrong; else reply as the clerk."""
     if prompt.startswith(JUDGED):
-        found = clerk(prompt) != "no answer in the documents"
-        return f"A code is needed.\nVerdict: {'yes' if found else 'no'}"
+        has_code = clerk(prompt) != "no answer in the documents"
+        return f"A code is needed.\nVerdict: {'yes' if has_code else 'no'}"
     if prompt.startswith(RELEVANT):
         return "yes" if clerk(prompt) != "no answer in the documents" else "no"
-    said = clerk(prompt)
-    return "c20x" if said == "c2x" else said
+    answer = clerk(prompt)
+    return "c20x" if answer == "c2x" else answer
 
 
 def gate(*specs):

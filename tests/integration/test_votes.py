@@ -48,7 +48,7 @@ def test_the_majority_counts_and_the_flip_rate_is_reported(project, llm, votes, 
     llm.model = Waverer(*votes)
     project.use(llm)
     project.ini(rageval_model="m1", rageval_judge_votes="3", rageval_max_unscored="0.5")
-    # References and answers with gold are the same texts: one verdict is behind both scores.
+    # References and answers with gold are the same texts, so both scores use the same verdict.
     project.test(GATE.replace("0.9", "0.7"))
     result = project.run("--rageval-report=report.json")
     result.assert_outcomes(passed=1)
