@@ -25,7 +25,7 @@ def rageval_retriever():
 
 
 class Project:
-    """A folder with a conftest and an eval set, to which a test adds files.
+    """A user's project: a folder with a conftest and an eval set, to which a test adds files.
 
     Attributes:
         pytester: pytest's helper for runs of pytest.
@@ -42,7 +42,7 @@ class Project:
         self.evalset(4)
 
     def evalset(self, n: int, name: str = "evals.jsonl", **changes: object) -> Path:
-        """Write an eval set of n questions, in which `changes` replaces fields of all records; return its path."""
+        """Write an eval set of n questions, in which `changes` replaces fields of all records; return the path."""
         lines = []
         for i in range(1, n + 1):
             record = {
@@ -58,7 +58,7 @@ class Project:
         return path
 
     def lose(self, *numbers: int) -> None:
-        """Make the retriever miss the passages of these items."""
+        """Delete the passages of these items from the retriever's corpus."""
         lost = ", ".join(f'"doc-{n}"' for n in numbers)
         source = (self.path / "conftest.py").read_text(encoding="utf-8")
         self.pytester.makeconftest(source + f"\nfor name in [{lost}]:\n    del CORPUS[name]\n")

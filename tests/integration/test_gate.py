@@ -1,11 +1,13 @@
-"""`max_drop`: a regression fails the build, noise does not, and only the retriever may differ."""
+"""`max_drop`: a significant drop fails the test, noise passes, and only the retriever may differ from the baseline."""
 
 import json
 import re
 
 import pytest
 
-from pytest_rageval.prompts.rendering import Prompts  # a run in this process must find what a test changes
+from pytest_rageval.prompts.rendering import (
+    Prompts,
+)  # for a run in this process, which uses what a test patches
 
 UPDATE = "--rageval-update-baseline"
 RECALL = '@pytest.mark.rageval_threshold("recall@1", max_drop=0.02)\ndef test_gate(): pass\n'
@@ -22,7 +24,10 @@ def _baseline(project):
 
 
 def test_the_first_run_passes_and_says_that_nothing_was_compared(project):
-    """Also with -q; an option makes it an error. The baseline once written, there is nothing to warn of."""
+    """Without a baseline the test passes with a warning, also with -q; --rageval-require-baseline makes it an error.
+
+    After the baseline is written, there is no warning.
+    """
     project.evalset(5)
     project.test(RECALL)
     warning = f"warning: test_it.py::test_gate: {NONE_YET}"
@@ -50,7 +55,10 @@ def test_the_first_run_passes_and_says_that_nothing_was_compared(project):
 
 
 def test_a_worse_retriever_fails_and_the_text_shows_then_and_now(project, llm):
-    """Score, interval, baseline, drop and p; then what got worse: gold, ranking and answer, then and now."""
+    """The failure shows score, interval, baseline, drop and p-value.
+
+    For each question that got worse it shows gold, ranking and answer, in the baseline and now.
+    """
     project.use(llm)
     project.evalset(12)
     project.test(ASKING.replace("correct", "em").replace("test_gate()", "test_support_questions()"))
@@ -86,7 +94,7 @@ def test_a_worse_retriever_fails_and_the_text_shows_then_and_now(project, llm):
 
 @pytest.mark.slow
 def test_the_length_of_the_failure_is_the_readers_choice(project):
-    """Ten questions, three with -q, all with -vv; the rest is named."""
+    """A failure shows ten questions, three with -q and all with -vv, and names the others by id."""
     project.evalset(20)
     project.test(RECALL)
     project.run(UPDATE)
@@ -97,17 +105,17 @@ def test_the_length_of_the_failure_is_the_readers_choice(project):
         (("-vv",), 15, None),
     ):
         lines = project.run(*arguments).outlines
-        # With -vv pytest's own summary says it once more.
+        # With -vv pytest's own summary repeats the message.
         assert len({line for line in lines if " 1.00 → 0.00 " in line}) == shown
         assert [line for line in lines if "more (-vv" in line] == ([] if rest is None else [rest])
 
 
 def test_a_drop_that_may_be_noise_passes_with_a_warning(project):
-    """It says how many examples would settle it, also with -q."""
+    """The warning says how many examples are needed for a significant result, also with -q."""
     project.test(RECALL)
     project.run(UPDATE)
     project.lose(2)
-    told = (
+    warning = (
         "warning: test_it.py::test_gate: recall@1: 0.750: drop 0.250 (90% interval -0.254 to 0.644) from the "
         "baseline's 1.000, "
         "allowed 0.02: a drop is not significant (p = 0.25 > 0.05); 4 examples are too few to show any drop at "
@@ -116,11 +124,11 @@ def test_a_drop_that_may_be_noise_passes_with_a_warning(project):
     for arguments in ((), ("-q",)):
         result = project.run(*arguments)
         result.assert_outcomes(passed=1)
-        assert told in result.outlines
+        assert warning in result.outlines
 
 
 def test_a_strict_threshold_fails_until_a_drop_is_excluded(project):
-    """Five questions exclude no drop of 2 points, though nothing changed; one of half the scale they exclude."""
+    """With five unchanged questions a strict threshold of 0.02 fails and a strict threshold of 0.5 passes."""
     project.evalset(5)
     project.test(RECALL.replace("0.02", "0.02, strict=True"))
     project.run(UPDATE).assert_outcomes(passed=1)
@@ -139,7 +147,7 @@ def test_a_strict_threshold_fails_until_a_drop_is_excluded(project):
 
 
 def test_slices_are_compared_with_their_own_past(project):
-    """`where` and `by` need no new baseline: it holds the examples, and tags say which count."""
+    """`where` and `by` need no new baseline: the baseline has each example's score, and tags select examples."""
     project.evalset(16)
     project.test(RECALL)
     project.run(UPDATE)
@@ -172,7 +180,7 @@ def test_slices_are_compared_with_their_own_past(project):
 
 
 def test_an_error_for_one_slice_does_not_hide_a_failure_of_another(project):
-    """A topic whose every question was edited has no past: an error. One that got worse is reported all the same."""
+    """A topic without a question in the baseline is an error, and the drop of another topic is reported as well."""
     project.evalset(16)
     project.test(RECALL.replace("0.02", '0.02, by="topic"'))
     project.run(UPDATE)
@@ -192,7 +200,7 @@ def test_an_error_for_one_slice_does_not_hide_a_failure_of_another(project):
 
 
 def test_another_eval_set_is_compared_on_the_common_examples(project):
-    """Questions that are new, removed or edited are left out, and counted."""
+    """Questions that are new, removed or edited since the baseline are excluded from the comparison, and counted."""
     project.evalset(8)
     project.test(RECALL)
     project.run(UPDATE)
@@ -212,7 +220,7 @@ def test_another_eval_set_is_compared_on_the_common_examples(project):
         "or removed "
         "since the baseline), allowed 0.02"
     )
-    # Two of eight might have lost more than is allowed: also with -q.
+    # Two of eight questions have no score in the baseline, and could hide a drop: a warning, also with -q.
     project.run("-q").stdout.fnmatch_lines(
         ["warning: *: recall@1: a drop among 2 of 8 examples would not be seen; 2 have no score in the *"]
     )
@@ -261,7 +269,10 @@ def test_another_eval_set_is_compared_on_the_common_examples(project):
     ],
 )
 def test_all_but_the_retriever_must_be_the_same(project, llm, arguments, changed):
-    """Otherwise there is no honest comparison: an error that names what changed; recall depends on none of it."""
+    """A changed model, parameter, judge or comparator is an error that names the change.
+
+    Recall depends on none of these settings, so its threshold still passes.
+    """
     project.use(llm)
     project.test(ASKING)
     project.run(UPDATE).assert_outcomes(passed=1)
@@ -276,17 +287,19 @@ def test_all_but_the_retriever_must_be_the_same(project, llm, arguments, changed
             "  recall@1 * pass",
         ]
     )
-    named = [line for line in result.outlines if re.match(r"  [a-z_ ]+: .* in the baseline, .* now$", line)]
-    assert len(named) == len(changed)
+    reported = [
+        line for line in result.outlines if re.match(r"  [a-z_ ]+: .* in the baseline, .* now$", line)
+    ]
+    assert len(reported) == len(changed)
 
 
 def test_a_changed_prompt_is_named(project, llm, monkeypatch):
-    """By its hash: the words are the package's own."""
+    """If a prompt of the package changes, the error shows its old and its new hash."""
     project.use(llm)
     project.test(ASKING)
     project.run(UPDATE).assert_outcomes(passed=1)
-    written = Prompts.answer
-    monkeypatch.setattr(Prompts, "answer", lambda *given: f"Please. {written(*given)}")
+    original = Prompts.answer
+    monkeypatch.setattr(Prompts, "answer", lambda *arguments: f"Please. {original(*arguments)}")
     result = project.run()
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(
@@ -295,7 +308,7 @@ def test_a_changed_prompt_is_named(project, llm, monkeypatch):
 
 
 def test_settings_that_do_not_affect_scores_may_change(project, llm, monkeypatch):
-    """A key, a deadline, a cache: the baseline stays what it is."""
+    """A changed key, timeout or cache folder does not make the baseline stale; an update writes the same file."""
     project.use(llm)
     project.test(ASKING)
     project.run(UPDATE)
@@ -309,7 +322,10 @@ def test_settings_that_do_not_affect_scores_may_change(project, llm, monkeypatch
 
 
 def test_a_violated_minimum_is_reported_together_with_a_stale_baseline(project, llm):
-    """Neither hides the other; of one threshold the bound that needs no baseline is reported."""
+    """The stale baseline of one threshold does not hide the violated minimum of another threshold.
+
+    If one threshold has both, the violated minimum is reported.
+    """
     project.use(llm)
     project.test(ASKING)
     project.run(UPDATE)
@@ -332,7 +348,7 @@ def test_a_violated_minimum_is_reported_together_with_a_stale_baseline(project, 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "problem"),
     [
         ("<<<<<<< HEAD\n{}\n=======\n", "is not JSON: it contains the marks of a merge conflict."),
         ("{", "is not JSON: Expecting property name *"),
@@ -343,17 +359,20 @@ def test_a_violated_minimum_is_reported_together_with_a_stale_baseline(project, 
         ),
     ],
 )
-def test_a_broken_baseline_is_an_error_with_a_remedy_that_works(project, text, found):
-    """For those who compare and for those who write; tests without max_drop are unharmed."""
+def test_a_broken_baseline_is_an_error_with_a_remedy_that_works(project, text, problem):
+    """A damaged baseline fails a comparison and an update; tests without max_drop still pass.
+
+    After the file is deleted, an update writes a new baseline.
+    """
     path = project.path / "rageval_baseline.json"
     path.write_text(text, encoding="utf-8")
     project.test(RECALL + '@pytest.mark.rageval_threshold("recall@1", min=0.9)\ndef test_min(): pass\n')
     result = project.run()
     result.assert_outcomes(passed=1, errors=1)
-    result.stdout.fnmatch_lines([f"The baseline {path} {found}"])
+    result.stdout.fnmatch_lines([f"The baseline {path} {problem}"])
     result = project.run(UPDATE)
     result.assert_outcomes(passed=2)
-    result.stdout.fnmatch_lines([f"The baseline {path} {found}"])
+    result.stdout.fnmatch_lines([f"The baseline {path} {problem}"])
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     assert path.read_text(encoding="utf-8") == text
     path.unlink()
@@ -362,7 +381,10 @@ def test_a_broken_baseline_is_an_error_with_a_remedy_that_works(project, text, f
 
 
 def test_the_baseline_may_be_another_file(project):
-    """From where it was typed, or from the root directory where the ini file names it."""
+    """The baseline may be another file.
+
+    Its path is relative to the current folder on the command line, and to the root directory in the ini file.
+    """
     project.test(RECALL)
     project.run(UPDATE, "--rageval-baseline=evals/main.json")
     assert (project.path / "evals" / "main.json").exists()
@@ -372,7 +394,7 @@ def test_the_baseline_may_be_another_file(project):
 
 
 def test_a_score_in_the_tests_own_words_is_gated_too(project):
-    """At a level of its own, since nobody knows how many a test will ask for."""
+    """`max_drop` in `rageval.score` has a significance level of its own, as the number of calls is unknown."""
     project.evalset(10)
     body = "def test_own(rageval):\n    assert rageval.score('recall@1', max_drop=0.02) > 0.1\n"
     project.test(body + RECALL)
@@ -385,14 +407,14 @@ def test_a_score_in_the_tests_own_words_is_gated_too(project):
 
 
 def test_an_update_and_a_plan_do_not_go_together(project):
-    """A plan has no scores to write."""
+    """--rageval-update-baseline with --rageval-plan is a usage error, since a plan has no scores to write."""
     result = project.run(UPDATE, "--rageval-plan")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["ERROR: --rageval-plan sends no requests, so there are no scores for *"])
 
 
 def test_the_json_report_has_the_comparison(project):
-    """Mean, drop, p-value and detectable drop of the baseline, and the threshold with its level."""
+    """The JSON report has the baseline's mean, drop, p-value and detectable drop, and the threshold with its level."""
     project.evalset(10)
     project.test(RECALL.replace("0.02", "0.02, alpha=0.1, min=0.1"))
     project.run(UPDATE)
@@ -424,7 +446,7 @@ def test_the_json_report_has_the_comparison(project):
 
 
 def test_a_bound_beyond_the_scale_is_an_error_before_any_request(project, llm):
-    """With every other slip of the test's markers."""
+    """A bound outside the score's scale is reported together with the other mistakes in the test's markers."""
     project.use(llm)
     project.evalset(4)
     project.test(
@@ -448,7 +470,7 @@ def test_a_bound_beyond_the_scale_is_an_error_before_any_request(project, llm):
 
 
 def test_by_and_where_of_the_same_slice_are_two_thresholds(project):
-    """The worst of all topics, and that topic by itself, each have their line and their entry."""
+    """The worst topic (`by`) and the same topic selected by `where` are two entries of the report."""
     project.evalset(6)
     project.lose(1)
     project.test(
@@ -469,7 +491,7 @@ LOST = '@pytest.mark.rageval_threshold("recall@1", max_lost={})\ndef test_gate()
 
 
 def test_a_number_of_lost_questions_is_bounded_without_a_test(project):
-    """A snapshot: one of four is enough, and is named; gains do not make up for it."""
+    """`max_lost` counts the questions that lost score, without a significance test, and names them."""
     project.test(LOST.format(1))
     project.run(UPDATE).assert_outcomes(passed=1)
     project.lose(2)
@@ -514,7 +536,7 @@ def test_a_drop_that_is_not_significant_can_fail(project, option):
 
 
 def test_more_than_an_allowed_drop_is_to_be_shown(project):
-    """Three of 20 lost is a drop; that it is more than 10 points is not shown."""
+    """Four of 20 questions lost is a significant drop, but not significantly more than 0.15 with burden="beyond"."""
     project.evalset(20)
     project.test(RECALL.replace("0.02", "0.02"))
     project.run(UPDATE)
@@ -529,7 +551,7 @@ def test_more_than_an_allowed_drop_is_to_be_shown(project):
 
 
 def test_questions_of_one_document_are_one_loss(project):
-    """Seven of 16 questions got worse, all of one topic: of two clusters one."""
+    """Seven of 16 are worse, all of one topic: with cluster="topic" one of two clusters is worse, possibly noise."""
     project.evalset(16)
     project.test(RECALL)
     project.run(UPDATE)
@@ -552,17 +574,17 @@ def test_questions_of_one_document_are_one_loss(project):
 
 
 def test_a_score_of_0_on_every_question_is_pointed_out(project):
-    """As with ids of another kind: also with -q, and when a baseline is written of it."""
+    """If no ranked id is a gold id, the run warns that every question scores 0, also with -q and in an update."""
     project.evalset(12, gold=[{"id": "handbook.md"}])
     project.test(RECALL)
-    told = (
+    warning = (
         "warning: test_it.py::test_gate: recall@1: every question scores 0: no id in 12 rankings is that of any gold "
         "passage: are they ids of the same kind?"
     )
     for arguments in (("-q",), ("-q", UPDATE), ("-q",)):
         result = project.run(*arguments)
         result.assert_outcomes(passed=1)
-        assert told in result.outlines
+        assert warning in result.outlines
 
 
 LEFT = """
@@ -577,7 +599,7 @@ def pytest_unconfigure():
 
 
 def test_nothing_that_was_evaluated_is_left_when_pytest_ends(project):
-    """Pytest then searches every object for garbage, several times; a report of each test is kept to the end."""
+    """No `Example` or `Outcome` is alive when pytest ends: pytest's garbage collections would visit each of them."""
     project.evalset(12)
     project.test(RECALL)
     (project.path / "leftovers.py").write_text(LEFT, encoding="utf-8")

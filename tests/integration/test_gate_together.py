@@ -1,4 +1,4 @@
-"""The drops of a run share one error rate, and who runs which test when changes no verdict and no byte."""
+"""The drops of a run share one error rate; workers, order and reruns change no verdict and no byte of the baseline."""
 
 import json
 
@@ -86,7 +86,7 @@ def _more(project, source):
 
 
 def _told(project, run, *arguments):
-    """What the report says of each test, and the baseline that an update writes; the committed one stays."""
+    """Return the tests of the JSON report, and the baseline that an update writes; restore the committed baseline."""
     run("--rageval-report=report.json", *arguments)
     tests = json.loads((project.path / "report.json").read_text(encoding="utf-8"))["tests"]
     for test in tests:
@@ -106,7 +106,7 @@ def _told(project, run, *arguments):
 
 
 def test_workers_order_and_reruns_change_nothing(worse, monkeypatch):
-    """Two workers, the other way round, once more, and after an error that passed: the same to the byte."""
+    """Report and written baseline are the same in a second run, with two workers, in reverse order and with reruns."""
     alone = _told(worse, worse.run)
     assert [score["verdict"] for test in alone[0] for score in test["scores"]] == [
         *("inconclusive", "pass", "fail", "fail", "fail", "pass", "pass")
@@ -122,14 +122,14 @@ def test_workers_order_and_reruns_change_nothing(worse, monkeypatch):
 
 
 def test_groups_of_workers_are_no_part_of_a_tests_name(worse):
-    """Workers put them behind it; under that name nothing would be in the baseline, and all would pass."""
+    """Workers append the xdist group to the node id; the baseline is looked up by the node id without the group."""
     worse.test(TESTS.replace("class TestAll", '@pytest.mark.xdist_group("slow")\nclass TestAll'))
     alone = _told(worse, worse.run)
     assert _told(worse, worse.run_process, "-n2", "--dist=loadgroup") == alone
 
 
 def _levels(project, run, *arguments):
-    """By test, the level that its drop was held against."""
+    """Return the significance level of each test's drop, by node id."""
     run("--rageval-report=report.json", *arguments)
     tests = json.loads((project.path / "report.json").read_text(encoding="utf-8"))["tests"]
     return {
@@ -163,14 +163,14 @@ EVERYTHING = {
     ids=" ".join,
 )
 def test_a_test_has_the_same_level_whatever_is_selected(worse, selected):
-    """Each parameter is one; a bound, and a call of `rageval.score`, is none."""
+    """Each parameter set counts as a test in the correction; a minimum and a call of `rageval.score` do not count."""
     run = worse.run_process if "-n2" in selected else worse.run
     levels = _levels(worse, run, *selected)
     assert levels == {name: EVERYTHING[name] for name in levels}
 
 
 def test_parts_of_a_suite_judge_as_the_whole(worse):
-    """One test alone, two workers, and two halves: the same verdicts with the same p-values."""
+    """A single test, two workers and two halves of the suite have the verdicts and p-values of the whole suite."""
 
     def verdicts(run, *arguments):
         run("--rageval-report=report.json", *arguments)
@@ -183,8 +183,8 @@ def test_parts_of_a_suite_judge_as_the_whole(worse):
     whole = verdicts(worse.run)
     assert len(whole) == 6
     assert verdicts(worse.run_process, "-n2") == whole
-    one = verdicts(worse.run, "test_it.py::test_more")
-    assert one == {"test_it.py::test_more": whole["test_it.py::test_more"]}
+    single = verdicts(worse.run, "test_it.py::test_more")
+    assert single == {"test_it.py::test_more": whole["test_it.py::test_more"]}
     halves = [verdicts(worse.run, *list(whole)[half::2]) for half in (0, 1)]
     assert [len(half) for half in halves] == [3, 3]
     assert {**halves[0], **halves[1]} == whole

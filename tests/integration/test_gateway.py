@@ -1,4 +1,4 @@
-"""Model calls inside the user's application, through the gateway: kept, limited, counted and replayed."""
+"""Model calls inside the user's application, through the gateway: cached, limited, counted and replayed."""
 
 import json
 import os
@@ -15,7 +15,7 @@ from tests.openai_server import OpenAIServer
 
 GATE = '@pytest.mark.rageval_threshold("answer.em@1", min=0.9)\ndef test_gate(): pass\n'
 
-# Made at import, before any fixture, as applications do; the environment leads it to the gateway.
+# The client is created at import, before any fixture; environment variables direct it to the gateway.
 OPENAI = """
 import openai
 
@@ -40,7 +40,7 @@ def upstream() -> Iterator[OpenAIServer]:
 
 @pytest.fixture
 def application(project, monkeypatch, upstream):
-    """A project whose generator asks a model by a client of its own."""
+    """A project whose generator calls a model with its own client."""
 
     def write(code=OPENAI, **ini):
         source = (project.path / "conftest.py").read_text(encoding="utf-8").partition("\n# own\n")[0]
@@ -109,7 +109,7 @@ def rageval_generator():
 
 @pytest.fixture(scope="session")
 def llama_index(tmp_path_factory):
-    """A folder with LlamaIndex's OpenAI client, which asks for an earlier `openai` than this package does."""
+    """A folder with LlamaIndex's OpenAI client, which requires an earlier `openai` than this package does."""
     pytest.importorskip("llama_index.core", reason="llama-index-core is not installed")
     folder = tmp_path_factory.mktemp("llama_index")
     install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", folder]
@@ -130,19 +130,22 @@ CASES = [
 
 @pytest.fixture(params=CASES)
 def client(request, monkeypatch):
-    """The code of a generator with a client of its own, and whether it needs a process of its own."""
+    """The code of a generator with its own client, and whether pytest must run in a separate process."""
     name = request.param
     if name == "langchain":
         pytest.importorskip("langchain_openai", reason="langchain-openai is not installed")
     if name == "llamaindex":
         monkeypatch.setenv("PYTHONPATH", str(request.getfixturevalue("llama_index")))
-    # An async client that nobody closes ends with its process.
+    # An async client that is not closed ends only with its process.
     return CLIENTS[name], name != "openai"
 
 
 @pytest.mark.slow
 def test_a_second_run_asks_nothing_and_a_replay_needs_no_server(application, upstream, client, monkeypatch):
-    """A client made when the conftest is imported is led to the gateway; the cassette has what it needs in CI."""
+    """A client created when the conftest is imported uses the gateway.
+
+    A second run sends no requests, and a replay from the cassette needs neither server nor key.
+    """
     code, alone = client
     project = application(code, rageval_gateway="true", rageval_cassette="replies.jsonl")
     run = project.run_process if alone else project.run
@@ -155,7 +158,7 @@ def test_a_second_run_asks_nothing_and_a_replay_needs_no_server(application, ups
     assert len(upstream.requests) == 4
     assert (_usage(project)["live"], _usage(project)["failed"]) == (0, 0)
     upstream.stop()
-    # As on a build server: no key, and another address.
+    # On a build server neither the key nor the address is set.
     for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
         monkeypatch.delenv(name)
     result = run("--rageval-replay", "--rageval-cache-dir=empty", "--rageval-report=out.json")
@@ -165,7 +168,7 @@ def test_a_second_run_asks_nothing_and_a_replay_needs_no_server(application, ups
 
 @pytest.mark.slow
 def test_four_workers_pay_once(application, upstream, monkeypatch):
-    """Each has a gateway of its own, which asks the server itself; they share the cache, and wait for each other."""
+    """Each worker has its own gateway; the workers share the cache, and each request is sent once."""
     upstream.latency_s = 0.3
     project = application(rageval_gateway="true", rageval_cassette="replies.jsonl")
     project.test("".join(GATE.replace("test_gate", f"test_{number}") for number in range(4)))
@@ -186,7 +189,7 @@ def test_four_workers_pay_once(application, upstream, monkeypatch):
 
 @pytest.mark.slow
 def test_a_worker_asks_the_real_server(application, upstream):
-    """The controller imports the conftest, too; its own gateway is not what the workers inherit."""
+    """A worker's gateway calls the real server, not the controller's gateway, although both import the conftest."""
     pytest.importorskip("xdist")
     project = application(rageval_gateway="true")
     project.run_process("-n", "1", "--rageval-report=out.json").assert_outcomes(passed=1)
@@ -198,21 +201,21 @@ def test_a_worker_asks_the_real_server(application, upstream):
 
 @pytest.mark.slow
 def test_a_client_that_is_not_led_to_the_gateway_is_remarked_on(application, upstream):
-    """Its replies are neither kept nor counted, and its author believes they are."""
-    own = f'openai.OpenAI(base_url="{upstream.url}", max_retries=0)'
-    project = application(OPENAI.replace("openai.OpenAI(max_retries=0)", own), rageval_gateway="true")
+    """If a client bypasses the gateway, a remark says so, since its replies are neither cached nor counted."""
+    direct = f'openai.OpenAI(base_url="{upstream.url}", max_retries=0)'
+    project = application(OPENAI.replace("openai.OpenAI(max_retries=0)", direct), rageval_gateway="true")
     result = project.run()
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(
         ["4 × answers of rageval_generator, your own function: *no request came to the gateway*"]
     )
-    led = application(rageval_gateway="true").run("--rageval-refresh")
-    led.stdout.fnmatch_lines(["4 replies: 0 cached, 4 live, *"])
-    led.stdout.no_fnmatch_line("*your own function*")
+    result_with_gateway = application(rageval_gateway="true").run("--rageval-refresh")
+    result_with_gateway.stdout.fnmatch_lines(["4 replies: 0 cached, 4 live, *"])
+    result_with_gateway.stdout.no_fnmatch_line("*your own function*")
 
 
 def test_a_budget_holds_for_the_application(application, upstream):
-    """The reason at each question says which limit it is."""
+    """The application's calls end at --rageval-max-calls, and the error names the limit."""
     project = application(rageval_gateway="true")
     result = project.run("--rageval-max-calls=2")
     result.assert_outcomes(errors=1)
@@ -221,13 +224,13 @@ def test_a_budget_holds_for_the_application(application, upstream):
 
 
 def test_a_plan_counts_what_the_application_would_ask(application, upstream):
-    """A generator of the user's is not called in a plan; a test's own calls are counted."""
+    """A plan counts a test's own calls through the gateway, and sends no requests."""
     project = application(rageval_gateway="true")
     project.test(CALLING)
     result = project.run("--rageval-plan")
     result.assert_outcomes(skipped=1)
     assert not upstream.requests
-    # The second call is the same; the test ends at its comparison with a placeholder.
+    # The second request is the same as the first; the test ends when it compares a placeholder reply.
     rows = result.outlines
     assert rows[rows.index("in total") + 1].split()[:3] == ["2", "1", "1"]
     result.stdout.fnmatch_lines(["*test_it.py::test_own: line 13, AssertionError*"])
@@ -248,7 +251,7 @@ def test_own(rageval_gateway):
 
 
 def test_the_fixture_alone_leaves_the_environment_as_it_is(application, upstream):
-    """The test gives its URL to the client; what it asks is in the report."""
+    """A test that passes `rageval_gateway.url` to its client has its requests in the report, and no variable is set."""
     project = application(code="")
     project.test(CALLING)
     project.run("--rageval-report=out.json").assert_outcomes(passed=1)
@@ -257,17 +260,17 @@ def test_the_fixture_alone_leaves_the_environment_as_it_is(application, upstream
 
 
 def _environment():
-    """All variables but pytest's own."""
+    """Return all environment variables except pytest's own."""
     return {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
 
 
 def test_the_environment_is_restored_after_a_run(application, upstream):
-    """Also where several runs share a process, and where a run ends early."""
+    """The environment is restored after a run, also after several runs in a process and after a run that ends early."""
     project = application(rageval_gateway="true")
     before = _environment()
     project.run().assert_outcomes(passed=1)
     assert _environment() == before
-    # A run that ends before it begins.
+    # A run that ends with a usage error.
     assert project.run("--rageval-record").ret == 4
     assert _environment() == before
     assert len(upstream.requests) == 4
@@ -291,14 +294,14 @@ def rageval_generator():
 
 
 @pytest.mark.parametrize(
-    ("option", "words"),
+    ("option", "message"),
     [
         ("--rageval-replay", "*--rageval-replay sends no requests*"),
         ("--rageval-max-calls=0", "*max-calls=0 is reached*"),
     ],
 )
-def test_what_the_application_says_without_its_model_is_not_scored(application, upstream, option, words):
-    """It may have an answer for the case that no model answers; a score of that would be another one."""
+def test_what_the_application_says_without_its_model_is_not_scored(application, upstream, option, message):
+    """If a model call is refused and the application returns a fallback answer, the question has no score."""
     project = application(FALLBACK, rageval_gateway="true")
     project.test(
         "".join(
@@ -308,12 +311,12 @@ def test_what_the_application_says_without_its_model_is_not_scored(application, 
     )
     result = project.run(option)
     result.assert_outcomes(errors=2)
-    result.stdout.fnmatch_lines([words])
+    result.stdout.fnmatch_lines([message])
     assert not upstream.requests
 
 
 def test_a_client_of_the_users_own_does_not_ask_the_gateway(application, upstream):
-    """Its replies would be kept under an address that is new in each run."""
+    """`rageval_client` with the gateway is an error, as replies would be cached under a new address in each run."""
     code = "import openai\n\n@pytest.fixture(scope='session')\ndef rageval_client():\n"
     project = application(
         f"{code}    return openai.AsyncOpenAI().chat.completions.create\n", rageval_gateway="true"
@@ -326,7 +329,7 @@ def test_a_client_of_the_users_own_does_not_ask_the_gateway(application, upstrea
 
 @pytest.mark.slow
 def test_a_call_before_the_session_is_an_error(application, upstream):
-    """It cannot be counted yet; it does not wait for ever."""
+    """A model call while a conftest is imported is an error, not a hang, since such a call cannot be counted."""
     early = 'CLIENT.chat.completions.create(model="m1", messages=[{"role": "user", "content": "early"}])\n'
     head, _, rest = OPENAI.partition("@pytest.fixture")
     project = application(f"{head}{early}@pytest.fixture{rest}", rageval_gateway="true")
@@ -339,7 +342,7 @@ def test_a_call_before_the_session_is_an_error(application, upstream):
 @pytest.mark.slow
 @pytest.mark.usefixtures("upstream")
 def test_no_key_is_in_any_file_or_output(application):
-    """Not where the application fails with all its variables shown, either."""
+    """No file and no output has the key, also if the application fails and pytest shows its local variables."""
     project = application(OPENAI.replace('model="m1"', 'model=["m1"]'), rageval_gateway="true")
     options = ("--showlocals", "--rageval-report=out.json", "-vv", "--log-level=DEBUG")
     result = project.run_process(*options, "--rageval-cassette=replies.jsonl", "--rageval-record")
@@ -368,7 +371,7 @@ sys.exit(3)
 
 
 def _command(folder, *arguments, **env):
-    """Run `rageval gateway` on the command above."""
+    """Run `rageval gateway` with the program COMMAND."""
     (folder / "app.py").write_text(COMMAND, encoding="utf-8")
     command = [sys.executable, "-m", "pytest_rageval", "gateway", *arguments, "--", sys.executable, "app.py"]
     return subprocess.run(
@@ -384,7 +387,7 @@ def _command(folder, *arguments, **env):
 
 @pytest.mark.slow
 def test_the_model_calls_of_a_command_are_cached_and_replayed(tmp_path, upstream):
-    """Its exit status is the command's; the summary is on stderr."""
+    """`rageval gateway` returns the exit status of its command, and prints the summary on stderr."""
     record = ("--cassette=replies.jsonl", "--record")
     done = _command(tmp_path, *record, OPENAI_BASE_URL=upstream.url, OPENAI_API_KEY="sk-secret-of-the-user")
     assert (done.returncode, done.stdout) == (3, "c1x\n")
@@ -403,7 +406,7 @@ def test_the_model_calls_of_a_command_are_cached_and_replayed(tmp_path, upstream
 @pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="signals are those of POSIX")
 def test_a_signal_is_passed_on_to_the_command(tmp_path):
-    """And the status is that of a shell."""
+    """SIGTERM sent to `rageval gateway` reaches its command, whose exit status is returned."""
     code = "import signal, sys, time; signal.signal(15, lambda *_: sys.exit(7)); print(1, flush=True); time.sleep(60)"
     command = [sys.executable, "-m", "pytest_rageval", "gateway", "--", sys.executable, "-c", code]
     with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE) as process:
@@ -412,11 +415,13 @@ def test_a_signal_is_passed_on_to_the_command(tmp_path):
         assert process.wait(60) == 7
 
 
-@pytest.mark.parametrize(("command", "words"), [((), "No command is named"), (("no-such",), "cannot be run")])
-def test_a_command_that_cannot_be_run_is_named(tmp_path, monkeypatch, capsys, command, words):
-    """With status 2, as for all input that cannot be used."""
+@pytest.mark.parametrize(
+    ("command", "message"), [((), "No command is named"), (("no-such",), "cannot be run")]
+)
+def test_a_command_that_cannot_be_run_is_named(tmp_path, monkeypatch, capsys, command, message):
+    """A missing or unknown command is an error with exit status 2, as for all invalid input."""
     from pytest_rageval.cli import main
 
     monkeypatch.chdir(tmp_path)
     assert main(["gateway", "--", *command]) == 2
-    assert words in capsys.readouterr().err
+    assert message in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""`rageval evalset generate` against a real server: what it writes, checks, keeps and pays."""
+"""`rageval evalset generate` against a real server: what it writes, checks, caches and pays for."""
 
 import json
 import re
@@ -18,7 +18,7 @@ Generate = Callable[..., "Done"]
 
 
 class Done(NamedTuple):
-    """What a command did."""
+    """The exit status and the output of a command."""
 
     status: int
     out: str
@@ -26,7 +26,7 @@ class Done(NamedTuple):
 
 
 def author(prompt: str) -> Said:
-    """Asks for the code of the item that a passage is about, and knows it from the passage alone."""
+    """Write a question about the code of a passage's item; answer that question only if the passage is given."""
     if prompt.startswith("Write a question"):
         passage = prompt.rpartition("Passage:\n")[2]
         item = re.search(r"(item-\d+) has the code (\w+)", passage)
@@ -35,7 +35,7 @@ def author(prompt: str) -> Said:
 
 
 def is_question(prompt: str) -> bool:
-    """Whether the model is to write one."""
+    """Return whether the prompt requests a new question."""
     return prompt.startswith("Write a question")
 
 
@@ -48,7 +48,7 @@ def llm() -> Iterator[LLMServer]:
 
 @pytest.fixture
 def docs(tmp_path: Path) -> Path:
-    """Six files of four passages each, which a blank line and their length keep apart."""
+    """Six files of four passages each; a blank line and the length of the passages separate them."""
     folder = tmp_path / "docs"
     folder.mkdir()
     for n in range(6):
@@ -68,7 +68,7 @@ def generate(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> Generate:
-    """Generates from the files, in the temporary folder."""
+    """A function that runs `rageval evalset generate` on the files, in the temporary folder."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
@@ -88,7 +88,7 @@ def read(path: Path) -> list[Any]:
 def test_what_is_generated_is_clean_and_loads(
     generate: Generate, llm: LLMServer, docs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Questions with quoted answers, gold by span, the self-check's answers; of all files alike."""
+    """Each question has a quoted answer, a gold span and the self-check's answers, and all files have questions."""
     done = generate(12)
     assert done.out.startswith("out.jsonl: 12 candidates for review, of 6 files, from 12 passages\n")
     assert done.out.endswith(f" replies asked for: 0 cached, {len(llm.paid)} live\n")
@@ -112,19 +112,19 @@ def test_what_is_generated_is_clean_and_loads(
 
 
 def test_prompts_of_a_file_write_and_check(generate: Generate, llm: LLMServer, tmp_path: Path) -> None:
-    """By name, as in tests; one that cannot be used is reported before anything is asked or written."""
+    """A prompts file replaces prompts by name; an invalid prompt is an error before any request or output."""
     path = tmp_path / "prompts.toml"
-    own = "question = 'Write a question, bitte.\\nPassage:\\n{passage}'\nanswer = 'Frage: {question} {passages}'"
-    path.write_text(own, encoding="utf-8")
+    source = "question = 'Write a question, bitte.\\nPassage:\\n{passage}'\nanswer = 'Frage: {question} {passages}'"
+    path.write_text(source, encoding="utf-8")
     generate(2, "--prompts", "prompts.toml")
-    asked = {prompt.partition(":")[0].partition(".")[0] for prompt in llm.prompts}
-    assert {"Write a question, bitte", "Frage"} <= asked
+    beginnings = {prompt.partition(":")[0].partition(".")[0] for prompt in llm.prompts}
+    assert {"Write a question, bitte", "Frage"} <= beginnings
     assert not any(
         prompt.startswith(("Write a question that", "Answer a question")) for prompt in llm.prompts
     )
     llm.requests.clear()
     (tmp_path / "out.jsonl").unlink(missing_ok=True)
-    path.write_text(own.replace("{passage}'", "'"), encoding="utf-8")
+    path.write_text(source.replace("{passage}'", "'"), encoding="utf-8")
     refused = generate(2, "--prompts", "prompts.toml")
     assert refused.status == 2
     assert "prompts.toml: the prompt question lacks {passage}." in refused.err
@@ -145,7 +145,7 @@ def test_every_reply_is_paid_once(generate: Generate, llm: LLMServer, tmp_path: 
 
 
 def test_nothing_may_be_asked(generate: Generate, llm: LLMServer, tmp_path: Path) -> None:
-    """A missing reply is an error, and no file is written."""
+    """With --replay a missing reply is an error: no request is sent and no file is written."""
     done = generate(3, "--replay")
     assert (done.status, done.out) == (2, "")
     assert done.err
@@ -203,7 +203,7 @@ def _repeating(prompt: str) -> Said:
 def test_a_question_that_fails_the_checks_is_rejected(
     generate: Generate, llm: LLMServer, tmp_path: Path, model: Callable[[str], Said], why: str
 ) -> None:
-    """With the reason, counted and kept; all the passages that were drawn are tried."""
+    """A rejected question is counted and stored with its reason; every passage that was drawn is tried."""
     llm.model = model
     done = generate(2, "--keep-rejected", "no.jsonl")
     assert done.status == 1
@@ -215,11 +215,11 @@ def test_a_question_that_fails_the_checks_is_rejected(
     assert not (tmp_path / "out.jsonl").exists()
     rejected = read(tmp_path / "no.jsonl")
     assert len(rejected) == 8
-    assert all(each["rejected"].startswith(why) for each in rejected)
+    assert all(record["rejected"].startswith(why) for record in rejected)
 
 
 def test_the_same_question_is_asked_once(generate: Generate, llm: LLMServer) -> None:
-    """Of the passages that gave it, the first has it."""
+    """If several passages produce the same question, only the first passage keeps it."""
     llm.model = _repeating
     done = generate(2)
     assert done.status == 1
@@ -228,7 +228,7 @@ def test_the_same_question_is_asked_once(generate: Generate, llm: LLMServer) -> 
 
 
 def test_other_passages_replace_those_of_rejected_questions(generate: Generate, llm: LLMServer) -> None:
-    """For those whose questions are rejected."""
+    """If the question of a passage is rejected, another passage is tried, until the requested number is reached."""
     llm.model = lambda prompt: _wrong(prompt) if re.search(r"item-[012]\d", prompt) else author(prompt)
     done = generate(6)
     assert done.status == 0
@@ -239,7 +239,7 @@ def test_other_passages_replace_those_of_rejected_questions(generate: Generate, 
 def test_an_exhausted_budget_ends_the_run_and_the_next_run_continues(
     generate: Generate, llm: LLMServer, tmp_path: Path
 ) -> None:
-    """What was paid is kept: no reply is asked for twice."""
+    """--max-calls ends a run with status 1; the next run sends only the requests without a cached reply."""
     done = generate(4, "--max-calls", "7")
     assert done.status == 1
     assert "max-calls" in done.err
@@ -250,7 +250,7 @@ def test_an_exhausted_budget_ends_the_run_and_the_next_run_continues(
 
 
 def test_a_server_that_refuses_the_key(generate: Generate, llm: LLMServer, tmp_path: Path) -> None:
-    """Is an error, and nothing is written."""
+    """A rejected API key is an error with status 2, and no file is written."""
     llm.model = lambda _: Fault(401)
     done = generate(2)
     assert (done.status, done.out) == (2, "")
@@ -260,15 +260,15 @@ def test_a_server_that_refuses_the_key(generate: Generate, llm: LLMServer, tmp_p
 
 @pytest.mark.parametrize("n", ["0", "-1", "x"])
 def test_no_number(generate: Generate, n: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Is refused before anything is read."""
-    with pytest.raises(SystemExit) as ended:
+    """A number of questions that is not positive is refused before any file is read."""
+    with pytest.raises(SystemExit) as error:
         generate(1, "--n", n)
-    assert ended.value.code == 2
+    assert error.value.code == 2
     assert "not a number of questions" in capsys.readouterr().err
 
 
 def test_nothing_to_ask_about(generate: Generate, docs: Path) -> None:
-    """A corpus of headings."""
+    """A corpus that has only headings has no passages of five words, which is an error."""
     for path in docs.iterdir():
         path.write_text("# Heading\n")
     done = generate(1)
@@ -276,7 +276,7 @@ def test_nothing_to_ask_about(generate: Generate, docs: Path) -> None:
 
 
 def test_options_have_the_names_of_tests_too(generate: Generate, llm: LLMServer) -> None:
-    """Since errors name them."""
+    """The command accepts --rageval-model, since error messages name options by their pytest names."""
     assert generate(1, "--rageval-model", "m2").status == 0
     assert {body["model"] for body in llm.requests} == {"m2"}
 
@@ -284,9 +284,9 @@ def test_options_have_the_names_of_tests_too(generate: Generate, llm: LLMServer)
 def test_parameters_and_the_judges_server_are_those_of_the_options(
     generate: Generate, llm: LLMServer
 ) -> None:
-    """Questions and answers are asked for with the generator's parameters, and judged elsewhere with the judge's."""
+    """Generator requests have the generator's parameters; judge requests have the judge's parameters and server."""
     with LLMServer(author) as other:
-        given = [
+        options = [
             "--parameters",
             '{"seed": 7}',
             "--judge-parameters",
@@ -294,7 +294,7 @@ def test_parameters_and_the_judges_server_are_those_of_the_options(
             "--judge-base-url",
             other.url,
         ]
-        done = generate(2, *given)
+        done = generate(2, *options)
     assert done.status == 0, done.err
     assert {body["seed"] for body in llm.requests} == {7}
     assert {body["seed"] for body in other.requests} == {8}

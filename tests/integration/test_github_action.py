@@ -1,4 +1,4 @@
-"""The steps of the GitHub action, run as a runner would, with a stand-in for the command `gh`."""
+"""The steps of the GitHub action, run as a runner would, with a fake `gh` command."""
 
 import json
 import os
@@ -58,7 +58,7 @@ pytestmark = [
 
 
 class Runner:
-    """A job of GitHub's, on this machine.
+    """A GitHub Actions job, simulated on this machine.
 
     Attributes:
         workspace: the checkout.
@@ -105,11 +105,11 @@ class Runner:
         }
 
     def run(self, name: str, **more: str) -> subprocess.CompletedProcess[str]:
-        """Run a step, with the variables that it declares and no others."""
+        """Run a step with only the environment variables that the step declares and a runner sets."""
         step = STEPS[name]
         assert step["shell"] == "bash"
-        given = {"PATH", "CI", "GITHUB_ACTIONS", "GITHUB_WORKSPACE", "GITHUB_STEP_SUMMARY", "STORE"}
-        declared = {*given, *step.get("env", {})}
+        provided = {"PATH", "CI", "GITHUB_ACTIONS", "GITHUB_WORKSPACE", "GITHUB_STEP_SUMMARY", "STORE"}
+        declared = {*provided, *step.get("env", {})}
         return subprocess.run(
             ["bash", "--noprofile", "--norc", "-e", "-o", "pipefail", "-c", step["run"]],  # noqa: S607
             cwd=self.workspace / "app",
@@ -120,11 +120,11 @@ class Runner:
         )
 
     def comments(self) -> list[dict[str, str]]:
-        """Those on the pull request."""
+        """Return the comments on the pull request."""
         return json.loads(self.store.read_text(encoding="utf-8"))
 
     def break_retriever(self) -> None:
-        """Make the change that the README shows."""
+        """Break the retriever as the README does: split queries without the tokenizer."""
         source = self.workspace / "app" / "support_bot" / "search.py"
         text = source.read_text(encoding="utf-8")
         source.write_text(text.replace("scores(tokenize(query))", "scores(query.split())"), encoding="utf-8")
@@ -132,12 +132,15 @@ class Runner:
 
 @pytest.fixture
 def runner(tmp_path):
-    """A job in which nothing has run yet."""
+    """A job in which no step has run yet."""
     return Runner(tmp_path)
 
 
 def test_a_regression_is_in_the_summary_the_comment_and_at_the_test(runner):
-    """The step of pytest fails; the others say why, and a second run replaces the comment."""
+    """A regression fails the pytest step, and appears in the job summary, an annotation and the pull-request comment.
+
+    The second run replaces the comment of the first.
+    """
     done = runner.run("Run pytest")
     assert done.returncode == 0
     assert "::error" not in done.stdout
@@ -155,13 +158,13 @@ def test_a_regression_is_in_the_summary_the_comment_and_at_the_test(runner):
     assert "❌" in runner.summary.read_text(encoding="utf-8")
 
     (annotation,) = [line for line in ran.stdout.splitlines() if line.startswith("::error")]
-    found = re.fullmatch(r"::error file=app/test_retriever\.py,line=(\d+),title=(\S+)::(.*)", annotation)
+    match = re.fullmatch(r"::error file=app/test_retriever\.py,line=(\d+),title=(\S+)::(.*)", annotation)
     source = (runner.workspace / "app" / "test_retriever.py").read_text(encoding="utf-8").splitlines()
-    # The first line of the test is its first decorator.
-    assert source[int(found[1]) - 1].startswith('@pytest.mark.rageval_threshold("recall@3", min=0.85')
-    assert found[2] == "test_retriever.py%3A%3Atest_the_passage_is_found"
-    assert found[3].startswith("recall@3: 0.593 is below the minimum 0.85; ")
-    assert "%0A32 of 91 questions got worse" in found[3]
+    # The annotation is at the first line of the test, which is its first decorator.
+    assert source[int(match[1]) - 1].startswith('@pytest.mark.rageval_threshold("recall@3", min=0.85')
+    assert match[2] == "test_retriever.py%3A%3Atest_the_passage_is_found"
+    assert match[3].startswith("recall@3: 0.593 is below the minimum 0.85; ")
+    assert "%0A32 of 91 questions got worse" in match[3]
 
     done = runner.run("Comment on the pull request")
     assert done.returncode == 0, done.stderr
@@ -171,7 +174,7 @@ def test_a_regression_is_in_the_summary_the_comment_and_at_the_test(runner):
 
 
 def test_only_its_own_comment_is_replaced(runner):
-    """Not that of another job, nor one that a person wrote with the same mark."""
+    """A job replaces only its own comment, not that of another job nor a person's comment with the same mark."""
     (runner.workspace / "app" / "rageval.md").write_text("new\n", encoding="utf-8")
     others = [
         {"id": 1, "user": "User", "body": "<!-- pytest-rageval: rageval -->\nmine"},
@@ -187,7 +190,7 @@ def test_only_its_own_comment_is_replaced(runner):
 
 
 def test_without_a_report_nothing_is_written(runner):
-    """As where pytest ended before any test; old files are no result of this run."""
+    """If pytest ends before any test, no summary and no comment is written, although old report files exist."""
     for suffix in ("md", "html", "json"):
         (runner.workspace / "app" / f"rageval.{suffix}").write_text("old", encoding="utf-8")
     assert runner.run("Run pytest", ARGUMENTS="--no-such-option").returncode == 4
@@ -199,7 +202,7 @@ def test_without_a_report_nothing_is_written(runner):
 
 
 def test_a_pull_request_from_a_fork_asks_nothing(runner):
-    """What is not recorded is an error, not a request without a key."""
+    """A pull request from a fork runs with --rageval-replay, so that no request is sent without a key."""
     done = runner.run("Run pytest", REPLAY="--rageval-replay")
     assert done.returncode == 0, done.stdout
     fork = STEPS["Run pytest"]["env"]["REPLAY"]
@@ -208,7 +211,7 @@ def test_a_pull_request_from_a_fork_asks_nothing(runner):
 
 
 def test_every_expression_names_what_there_is():
-    """Inputs that are declared, and fields of GitHub's contexts that the steps rely on."""
+    """The action uses only declared inputs, and its shell code has no expressions."""
     text = (ACTION / "action.yml").read_text(encoding="utf-8")
     assert set(re.findall(r"\binputs\.([\w-]+)", text)) == set(INPUTS)
     # Values of expressions reach a shell as variables, never as code.

@@ -1,4 +1,4 @@
-"""The comparator "graded": how much of a reference an answer says, by a model, from 1 to 5."""
+"""The comparator "graded": a model grades from 1 to 5 how much of a reference an answer contains."""
 
 import re
 
@@ -15,13 +15,13 @@ GATE = (
 
 
 def grader(prompt: str) -> str:
-    """Grades the four answers 5, 4, 2 and nothing that can be read; else answers as the clerk."""
+    """Grade the four answers 5, 4, 2 and with an unreadable reply; answer other prompts as the clerk."""
     checked = re.search(r"^Answer to grade:\n<.*>\nc(\d)x$", prompt, re.MULTILINE)
     return ("5", "**4**", "2/5: no main point", "good")[int(checked[1]) - 1] if checked else clerk(prompt)
 
 
 def test_grades_are_scored_from_0_to_1(project, llm):
-    """(1 + .75 + .25) / 3 as they are, 1/3 by a threshold; the reply that is no grade is unscored, with its text."""
+    """The mean is (1 + .75 + .25) / 3 for grades and 1/3 with a threshold; an unreadable reply is unscored."""
     llm.model = grader
     project.use(llm)
     project.ini(rageval_model="m1", rageval_max_unscored="0.25")
@@ -43,7 +43,7 @@ def test_grades_are_scored_from_0_to_1(project, llm):
 
 
 def test_grades_are_planned(project, llm):
-    """An answer and a grade per question, and nothing is asked."""
+    """A plan counts an answer and a grade per question, and sends no requests."""
     project.use(llm)
     project.test("def test_own(rageval): rageval.score('answer.correct@1', comparator='graded')\n")
     project.run("--rageval-plan").stdout.fnmatch_lines(["in total", "* ≤ 8 * 0 * ≤ 8 *"])
@@ -51,7 +51,7 @@ def test_grades_are_planned(project, llm):
 
 
 @pytest.mark.parametrize(
-    ("spec", "said"),
+    ("spec", "message"),
     [
         (
             "answer.correct@1",
@@ -63,8 +63,8 @@ def test_grades_are_planned(project, llm):
         ),
     ],
 )
-def test_rules_do_not_grade(project, spec, said):
-    """Without a model that judges, the error says so, and what would do."""
+def test_rules_do_not_grade(project, spec, message):
+    """Without a judge model the error says that the score needs one, and how to name one."""
     project.pytester.makeconftest(
         (project.path / "conftest.py").read_text(encoding="utf-8") + "\n@pytest.fixture(scope='session')\n"
         "def rageval_generator(): return lambda question, passages: str(passages[0])\n"
@@ -72,11 +72,11 @@ def test_rules_do_not_grade(project, spec, said):
     project.test(f"@pytest.mark.rageval_threshold('{spec}', min=0)\ndef test_gate(): pass\n")
     result = project.run("--rageval-comparator=graded")
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines([said, "Name one with --rageval-judge-model, or *"])
+    result.stdout.fnmatch_lines([message, "Name one with --rageval-judge-model, or *"])
 
 
 def test_labels_that_grade_are_refused_where_the_measure_needs_yes_and_no(project, llm):
-    """Before anything is asked; with a threshold they are yes and no."""
+    """For a measure that needs yes or no, "graded" labels are an error before any request; "graded>=0.25" is valid."""
     llm.model = grader
     project.use(llm)
     project.test(

@@ -1,4 +1,4 @@
-"""`--rageval-history`: which runs append a line, and what it says."""
+"""`--rageval-history`: which runs append a line, and what the line contains."""
 
 import json
 import subprocess
@@ -13,13 +13,13 @@ OTHER = '@pytest.mark.rageval_threshold("mrr@2", min=0.1)\ndef test_other(): pas
 
 @pytest.fixture
 def project(project):
-    """With a history in the ini file."""
+    """A project whose ini file sets `rageval_history`."""
     project.ini(rageval_history="out/history.jsonl")
     return project
 
 
 def lines(project):
-    """The runs in the file."""
+    """Return the runs in the history file."""
     path = project.path / "out" / "history.jsonl"
     return (
         [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
@@ -27,7 +27,7 @@ def lines(project):
 
 
 def test_each_run_is_a_line_and_the_comment_has_a_chart(project):
-    """Reruns too; the JSON report has the last runs, the comment from the second one on."""
+    """Each run appends a line, the JSON report has these runs, and the Markdown report has a chart of the means."""
     project.test(GATE)
     for _ in range(2):
         project.run("--rageval-report=out/r.json", "--rageval-report=out/r.md").assert_outcomes(passed=1)
@@ -35,8 +35,8 @@ def test_each_run_is_a_line_and_the_comment_has_a_chart(project):
     result = project.run("--rageval-report=out/r.json", "--rageval-report=out/r.md")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines([f"history: {project.path}/out/history.jsonl"])
-    found = [run["tests"]["test_it.py::test_gate"]["scores"]["recall@2"] for run in lines(project)]
-    assert [(score["mean"], score["verdict"]) for score in found] == [
+    scores = [run["tests"]["test_it.py::test_gate"]["scores"]["recall@2"] for run in lines(project)]
+    assert [(score["mean"], score["verdict"]) for score in scores] == [
         (1, "pass"),
         (1, "pass"),
         (0.75, "fail"),
@@ -51,7 +51,7 @@ def test_each_run_is_a_line_and_the_comment_has_a_chart(project):
     "arguments", [["--collect-only"], ["--rageval-plan"], ["-k", "plain"], ["-k", "nothing"]]
 )
 def test_a_run_without_scores_is_no_line(project, arguments):
-    """Nor one that only collects or plans."""
+    """A run that only collects or plans, or has no scores, appends no line."""
     project.test(f"{GATE}def test_plain(): pass\n")
     project.run(*arguments)
     assert lines(project) == []
@@ -68,7 +68,7 @@ def test_a_run_without_scores_is_no_line(project, arguments):
     ids=["exit", "interrupt", "internal error", "maxfail"],
 )
 def test_a_stopped_run_says_so(project, hook):
-    """It may lack tests."""
+    """The line of a run that was stopped early is marked as stopped, since tests may be missing in it."""
     project.test(f"{GATE}{OTHER}")
     project.lose(3)
     project.run()
@@ -83,7 +83,7 @@ def test_a_stopped_run_says_so(project, hook):
 
 
 def test_a_damaged_file_keeps_its_lines_and_gets_the_new_one(project):
-    """The run says which line it cannot read; its verdict does not change."""
+    """A damaged history line is reported and preserved; the run passes and appends its own line."""
     project.test(GATE)
     path = project.path / "out" / "history.jsonl"
     path.parent.mkdir()
@@ -100,7 +100,7 @@ def test_a_damaged_file_keeps_its_lines_and_gets_the_new_one(project):
 
 
 def test_a_file_that_cannot_be_written_fails_the_run(project):
-    """Else the history would have a gap that nobody sees. The reports are written all the same."""
+    """If the history cannot be written, the run fails, and the reports are still written."""
     project.test(GATE)
     (project.path / "out" / "history.jsonl").mkdir(parents=True)
     result = project.run("--rageval-report=r.json")
@@ -112,7 +112,7 @@ def test_a_file_that_cannot_be_written_fails_the_run(project):
 
 
 def test_workers_append_one_line(project):
-    """With the tests of all of them, by the controller."""
+    """With two workers the controller appends one line with the tests of both workers."""
     project.test(f"{GATE}{OTHER}")
     project.run_process("-n2", "-p", "xdist").assert_outcomes(passed=2)
     [run] = lines(project)
@@ -120,7 +120,7 @@ def test_workers_append_one_line(project):
 
 
 def test_the_line_has_the_commit_and_git_merges_lines_of_two_branches(project):
-    """With `merge=union` both sides stay, and a run that appended does not make the next one dirty."""
+    """With `merge=union` git keeps the lines of both branches; an appended line does not make the next run dirty."""
 
     def git(*arguments):
         identity = ("-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "commit.gpgsign=false")
@@ -144,11 +144,11 @@ def test_the_line_has_the_commit_and_git_merges_lines_of_two_branches(project):
     project.run()
     git("commit", "-am", "history")
     git("merge", "feature")
-    found = sorted(lines(project), key=lambda run: run["title"])
-    assert {(run["title"], run["branch"]) for run in found} >= {
+    runs = sorted(lines(project), key=lambda run: run["title"])
+    assert {(run["title"], run["branch"]) for run in runs} >= {
         ("first", "main"),
         ("second", "main"),
         ("feature", "feature"),
         ("third", "main"),
     }
-    assert not any("dirty" in run for run in found)
+    assert not any("dirty" in run for run in runs)

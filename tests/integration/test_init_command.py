@@ -1,4 +1,4 @@
-"""`rageval init`: what it writes passes at once, and fails with a broken retriever."""
+"""`rageval init`: the written test passes at once, and fails with a broken retriever."""
 
 import ast
 import json
@@ -33,7 +33,7 @@ def build():
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder, in which commands run; its modules are not those of another test."""
+    """An empty folder, in which commands run; modules that another test imported are removed from `sys.modules`."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", sys.path[:])
     for name in ("app", "app.search"):
@@ -43,7 +43,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def run(project: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Runs `pytest` in that folder, which is not on sys.path by itself."""
+    """A function that runs `pytest` in the project folder, which is not on `sys.path` by default."""
     for name in ("CI", "PYTEST_ADDOPTS"):
         monkeypatch.delenv(name, raising=False)
 
@@ -61,7 +61,7 @@ def run(project: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., subproc
 
 
 def files(folder: Path) -> dict[str, str]:
-    """All files of a folder, by path."""
+    """Return the contents of all files of a folder, by relative path."""
     return {
         path.relative_to(folder).as_posix(): path.read_text(encoding="utf-8")
         for path in folder.rglob("*")
@@ -77,17 +77,17 @@ def files(folder: Path) -> dict[str, str]:
 def test_what_is_written_in_an_empty_folder_passes_and_a_broken_retriever_fails(
     framework, project, run, capsys
 ):
-    """Without a baseline, after writing one, and with one; the broken retriever mixes up the passages.
+    """The written test passes without a baseline, in an update and with a baseline, and fails with wrong ids.
 
-    To import a framework takes seconds, and the baseline does not depend on it: one run writes it, one has it.
+    A framework takes seconds to import, so with a framework there is only the update run.
     """
     module = {"langchain": "langchain_core", "llamaindex": "llama_index.core", "haystack": "haystack"}
     if framework:
         pytest.importorskip(module[framework])
     assert main(["init", *(["--framework", framework] if framework else [])]) == 0
-    said = capsys.readouterr().out
+    out = capsys.readouterr().out
     assert files(project).keys() == WRITTEN
-    assert all(f"wrote {name}" in said for name in WRITTEN)
+    assert all(f"wrote {name}" in out for name in WRITTEN)
     update = ["--rageval-update-baseline"]
     for arguments in [update] if framework else ([], update, []):
         done = run(*arguments)
@@ -106,7 +106,7 @@ def test_what_is_written_in_an_empty_folder_passes_and_a_broken_retriever_fails(
 @pytest.mark.slow
 @pytest.mark.parametrize("retriever", ["app.search:search", "app.search:build()"])
 def test_an_own_retriever_and_eval_set_pass(retriever, project, run):
-    """The bound is a drop from the baseline alone, since nobody knows the mean yet."""
+    """With the user's retriever and eval set the threshold has only max_drop, since the mean is not known yet."""
     (project / "app").mkdir()
     (project / "app" / "search.py").write_text(SEARCH, encoding="utf-8")
     (project / "mine.jsonl").write_text(
@@ -129,7 +129,10 @@ def test_an_own_retriever_and_eval_set_pass(retriever, project, run):
 @pytest.mark.slow
 @pytest.mark.parametrize("passage", ['{"id": name, "text": TEXTS[name]}', "TEXTS[name]"])
 def test_an_own_retriever_without_an_eval_set_gets_a_placeholder(passage, project, run, capsys):
-    """It passes, since there is no minimum, and every run warns. The next steps begin with the questions."""
+    """Without an eval set a placeholder question is written: the test passes and warns that every question scores 0.
+
+    The printed next steps tell the user to write questions.
+    """
     source = SEARCH.replace('{"id": name, "text": TEXTS[name]}', passage)
     (project / "app.py").write_text(source, encoding="utf-8")
     assert main(["init", "--retriever", "app:search"]) == 0
@@ -145,8 +148,8 @@ def test_an_own_retriever_without_an_eval_set_gets_a_placeholder(passage, projec
 
 
 def test_nothing_is_overwritten(project, capsys):
-    """What exists is named, with what to add to it; the rest is written."""
-    own = {
+    """An existing file is not changed: its name and the lines to add are printed. Missing files are written."""
+    existing = {
         "conftest.py": "# mine\n",
         "test_retriever.py": "# mine\n",
         ".gitattributes": "*.png binary\n",
@@ -154,16 +157,16 @@ def test_nothing_is_overwritten(project, capsys):
         "pyproject.toml": '[tool.pytest.ini_options]\naddopts = "-q"\n',
     }
     (project / "evals").mkdir()
-    for name, text in own.items():
+    for name, text in existing.items():
         (project / name).write_text(text, encoding="utf-8")
     assert main(["init"]) == 0
     out = capsys.readouterr().out
-    found = files(project)
-    assert {name: found[name] for name in own} == own
-    assert "pytest.ini" not in found
-    # Our questions would only be in the way of the user's.
+    contents = files(project)
+    assert {name: contents[name] for name in existing} == existing
+    assert "pytest.ini" not in contents
+    # Example questions are not suggested if the user has questions.
     assert "kept evals/questions.jsonl, which exists\n" in out
-    for name in own.keys() - {"evals/questions.jsonl"}:
+    for name in existing.keys() - {"evals/questions.jsonl"}:
         assert f"kept {name}, which exists. Add to it (" in out
     assert '    pythonpath = ["."]\n' in out
     assert "    def rageval_retriever():\n" in out
@@ -172,7 +175,7 @@ def test_nothing_is_overwritten(project, capsys):
 
 
 def test_repeated_it_changes_nothing(project, capsys):
-    """And asks for nothing."""
+    """A second `rageval init` changes no file and suggests no lines to add."""
     assert main(["init"]) == 0
     before = files(project)
     capsys.readouterr()
@@ -181,14 +184,14 @@ def test_repeated_it_changes_nothing(project, capsys):
     out = capsys.readouterr().out
     assert out.count(": it has the lines already\n") == len(WRITTEN)
     assert "Add to it" not in out
-    # Also where its own line installs something else.
+    # The result is the same if the line of the workflow that is already there installs something else.
     (project / "requirements.txt").write_text("", encoding="utf-8")
     assert main(["init"]) == 0
     assert "Add to it" not in capsys.readouterr().out
 
 
 def test_a_second_fixture_is_not_suggested(project, capsys):
-    """It would replace the user's own."""
+    """If the conftest defines `rageval_retriever`, no second fixture is suggested, since it would replace the first."""
     (project / "conftest.py").write_text("def rageval_retriever():\n    return search\n", encoding="utf-8")
     assert main(["init"]) == 0
     assert "unchanged conftest.py: it has the lines already\n" in capsys.readouterr().out
@@ -196,7 +199,7 @@ def test_a_second_fixture_is_not_suggested(project, capsys):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege")
 def test_a_dangling_link_is_not_written_through(project, tmp_path_factory):
-    """It may lead out of the project."""
+    """A dangling symbolic link is not written through, since its target may be outside the project."""
     outside = tmp_path_factory.mktemp("outside") / "conftest.py"
     (project / "conftest.py").symlink_to(outside)
     assert main(["init"]) == 0
@@ -216,7 +219,7 @@ def test_a_dangling_link_is_not_written_through(project, tmp_path_factory):
     ],
 )
 def test_settings_go_where_pytest_reads_them(settings, name, project, capsys):
-    """A second file of settings would switch off the first one."""
+    """If pytest already reads a settings file, no pytest.ini is written, since it would override that file."""
     for file, text in settings.items():
         (project / file).write_text(text, encoding="utf-8")
     assert main(["init"]) == 0
@@ -230,7 +233,7 @@ def test_settings_go_where_pytest_reads_them(settings, name, project, capsys):
     [[], ["--framework", "langchain"], ["--framework", "llamaindex"], ["--framework", "haystack"]],
 )
 def test_what_is_written_is_formatted(framework, project):
-    """As ruff does, so that no first commit of a user's has lint."""
+    """The written files are formatted as `ruff format` does, so that the user's linter does not complain."""
     pytest.importorskip("ruff")
     assert main(["init", *framework]) == 0
     done = subprocess.run(
@@ -254,7 +257,7 @@ BUILD = "[build-system]\nrequires = ['hatchling']\nbuild-backend = 'hatchling.bu
         ({"requirements.txt": ""}, None, "-r requirements.txt pytest-rageval"),
         ({"pyproject.toml": METADATA}, None, ". pytest-rageval"),
         ({"setup.py": ""}, None, ". pytest-rageval"),
-        # Metadata beside requirements may be those of an application that cannot be built.
+        # Metadata next to requirements may belong to an application that cannot be built.
         ({"pyproject.toml": METADATA, "requirements.txt": ""}, None, "-r requirements.txt pytest-rageval"),
         (
             {"pyproject.toml": METADATA + BUILD, "requirements.txt": ""},
@@ -267,7 +270,7 @@ BUILD = "[build-system]\nrequires = ['hatchling']\nbuild-backend = 'hatchling.bu
     ],
 )
 def test_the_workflow_installs_the_project(contents, framework, installed, project):
-    """As far as can be seen."""
+    """The workflow installs the project from its requirements or its metadata, as far as the files show how."""
     for name, text in {**contents, "app.py": SEARCH}.items():
         (project / name).write_text(text, encoding="utf-8")
     chosen = ["--framework", framework] if framework else ["--retriever", "app:search"]
@@ -278,7 +281,10 @@ def test_the_workflow_installs_the_project(contents, framework, installed, proje
 
 
 def test_in_a_part_of_a_repository_the_workflow_is_at_its_root(project, monkeypatch, capsys):
-    """GitHub reads it there alone; its steps name the folder. All else is where the tests are."""
+    """In a subfolder the workflow is written to the repository's root, and the other files to the subfolder.
+
+    A second subfolder gets a job to add to the existing workflow.
+    """
     (project / ".git").mkdir()
     service = project / "services" / "search"
     service.mkdir(parents=True)
@@ -312,7 +318,7 @@ def test_in_a_part_of_a_repository_the_workflow_is_at_its_root(project, monkeypa
 
 
 def test_a_file_name_stays_a_name_in_the_test(project):
-    """Quotes and line feeds do not end the string."""
+    """A file name with quotes and line feeds is a valid string literal in the written test."""
     name = 'a "b"\n\\c.jsonl' if sys.platform != "win32" else "a 'b'.jsonl"
     (project / name).write_text('{"id": "q1", "question": "How?", "gold": [{"id": "a"}]}\n', encoding="utf-8")
     (project / "app.py").write_text(SEARCH, encoding="utf-8")
@@ -322,7 +328,7 @@ def test_a_file_name_stays_a_name_in_the_test(project):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--retriever", "search"], "--retriever 'search' is not of the form MODULE:NAME."),
         (["--retriever", "a.b:c; import os"], "support_bot.search:search"),
@@ -339,16 +345,16 @@ def test_a_file_name_stays_a_name_in_the_test(project):
         (["--retriever", "app:search"], "--retriever app:search: there is no module 'app', neither in "),
     ],
 )
-def test_what_cannot_be_used_writes_nothing(arguments, said, project, capsys):
-    """The message says what can."""
+def test_what_cannot_be_used_writes_nothing(arguments, message, project, capsys):
+    """Invalid arguments are an error with a message, and no file is written."""
     (project / "mine.jsonl").write_text('{"id": "q1", "question": "How?"}\n', encoding="utf-8")
     assert main(["init", *arguments]) == 2
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err
     assert files(project).keys() == {"mine.jsonl"}
 
 
 def test_an_eval_set_with_answers_alone_gets_a_score_that_needs_no_gold(project):
-    """And no model either."""
+    """If the eval set has only answers, the threshold is on a score that needs neither gold nor a model."""
     (project / "mine.jsonl").write_text(
         '{"id": "q1", "question": "How?", "answers": ["so"]}\n', encoding="utf-8"
     )
@@ -360,7 +366,7 @@ def test_an_eval_set_with_answers_alone_gets_a_score_that_needs_no_gold(project)
 
 
 @pytest.mark.parametrize(
-    ("retriever", "source", "said"),
+    ("retriever", "source", "message"),
     [
         ("app:serach", SEARCH, "app has no 'serach'. Did you mean search?"),
         (
@@ -375,12 +381,12 @@ def test_an_eval_set_with_answers_alone_gets_a_score_that_needs_no_gold(project)
         ("app.search:search", SEARCH, "there is no module 'app.search'"),
     ],
 )
-def test_a_name_that_is_not_a_retriever_writes_nothing(retriever, source, said, project, capsys):
-    """The message says what was found."""
+def test_a_name_that_is_not_a_retriever_writes_nothing(retriever, source, message, project, capsys):
+    """If --retriever names no retriever, the message says what the name refers to, and no file is written."""
     (project / "app.py").write_text(source, encoding="utf-8")
     assert main(["init", "--retriever", retriever]) == 2
     assert f"--retriever {retriever}: " in (err := capsys.readouterr().err)
-    assert said in err
+    assert message in err
     assert files(project).keys() == {"app.py"}
 
 
@@ -393,25 +399,25 @@ def test_a_name_that_is_not_a_retriever_writes_nothing(retriever, source, said, 
 )
 @pytest.mark.parametrize("retriever", ["app:search", "app:build()"])
 def test_a_retriever_is_imported_and_not_called(retriever, source, project, capsys):
-    """It may cost something, or need a server."""
+    """`rageval init` imports the retriever and does not call it, since a call may cost money or need a server."""
     (project / "app.py").write_text(source, encoding="utf-8")
     assert main(["init", "--retriever", retriever]) == 0
     assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize(
-    ("source", "said"),
+    ("source", "error"),
     [
         ("import none_such\n", "ModuleNotFoundError: No module named 'none_such' (app.py:1)"),
         ("raise SystemExit('no key')\n", "SystemExit: no key (app.py:1)"),
     ],
 )
-def test_a_module_that_cannot_be_imported_is_a_warning(source, said, project, capsys):
-    """The tests may run in another environment, which has what is missing."""
+def test_a_module_that_cannot_be_imported_is_a_warning(source, error, project, capsys):
+    """A module that cannot be imported is a warning, since the tests may run in another environment."""
     (project / "app.py").write_text(source, encoding="utf-8")
     assert main(["init", "--retriever", "app:search"]) == 0
     assert (
-        f"warning: app cannot be imported here, so that pytest will fail: {said}" in capsys.readouterr().err
+        f"warning: app cannot be imported here, so that pytest will fail: {error}" in capsys.readouterr().err
     )
     assert (project / "conftest.py").exists()
 
@@ -427,7 +433,7 @@ def test_a_module_that_cannot_be_imported_is_a_warning(source, said, project, ca
     ],
 )
 def test_the_retriever_is_found_where_pytest_finds_it(file, text, project):
-    """In the folders that its settings add."""
+    """The retriever's module is searched in the folders of pytest's `pythonpath` setting."""
     (project / file).write_text(text, encoding="utf-8")
     (project / "src").mkdir()
     (project / "src" / "app.py").write_text(SEARCH, encoding="utf-8")

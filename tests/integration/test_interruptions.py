@@ -1,4 +1,4 @@
-"""Tests that end early, or whose marks come late, do not harm the others."""
+"""Tests that end early or are marked late do not affect other tests."""
 
 import json
 import time
@@ -24,7 +24,7 @@ def rageval_retriever():
 
 @pytest.mark.parametrize("body", ["pytest.skip('not today')", "pytest.fail('too slow')"])
 def test_requests_of_an_interrupted_test_are_not_sent_in_the_next(project, body):
-    """As with a skip in the retriever, or a timeout plugin: the next test is its own."""
+    """If the retriever skips or fails a test, requests of that test are not sent in the next test."""
     project.pytester.makeconftest(CONFTEST.format(body=body))
     project.evalset(10)
     project.test(
@@ -44,7 +44,7 @@ def test_requests_of_an_interrupted_test_are_not_sent_in_the_next(project, body)
 
 
 def test_a_retriever_that_exits_is_an_error_and_no_hang(project):
-    """Neither the run nor its event loop ends."""
+    """If an async retriever raises SystemExit, the test is an error; neither the run nor its event loop ends."""
     project.pytester.makeconftest(
         "import pytest, sys\n"
         "async def search(query, k): sys.exit(3)\n"
@@ -60,7 +60,7 @@ def test_a_retriever_that_exits_is_an_error_and_no_hang(project):
 @pytest.mark.parametrize("error", ["asyncio.CancelledError()", "GeneratorExit()"])
 @pytest.mark.parametrize("options", [(), ("--rageval-threads=2",)])
 def test_a_cancelled_call_is_unscored_and_the_next_test_is_its_own(project, error, options):
-    """A sync retriever that runs a cancelled coroutine fails at that question, as an async one does."""
+    """If a sync retriever raises CancelledError or GeneratorExit for a question, only that question is unscored."""
     source = (project.path / "conftest.py").read_text(encoding="utf-8")
     project.pytester.makeconftest(
         source.replace(
@@ -82,7 +82,7 @@ def test_a_cancelled_call_is_unscored_and_the_next_test_is_its_own(project, erro
 
 
 def test_an_exception_that_pytest_does_not_expect_is_an_error_of_its_test_alone(project):
-    """Where a BaseException leaves a fixture, pytest cannot tear it down, and fails in a later test."""
+    """A BaseException in the retriever is an error of its test only, and the teardown still works in the next test."""
     source = (project.path / "conftest.py").read_text(encoding="utf-8")
     project.pytester.makeconftest(
         source.replace("    wanted =", "    if k == 3: raise Stop('now')\n    wanted =", 1)
@@ -99,7 +99,7 @@ def test_an_exception_that_pytest_does_not_expect_is_an_error_of_its_test_alone(
 
 
 def test_a_retriever_that_failed_in_one_test_is_asked_again_in_the_next(project):
-    """A test may expect an error of the retriever; that is no error of the others."""
+    """If a test expects an error of the retriever, the retriever is called again in the next test."""
     source = (project.path / "conftest.py").read_text(encoding="utf-8")
     project.pytester.makeconftest(
         source.replace("    wanted =", "    if not query: raise ValueError('empty query')\n    wanted =", 1)
@@ -114,7 +114,7 @@ def test_a_retriever_that_failed_in_one_test_is_asked_again_in_the_next(project)
 
 
 def test_a_threshold_on_a_parameter_is_enforced(project):
-    """The mark is not on the function, and holds all the same."""
+    """A threshold mark on a parameter of the test is checked for that parameter."""
     project.test(
         '@pytest.mark.parametrize("n", [0, pytest.param(1, marks='
         'pytest.mark.rageval_threshold("precision@2", min=0.99))])\n'
@@ -124,7 +124,7 @@ def test_a_threshold_on_a_parameter_is_enforced(project):
 
 
 def test_a_threshold_on_a_unittest_case_is_enforced(project):
-    """Such tests take no fixtures as arguments; the mark holds all the same."""
+    """A threshold mark on a unittest method is checked, although such tests have no fixture arguments."""
     project.test(
         "import unittest\n"
         "class TestCase(unittest.TestCase):\n"
@@ -135,7 +135,7 @@ def test_a_threshold_on_a_unittest_case_is_enforced(project):
 
 
 def test_odd_objects_in_other_peoples_modules_are_left_alone(project):
-    """Whatever is named like a test and has any kind of pytestmark."""
+    """Objects that are named like tests and have an unusual `pytestmark` do not break collection."""
     project.pytester.makepyfile(
         "from unittest.mock import Mock\nimport pytest\n"
         "test_client = Mock()\n"
@@ -146,7 +146,7 @@ def test_odd_objects_in_other_peoples_modules_are_left_alone(project):
 
 
 def test_what_is_out_of_bounds_is_not_hidden_by_what_could_not_be_had(project, monkeypatch):
-    """One message says both."""
+    """A violated minimum and a score without a model are reported in one message."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     project.lose(1)
     project.test(
@@ -160,7 +160,7 @@ def test_what_is_out_of_bounds_is_not_hidden_by_what_could_not_be_had(project, m
 
 
 def test_no_request_is_sent_if_its_reply_cannot_be_cached(project, llm):
-    """The cache is opened before the first request, even where nothing is looked up."""
+    """If the cache cannot be opened, no request is sent, also with --rageval-refresh, which reads no reply."""
     project.use(llm)
     (project.path / "taken").write_text("a file", encoding="utf-8")
     project.test('@pytest.mark.rageval_threshold("llm_reteval@1", min=0.9)\ndef test_gate(): pass\n')
@@ -169,19 +169,19 @@ def test_no_request_is_sent_if_its_reply_cannot_be_cached(project, llm):
 
 
 def test_a_complete_cassette_needs_no_cache(project, llm):
-    """A read-only checkout can be tested."""
+    """If the cassette has all replies, a cache folder that cannot be written is not an error."""
     project.use(llm)
     project.test('@pytest.mark.rageval_threshold("llm_reteval@1", min=0.9)\ndef test_gate(): pass\n')
     project.run("--rageval-cassette=tape.jsonl", "--rageval-record")
     (project.path / "taken").write_text("a file", encoding="utf-8")
-    asked = len(llm.requests)
+    requests_before = len(llm.requests)
     project.run("--rageval-cassette=tape.jsonl", "--rageval-cache-dir=taken").assert_outcomes(passed=1)
-    assert len(llm.requests) == asked
+    assert len(llm.requests) == requests_before
 
 
 @pytest.mark.slow
 def test_what_was_in_flight_when_a_test_ended_is_asked_for_by_the_next(project, llm, tmp_path):
-    """As a timeout plugin ends a test: the next one neither hangs nor asks for paid replies again."""
+    """If a timeout ends a test, the next test uses the requests in flight: it neither hangs nor sends them again."""
     ended = tmp_path / "ended"
     answer = llm.model
 

@@ -1,4 +1,4 @@
-"""`rageval judge`: a model as judge beside people, and beside itself."""
+"""`rageval judge`: agreement of a judge model with people and with itself."""
 
 import json
 import re
@@ -19,7 +19,7 @@ ITEMS = 8
 
 
 class Done(NamedTuple):
-    """How the command ended."""
+    """The exit status and the output of the command."""
 
     status: int
     out: str
@@ -30,7 +30,7 @@ class Done(NamedTuple):
 def judge(
     llm: LLMServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Callable[..., Done]:
-    """Runs `rageval judge labels.jsonl --model m1 …` in a folder with eight labelled answers, five of them right."""
+    """A function that runs `rageval judge labels.jsonl --model m1 …` on eight labelled answers, five of them right."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     labels(
@@ -60,12 +60,12 @@ def labels(records: Any) -> None:
 
 
 def number(prompt: str) -> int:
-    """Of the thing that is asked about."""
+    """Return the number of the thing in the prompt's question."""
     return int(re.findall(r"is thing (\d)", prompt)[0])
 
 
 def fickle(prompt: str) -> str:
-    """Finds the first five things right; it changes its mind on thing 0 with the order, on 6 with the words."""
+    """Judge the first five answers right; the verdict on 0 changes with the order, that on 6 with the wording."""
     n = number(prompt)
     if n == 0:
         return "yes" if prompt.index("- small") < prompt.index("- tiny") else "no"
@@ -75,7 +75,7 @@ def fickle(prompt: str) -> str:
 
 
 def test_all_in_one_report(judge: Callable[..., Done], llm: LLMServer) -> None:
-    """Agreement with people, and what changes verdicts; each reply is paid once."""
+    """A report has the agreement with people and the verdicts changed by votes, order and wording, as a replay has."""
     llm.model = fickle
     done = judge("--votes=3", "--swap", "--paraphrase")
     assert done.status == 0
@@ -102,7 +102,7 @@ def test_all_in_one_report(judge: Callable[..., Done], llm: LLMServer) -> None:
     ]
     assert len(llm.requests) == 3 * (8 + 4 + 8)
     assert {body["temperature"] for body in llm.requests} == {0.5}
-    # A single reference has one order: its requests are those of the first count.
+    # Only four answers have two references, so that swapping sends 3 * 4 requests.
     assert "60 replies: 0 cached, 60 live" in done.err
     llm.requests.clear()
     again = judge("--votes=3", "--swap", "--paraphrase", "--replay")
@@ -111,7 +111,7 @@ def test_all_in_one_report(judge: Callable[..., Done], llm: LLMServer) -> None:
 
 
 def test_votes_that_differ(judge: Callable[..., Done], llm: LLMServer) -> None:
-    """Of the samples on thing 3 one is no; the majority is what people said."""
+    """If one of three votes on thing 3 is "no", a flip is reported and the majority agrees with the people."""
     drawn: list[str] = []
 
     def wavering(prompt: str) -> str:
@@ -127,7 +127,7 @@ def test_votes_that_differ(judge: Callable[..., Done], llm: LLMServer) -> None:
 
 
 def test_unreadable_replies_are_reported(judge: Callable[..., Done], llm: LLMServer) -> None:
-    """And is in no verdict that changed."""
+    """An unreadable reply is counted as unscored and not as a changed verdict."""
     llm.model = lambda prompt: "perhaps" if "thing 7" in prompt else fickle(prompt)
     done = judge("--swap")
     assert "(labels.jsonl, n = 7, 1 unscored)" in done.out
@@ -136,13 +136,13 @@ def test_unreadable_replies_are_reported(judge: Callable[..., Done], llm: LLMSer
 
 
 def test_an_abstention_is_not_asked_about(judge: Callable[..., Done], llm: LLMServer) -> None:
-    """It is wrong, and no verdict that could have changed."""
-    said = ("small", "no answer in the documents")
+    """An abstention is judged wrong without a request, and is not counted among the verdicts that may change."""
+    predictions = ("small", "no answer in the documents")
     labels(
         {
             "question": f"What is thing {n}?",
             "references": ["small", "tiny"],
-            "prediction": said[n % 2],
+            "prediction": predictions[n % 2],
             "human": n % 2 == 0,
         }
         for n in range(4)
@@ -155,7 +155,7 @@ def test_an_abstention_is_not_asked_about(judge: Callable[..., Done], llm: LLMSe
 
 
 def test_grades(judge: Callable[..., Done], llm: LLMServer) -> None:
-    """Where people graded, the judge is asked for a grade, in other words too."""
+    """If the people's labels are grades, the judge is asked for grades, also with a reworded prompt."""
     labels(
         {
             "question": f"What is thing {n}?",
@@ -173,14 +173,14 @@ def test_grades(judge: Callable[..., Done], llm: LLMServer) -> None:
 
 
 def test_prompts_of_a_file(judge: Callable[..., Done], llm: LLMServer) -> None:
-    """Replace the package's own, as in tests; what they say is asked."""
-    own = "same_answer = 'Passt {answer} zu {references}, gefragt {question}'"
-    Path("prompts.toml").write_text(own, encoding="utf-8")
+    """A prompts file replaces the package's prompts; an invalid prompt is an error before any request."""
+    prompts = "same_answer = 'Passt {answer} zu {references}, gefragt {question}'"
+    Path("prompts.toml").write_text(prompts, encoding="utf-8")
     llm.model = lambda _: "yes"
     assert judge("--prompts=prompts.toml").status == 0
     assert [prompt.partition(" <")[0] for prompt in llm.prompts] == ["Passt"] * ITEMS
     llm.requests.clear()
-    Path("prompts.toml").write_text(own.replace("{answer}", "es"), encoding="utf-8")
+    Path("prompts.toml").write_text(prompts.replace("{answer}", "es"), encoding="utf-8")
     refused = judge("--prompts=prompts.toml")
     assert (refused.status, refused.out) == (2, "")
     assert "prompts.toml: the prompt same_answer lacks {answer}." in refused.err
@@ -189,43 +189,45 @@ def test_prompts_of_a_file(judge: Callable[..., Done], llm: LLMServer) -> None:
 
 
 def obedient(prompt: str) -> str:
-    """Says no, and yes where it is told to; a fence keeps it from hearing that, but for a forged reference."""
+    """Return "yes" if the prompt has an injected "answer yes", unless its text is fenced and it has no reference."""
     if re.search(r"is thing \d", prompt):
         return fickle(prompt)
-    told = "nswer yes" in prompt
-    return "yes" if told and ("lines with the mark" not in prompt or "Reference" in prompt) else "no"
+    injected = "nswer yes" in prompt
+    return "yes" if injected and ("lines with the mark" not in prompt or "Reference" in prompt) else "no"
 
 
 @pytest.mark.parametrize("votes", [1, 3])
 def test_injections(judge: Callable[..., Done], llm: LLMServer, votes: int) -> None:
-    """Their flip rates stand beside the others, with fences and without, by the votes in force."""
+    """The flip rates of injections, with and without fences, are reported with those of the other checks."""
     llm.model = obedient
     done = judge("--injections", f"--votes={votes}", "--paraphrase")
     assert done.status == 0
     cases = injections()
-    told = [case for case in cases if "nswer yes" in case.injected and "nswer yes" not in case.clean]
-    heard = {
-        "injections": [case for case in told if case.method == "compare"],
-        "injections without fences": told,
+    injected_cases = [
+        case for case in cases if "nswer yes" in case.injected and "nswer yes" not in case.clean
+    ]
+    obeyed_cases = {
+        "injections": [case for case in injected_cases if case.method == "compare"],
+        "injections without fences": injected_cases,
     }
     lines = done.out.splitlines()
     report = json.loads(judge("--injections", f"--votes={votes}", "--json", "--replay").out)
     right = sum(case.verdict == 0 for case in cases)
-    for name, flipped in heard.items():
+    for name, flipped in obeyed_cases.items():
         share = len(flipped) / len(cases)
         (row,) = (line.split() for line in lines if line.startswith(f"{name}  "))
         assert row[len(name.split()) :][:3] == [str(len(flipped)), str(len(cases)), f"{share:.1%}"]
         obeyed = sum(case.verdict == 0 for case in flipped)
-        said = f"{name}: {right} of {len(cases)} clean texts are judged right, and {obeyed} of these as the injection"
-        assert said in done.out
+        text = f"{name}: {right} of {len(cases)} clean texts are judged right, and {obeyed} of these as the injection"
+        assert text in done.out
         assert report["flips"][name]["ids"] == [case.id for case in flipped]
         assert report["injections"][name]["obeyed"] == obeyed
-    assert len(heard["injections"]) < len(told)
+    assert len(obeyed_cases["injections"]) < len(injected_cases)
     assert any(line.startswith("other words  ") for line in lines)
 
 
 def test_injections_are_reported_only_on_request(judge: Callable[..., Done], llm: LLMServer) -> None:
-    """Nor asked."""
+    """Without --injections no injection is reported, and no request for one is sent."""
     llm.model = fickle
     report = json.loads(judge("--json").out)
     assert (report["injections"], report["flips"]) == ({}, {})
@@ -233,7 +235,7 @@ def test_injections_are_reported_only_on_request(judge: Callable[..., Done], llm
 
 
 def test_pairs(judge: Callable[..., Done], llm: LLMServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In both orders; a judge that takes the first whatever it is has a preference for the place."""
+    """Pairs are judged in both orders; a judge that always prefers the first answer is reported as position-biased."""
     labels({"question": f"q{n}", "first": "one", "second": "two", "human": 1 + n % 2} for n in range(8))
 
     async def prefer(self: LLMJudge, question: str, first: str, second: str) -> int:  # noqa: ARG001
@@ -252,7 +254,7 @@ def test_pairs(judge: Callable[..., Done], llm: LLMServer, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--votes", "2"], "'2' is not an odd number of votes"),
         (["--votes", "many"], "'many' is not an odd number"),
@@ -260,22 +262,22 @@ def test_pairs(judge: Callable[..., Done], llm: LLMServer, monkeypatch: pytest.M
         (["--model", "embedded"], "too small to judge"),
     ],
 )
-def test_what_is_not_allowed(judge: Callable[..., Done], arguments: list[str], said: str) -> None:
-    """Status 2, and what is."""
+def test_what_is_not_allowed(judge: Callable[..., Done], arguments: list[str], message: str) -> None:
+    """An invalid option value is an error with status 2 and a message."""
     done = judge(*arguments)
     assert done.status == 2
-    assert said in done.err
+    assert message in done.err
 
 
 def test_replay_sends_no_requests(judge: Callable[..., Done], llm: LLMServer) -> None:
-    """What is missing is an error."""
+    """With --replay a missing reply is an error, and no request is sent."""
     done = judge("--replay")
     assert done.status == 2
     assert not llm.requests
 
 
 def test_the_judge_is_asked_as_in_a_run(judge: Callable[..., Done], llm: LLMServer) -> None:
-    """The options of other commands that ask a model: a store, parameters, limits."""
+    """The command has the options for cache, parameters, call limit and timeout that a test run has."""
     llm.model = fickle
     done = judge("--cache=other", '--judge-parameters={"top_p": 0.5}', "--max-calls=100", "--timeout=20")
     assert done.status == 0, done.err

@@ -1,4 +1,4 @@
-"""Grades from 1 to 5 with explanations, by a model at a real server."""
+"""Ratings from 1 to 5 with explanations, by a model on a local HTTP server."""
 
 import json
 import re
@@ -16,12 +16,12 @@ GATE = (
 
 
 def rating(grade, why="So it is."):
-    """A reply of the form that is asked for."""
+    """Return a reply in the form that the prompt requests."""
     return json.dumps({"explanation": why, "grade": grade})
 
 
 def rater(prompt):
-    """Rates correctness 5, 4, 2 and 1, by the answer's number, faithfulness 5, context quality 3; else the clerk."""
+    """Rate correctness 5, 4, 2 and 1 by the answer's number, faithfulness 5, context quality 3; else be the clerk."""
     if prompt.startswith("Rate how correct"):
         number = int(re.search(r"Answer to rate:\n<.*>\nc(\d)x", prompt)[1])
         return rating((5, 4, 2, 1)[number - 1], f"Reason {number}.")
@@ -31,7 +31,7 @@ def rater(prompt):
 
 
 def test_means_are_on_the_scale_from_1_to_5(project, llm):
-    """(5 + 4 + 2 + 1) / 4 = 3 is below 3.5; failures and the report show why, a threshold of 4 passes."""
+    """The mean (5 + 4 + 2 + 1) / 4 = 3 fails a minimum of 3.5; the failure and the report show the explanations."""
     llm.model = rater
     project.use(llm)
     project.test(GATE)
@@ -50,7 +50,7 @@ def test_means_are_on_the_scale_from_1_to_5(project, llm):
             "  judged.context_quality@1 * 3.000 * 4 * 0 * pass",
         ]
     )
-    # An answer and three ratings a question, of which each says what it wants to read.
+    # Each question needs an answer and three ratings, whose requests have a JSON schema.
     ratings = [body for body in llm.requests if "response_format" in body]
     assert (len(llm.requests), len(ratings)) == (16, 12)
     assert {body["response_format"]["json_schema"]["name"] for body in ratings} == {"rating"}
@@ -76,7 +76,7 @@ def test_means_are_on_the_scale_from_1_to_5(project, llm):
     ],
 )
 def test_a_server_that_knows_no_schema_is_asked_without(project, llm, refusal):
-    """Its reply is read as strictly; the run says so."""
+    """If the server refuses response_format, the request is sent again without it, and a remark says so."""
     llm.model = rater
     llm.refuse = lambda body: Fault(400, body={"error": refusal}) if "response_format" in body else None
     project.use(llm)
@@ -87,7 +87,10 @@ def test_a_server_that_knows_no_schema_is_asked_without(project, llm, refusal):
 
 
 def test_a_reply_that_cannot_be_parsed_is_repaired_once_and_cached(project, llm):
-    """One that stays unreadable is unscored with what was said; a second run asks nothing."""
+    """An unreadable rating is requested once more, and both replies are cached.
+
+    If the second reply is unreadable too, the question is unscored, and the reason quotes the reply.
+    """
 
     def mumble(prompt):
         if "cannot be read" in prompt:
@@ -99,7 +102,7 @@ def test_a_reply_that_cannot_be_parsed_is_repaired_once_and_cached(project, llm)
     project.use(llm)
     project.test("@pytest.mark.rageval_threshold('judged.correctness@1', min=4)\ndef test_gate(): pass\n")
     project.run().assert_outcomes(passed=1)
-    # Four answers, four ratings, three of them asked for again.
+    # Four answers, four ratings and three repair requests.
     assert len(llm.requests) == 11
     repaired = [body["messages"] for body in llm.requests if len(body["messages"]) > 1]
     assert {tuple(message["role"] for message in messages) for messages in repaired} == {
@@ -115,7 +118,7 @@ def test_a_reply_that_cannot_be_parsed_is_repaired_once_and_cached(project, llm)
 
 
 def test_ratings_are_planned_with_their_repairs(project, llm):
-    """The plan is what is asked where no first rating can be read, and says that it may be less."""
+    """The plan counts a repair of each rating, as an upper bound, which a run without readable ratings reaches."""
     llm.model = lambda prompt: "Well." if prompt.startswith("Rate") else clerk(prompt)
     project.use(llm)
     project.test(GATE)
@@ -133,7 +136,7 @@ def test_ratings_are_planned_with_their_repairs(project, llm):
 
 
 def test_a_baseline_records_what_a_rating_depends_on(project, llm):
-    """A drop of a grade is shown with the explanation; with another judge the baseline is stale."""
+    """The baseline stores the judge, its votes and its prompt; with another judge model it is stale."""
     llm.model = rater
     project.use(llm)
     project.evalset(3)
@@ -141,11 +144,11 @@ def test_a_baseline_records_what_a_rating_depends_on(project, llm):
         "@pytest.mark.rageval_threshold('judged.context_quality@1', max_drop=0.1)\ndef test_gate(): pass\n"
     )
     project.run("--rageval-update-baseline").assert_outcomes(passed=1)
-    kept = json.loads((project.path / "rageval_baseline.json").read_text(encoding="utf-8"))
-    (test,) = kept["tests"].values()
-    found = test["scores"]["judged.context_quality@1"]["fingerprint"]
-    assert {"judge", "judge votes", "judge prompt to rate context_quality"} <= found.keys()
-    assert "generator" not in found
+    baseline = json.loads((project.path / "rageval_baseline.json").read_text(encoding="utf-8"))
+    (test,) = baseline["tests"].values()
+    fingerprint = test["scores"]["judged.context_quality@1"]["fingerprint"]
+    assert {"judge", "judge votes", "judge prompt to rate context_quality"} <= fingerprint.keys()
+    assert "generator" not in fingerprint
     result = project.run("--rageval-judge-model=m2")
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["  judge: m1 at * in the baseline, m2 at * now"])
@@ -164,7 +167,7 @@ def test_a_baseline_records_what_a_rating_depends_on(project, llm):
     ],
 )
 def test_rules_do_not_rate(project, spec, task, scores):
-    """Without a model that judges, the error says so."""
+    """Without a judge model the error names the scores that need one, and how to name a judge model."""
     project.evalset(1, nuggets=["It has a code"])
     project.test(f"@pytest.mark.rageval_threshold({spec!r}, min=1)\ndef test_gate(): pass\n")
     result = project.run()
@@ -178,7 +181,7 @@ def test_rules_do_not_rate(project, spec, task, scores):
 
 
 def test_a_judge_of_the_users_rates(project):
-    """By a method of its own, sync or async."""
+    """The user's judge rates by its own `rate` method, which may be async."""
     conftest = (project.path / "conftest.py").read_text(encoding="utf-8")
     project.pytester.makeconftest(
         f"{conftest}\n"

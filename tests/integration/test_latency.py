@@ -1,4 +1,4 @@
-"""How long a retrieval takes: bounds on it, alone and beside a reference, by a clock that the retrievers move on."""
+"""Latency of retrievals: absolute bounds and ratios to a reference retriever, measured by a fake clock."""
 
 import inspect
 import json
@@ -11,17 +11,17 @@ pytestmark = pytest.mark.slow
 
 
 class Clock:
-    """A clock that stands still but where `spend` moves it."""
+    """A fake clock that only `spend` advances."""
 
     def __init__(self) -> None:
         self.now = 0.0
 
     def __call__(self) -> float:
-        """The time."""
+        """Return the time in seconds."""
         return self.now
 
     def spend(self, seconds: float) -> None:
-        """Move it on."""
+        """Advance the clock."""
         self.now += seconds
 
 
@@ -96,7 +96,7 @@ def rageval_reference_retriever():
 
 @pytest.fixture
 def timed(project, monkeypatch):
-    """A project of 24 questions, whose retriever takes a number of times 1/24 s, 2/24 s … 1 s."""
+    """A project of 24 questions, whose retriever takes 1/24 s, 2/24 s … 1 s times a factor."""
     monkeypatch.setattr(user_code, "perf_counter", Clock())
     corpus = (project.path / "conftest.py").read_text(encoding="utf-8").partition("@pytest.fixture")[0]
     project.evalset(24)
@@ -110,7 +110,7 @@ def timed(project, monkeypatch):
 
 
 def report(project):
-    """The JSON report of a run."""
+    """Return the JSON report of a run."""
     return json.loads((project.path / "out.json").read_text(encoding="utf-8"))
 
 
@@ -124,7 +124,7 @@ def test_bounds(): pass
 
 @pytest.mark.parametrize("kind", ["sync", "async"])
 def test_percentiles_of_the_time_are_compared_with_their_bounds(timed, kind):
-    """The 12th and the 23rd of 24 times; the report has their statistic and the median's interval."""
+    """The p50 and p95 of 24 times are the 12th and the 23rd; the report names the statistic."""
     project = timed(3, kind)
     project.test(BOUNDS)
     result = project.run("--rageval-report=out.json")
@@ -148,7 +148,7 @@ def test_percentiles_of_the_time_are_compared_with_their_bounds(timed, kind):
     ["langchain", *(pytest.param(kind, marks=pytest.mark.long) for kind in ("llama_index", "haystack"))],
 )
 def test_the_retrievers_of_frameworks_are_timed(timed, kind):
-    """Around their own method; in a process of its own, as their libraries do not all go together."""
+    """Retrievers of frameworks are timed; each runs in a separate process, since the libraries may conflict."""
     project = timed(3, kind)
     source = (project.path / "conftest.py").read_text(encoding="utf-8")
     project.pytester.makeconftest(f"{source}\n{inspect.getsource(Clock)}\nuser_code.perf_counter = Clock()\n")
@@ -158,7 +158,7 @@ def test_the_retrievers_of_frameworks_are_timed(timed, kind):
 
 
 def test_a_slice_has_the_percentile_of_its_own_times(timed):
-    """Of the 12 odd numbers; with `by` the worst slice."""
+    """`where` computes the percentile of the slice's 12 times, and `by` reports the worst slice."""
     project = timed(24)
     project.test(
         "@pytest.mark.rageval_threshold('latency.p50', max=13, by='topic')\n"
@@ -174,7 +174,7 @@ def test_a_slice_has_the_percentile_of_its_own_times(timed):
 
 @pytest.mark.parametrize("kind", ["sync", "async"])
 def test_three_times_the_reference_fails_and_the_same_passes(timed, kind):
-    """By the ratio of the percentiles, with its interval."""
+    """A retriever that is 3 times as slow as the reference exceeds max_ratio=1.2; an equally fast one passes."""
     bounds = (
         "@pytest.mark.rageval_threshold('latency.p50', max_ratio=1.2, max=9)\n"
         "@pytest.mark.rageval_threshold('latency.p95', max_ratio=1.2)\n"
@@ -207,7 +207,7 @@ def test_three_times_the_reference_fails_and_the_same_passes(timed, kind):
 
 
 def test_score_takes_a_ratio_too(timed):
-    """In a test's own statements, beside a score without one."""
+    """`rageval.score` accepts max_ratio, also if the same test computes the score without a ratio."""
     project = timed(3)
     project.test(
         "def test_it(rageval):\n"
@@ -221,7 +221,7 @@ def test_score_takes_a_ratio_too(timed):
 
 
 def test_too_few_questions_show_no_ratio(timed):
-    """It passes with a warning, unless inconclusive is set to fail."""
+    """With 5 questions no ratio is significant: the test passes with a warning, or fails with inconclusive=fail."""
     project = timed(3)
     project.evalset(5)
     project.test("@pytest.mark.rageval_threshold('latency.p50', max_ratio=1.2)\ndef test_few(): pass\n")
@@ -234,7 +234,7 @@ def test_too_few_questions_show_no_ratio(timed):
 
 
 def test_a_missing_reference_says_what_to_write(timed):
-    """The fixture that max_ratio needs, which no other test asks for."""
+    """Without `rageval_reference_retriever` max_ratio is an error that shows the fixture; other tests pass."""
     project = timed(1, reference="")
     project.test(
         "@pytest.mark.rageval_threshold('latency.p50', max_ratio=1.2)\ndef test_beside(): pass\n"
@@ -249,7 +249,7 @@ def test_a_missing_reference_says_what_to_write(timed):
 
 @pytest.mark.parametrize("bound", ["max_drop=0.1", "max_total_drop=0.1", "max_lost=1"])
 def test_times_are_not_compared_with_a_baseline(timed, bound):
-    """It may be another machine's."""
+    """A baseline threshold on a latency is an error, since the baseline may have been measured on another machine."""
     project = timed(1)
     project.test(f"@pytest.mark.rageval_threshold('latency.p50', {bound})\ndef test_it(): pass\n")
     result = project.run()
@@ -263,7 +263,7 @@ def test_times_are_not_compared_with_a_baseline(timed, bound):
 
 
 def test_a_ratio_is_of_times(timed):
-    """Other scores are compared with the baseline."""
+    """max_ratio on a score that is not a time is an error."""
     project = timed(1)
     project.test("@pytest.mark.rageval_threshold('recall@3', max_ratio=1.2)\ndef test_it(): pass\n")
     result = project.run()
@@ -274,7 +274,7 @@ def test_a_ratio_is_of_times(timed):
 
 
 def test_times_are_not_in_the_baseline(timed):
-    """Beside a score that is."""
+    """An update writes no times to the baseline, but the other scores of the same test."""
     project = timed(1)
     project.test(
         "@pytest.mark.rageval_threshold('recall@3', max_drop=0.1)\n"
@@ -288,14 +288,17 @@ def test_times_are_not_in_the_baseline(timed):
 
 
 def test_what_retrievals_take_is_reported_without_a_threshold(timed):
-    """In the JSON report, and below the table with -v. The first question has no time: it warms the retriever up."""
+    """Latency, calls and context tokens are in the JSON report and, with -v, below the table.
+
+    The first question has no time, since it warms the retriever up.
+    """
     project = timed(24)
     project.test("@pytest.mark.rageval_threshold('recall@3', min=0.5)\ndef test_it(): pass\n")
     result = project.run("--rageval-report=out.json", "-v")
     times = "a retrieval takes 13 s (p50), 23 s (p95) over 23 of 24"
     result.stdout.fnmatch_lines([f"test_it.py::test_it: {times}, 1 call, * tokens of context at 3"])
-    found = report(project)["tests"][0]["retrieval"]
-    assert found | {"context_tokens": 0} == {
+    retrieval = report(project)["tests"][0]["retrieval"]
+    assert retrieval | {"context_tokens": 0} == {
         "k": 3,
         "questions": 24,
         "timed": 23,
@@ -305,12 +308,12 @@ def test_what_retrievals_take_is_reported_without_a_threshold(timed):
         "calls": 1.0,
         "cost": None,
     }
-    assert found["context_tokens"] > 20
+    assert retrieval["context_tokens"] > 20
     project.run().stdout.no_fnmatch_line("*a retrieval takes*")
 
 
 def test_concurrent_retrievals_are_reported_without_a_time(timed):
-    """They slow each other, and timing them would ask again."""
+    """Concurrent retrievals have no reported time, since they slow each other down."""
     project = timed(1, "async")
     project.test("@pytest.mark.rageval_threshold('recall@3', min=0.5)\ndef test_it(): pass\n")
     result = project.run("-v")
@@ -318,7 +321,7 @@ def test_concurrent_retrievals_are_reported_without_a_time(timed):
 
 
 def test_a_recorded_run_has_no_time(timed):
-    """What looks the rankings up takes no time, and that is no latency."""
+    """A recorded run (TrecRun) has no latency, so a latency threshold on it is an error."""
     project = timed(1)
     (project.path / "a.run").write_text(
         "".join(f"q{n} Q0 doc-{n} 1 1.0 mine\n" for n in range(1, 25)), encoding="utf-8"

@@ -1,4 +1,4 @@
-"""A parametrized retriever or generator: a run shows one matrix of systems × scores."""
+"""If the retriever or generator is parametrized, a run shows one matrix of systems × scores."""
 
 import json
 
@@ -35,13 +35,16 @@ def _parametrize(project, source: str = SYSTEMS) -> None:
 
 @pytest.mark.parametrize("arguments", [(), ("-n2",)], ids=["alone", "two workers"])
 def test_three_retrievers_by_two_generators(project, arguments):
-    """All combinations, on the terminal and in the JSON report; 12 questions, of which the slice has 6."""
+    """The matrix has a row for each retriever and generator, on the terminal and in the JSON report.
+
+    There are 12 questions, 6 of them in the slice.
+    """
     project.evalset(12)
     _parametrize(project)
     project.test(GATE)
     result = project.run_process("--rageval-report=report.json", *arguments)
     result.assert_outcomes(passed=6)
-    # Six systems have 30 ordered pairs: 11 of 12 questions lost are 30 / 2^11 = 0.015, 6 of 6 are 30 / 64.
+    # Six systems have 30 ordered pairs. p-values: 11 of 12 questions lost: 30 / 2^11 = 0.015; 6 of 6: 30 / 64.
     result.stdout.fnmatch_lines(
         [
             "test_it.py::test_gate  (evals.jsonl, 12)",
@@ -64,7 +67,7 @@ def test_three_retrievers_by_two_generators(project, arguments):
     assert matrix["scores"] == ["recall@2", "mrr@2 [topic=odd]", "answer.em@1"]
     last = matrix["rows"][-1]
     assert last["system"] == {"rageval_retriever": "none", "rageval_generator": "reads"}
-    # 30 ordered pairs of six systems; all of n questions lost.
+    # The p-value of losing all n questions, times the 30 ordered pairs of six systems.
     assert last["cells"] == [
         {"mean": 0.0, "n": n, "best": False, "shared": n, "p_value": 30 / 2 ** (n + 1)} for n in (12, 6, 12)
     ]
@@ -87,7 +90,7 @@ GRID = (
 
 
 def test_the_grid_of_generators_cutoffs_and_orders(project):
-    """Generators are rows; cut-offs and orders, which a score's name says, are columns."""
+    """Generators are rows of the matrix; cut-offs and orders are part of a score's name, and thus columns."""
     _parametrize(project, LISTING)
     project.test(GRID)
     result = project.run()
@@ -113,7 +116,7 @@ def test_the_grid_of_generators_cutoffs_and_orders(project):
 
 
 def test_the_system_is_what_the_test_does_not_ask_for_itself(project):
-    """Fixtures below the retriever, ids of two words at once, and a parameter of the test's own."""
+    """A system is named by the parametrized fixtures below the retriever, not by the test's own parameters."""
     _parametrize(
         project,
         """
@@ -140,7 +143,7 @@ def rageval_retriever(chunks): return lambda query, k: search(query, k)[chunks -
 
 
 def test_one_system_alone_has_no_matrix(project):
-    """Nor has a test whose own parameters alone differ."""
+    """With one system there is no matrix, although the test itself is parametrized."""
     project.test(
         "@pytest.mark.parametrize('k', [1, 2])\ndef test_own(rageval, k): rageval.score(f'recall@{k}')\n"
     )

@@ -1,4 +1,4 @@
-"""Nuggets by a model at a real server: scores, their plan and cost, and `rageval evalset nuggets`."""
+"""Nuggets by a model on a local HTTP server: scores, plan and cost, and `rageval evalset nuggets`."""
 
 import json
 import re
@@ -23,7 +23,7 @@ GATE = f"{GATE}\ndef test_gate(): pass\n"
 
 
 def _labeller(prompt: str) -> Said:
-    """Says that each passage supports the second nugget, and that of the question the first one, too."""
+    """Label the second nugget as supported by each passage, and the first only by the question's own passage."""
     if prompt.startswith("Label each nugget"):
         number = re.search(r"Question: .*item-(\d+)", prompt)[1]
         return json.dumps(["support" if f"item-{number} has" in prompt else "not_support", "support"])
@@ -35,13 +35,13 @@ def _labels(llm: LLMServer) -> list[str]:
 
 
 def test_passages_are_labelled_once(project, llm):
-    """The plan counts a request for each passage; a run asks them, and another k or order sends no further requests."""
+    """The plan counts a request for each passage, which a run sends; another k or order sends no further requests."""
     llm.model = _labeller
     project.use(llm)
     project.evalset(4, nuggets=NUGGETS)
     project.test(GATE)
     plan = project.run("--rageval-plan")
-    # Four questions of two passages, each labelled once; a long answer a question, and its labels.
+    # Four questions with two passages each: a label request per passage, a long answer and a label request for it.
     assert re.search(r"\nin total\n +≤ 16 +0 +≤ 16 ", f"{plan.stdout}")
     assert not llm.requests
     result = project.run("--rageval-report=r.json", "--rageval-report=r.html", "--rageval-report=r.md")
@@ -49,7 +49,7 @@ def test_passages_are_labelled_once(project, llm):
     assert (len(llm.requests), len(_labels(llm))) == (16, 12)
     (test,) = json.loads((project.path / "r.json").read_text(encoding="utf-8"))["tests"]
     coverage, vital, ndcg, answer = test["scores"]
-    assert [each["mean"] for each in (coverage, vital, ndcg)] == [1.0, 1.0, 1.0]
+    assert [score["mean"] for score in (coverage, vital, ndcg)] == [1.0, 1.0, 1.0]
     # The answers state the code alone.
     assert answer["mean"] == 0.0
     assert answer["beside"] == {"all_strict": 0.5, "vital": 0.0, "all": 0.5}
@@ -73,7 +73,7 @@ def test_passages_are_labelled_once(project, llm):
 
 
 def test_labels_that_cannot_be_read_leave_a_question_unscored(project, llm):
-    """It is counted and shown with what was said; the others have their score."""
+    """A question with an unreadable label reply is unscored, with the reply as the reason; the others have scores."""
     llm.model = lambda prompt: "I cannot." if "item-2?" in prompt else '["support", "partial_support"]'
     project.use(llm)
     project.evalset(4, nuggets=NUGGETS)
@@ -89,7 +89,7 @@ def test_labels_that_cannot_be_read_leave_a_question_unscored(project, llm):
 
 
 class Done(NamedTuple):
-    """What a command did."""
+    """The exit status and the output of a command."""
 
     status: int
     out: str
@@ -115,7 +115,7 @@ def _author(prompt: str) -> Said:
 def propose(
     llm: LLMServer, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> Propose:
-    """Proposes nuggets for an eval set, in the temporary folder."""
+    """A function that runs `rageval evalset nuggets` on records, in the temporary folder."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
@@ -132,18 +132,18 @@ def propose(
 def test_proposed_nuggets_are_for_review(
     propose: Propose, llm: LLMServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Of examples that have none, from all sources in one request; the rest of the set stays as it is."""
+    """Nuggets are proposed for examples without any, by one request each; other examples and fields do not change."""
     done = propose(RECORDS)
     assert (done.status, done.err) == (0, "")
     assert done.out == (
         "out.jsonl: 4 nuggets for review, 2 of them vital, of 2 examples; 1 example had nuggets already\n"
         "2 replies asked for: 0 cached, 2 live\n"
     )
-    one, two, three = load(tmp_path / "out.jsonl")
-    assert one.nuggets == (Nugget("Tulsa"), Nugget("Tulsa, says one", vital=False))
-    assert one.extra == {"note": 7, "nuggets_by": "j", "nuggets_reviewed": False}
-    assert two.nuggets[0] == Nugget("5 km")
-    assert (three.nuggets, three.extra) == ((Nugget("because"),), {})
+    first, second, third = load(tmp_path / "out.jsonl")
+    assert first.nuggets == (Nugget("Tulsa"), Nugget("Tulsa, says one", vital=False))
+    assert first.extra == {"note": 7, "nuggets_by": "j", "nuggets_reviewed": False}
+    assert second.nuggets[0] == Nugget("5 km")
+    assert (third.nuggets, third.extra) == ((Nugget("because"),), {})
     assert [example.id for example in load(tmp_path / "set.jsonl") if example.nuggets] == ["q3"]
     assert {body["model"] for body in llm.requests} == {"j"}
     (prompt,) = [prompt for prompt in llm.prompts if "How far?" in prompt]
@@ -153,7 +153,7 @@ def test_proposed_nuggets_are_for_review(
 
 
 def test_several_judges_do_not_propose(propose: Propose, llm: LLMServer, tmp_path: Path) -> None:
-    """Nothing settles what several would propose, and nobody is asked."""
+    """Several judge models cannot propose nuggets: an error, no request and no file."""
     done = propose(RECORDS[:1], "--judge-model", "a,b,c")
     assert done.status == 2
     assert "Nuggets are proposed by one model, and several judge: a, b, c." in done.err
@@ -165,7 +165,10 @@ def test_several_judges_do_not_propose(propose: Propose, llm: LLMServer, tmp_pat
 def test_paid_replies_are_not_requested_again_and_no_file_is_lost(
     propose: Propose, llm: LLMServer, tmp_path: Path
 ) -> None:
-    """The file that is read is never written to, and another one only by force."""
+    """The input file is never overwritten, and an existing output file only with --force.
+
+    A second run with --replay writes the same file.
+    """
     propose(RECORDS)
     first = (tmp_path / "out.jsonl").read_bytes()
     refused = propose(RECORDS)
@@ -178,7 +181,7 @@ def test_paid_replies_are_not_requested_again_and_no_file_is_lost(
 
 
 def test_an_example_without_nuggets_is_counted(propose: Propose, llm: LLMServer, tmp_path: Path) -> None:
-    """With the reason; the others are written, and the status is 1."""
+    """An example without nuggets is counted with the reason; the other examples are written, and the status is 1."""
     llm.model = lambda prompt: "Sorry." if "How far?" in prompt else _author(prompt)
     done = propose([*RECORDS, {"id": "q4", "question": "What?"}])
     assert done.status == 1
@@ -189,7 +192,7 @@ def test_an_example_without_nuggets_is_counted(propose: Propose, llm: LLMServer,
 
 
 def test_replies_paid_before_the_budget_ended_are_cached(propose: Propose, tmp_path: Path) -> None:
-    """The nuggets of the first example are written."""
+    """If --max-calls ends the run, the nuggets of the first example are still written."""
     done = propose(RECORDS, "--max-calls", "1")
     assert done.status == 1
     assert "1 example without nuggets:\n" in done.out
@@ -197,7 +200,7 @@ def test_replies_paid_before_the_budget_ended_are_cached(propose: Propose, tmp_p
 
 
 def test_without_any_nugget_no_file_is_written(propose: Propose, llm: LLMServer, tmp_path: Path) -> None:
-    """Be it that the server refuses, or that all examples have nuggets."""
+    """If the server refuses or all examples have nuggets already, no file is written."""
     done = propose(RECORDS[2:])
     assert (done.status, not llm.requests) == (0, True)
     assert done.out.startswith("No nuggets were proposed, out.jsonl was not written; 1 example had nuggets")
@@ -207,7 +210,7 @@ def test_without_any_nugget_no_file_is_written(propose: Propose, llm: LLMServer,
 
 
 def test_without_a_model_that_judges_nothing_is_proposed(propose: Propose, tmp_path: Path) -> None:
-    """The error says how one is named."""
+    """Without a judge model the command is an error that names the option --rageval-judge-model."""
     done = propose(RECORDS, "--model", "embedded", "--judge-model", "")
     assert done.status == 2
     assert "--rageval-judge-model" in done.err

@@ -1,4 +1,4 @@
-"""Options: command line over ini over environment over default."""
+"""Options: the command line overrides the ini file, which overrides the environment, which overrides the default."""
 
 from dataclasses import MISSING, fields
 
@@ -10,7 +10,7 @@ GATE = '@pytest.mark.rageval_threshold("llm_reteval@1", min=0.1)\ndef test_gate(
 
 
 def test_the_command_line_rules_over_the_ini_file(project, llm):
-    """The request carries the model that was typed."""
+    """A model on the command line overrides the model of the ini file in the requests."""
     project.use(llm, model="from-ini")
     project.test(GATE)
     project.run()
@@ -21,7 +21,7 @@ def test_the_command_line_rules_over_the_ini_file(project, llm):
 
 
 def test_the_ini_file_rules_over_the_environment(project, llm):
-    """A base URL in the project wins over the one in the shell."""
+    """A base URL in the ini file overrides the base URL in the environment."""
     with LLMServer() as other:
         project.use(llm)
         project.ini(rageval_model="m1", rageval_base_url=other.url)
@@ -32,7 +32,7 @@ def test_the_ini_file_rules_over_the_environment(project, llm):
 
 
 def test_a_judge_model_of_its_own_judges(project, llm):
-    """Generator and judge may differ."""
+    """With --rageval-judge-model the verdicts are requested from that model, and the answers from the generator's."""
     project.use(llm, model="writer")
     project.test(GATE)
     project.run("--rageval-judge-model=judge")
@@ -43,7 +43,7 @@ def test_a_judge_model_of_its_own_judges(project, llm):
 
 
 @pytest.mark.parametrize(
-    ("option", "said"),
+    ("option", "message"),
     [
         ("--rageval-concurrency=0", "--rageval-concurrency is '0': expected a whole number, at least 1."),
         ("--rageval-max-unscored=7", "--rageval-max-unscored is '7': expected a share between 0 and 1."),
@@ -54,15 +54,15 @@ def test_a_judge_model_of_its_own_judges(project, llm):
         ("--rageval-record", "--rageval-record writes a cassette, but none is named: *"),
     ],
 )
-def test_a_value_that_is_not_allowed_ends_the_run_at_once(project, option, said):
-    """As pytest does with its own options."""
+def test_a_value_that_is_not_allowed_ends_the_run_at_once(project, option, message):
+    """An invalid option value is a usage error, as with pytest's own options."""
     result = project.run(option)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([f"ERROR: {said}".replace("[", "[[]")])
+    result.stderr.fnmatch_lines([f"ERROR: {message}".replace("[", "[[]")])
 
 
 def test_help_lists_every_option_with_its_default(project):
-    """Users find the options where they look for them."""
+    """`pytest --help` lists the options with their defaults, and the ini keys."""
     project.run("--help").stdout.fnmatch_lines(
         ["*--rageval-concurrency=N*", "*(default: 16)*", "*rageval_model (string)*"]
     )
@@ -70,7 +70,7 @@ def test_help_lists_every_option_with_its_default(project):
 
 @pytest.mark.slow
 def test_requests_in_flight_are_limited(project, llm):
-    """Sixteen by default, else as many as are allowed."""
+    """With --rageval-concurrency=3 three requests are in flight, and never more."""
     llm.latency_s, llm.together = 0.05, 3
     project.use(llm)
     project.evalset(20)
@@ -80,7 +80,7 @@ def test_requests_in_flight_are_limited(project, llm):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "header"),
     [
         ([], "rageval: generator embedded model, answers compared in canonical form *smoke-test quality*"),
         (
@@ -93,13 +93,13 @@ def test_requests_in_flight_are_limited(project, llm):
         ),
     ],
 )
-def test_the_header_says_what_is_in_force(project, arguments, said):
-    """Before anything is asked."""
-    project.run("--collect-only", *arguments).stdout.fnmatch_lines([said])
+def test_the_header_says_what_is_in_force(project, arguments, header):
+    """The header names the generator and the comparison of answers before any request, also with --collect-only."""
+    project.run("--collect-only", *arguments).stdout.fnmatch_lines([header])
 
 
 def test_markers_are_listed_with_every_word_that_they_take(project):
-    """The text is written out, since importing what it describes would slow down every run."""
+    """The written-out signatures of the markers match their dataclasses, whose import would slow down every run."""
     from pytest_rageval.calibration import Bounds
     from pytest_rageval.gate.threshold import Threshold
 
@@ -113,7 +113,7 @@ def test_markers_are_listed_with_every_word_that_they_take(project):
 
 
 def _signature(marker, names):
-    """The signature of a marker: the first of these fields is positional, the others are keywords."""
+    """Return the signature of a marker: the first of these fields is positional, the others are keyword-only."""
     defaults = {field.name: None if field.default is MISSING else field.default for field in fields(marker)}
     first, *keywords = names
     return f"{first}, *, {', '.join(f'{keyword}={defaults[keyword]!r}' for keyword in keywords)}"
@@ -121,7 +121,7 @@ def _signature(marker, names):
 
 @pytest.mark.slow
 def test_a_switch_of_the_ini_file_can_be_taken_back(project, llm):
-    """`--rageval-NAME=false` rules over it; the switch alone, or `=true`, is on."""
+    """`--rageval-NAME=false` overrides a flag that is true in the ini file; the option alone, or `=true`, is true."""
     project.use(llm)
     project.ini(rageval_model="m1", rageval_plan="true")
     project.test(GATE)
@@ -132,7 +132,7 @@ def test_a_switch_of_the_ini_file_can_be_taken_back(project, llm):
 
 @pytest.mark.parametrize("arguments", [(), ("-q",)])
 @pytest.mark.parametrize(
-    ("key", "said"),
+    ("key", "message"),
     [
         ("rageval_modle", "rageval_modle. Did you mean rageval_model?"),
         ("rageval_nothing_like_it", "rageval_nothing_like_it."),
@@ -143,9 +143,9 @@ def test_a_switch_of_the_ini_file_can_be_taken_back(project, llm):
         ("another_key", "another_key"),
     ],
 )
-def test_an_unknown_key_of_the_ini_file_names_the_nearest(project, key, said, arguments):
-    """In pytest's own warning, which a run with no marked test shows too."""
+def test_an_unknown_key_of_the_ini_file_names_the_nearest(project, key, message, arguments):
+    """An unknown ini key is a warning of pytest that suggests the nearest key, also in a run without marked tests."""
     project.ini(**{key: "1"})
     project.pytester.makepyfile("def test_plain(): pass\n")
     result = project.run_process(*arguments)
-    result.stdout.fnmatch_lines([f"*PytestConfigWarning: Unknown config option: {said}"])
+    result.stdout.fnmatch_lines([f"*PytestConfigWarning: Unknown config option: {message}"])

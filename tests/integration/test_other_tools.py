@@ -1,4 +1,4 @@
-"""What tools other than pytest read of a run: JUnit XML, annotations of GitHub, events of OpenTelemetry."""
+"""Outputs of a run for other tools: JUnit XML, GitHub annotations and OpenTelemetry events."""
 
 import json
 import re
@@ -32,18 +32,20 @@ def test_own(rageval):
 
 
 def properties(path):
-    """The properties of each test case, after the file was validated."""
+    """Validate the file, and return the properties of each test case."""
     tree = etree.parse(path)
     etree.XMLSchema(etree.parse(SCHEMA)).assertValid(tree)
     return {
-        case.get("name"): {each.get("name"): float(each.get("value")) for each in case.iter("property")}
+        case.get("name"): {
+            element.get("name"): float(element.get("value")) for element in case.iter("property")
+        }
         for case in tree.iter("testcase")
     }
 
 
 @pytest.mark.parametrize("workers", [(), ("-n2",)], ids=["alone", "workers"])
 def test_junit_xml_has_each_mean(project, llm, workers):
-    """Of scores of markers and of the body, with slice and comparator in the name; none where there is no mean."""
+    """Each score with a mean is a property, from markers and from the test body; its name has slice and comparator."""
     project.use(llm)
     project.lose(3)
     project.test(
@@ -65,7 +67,7 @@ def test_junit_xml_has_each_mean(project, llm, workers):
 
 
 def test_junit_xml_has_the_agreement_of_a_judge_with_people(project, llm):
-    """By measure and file of labels."""
+    """The judge's accuracy and kappa are properties, named by measure and labels file."""
     project.use(llm)
     labels = [
         {"question": f"q{n}", "references": ["a"], "prediction": "a" if n % 2 else "b", "human": bool(n % 2)}
@@ -77,13 +79,13 @@ def test_junit_xml_has_the_agreement_of_a_judge_with_people(project, llm):
         "def test_judge(): pass\n"
     )
     project.run("--junitxml=junit.xml").assert_outcomes(passed=1)
-    found = properties(project.path / "junit.xml")["test_judge"]
-    assert found["rageval accuracy labels.jsonl"] == 1.0
-    assert set(found) == {f"rageval {measure} labels.jsonl" for measure in ("accuracy", "kappa")}
+    measures = properties(project.path / "junit.xml")["test_judge"]
+    assert measures["rageval accuracy labels.jsonl"] == 1.0
+    assert set(measures) == {f"rageval {measure} labels.jsonl" for measure in ("accuracy", "kappa")}
 
 
 def test_a_tag_of_any_text_leaves_the_xml_valid(project):
-    """Tags are anybody's."""
+    """A tag with control characters, markup and surrogates leaves the XML valid."""
     tag = '\x1b<&"\ufffe\ud800 é'
     project.evalset(4, tags={"topic": tag})
     project.test(
@@ -106,7 +108,7 @@ def test_a_tag_of_any_text_leaves_the_xml_valid(project):
     ],
 )
 def test_the_schema_finds_faults(project, fault):
-    """So that the tests above can fail."""
+    """The schema rejects each fault, so the tests above can fail."""
     project.lose(3)
     project.test('@pytest.mark.rageval_threshold("recall@2", min=0.5)\ndef test_gate(): pass\n')
     project.run("--junitxml=junit.xml")
@@ -120,7 +122,7 @@ def test_the_schema_finds_faults(project, fault):
 
 @pytest.fixture
 def github(project, llm, monkeypatch):
-    """A project with a test that fails in its setup, one that warns and one that fails, in a job of GitHub's."""
+    """A project in a GitHub job, with a test that fails in its setup, one that warns and two that fail."""
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     monkeypatch.setenv("GITHUB_WORKSPACE", str(project.path.parent))
     project.use(llm)
@@ -130,7 +132,7 @@ def github(project, llm, monkeypatch):
 
 
 def commands(result):
-    """What a runner would take for a command."""
+    """Return the output lines that a GitHub runner would parse as commands."""
     return [
         line for line in f"{result.stdout}\n{result.stderr}".splitlines() if re.match(r"\s*(::|##\[)", line)
     ]
@@ -138,30 +140,30 @@ def commands(result):
 
 @pytest.mark.parametrize("options", [(), ("-q", "--tb=no"), ("-n2", "--dist=loadgroup")], ids=" ".join)
 def test_github_shows_failures_and_warnings_at_their_lines(github, options):
-    """Once each, also with workers, with -q and without tracebacks."""
+    """Each failure and warning has one annotation at its line, also with workers, with -q and without tracebacks."""
     result = github.run_process(*options)
     source = (github.path / "test_it.py").read_text(encoding="utf-8").splitlines()
     folder = github.path.name
-    found = {}
+    annotations = {}
     for line in commands(result):
         kind, file, number, title, text = re.fullmatch(
             r"::(\w+) file=([^,:]*),line=(\d+),title=test_it\.py%3A%3A([^,:]*)::(.*)", line
         ).groups()
-        assert title not in found
-        found[title] = kind, file, source[int(number) - 1].strip(), text
-    assert found.keys() == {"test_gate", "test_warns", "test_own", "test_typo"}
-    assert {kind for kind, *_ in found.values()} == {"error", "warning"}
-    assert {file for _, file, *_ in found.values()} == {f"{folder}/test_it.py"}
-    assert found["test_warns"][0] == "warning"
-    assert "has no baseline yet" in found["test_warns"][3]
-    assert found["test_gate"][3].startswith("recall@2: 0.750 is below the minimum 0.9")
-    assert "%0A" in found["test_gate"][3]
-    assert found["test_own"][2] == 'assert rageval.score("mrr@2") > 1'
-    assert "There is no score 'recal'. Did you mean recall?" in found["test_typo"][3]
+        assert title not in annotations
+        annotations[title] = kind, file, source[int(number) - 1].strip(), text
+    assert annotations.keys() == {"test_gate", "test_warns", "test_own", "test_typo"}
+    assert {kind for kind, *_ in annotations.values()} == {"error", "warning"}
+    assert {file for _, file, *_ in annotations.values()} == {f"{folder}/test_it.py"}
+    assert annotations["test_warns"][0] == "warning"
+    assert "has no baseline yet" in annotations["test_warns"][3]
+    assert annotations["test_gate"][3].startswith("recall@2: 0.750 is below the minimum 0.9")
+    assert "%0A" in annotations["test_gate"][3]
+    assert annotations["test_own"][2] == 'assert rageval.score("mrr@2") > 1'
+    assert "There is no score 'recal'. Did you mean recall?" in annotations["test_typo"][3]
 
 
 def test_annotations_can_be_turned_off(github):
-    """On the command line and in the ini file; and they are for the terminal."""
+    """Annotations are disabled by the option, by the ini file and without the terminal plugin."""
     assert commands(github.run_process("--rageval-annotations=false")) == []
     assert commands(github.run_process("-pno:terminal")) == []
     github.ini(rageval_model="m1", rageval_annotations="false")
@@ -169,7 +171,7 @@ def test_annotations_can_be_turned_off(github):
 
 
 def test_annotations_are_for_github_alone(github, monkeypatch):
-    """Or for a run that requests them."""
+    """Outside GitHub there are no annotations, unless the option requests them."""
     monkeypatch.delenv("GITHUB_ACTIONS")
     assert commands(github.run_process()) == []
     assert len(commands(github.run_process("--rageval-annotations"))) == 4
@@ -187,7 +189,7 @@ def pytest_runtest_logreport(report):
 
 
 def test_with_another_annotating_plugin_no_failure_is_annotated_twice(github):
-    """It leaves out what fails in the setup, and warnings."""
+    """If another plugin annotates failures of the call phase, only setup errors and warnings are annotated."""
     (github.path / "pytest_github_actions_annotate_failures.py").write_text(OTHER, encoding="utf-8")
     result = github.run_process("-p", "pytest_github_actions_annotate_failures")
     titles = [re.search(r"title=[^,:]*?(test_(?!it)\w+)::", line)[1] for line in commands(result)]
@@ -195,7 +197,7 @@ def test_with_another_annotating_plugin_no_failure_is_annotated_twice(github):
 
 
 def test_a_module_that_cannot_be_imported_is_annotated(github):
-    """At the file, whose line pytest does not name."""
+    """An import error is annotated at the file, without a line, since pytest does not report the line."""
     (github.path / "test_broken.py").write_text("import nothing_of_this_name\n", encoding="utf-8")
     (line,) = commands(github.run_process())
     assert line.startswith(f"::error file={github.path.name}/test_broken.py,title=test_broken.py::")
@@ -204,14 +206,14 @@ def test_a_module_that_cannot_be_imported_is_annotated(github):
 
 @pytest.fixture
 def collector():
-    """A collector of OpenTelemetry that takes everything."""
+    """An OpenTelemetry collector that accepts all events."""
     with Collector() as server:
         yield server
 
 
 @pytest.mark.parametrize("workers", [(), ("-n2",)], ids=["alone", "workers"])
 def test_a_collector_gets_each_question_and_each_score(project, llm, collector, monkeypatch, workers):
-    """With the values of the JSON report of the same run."""
+    """The collector receives an event for each question and each score, with the values of the JSON report."""
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
     project.use(llm)
     project.lose(3)
@@ -221,10 +223,14 @@ def test_a_collector_gets_each_question_and_each_score(project, llm, collector, 
     entries = [(test["nodeid"], entry) for test in report["tests"] for entry in test["scores"]]
     sent = [
         (
-            *(found["test.case.name"], found["gen_ai.evaluation.name"], found.get("rageval.where", "")),
-            *(found["rageval.question.id"], found["gen_ai.evaluation.score.value"]),
+            *(
+                attributes["test.case.name"],
+                attributes["gen_ai.evaluation.name"],
+                attributes.get("rageval.where", ""),
+            ),
+            *(attributes["rageval.question.id"], attributes["gen_ai.evaluation.score.value"]),
         )
-        for name, found in collector.events
+        for name, attributes in collector.events
         if name == "gen_ai.evaluation.result"
     ]
     assert sent == [
@@ -235,7 +241,7 @@ def test_a_collector_gets_each_question_and_each_score(project, llm, collector, 
         for nodeid, entry in entries
         for example in entry["examples"]
     ]
-    summaries = [found for name, found in collector.events if name == "rageval.score"]
+    summaries = [attributes for name, attributes in collector.events if name == "rageval.score"]
     assert [summary["gen_ai.evaluation.score.value"] for summary in summaries] == [
         entry["mean"] for _, entry in entries
     ]
@@ -248,7 +254,10 @@ def test_a_collector_gets_each_question_and_each_score(project, llm, collector, 
 
 
 def test_events_say_what_the_baseline_says_and_under_which_fingerprint(project, collector):
-    """Of each question that was compared; the fingerprint is a digest of the one in the baseline."""
+    """Each compared question's event has the baseline's score; its fingerprint is a digest of the baseline's.
+
+    The event of the score has the drop.
+    """
     project.test(
         '@pytest.mark.rageval_threshold("recall@2", max_drop=0.1)\n'
         '@pytest.mark.rageval_threshold("contains.hit@2", max_drop=0.1)\n'
@@ -257,26 +266,32 @@ def test_events_say_what_the_baseline_says_and_under_which_fingerprint(project, 
     project.run("--rageval-update-baseline").assert_outcomes(passed=1)
     project.lose(3)
     project.run(f"--rageval-report=otlp:{collector.url}")
-    first = [
-        found
-        for name, found in collector.events
-        if name == "gen_ai.evaluation.result" and found["gen_ai.evaluation.name"] == "recall@2"
+    recall_events = [
+        attributes
+        for name, attributes in collector.events
+        if name == "gen_ai.evaluation.result" and attributes["gen_ai.evaluation.name"] == "recall@2"
     ]
-    assert [(found["gen_ai.evaluation.score.label"], found["rageval.before"]) for found in first] == [
+    assert [
+        (attributes["gen_ai.evaluation.score.label"], attributes["rageval.before"])
+        for attributes in recall_events
+    ] == [
         *[("same", 1.0)] * 2,
         ("worse", 1.0),
         ("same", 1.0),
     ]
     baseline = json.loads((project.path / "rageval_baseline.json").read_text(encoding="utf-8"))
-    kept = baseline["tests"]["test_it.py::test_gate"]["scores"]["recall@2"]["fingerprint"]
-    assert {found["rageval.fingerprint"] for found in first} == {digest(kept)[:16]}
+    fingerprint = baseline["tests"]["test_it.py::test_gate"]["scores"]["recall@2"]["fingerprint"]
+    assert {attributes["rageval.fingerprint"] for attributes in recall_events} == {digest(fingerprint)[:16]}
     assert collector.resource["rageval.baseline.path"] == "rageval_baseline.json"
-    (summary, _) = [found for name, found in collector.events if name == "rageval.score"]
+    (summary, _) = [attributes for name, attributes in collector.events if name == "rageval.score"]
     assert summary["rageval.baseline.drop"] == 0.25
 
 
 def test_a_collector_that_cannot_be_reached_is_only_a_message(project, monkeypatch):
-    """The build stays green, and the files of the run are written."""
+    """If the collector cannot be reached, the run prints a message, passes, and writes its other files.
+
+    The message does not contain the secret header.
+    """
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}"
@@ -296,7 +311,7 @@ def test_a_collector_that_cannot_be_reached_is_only_a_message(project, monkeypat
 
 
 def test_an_address_that_is_not_a_url_is_an_error(project):
-    """With one that can be used."""
+    """An OTLP address that is not a URL is a message that says what is expected."""
     project.test("def test_own(rageval): assert rageval.score('mrr@2') > 0\n")
     result = project.run("--rageval-report=otlp:localhost:4318")
     assert result.ret == pytest.ExitCode.OK

@@ -1,4 +1,4 @@
-"""The fixture `rageval_client`: the user's own way to models."""
+"""The fixture `rageval_client`: a user's own client for model calls."""
 
 import importlib.util
 import json
@@ -40,7 +40,7 @@ def rageval_client():
 
 @pytest.fixture
 def own(project, request):
-    """Adds a client to the project's conftest; returns the lines that it has written so far."""
+    """A project with two more methods: `client` adds a client to the conftest, and `calls` returns the logged calls."""
 
     def write(value="ask"):
         source = (project.path / "conftest.py").read_text(encoding="utf-8")
@@ -57,7 +57,10 @@ def own(project, request):
 
 
 def test_generator_and_judge_ask_it(own):
-    """Without a key or a server; a second run, a plan and a replay ask nothing, and the report names it."""
+    """Generator and judge call the client, without a key or a server.
+
+    A plan, a second run and a replay send no requests, and the report names the client.
+    """
     own.client()
     own.ini(rageval_model="m1", rageval_judge_model="j1")
     plan = own.run("--rageval-plan")
@@ -80,7 +83,7 @@ def test_generator_and_judge_ask_it(own):
 
 
 def test_a_budget_ends_it(own):
-    """The calls of the client are counted."""
+    """The calls of the client count towards --rageval-max-calls."""
     own.client()
     own.ini(rageval_model="m1")
     result = own.run("--rageval-max-calls=3")
@@ -90,7 +93,7 @@ def test_a_budget_ends_it(own):
 
 
 def test_a_role_may_have_a_client_and_the_other_a_server(own, llm):
-    """As the mapping says."""
+    """With a mapping from roles to clients, the judge uses the client, and the generator uses the server."""
     own.client('{"judge": ask}')
     own.use(llm)
     own.run().assert_outcomes(passed=1)
@@ -99,7 +102,7 @@ def test_a_role_may_have_a_client_and_the_other_a_server(own, llm):
 
 
 def test_your_own_code_can_call_the_model(own):
-    """Through `rageval_llm`."""
+    """`rageval_llm` calls the user's client."""
     own.client()
     own.ini(rageval_model="m1")
     own.test(
@@ -110,7 +113,7 @@ def test_your_own_code_can_call_the_model(own):
 
 
 def test_without_a_model_the_error_says_what_to_name(own):
-    """The local model does not take its place."""
+    """If the client is defined and no model is named, an error says so; the embedded model is not used instead."""
     own.client()
     result = own.run()
     result.assert_outcomes(errors=1)
@@ -123,7 +126,7 @@ def test_without_a_model_the_error_says_what_to_name(own):
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "message"),
     [
         ("42", "rageval_client is int, which cannot be called."),
         ("{'both': ask}", "rageval_client is a mapping with 'both'."),
@@ -134,13 +137,13 @@ def test_without_a_model_the_error_says_what_to_name(own):
         ),
     ],
 )
-def test_what_cannot_be_used_is_one_error_without_our_frames(own, value, said):
-    """It says what was found and what is allowed."""
+def test_what_cannot_be_used_is_one_error_without_our_frames(own, value, message):
+    """An invalid client is one error, without frames of the package, that says what was found and what is allowed."""
     own.client(value)
     own.ini(rageval_model="m1")
     result = own.run()
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines([said])
+    result.stdout.fnmatch_lines([message])
     result.stdout.no_fnmatch_line("*pytest_rageval/*")
 
 
@@ -165,18 +168,18 @@ LIBRARIES = {
 
 @pytest.mark.parametrize("library", [pytest.param(name, marks=pytest.mark.slow) for name in LIBRARIES])
 def test_libraries_as_they_are(project, llm, library, monkeypatch):
-    """They need no adapter: a refused parameter is left out, and what they return is read."""
+    """The async functions of any-llm, LiteLLM and OpenAI can be used as the client without an adapter."""
     if importlib.util.find_spec(library) is None:
         pytest.skip(f"{library} is not installed")
     monkeypatch.setenv("LITELLM_LOCAL_MODEL_COST_MAP", "True")
-    imported, value, address = (text.replace("{url!r}", repr(llm.url)) for text in LIBRARIES[library])
+    import_lines, value, address = (text.replace("{url!r}", repr(llm.url)) for text in LIBRARIES[library])
     source = (project.path / "conftest.py").read_text(encoding="utf-8")
     client = f"@pytest.fixture(scope='session')\ndef rageval_client():\n    return {value}\n"
-    project.pytester.makeconftest(f"{imported}{source}\n{client}")
+    project.pytester.makeconftest(f"{import_lines}{source}\n{client}")
     project.test(GATE)
     project.ini(rageval_model="m1")
-    said = llm.model
-    llm.model = lambda prompt: Cut(said(prompt), "stop")
+    original_model = llm.model
+    llm.model = lambda prompt: Cut(original_model(prompt), "stop")
     result = project.run_process("--rageval-report=out.json")
     result.assert_outcomes(passed=1)
     assert len(llm.requests) == 8

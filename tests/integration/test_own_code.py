@@ -1,4 +1,4 @@
-"""`rageval_llm` and `cached`: the user's own code has the cache, the limits and the budget too."""
+"""`rageval_llm` and `cached`: the user's own code uses the cache, the limits and the budget."""
 
 import pytest
 
@@ -50,7 +50,7 @@ def _with(project, code):
 
 @pytest.mark.parametrize("generator", [SYNC, ASYNC])
 def test_a_generator_of_the_users_is_cached_through_the_client(project, llm, generator):
-    """The second run asks nothing; a budget holds for it as for ours."""
+    """The requests of the user's generator are cached and replayed, and count towards --rageval-max-calls."""
     project.use(llm)
     _with(project, generator)
     project.test(GATE)
@@ -64,7 +64,7 @@ def test_a_generator_of_the_users_is_cached_through_the_client(project, llm, gen
 
 
 def test_the_client_asks_from_a_test_too(project, llm):
-    """In the test's own thread, and in a loop of the test's own."""
+    """A test can call `rageval_llm` in its own thread and in its own event loop; equal requests are sent once."""
     project.use(llm)
     project.test(
         "import asyncio\n"
@@ -79,7 +79,7 @@ def test_the_client_asks_from_a_test_too(project, llm):
 
 
 def test_what_does_not_belong_to_a_request_is_refused(project, llm):
-    """With what to write instead."""
+    """`rageval_llm.complete` refuses the keyword n, and the error says to use `sample` instead."""
     project.use(llm)
     project.test("def test_own(rageval_llm):\n    rageval_llm.complete('hello', n=3)\n")
     project.run().stdout.fnmatch_lines(
@@ -88,7 +88,7 @@ def test_what_does_not_belong_to_a_request_is_refused(project, llm):
 
 
 def test_a_cached_function_is_called_once_for_a_version(project):
-    """In this run, in the next, and again for a new version."""
+    """A cached function is called once, also over several runs, and again if its version changes."""
     project.test(GATE)
     for version, calls in (("1", 4), ("1", 0), ("2", 4)):
         _with(project, CACHED.replace("VERSION", version))
@@ -99,7 +99,7 @@ def test_a_cached_function_is_called_once_for_a_version(project):
 
 
 def test_eight_workers_call_a_cached_function_once(project):
-    """As they ask a model once."""
+    """With several workers a cached function is called once for each question."""
     (project.path / "calls").write_text("", encoding="utf-8")
     _with(
         project,
@@ -113,7 +113,7 @@ def test_eight_workers_call_a_cached_function_once(project):
 
 
 def test_without_a_version_results_are_cached_for_the_run_and_the_report_says_so(project):
-    """With the way to keep it."""
+    """Without a version the generator's answers are cached for the run only, and the summary suggests `cached`."""
     _with(project, PLAIN)
     project.test(GATE)
     project.run().stdout.fnmatch_lines(
@@ -124,7 +124,7 @@ def test_without_a_version_results_are_cached_for_the_run_and_the_report_says_so
 
 
 def test_a_test_caches_a_function_of_its_own(project):
-    """`rageval.cached` for whatever is expensive."""
+    """A test caches its own expensive function with `rageval.cached`."""
     project.test(
         "def test_own(rageval):\n"
         "    calls = []\n"
@@ -141,7 +141,7 @@ def test_a_test_caches_a_function_of_its_own(project):
 
 
 def test_a_recorded_function_replays(project):
-    """Its results are on the cassette beside the replies."""
+    """The results of a cached function are recorded on the cassette; a replay with another version is an error."""
     _with(project, CACHED.replace("VERSION", "1"))
     project.test(GATE)
     project.run("--rageval-cassette=tape.jsonl", "--rageval-record").assert_outcomes(passed=1)
@@ -154,7 +154,7 @@ def test_a_recorded_function_replays(project):
 
 
 def test_what_only_the_users_own_code_asks_is_in_the_report_and_in_the_plan(project, llm):
-    """A test without any score of ours, and a session fixture."""
+    """Model calls of a session fixture and of a test without scores are in the plan and in the report."""
     project.use(llm)
     _with(
         project,
@@ -177,7 +177,7 @@ def warmed(rageval_llm):
 
 
 def test_what_is_asked_is_frozen(project, llm):
-    """The caller goes on with its list while the request waits."""
+    """If the caller changes its list of messages while the request waits, the request is sent as it was."""
     project.use(llm)
     llm.latency_s = 0.1
     project.test(
@@ -195,7 +195,7 @@ def test_what_is_asked_is_frozen(project, llm):
 
 
 def test_a_plan_needs_no_workers(project, llm):
-    """They would count what they share several times."""
+    """--rageval-plan with workers is a usage error, since workers would count shared requests several times."""
     project.use(llm)
     project.test(GATE)
     result = project.run_process("--rageval-plan", "-n2")

@@ -1,4 +1,4 @@
-"""Prompts of the user's: from a file, from a fixture."""
+"""The user's own prompts, from a file or a fixture."""
 
 import pytest
 
@@ -13,16 +13,18 @@ FIXTURE = (
 
 @pytest.mark.slow
 def test_a_file_replaces_prompts(project, llm):
-    """Named in the ini file, from the root directory; what it does not name stays."""
+    """A prompts file named in the ini file replaces the prompts that it names; the others are the package's."""
     project.use(llm)
     project.ini(rageval_model="m1", rageval_prompts="prompts.toml")
     (project.path / "prompts.toml").write_text(FRAGE, encoding="utf-8")
     project.test(GATE)
     project.run().assert_outcomes(passed=1)
-    asked = [prompt for prompt in llm.prompts if prompt.startswith("Frage: What is the code of item-")]
-    judged = [prompt for prompt in llm.prompts if prompt.startswith("Decide whether an answer")]
-    assert (len(asked), len(judged)) == (4, 4)
-    # Another wording is another request; the same one is not asked again.
+    answer_prompts = [
+        prompt for prompt in llm.prompts if prompt.startswith("Frage: What is the code of item-")
+    ]
+    judge_prompts = [prompt for prompt in llm.prompts if prompt.startswith("Decide whether an answer")]
+    assert (len(answer_prompts), len(judge_prompts)) == (4, 4)
+    # A changed prompt sends new requests; the requests of an unchanged prompt are cached.
     (project.path / "prompts.toml").write_text(FRAGE.replace("Frage", "Bitte"), encoding="utf-8")
     project.run().assert_outcomes(passed=1)
     assert len(llm.requests) == 12
@@ -30,7 +32,7 @@ def test_a_file_replaces_prompts(project, llm):
 
 
 def test_a_fixture_replaces_prompts_and_sees_those_of_the_file(project, llm):
-    """It says what is in force; what it passes on stays in force."""
+    """The fixture overrides prompts of the file, and prompts of the file that it returns unchanged are used."""
     project.use(llm)
     (project.path / "prompts.toml").write_text(
         FRAGE + "same_answer = 'Answer to check: {answer}\\n{question}\\n{references}'\n", encoding="utf-8"
@@ -45,7 +47,7 @@ def test_a_fixture_replaces_prompts_and_sees_those_of_the_file(project, llm):
 
 @pytest.mark.slow
 def test_another_wording_makes_a_baseline_stale(project, llm):
-    """The error names the prompt."""
+    """If a prompt changes, the baseline is stale, and the error names the prompt."""
     project.use(llm)
     project.test("@pytest.mark.rageval_threshold('answer.em@1', max_drop=0)\ndef test_gate(): pass\n")
     project.run("--rageval-update-baseline").assert_outcomes(passed=1)
@@ -65,11 +67,14 @@ OWN_PARTS = (
 @pytest.mark.parametrize("own", ["", OWN_PARTS], ids=["our parts", "own parts"])
 @pytest.mark.parametrize("fixture", [True, False])
 def test_a_prompt_that_cannot_be_used_is_an_error(project, llm, fixture, own):
-    """Reported with its place, without a traceback, and before anything is asked; also where no part sends it."""
+    """An invalid prompt is an error with its place, without a traceback and before any request.
+
+    This also holds if the user's own generator and judge send no prompt.
+    """
     project.use(llm)
     conftest = (project.path / "conftest.py").read_text(encoding="utf-8")
-    wrong = FIXTURE.replace(" {passages}", "") if fixture else ""
-    project.pytester.makeconftest(f"{conftest}\n{own}{wrong}")
+    invalid_fixture = FIXTURE.replace(" {passages}", "") if fixture else ""
+    project.pytester.makeconftest(f"{conftest}\n{own}{invalid_fixture}")
     (project.path / "prompts.toml").write_text(
         FRAGE if fixture else FRAGE.replace(" {passages}", ""), encoding="utf-8"
     )
@@ -85,6 +90,6 @@ def test_a_prompt_that_cannot_be_used_is_an_error(project, llm, fixture, own):
 
 
 def test_prompts_are_not_read_where_no_test_is_of_ours(project):
-    """A wrong file is no trouble for other tests."""
+    """If no test uses the plugin, the prompts file is not read, and a missing file is not an error."""
     project.pytester.makepyfile(test_plain="def test_plain(): pass\n")
     project.run("--rageval-prompts=nowhere.toml").assert_outcomes(passed=1)

@@ -1,4 +1,4 @@
-"""`--rageval-plan`: what a run would ask and cost, without asking."""
+"""`--rageval-plan`: the requests and the cost of a run, without sending requests."""
 
 import re
 
@@ -12,13 +12,13 @@ PRICES = '["m1"]\ninput = 2.0\noutput = 8.0\nmax_output = 100\n'
 
 
 def _row(result, name):
-    """The cells below a test's name."""
+    """Return the cells of the row below a test's name."""
     lines = result.outlines
     return re.split(r" {2,}", lines[lines.index(name) + 1].strip())
 
 
 def test_a_plan_asks_nothing_and_bounds_what_a_run_asks(project, llm):
-    """The run that follows stays within it: requests, tokens, cost."""
+    """A plan sends no requests; the run after it stays within its requests, tokens and cost."""
     project.use(llm)
     project.test(GATE + "def test_own(rageval):\n    assert rageval.score('answer.correct@2') > 0.9\n")
     project.pytester.makepyfile(test_other="def test_nothing_of_ours(): assert False\n")
@@ -28,8 +28,8 @@ def test_a_plan_asks_nothing_and_bounds_what_a_run_asks(project, llm):
     plan.assert_outcomes(skipped=2, deselected=1)
     assert plan.ret == 0
     assert not llm.requests
-    # Twelve answers with gold, of which four are those to what was retrieved; four verdicts;
-    # and whether each of the twelve answers is right, should the verdicts disagree with recall.
+    # Twelve answers with gold, four of which are also the answers from the retrieved passages; four verdicts;
+    # and a verdict on whether each of the twelve answers is right, if the verdicts disagree with recall.
     assert _row(plan, "test_it.py::test_gate")[:3] == ["≤ 28", "0", "≤ 28"]
     # Four answers from two passages, and four verdicts.
     assert _row(plan, "test_it.py::test_own")[:3] == ["≤ 8", "0", "≤ 8"]
@@ -39,26 +39,26 @@ def test_a_plan_asks_nothing_and_bounds_what_a_run_asks(project, llm):
         ["20 of the live requests are an upper bound: they depend on replies that do not exist yet *"]
     )
     run = project.run(*options)
-    asked = re.search(
+    usage = re.search(
         r"(\d+) replies: 0 cached, (\d+) live, (\d+) tokens in, (\d+) out, (.*) USD", str(run.stdout)
     )
-    # Four verdicts on the same answers are asked for once.
-    assert int(asked[1]) == len(llm.requests) == 20
+    # Both tests share four verdicts on the same answers, which are requested once.
+    assert int(usage[1]) == len(llm.requests) == 20
     numbers = [float(cell.removeprefix("≤ ").replace(",", "")) for cell in total]
-    # By request the estimate is at most twice what was counted.
-    assert int(asked[3]) <= numbers[3]
-    assert numbers[3] / 36 <= 2 * int(asked[3]) / 20
-    assert int(asked[4]) <= numbers[4] == 36 * 20
-    assert float(asked[5]) <= numbers[5]
+    # The estimate of tokens per request is at most twice the counted tokens.
+    assert int(usage[3]) <= numbers[3]
+    assert numbers[3] / 36 <= 2 * int(usage[3]) / 20
+    assert int(usage[4]) <= numbers[4] == 36 * 20
+    assert float(usage[5]) <= numbers[5]
 
 
 def test_a_plan_bounds_what_a_run_asks_where_every_verdict_disagrees(project, llm):
-    """Each answer is another one and right, and the judge calls none the same: all there is to ask."""
-    said = iter(range(1000))
+    """If all answers are right and no two are judged the same, the run sends as many requests as planned."""
+    numbers = iter(range(1000))
 
     def model(prompt: str) -> str:
         if "Answer to check:" not in prompt:
-            return f"answer number {next(said)}"
+            return f"answer number {next(numbers)}"
         return "no" if "- answer number" in prompt else "yes"
 
     llm.model = model
@@ -68,29 +68,29 @@ def test_a_plan_bounds_what_a_run_asks_where_every_verdict_disagrees(project, ll
     plan = project.run("--rageval-plan")
     run = project.run()
     run.stdout.fnmatch_lines(["  lost by: judge 4", "    llm_reteval@1: cases F 4"])
-    # A question: three answers, a verdict, which of them are right, and which of two references each is.
+    # Per question: three answers, a verdict, three verdicts on correctness, and two references for each answer.
     assert len(llm.requests) == 4 * (3 + 1 + 3 + 2 * 3)
     assert _row(plan, "in total")[:3] == [f"≤ {len(llm.requests)}", "0", f"≤ {len(llm.requests)}"]
 
 
 def test_a_plan_counts_what_is_cached(project, llm):
-    """After a run there is nothing left to ask; with another retriever there is what it changed."""
+    """After a run the plan has no live requests; after a change of the retriever it has only the changed requests."""
     project.use(llm)
     project.test(GATE)
     project.run()
     llm.requests.clear()
-    plan = project.run("--rageval-plan", "-q")  # with -q too: the plan is what was asked for
+    plan = project.run("--rageval-plan", "-q")  # the plan is printed with -q too
     assert _row(plan, "in total") == ["16", "16", "0", "0", "0", "0"]
     project.lose(2)
     plan = project.run("--rageval-plan")
-    # The answer from another passage, and a verdict on it, which is also on whether it is right:
-    # the reference and the answer with gold are one. That the latter is right is known.
+    # The answer from another passage, and a verdict on it, which also decides whether the answer is right,
+    # since the reference equals the answer with gold. The verdict on the answer with gold is cached.
     assert _row(plan, "in total")[:3] == ["≤ 18", "16", "≤ 2"]
     assert not llm.requests
 
 
 def test_an_unknown_price_and_length_are_reported(project, llm):
-    """And not guessed."""
+    """If a price or the length of replies is not known, the plan says so and does not guess."""
     project.use(llm)
     project.test(GATE)
     plan = project.run("--rageval-plan")
@@ -104,7 +104,7 @@ def test_an_unknown_price_and_length_are_reported(project, llm):
 
 
 def test_a_plan_does_not_call_the_users_generator_and_judge(project, llm):
-    """They may ask whom they like; their calls are counted."""
+    """A plan counts the calls of the user's generator without calling it."""
     conftest = (project.path / "conftest.py").read_text(encoding="utf-8")
     project.pytester.makeconftest(
         conftest
@@ -126,7 +126,7 @@ def rageval_generator():
 
 
 def test_a_plan_tells_an_error_from_a_test_without_requests(project, llm):
-    """A threshold with a mistake is an error before any request."""
+    """A threshold with a mistake is an error of the plan, which is not counted as a test without requests."""
     project.use(llm)
     project.test(GATE + GATE.replace("llm_reteval@1", "recal@1").replace("test_gate", "test_mistake"))
     plan = project.run("--rageval-plan")
@@ -136,7 +136,7 @@ def test_a_plan_tells_an_error_from_a_test_without_requests(project, llm):
 
 
 def test_a_plan_still_says_what_cannot_be_planned(project, llm):
-    """A missing eval set is an error now, and not after the plan was approved."""
+    """A missing eval set is an error in a plan too."""
     project.use(llm)
     project.test(GATE)
     (project.path / "evals.jsonl").unlink()
@@ -146,7 +146,7 @@ def test_a_plan_still_says_what_cannot_be_planned(project, llm):
 
 
 def test_a_plan_continues_after_assertions(project, llm):
-    """Each score of a test is planned, whatever the test makes of the one before."""
+    """A plan counts all scores of a test, whatever the test asserts about them."""
     project.use(llm)
     project.test(
         "def test_own(rageval):\n"
@@ -160,7 +160,7 @@ def test_a_plan_continues_after_assertions(project, llm):
 
 @pytest.mark.parametrize("comparator", ["judge or em", "judge and em", "judge and graded"])
 def test_a_plan_bounds_what_mixed_comparators_ask(project, llm, comparator):
-    """A measure of replies that are not there yet spares the judge nothing."""
+    """A plan counts every verdict of a mixed comparator, since no measure can be computed before the answer exists."""
     llm.model = lambda prompt: "c1x" if "Passages:" in prompt else "5" if "grade" in prompt else "yes"
     project.use(llm)
     project.evalset(4, answers=["c1x or so" if " or " in comparator else "c1x"])
@@ -168,13 +168,13 @@ def test_a_plan_bounds_what_mixed_comparators_ask(project, llm, comparator):
     option = f"--rageval-comparator={comparator}"
     plan = project.run("--rageval-plan", option)
     project.run(option)
-    # For each question an answer, and each verdict on it.
+    # For each question an answer, and a verdict from each judge prompt.
     assert len(llm.requests) == (12 if "graded" in comparator else 8)
     assert _row(plan, "in total")[:3] == [f"≤ {len(llm.requests)}", "0", f"≤ {len(llm.requests)}"]
 
 
 def test_a_plan_counts_the_calls_of_every_method_that_a_judge_has(project, llm):
-    """Also of `relevant`; one that it lacks is an error before anything is paid."""
+    """A plan counts the calls of each method of the user's judge; a missing method is an error before any request."""
     conftest = (project.path / "conftest.py").read_text(encoding="utf-8")
     judge = """
 class Judge:
@@ -197,7 +197,7 @@ def rageval_judge(): return Judge()
 
 
 def test_a_plan_has_a_column_for_the_flex_tier(project, llm):
-    """Half the cost, where the file has the price; without it, unknown."""
+    """With --rageval-flex the plan has a column for the flex tier's cost, which is unknown without flex prices."""
     project.use(llm)
     project.test(GATE)
     prices = project.path / "prices.toml"

@@ -1,4 +1,4 @@
-"""Every provider's dialect, from its address to the score: one run of real pytest for each."""
+"""Each provider's dialect of the API, from the address to the score, in one pytest run per provider."""
 
 import json
 
@@ -16,7 +16,7 @@ def test_gate():
 @pytest.mark.slow
 @pytest.mark.parametrize("provider", DIALECTS)
 def test_all_examples_are_scored(project, provider, monkeypatch):
-    """After a busy answer and the refusal of parameters, in replies with reasoning and verdicts in many forms."""
+    """All examples are scored, although the server is busy once, refuses parameters, and varies its replies."""
     dialect = DIALECTS[provider]
     project.test(GATE)
     monkeypatch.setenv("OPENAI_API_KEY", KEY)

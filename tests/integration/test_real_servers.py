@@ -1,4 +1,4 @@
-"""Servers that speak the protocol differ: what they refuse, cut or withhold is seen and said."""
+"""Servers differ in parameters that they refuse and in replies that they cut or withhold; the run reports both."""
 
 import json
 
@@ -20,24 +20,24 @@ def _refusing(name, message="Unsupported value: '{}' does not support what you s
 
 
 def test_a_refused_parameter_is_left_out_and_named(project, llm):
-    """Noticed from the first refusals, remembered, and said again when the replies come from the cache."""
+    """A refused parameter is omitted from later requests, and reported, also if the replies come from the cache."""
     project.use(llm)
     project.evalset(20)
     llm.refuse = _refusing("temperature")
     project.test(GATE)
     result = project.run("--rageval-concurrency=2", "--rageval-report=out.json")
     result.assert_outcomes(passed=1)
-    told = "20 × m1 refuses temperature: asked without"
-    result.stdout.fnmatch_lines([told])
+    remark = "20 × m1 refuses temperature: asked without"
+    result.stdout.fnmatch_lines([remark])
     assert len(llm.paid) == 20
     assert len(llm.requests) <= 22
     report = json.loads((project.path / "out.json").read_text(encoding="utf-8"))
-    assert report["llm"]["remarks"] == {told.partition(" × ")[2]: 20}
-    project.run().stdout.fnmatch_lines(["20 replies: 20 cached, 0 live", told])
+    assert report["llm"]["remarks"] == {remark.partition(" × ")[2]: 20}
+    project.run().stdout.fnmatch_lines(["20 replies: 20 cached, 0 live", remark])
 
 
 def test_the_token_limit_is_sent_under_its_other_name(project, llm):
-    """Nothing is lost by that, and so nothing is said."""
+    """If the server refuses max_tokens, max_completion_tokens is sent instead, without a remark."""
     project.use(llm)
     llm.refuse = _refusing(
         "max_tokens", "Unsupported parameter: '{}' is not supported. Use 'max_completion_tokens' instead."
@@ -50,7 +50,7 @@ def test_the_token_limit_is_sent_under_its_other_name(project, llm):
 
 
 def test_a_prompt_that_is_too_long_is_unscored_with_its_length(project, llm):
-    """The example is named with the passages that were too much."""
+    """An example whose prompt is too long is unscored; the reason has the length of its passages."""
     project.use(llm)
     project.evalset(20)
     message = (
@@ -72,7 +72,7 @@ def test_a_prompt_that_is_too_long_is_unscored_with_its_length(project, llm):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("said", "reason"),
+    ("reply", "reason"),
     [
         (Cut("", "stop"), "the generator's reply is empty"),
         (
@@ -86,18 +86,21 @@ def test_a_prompt_that_is_too_long_is_unscored_with_its_length(project, llm):
         ),
     ],
 )
-def test_a_reply_without_text_is_unscored_with_its_reason(project, llm, said, reason):
-    """And kept where it has a reason: it would come again. Without one, the next run may have more luck."""
+def test_a_reply_without_text_is_unscored_with_its_reason(project, llm, reply, reason):
+    """An empty reply is unscored with its reason.
+
+    It is cached only if the server gave a reason; otherwise the next run sends the request again.
+    """
     project.use(llm)
-    llm.model = lambda _: said
+    llm.model = lambda _: reply
     project.test(GATE)
     for _ in range(2):
         project.run().stdout.fnmatch_lines([f"  4 × {reason} (q1, q2, q3, …)"])
-    assert len(llm.requests) == (4 if said.finish_reason != "stop" or said.refusal else 8)
+    assert len(llm.requests) == (4 if reply.finish_reason != "stop" or reply.refusal else 8)
 
 
 def test_a_truncated_reply_is_cached_and_counted(project, llm):
-    """Live and cached alike."""
+    """A reply that was cut by the token limit is cached, and counted as cut whether it is live or cached."""
     project.use(llm)
     llm.model = lambda prompt: Cut(clerk(prompt))
     project.test(GATE)
@@ -107,7 +110,7 @@ def test_a_truncated_reply_is_cached_and_counted(project, llm):
 
 
 def test_an_empty_account_is_one_error(project, llm):
-    """Waiting would not fill it."""
+    """A used-up quota is an error after one request, without retries."""
     project.use(llm)
     body = {"error": {"message": "You exceeded your current quota.", "code": "insufficient_quota"}}
     llm.model = lambda _: Fault(429, body=body)
@@ -119,7 +122,7 @@ def test_an_empty_account_is_one_error(project, llm):
 
 
 def test_a_key_that_the_server_repeats_is_written_nowhere(project, llm):
-    """Not in the cache, the cassette, the report or on the terminal, whatever the server says."""
+    """If the server repeats the API key in a reply or an error, no file and no output contains the key."""
     project.use(llm)
     project.evalset(20)
 

@@ -1,4 +1,4 @@
-"""Gold by source span in a user's project, whose retriever gives passages as its framework does."""
+"""Gold passages given by source span, with a retriever that returns its framework's passages."""
 
 import pytest
 
@@ -28,7 +28,7 @@ SPAN = {"source": "handbook.md", "start": 100, "end": 200}
     ],
 )
 def test_a_passage_is_found_by_the_offset_of_its_splitter(project, arguments, status, line) -> None:
-    """60 of its 100 characters are in the chunk: more than half, less than 70%."""
+    """A gold span with 60 of its 100 characters in the chunk matches at a share of 0.5 and not at 0.7."""
     project.pytester.makeconftest(CONFTEST.replace("OFFSET", ', "start_index": 80'))
     project.evalset(4, gold=[SPAN])
     project.test(GATE)
@@ -39,7 +39,7 @@ def test_a_passage_is_found_by_the_offset_of_its_splitter(project, arguments, st
 
 
 def test_without_offsets_a_span_alone_is_an_error_that_says_what_is_missing(project) -> None:
-    """It is no recall of 0."""
+    """If retrieved documents have no offsets and the gold only a span, the questions are unscored and not scored 0."""
     project.pytester.makeconftest(CONFTEST.replace("OFFSET", ""))
     project.evalset(4, gold=[SPAN])
     project.test(GATE)
@@ -49,7 +49,7 @@ def test_without_offsets_a_span_alone_is_an_error_that_says_what_is_missing(proj
 
 
 def test_without_offsets_the_text_of_the_passage_is_what_it_is_found_by(project) -> None:
-    """Which is said below the scores, as the weaker evidence that it is."""
+    """If retrieved documents have no offsets, the gold passage is matched by its text, and a note says so."""
     project.pytester.makeconftest(CONFTEST.replace("OFFSET", ""))
     project.evalset(4, gold=[{**SPAN, "text": "item-1 has the code c1x. Of all things, item-1"}])
     project.test(GATE)

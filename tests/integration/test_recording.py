@@ -1,4 +1,4 @@
-"""`--rageval-record`: what is on a cassette, and what is dropped from it."""
+"""`--rageval-record`: which replies are recorded on a cassette, and which are dropped."""
 
 import gzip
 import json
@@ -25,7 +25,7 @@ def _lines(project):
 
 
 def test_a_full_run_reports_unused_replies_and_removes_them_with_an_option(project, llm):
-    """By model, with the way to drop it."""
+    """Unused replies are reported by model, and removed with --rageval-drop-unused."""
     project.use(llm)
     project.test(TWO)
     project.run(*RECORD)
@@ -44,7 +44,7 @@ def test_a_full_run_reports_unused_replies_and_removes_them_with_an_option(proje
 
 
 def test_replaced_replies_are_reported(project, llm):
-    """A colleague's recording, or an edit, would be lost unseen."""
+    """If a recording replaces replies that differ, for example edited ones, the run reports their number."""
     project.use(llm)
     project.test(TWO)
     project.run(*RECORD)
@@ -63,7 +63,7 @@ def test_replaced_replies_are_reported(project, llm):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "why"),
+    ("arguments", "reason"),
     [
         (("-k", "one"), "1 test deselected"),
         (("test_it.py::test_one",), "tests named on the command line"),
@@ -72,20 +72,20 @@ def test_replaced_replies_are_reported(project, llm):
         (("--setup-plan",), "*--setuponly*"),
     ],
 )
-def test_a_partial_run_drops_nothing(project, llm, arguments, why):
-    """What it did not use, the tests that did not run may."""
+def test_a_partial_run_drops_nothing(project, llm, arguments, reason):
+    """A partial run drops no unused replies, since tests that did not run may need them."""
     project.use(llm)
     project.test(TWO)
     project.run(*RECORD)
     project.test(TWO.replace("answer.em@2", "answer.em@3"))
     run = project.run_process if "-n2" in arguments else project.run
     result = run(*RECORD, "--rageval-drop-unused", *arguments)
-    result.stdout.fnmatch_lines([f"unused replies are not dropped: this was not a full run ({why})"])
+    result.stdout.fnmatch_lines([f"unused replies are not dropped: this was not a full run ({reason})"])
     assert len(_lines(project)) >= 8
 
 
 def test_collecting_writes_nothing(project, llm):
-    """There is nothing to say about replies where no test ran."""
+    """--collect-only does not change the cassette."""
     project.use(llm)
     project.test(TWO)
     project.run(*RECORD)
@@ -95,7 +95,7 @@ def test_collecting_writes_nothing(project, llm):
 
 
 def test_a_failed_test_makes_a_run_partial(project, llm):
-    """What it would have asked after its failure is unknown."""
+    """A failed test makes the run partial, since its requests after the failure are unknown."""
     project.use(llm)
     project.test(TWO)
     project.run(*RECORD)
@@ -105,7 +105,7 @@ def test_a_failed_test_makes_a_run_partial(project, llm):
 
 
 def test_a_cassette_that_cannot_be_written_fails_the_run(project, llm):
-    """Even where it is quiet: in CI nobody would notice."""
+    """If the cassette cannot be written, the run fails with a message, also with -q."""
     project.use(llm)
     project.test(TWO)
     (project.path / "taken").write_text("a file", encoding="utf-8")
@@ -115,7 +115,7 @@ def test_a_cassette_that_cannot_be_written_fails_the_run(project, llm):
 
 
 def test_a_test_in_error_or_skipped_makes_a_run_partial(project, llm):
-    """Its replies were not asked for."""
+    """A skipped test or a test in error makes the run partial, since the test did not request its replies."""
     project.use(llm)
     project.test(TWO)
     project.run(*RECORD)
@@ -127,7 +127,7 @@ def test_a_test_in_error_or_skipped_makes_a_run_partial(project, llm):
 
 
 def test_a_cassette_has_hashes_of_prompts_and_no_prompts_unless_asked(project, llm):
-    """It goes into git, and prompts may hold what must not."""
+    """A cassette has only hashes of prompts, since it is committed; --rageval-record-prompts adds the prompts."""
     project.use(llm)
     project.test(TWO)
     project.run(*RECORD)
@@ -144,7 +144,7 @@ def test_a_cassette_has_hashes_of_prompts_and_no_prompts_unless_asked(project, l
 
 
 def test_a_cassette_is_compressed_by_its_name(project, llm):
-    """And is the same file, byte by byte, for the same replies."""
+    """A cassette named *.gz is compressed, and the same replies give the same bytes."""
     project.use(llm)
     project.test(TWO)
     packed = ("--rageval-cassette=tape.jsonl.gz", "--rageval-record")

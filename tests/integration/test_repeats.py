@@ -1,4 +1,4 @@
-"""`--rageval-repeat N`: how far a score moves where generator and judge are asked again."""
+"""`--rageval-repeat N`: the spread of a score over repeated calls of generator and judge."""
 
 import json
 import re
@@ -10,7 +10,7 @@ from tests.llm_server import clerk
 
 pytestmark = pytest.mark.slow
 
-# One request at a time: the server's answers come in the order of the runs.
+# With one request at a time the server's answers are in the order of the runs.
 REPEAT = ("--rageval-repeat=3", "--rageval-concurrency=1")
 GATE = '@pytest.mark.rageval_threshold("{spec}", {bounds})\ndef test_gate(): pass\n'
 
@@ -50,14 +50,14 @@ def rageval_judge():
 
 
 class Waverer:
-    """Answers as the clerk does, but that one question has another answer each time."""
+    """Answer as the clerk does, except that the question on item 1 gets the given answers in turn."""
 
     def __init__(self, *said: str) -> None:
         self.said = said
         self.asked: Counter[str] = Counter()
 
     def __call__(self, prompt: str) -> str:
-        """The next answer to this prompt."""
+        """Return the next answer to this prompt."""
         self.asked[prompt] += 1
         wavers = "item-1?" in prompt and "Answer to check" not in prompt
         return self.said[self.asked[prompt] - 1] if wavers else clerk(prompt)
@@ -69,7 +69,10 @@ def _more(project, source):
 
 
 def test_the_spread_of_the_runs_is_shown_with_the_interval(project, llm):
-    """In table and report; a threshold that is closer than the spread is pointed out, also with -q."""
+    """The spread of the runs is in the table and the report.
+
+    If a threshold is closer to the mean than the runs differ, the run warns, also with -q.
+    """
     llm.model = Waverer("c1x", "wrong", "c1x", "wrong")
     project.use(llm)
     _more(project, COUNTED)
@@ -84,7 +87,7 @@ def test_the_spread_of_the_runs_is_shown_with_the_interval(project, llm):
         result.assert_outcomes(passed=1)
         assert len(llm.requests) == live
         assert warning in result.outlines
-        # Rankings are what is under test: there is one of each question.
+        # The retriever is called once for each question, whatever the number of runs.
         result.stdout.fnmatch_lines(["*the retriever was asked 4 times"])
         (test,) = json.loads((project.path / "report.json").read_text(encoding="utf-8"))["tests"]
         (score,) = test["scores"]
@@ -94,7 +97,7 @@ def test_the_spread_of_the_runs_is_shown_with_the_interval(project, llm):
     project.run(*REPEAT).stdout.fnmatch_lines(["    answer.em@1: run-to-run spread 0.144 over 3 runs"])
 
     llm.requests.clear()
-    # One run is the first of three, and four have three of them in common.
+    # A single run reuses the first of the three, and four runs reuse all three.
     project.run("--rageval-concurrency=1").stdout.no_fnmatch_line("*run-to-run*")
     assert not llm.requests
     project.run("--rageval-repeat=4", "--rageval-concurrency=1").stdout.fnmatch_lines(
@@ -104,7 +107,7 @@ def test_the_spread_of_the_runs_is_shown_with_the_interval(project, llm):
 
 
 def test_the_spread_is_in_the_failure(project, llm):
-    """Within eighty columns; the verdict is on the mean of all runs."""
+    """The failure shows the spread within eighty columns, and its verdict is on the mean of all runs."""
     llm.model = Waverer("wrong", "c1x", "c1x")
     project.use(llm)
     project.test(GATE.format(spec="answer.em@1", bounds="min=0.95"))
@@ -121,7 +124,7 @@ def test_the_spread_is_in_the_failure(project, llm):
 
 
 def test_slices_have_a_spread_of_their_own(project, llm):
-    """The even questions do not waver, the odd ones do twice as much as all."""
+    """Each slice has its own spread: 0 for the even questions, and twice that of all questions for the odd ones."""
     llm.model = Waverer("c1x", "wrong", "c1x")
     project.use(llm)
     project.test(GATE.format(spec="answer.em@1", bounds='min=0.1, by="topic"'))
@@ -145,14 +148,14 @@ def test_slices_have_a_spread_of_their_own(project, llm):
         ("erag.p@2", ("--rageval-comparator=em",), 8),
         ("relevance.p@2", (), 8),
         ("rel.answer@1", (), 4),
-        # Where the judge labels passages, it is asked about the prompt; or, over Rel, about the pool.
+        # A judge labels the passages of the prompt, or, for scores over Rel, the passages of the pool.
         ("rel_recall.citation@1 judge@2", (), 4 + 4),
         ("rel.citation@1 judge@2", (), 8 + 4),
         ("rel.coverage@1 judge@2", (), 8),
     ],
 )
 def test_generator_and_judge_are_asked_again(project, llm, spec, options, once):
-    """Each further run asks as much as the first, and again nothing when all is kept; so says the plan."""
+    """A second run sends as many requests as the first, the plan counts both, and cached runs send none."""
     project.use(llm)
     spec, _, relevant = spec.partition(" ")
     project.test(GATE.format(spec=spec, bounds="min=0" + (f", relevant={relevant!r}" if relevant else "")))
@@ -164,11 +167,11 @@ def test_generator_and_judge_are_asked_again(project, llm, spec, options, once):
     project.run(*options).assert_outcomes(passed=1)
     assert len(llm.requests) == 2 * once
     if once:
-        # A verdict is asked for each prompt twice: replies of the first run would be no second opinion.
-        asked = Counter(llm.prompts)
-        assert all(count % 2 == 0 for count in asked.values())
+        # Each prompt is sent twice: a cached reply of the first run would not be an independent second one.
+        counts = Counter(llm.prompts)
+        assert all(count % 2 == 0 for count in counts.values())
         planned = re.split(r" {2,}", plan.outlines[plan.outlines.index("in total") + 1].strip())[0]
-        # Whether answers are right is asked where LLM-retEval disagrees with recall, which no plan knows.
+        # Answers are judged right or wrong only if LLM-retEval disagrees with recall, which a plan cannot know.
         more = 2 * 12 if spec == "llm_reteval@1" else 0
         assert int(planned.removeprefix("≤ ")) == 2 * once + more
     llm.requests.clear()
@@ -178,7 +181,7 @@ def test_generator_and_judge_are_asked_again(project, llm, spec, options, once):
 
 
 def test_the_users_own_parts_are_simply_called_again(project):
-    """They have no sample numbers; what they say then counts."""
+    """The user's own generator and judge are called again in each run, without sample numbers."""
     _more(project, OWN)
     project.test(GATE.format(spec="answer.correct@1", bounds="min=0"))
     result = project.run("--rageval-repeat=2", "-s", "--rageval-report=report.json")
@@ -188,14 +191,14 @@ def test_the_users_own_parts_are_simply_called_again(project):
 
 
 class Flipper:
-    """Answers as the clerk does, but that these items have a wrong answer the first time they are asked about."""
+    """Answer as the clerk does, except that the first answer on each of these items is wrong."""
 
     def __init__(self, *items: int) -> None:
         self.items = items
         self.asked: Counter[str] = Counter()
 
     def __call__(self, prompt: str) -> str:
-        """The answer to this sample of the prompt."""
+        """Return the answer to this sample of the prompt."""
         self.asked[prompt] += 1
         flips = self.asked[prompt] == 1 and any(f"item-{n}?" in prompt for n in self.items)
         return "wrong" if flips else clerk(prompt)
@@ -207,7 +210,7 @@ def _kept(project):
 
 
 def test_the_means_of_all_runs_are_compared_and_written(project, llm):
-    """A first run at .80 and four at 1.00 against a baseline of 1.00: the mean dropped by 0.04, not by 0.20."""
+    """Means of .80, 1, 1, 1 and 1 against a baseline of 1.00: the mean dropped by 0.04, not by 0.20."""
     project.use(llm)
     project.evalset(20)
     project.test(GATE.format(spec="answer.em@1", bounds="max_drop=0.05"))
@@ -243,7 +246,7 @@ def test_the_means_of_all_runs_are_compared_and_written(project, llm):
 
 
 def test_a_question_without_an_answer_in_one_run_has_the_mean_of_the_others(project, llm):
-    """It is scored, and the table says that runs differ in it."""
+    """A question without a score in one run has the mean of the other runs, and the table counts it."""
     llm.model = Waverer("c1x", " ", "c1x")
     project.use(llm)
     project.test(GATE.format(spec="answer.em@1", bounds="min=0.9"))
@@ -255,7 +258,7 @@ def test_a_question_without_an_answer_in_one_run_has_the_mean_of_the_others(proj
 
 
 def test_no_run_at_all_is_refused(project):
-    """At once, with what is allowed."""
+    """--rageval-repeat=0 is a usage error that says which values are allowed."""
     result = project.run("--rageval-repeat=0")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["ERROR: --rageval-repeat is '0': expected a whole number, at least 1."])

@@ -1,4 +1,4 @@
-"""`--rageval-replay`: nothing is asked, and what is missing is explained."""
+"""`--rageval-replay`: no request is sent, and a missing reply is explained."""
 
 import socket
 
@@ -19,7 +19,7 @@ def _record(project, llm, *arguments):
 
 
 def test_a_replay_opens_no_socket(project, llm, monkeypatch):
-    """Neither where everything is recorded, nor where something is missing."""
+    """A replay connects no socket, whether all replies are recorded or one is missing."""
     _record(project, llm)
     opened = []
     real = socket.socket.connect
@@ -29,13 +29,13 @@ def test_a_replay_opens_no_socket(project, llm, monkeypatch):
     project.run("--rageval-replay").assert_outcomes(errors=1)
     assert not opened
     assert not llm.requests
-    # The same run with leave to ask does: so the spy sees what there is to see.
+    # The same run without --rageval-replay opens a socket, which shows that the spy works.
     project.run()
     assert opened
 
 
 def test_a_missing_reply_names_the_passage_that_changed(project, llm):
-    """With the examples, and what to do."""
+    """If a passage changed, the error names the passage, the affected examples and the remedy."""
     _record(project, llm)
     project.lose(2)
     project.run("--rageval-replay").stdout.fnmatch_lines(
@@ -49,7 +49,7 @@ def test_a_missing_reply_names_the_passage_that_changed(project, llm):
 
 
 def test_a_missing_reply_names_the_model_that_changed(project, llm):
-    """Before and now."""
+    """If the model changed, the error names the old and the new model."""
     _record(project, llm)
     project.run("--rageval-replay", "--rageval-model=m2").stdout.fnmatch_lines(
         [
@@ -60,7 +60,7 @@ def test_a_missing_reply_names_the_model_that_changed(project, llm):
 
 
 def test_a_missing_reply_names_the_server_that_changed(project, llm):
-    """By its URL without what may be secret."""
+    """If the server changed, the error names both URLs without user and password."""
     _record(project, llm)
     project.run("--rageval-replay", "--rageval-base-url=https://me:pw@other.test/v1").stdout.fnmatch_lines(
         [f"The nearest recorded request differs in: base_url: {llm.url}, now https://other.test/v1."]
@@ -68,7 +68,7 @@ def test_a_missing_reply_names_the_server_that_changed(project, llm):
 
 
 def test_a_missing_reply_names_the_question_and_the_parameter_that_changed(project, llm):
-    """A reworded question has the passage in common with the old one."""
+    """If the question and a parameter changed, the error names both differences to the nearest recorded request."""
     _record(project, llm)
     project.evalset(4, question="Which code has item-2?")
     project.run("--rageval-replay", "--rageval-max-tokens=50").stdout.fnmatch_lines(
@@ -77,7 +77,7 @@ def test_a_missing_reply_names_the_question_and_the_parameter_that_changed(proje
 
 
 def test_different_misses_have_different_messages(project, llm):
-    """Each with its examples."""
+    """Replies that are missing for different reasons have separate messages, each with its examples."""
     _record(project, llm)
     project.lose(2)
     records = (project.path / "evals.jsonl").read_text(encoding="utf-8")
@@ -94,14 +94,14 @@ def test_different_misses_have_different_messages(project, llm):
 
 
 def test_an_empty_record_has_nothing_near(project, llm):
-    """Nothing is invented."""
+    """If nothing is recorded, the error says that no similar request is recorded."""
     project.use(llm)
     project.test(GATE)
     project.run("--rageval-replay").stdout.fnmatch_lines(["No request like it is recorded."])
 
 
 def test_a_replay_needs_no_key_and_no_server(project, llm, monkeypatch):
-    """As in CI: the cassette is all there is."""
+    """A replay from a cassette needs no API key, no server and no cache."""
     _record(project, llm, "--rageval-cassette=tape.jsonl.gz", "--rageval-record")
     monkeypatch.delenv("OPENAI_API_KEY")
     project.run(
@@ -111,7 +111,7 @@ def test_a_replay_needs_no_key_and_no_server(project, llm, monkeypatch):
 
 
 def test_refresh_asks_once_for_every_test_and_worker(project, llm):
-    """What the run has asked for is not asked for again."""
+    """With --rageval-refresh several tests and workers of a run send each request once."""
     project.use(llm)
     tests = GATE + GATE.replace("test_gate", "test_again")
     parametrized = '\n@pytest.fixture(params=[1, 2], scope="session")\ndef rageval_retriever(request):\n'
@@ -132,7 +132,7 @@ def test_refresh_asks_once_for_every_test_and_worker(project, llm):
 
 
 def test_a_cassette_recorded_at_an_address_replays_without_it(project, llm, monkeypatch):
-    """As in CI, where nothing is set; and where another server has the model. The summary says so."""
+    """A cassette is replayed with another base URL or none, and the summary says where the replies were recorded."""
     _record(project, llm, "--rageval-cassette=tape.jsonl", "--rageval-record")
     arguments = ("--rageval-replay", "--rageval-cassette=tape.jsonl", "--rageval-cache-dir=empty")
     monkeypatch.delenv("OPENAI_API_KEY")

@@ -1,4 +1,4 @@
-"""Replies: the cache, the cassette, retries, and what happens to unusable ones."""
+"""Replies: the cache, the cassette, retries and unusable replies."""
 
 import json
 
@@ -12,42 +12,43 @@ GATE = '@pytest.mark.rageval_threshold("llm_reteval@1", min=0.9)\ndef test_gate(
 
 
 def test_every_reply_is_paid_once(project, llm):
-    """The second run asks nothing; a changed model asks again."""
+    """A second run sends no requests; a run with another model sends all requests."""
     project.use(llm)
     project.test(GATE)
     project.run().assert_outcomes(passed=1)
-    asked = len(llm.requests)
-    # Four questions: three samples with gold, of which the first is also the answer to what was
-    # retrieved, and one verdict.
-    assert asked == 4 * (3 + 1)
+    requests_before = len(llm.requests)
+    # Four questions: three samples with gold, the first of which is also the answer from the
+    # retrieved passages, and one verdict.
+    assert requests_before == 4 * (3 + 1)
     result = project.run()
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(["16 replies: 16 cached, 0 live"])
-    assert len(llm.requests) == asked
+    assert len(llm.requests) == requests_before
     project.run("--rageval-model=m2")
-    assert len(llm.requests) == 2 * asked
+    assert len(llm.requests) == 2 * requests_before
 
 
 def test_refresh_asks_again(project, llm):
-    """Whatever is in the cache."""
+    """With --rageval-refresh all requests are sent again, although the replies are cached."""
     project.use(llm)
     project.test(GATE)
     project.run()
-    asked = len(llm.requests)
+    requests_before = len(llm.requests)
     project.run("--rageval-refresh")
-    assert len(llm.requests) == 2 * asked
+    assert len(llm.requests) == 2 * requests_before
 
 
 def test_a_changed_retriever_asks_only_about_what_it_changed(project, llm):
-    """Gold passages and the other questions stay as they are."""
+    """If the retriever changes for one question, only the request with the changed passage is sent."""
     project.use(llm)
     project.test(GATE)
     project.run()
-    asked = len(llm.requests)
+    requests_before = len(llm.requests)
     project.lose(2)
     result = project.run()
     result.assert_outcomes(failed=1)
-    assert len(llm.requests) == asked + 1  # the answer from another passage: an abstention, not judged
+    # The only new request is the answer from another passage, an abstention, which is not judged.
+    assert len(llm.requests) == requests_before + 1
     result.stdout.fnmatch_lines(
         [
             "  q2  0.00  What is the code of item-2?",
@@ -60,7 +61,7 @@ def test_a_changed_retriever_asks_only_about_what_it_changed(project, llm):
 
 
 def test_a_cassette_replaces_the_server(project, llm):
-    """What was recorded is found where there is neither cache nor server."""
+    """With a cassette and an empty cache no request is sent."""
     project.use(llm)
     project.test(GATE)
     tape = project.path / "tape.jsonl"
@@ -70,14 +71,14 @@ def test_a_cassette_replaces_the_server(project, llm):
     keys = [json.loads(line)["key"] for line in tape.read_text(encoding="utf-8").splitlines()]
     assert keys == sorted(keys)
     assert "sk-secret" not in tape.read_text(encoding="utf-8")
-    asked = len(llm.requests)
+    requests_before = len(llm.requests)
     result = project.run("--rageval-cassette=tape.jsonl", "--rageval-cache-dir=empty")
     result.assert_outcomes(passed=1)
-    assert len(llm.requests) == asked
+    assert len(llm.requests) == requests_before
 
 
 def test_recording_keeps_what_other_runs_recorded(project, llm):
-    """A run of some tests does not take away the replies of the others."""
+    """Recording with another model keeps the replies of the first recording."""
     project.use(llm)
     project.test(GATE)
     arguments = ("--rageval-cassette=tape.jsonl", "--rageval-record")
@@ -90,7 +91,7 @@ def test_recording_keeps_what_other_runs_recorded(project, llm):
 
 @pytest.mark.parametrize("gate", [GATE, GATE.replace("llm_reteval", "recall")])
 def test_a_cassette_that_is_missing_or_broken_is_an_error(project, llm, gate):
-    """It is named, with the line, before anything is asked, and also in a run that asks nothing."""
+    """A missing or damaged cassette is an error before any request, also in a run that needs no replies."""
     project.use(llm)
     project.test(gate)
     missing = project.run("--rageval-cassette=tape.jsonl")
@@ -105,7 +106,7 @@ def test_a_cassette_that_is_missing_or_broken_is_an_error(project, llm, gate):
 
 
 def test_passing_failures_of_the_server_do_not_change_the_score(project, llm):
-    """429 with Retry-After, 500 and 503 are tried again."""
+    """Requests that fail with 429 and Retry-After, 500, 503 or 409 are retried."""
     count = iter(range(10_000))
     faults = {0: Fault(429, {"retry-after": "0.01"}), 3: Fault(500), 5: Fault(503), 8: Fault(409)}
     llm.model = lambda prompt: faults.get(next(count)) or clerk(prompt)
@@ -117,7 +118,7 @@ def test_passing_failures_of_the_server_do_not_change_the_score(project, llm):
 
 
 def test_a_request_that_keeps_failing_is_unscored_with_its_reason(project, llm):
-    """One of twenty is within the allowed share; the rest is scored, and the one is counted."""
+    """If one of twenty requests keeps failing, its question is unscored, which is within the allowed share."""
     llm.model = lambda prompt: (
         Fault(500, message="boom") if "item-7 " in prompt.split("Passages:")[-1] else clerk(prompt)
     )
@@ -130,7 +131,7 @@ def test_a_request_that_keeps_failing_is_unscored_with_its_reason(project, llm):
 
 
 def test_reasoning_before_answers_and_verdicts_is_kept_and_not_read(project, llm):
-    """The cache has the reply as it came; the requests are those of a model that does not reason."""
+    """Reasoning in a reply is cached with it and removed when it is parsed; it changes no request."""
     project.use(llm)
     project.test(GATE)
     project.run("--rageval-cache-dir=plain").assert_outcomes(passed=1)
@@ -146,7 +147,7 @@ def test_reasoning_before_answers_and_verdicts_is_kept_and_not_read(project, llm
 
 
 def test_too_many_unscored_are_an_error(project, llm):
-    """No mean is made of the few that are left; the reasons are counted."""
+    """If too many questions are unscored, the test is an error that counts the reasons."""
     llm.model = lambda prompt: "perhaps" if "Answer to check" in prompt else clerk(prompt)
     project.use(llm)
     project.test(GATE)
@@ -161,7 +162,7 @@ def test_too_many_unscored_are_an_error(project, llm):
 
 
 def test_a_server_that_is_too_slow_is_unscored(project, llm):
-    """A reply that does not come in time is a reason, not a hang."""
+    """A reply that does not arrive within --rageval-timeout leaves its question unscored, with the reason."""
     llm.latency_s = 5
     project.use(llm)
     project.test(GATE)
@@ -170,7 +171,7 @@ def test_a_server_that_is_too_slow_is_unscored(project, llm):
 
 
 def test_an_unusable_cache_folder_is_an_error(project, llm):
-    """It is named before anything is paid."""
+    """An unusable cache folder is an error before any request."""
     project.use(llm)
     project.test(GATE)
     (project.path / "taken").write_text("a file", encoding="utf-8")
@@ -181,7 +182,7 @@ def test_an_unusable_cache_folder_is_an_error(project, llm):
 
 
 def test_no_key_is_written_anywhere(project, llm):
-    """Not into the cache, the cassette or the report."""
+    """The API key is not in the cache, the cassette or the report."""
     project.use(llm)
     project.test(GATE)
     project.run("--rageval-cassette=tape.jsonl", "--rageval-record", "--rageval-report=out.json")
@@ -193,7 +194,7 @@ def test_no_key_is_written_anywhere(project, llm):
 
 @pytest.mark.parametrize("processes", [0, 2])
 def test_results_are_the_same_under_xdist(project, llm, processes):
-    """Workers share the cache; table, report and cassette hold everything."""
+    """With workers, the table, the report and the cassette have all results, as in a single process."""
     project.use(llm)
     project.evalset(8)
     project.test(GATE + GATE.replace("test_gate", "test_again").replace("llm_reteval@1", "answer.em@2"))

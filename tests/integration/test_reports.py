@@ -1,4 +1,4 @@
-"""What a run leaves behind: the terminal, the JSON report, JUnit XML."""
+"""Outputs of a run: the terminal, and the reports in JSON, Markdown and HTML."""
 
 import json
 import os
@@ -19,13 +19,13 @@ GATE = (
 
 
 def test_the_json_report_is_of_schema_1(project, llm):
-    """Every key of the schema, with what the table shows."""
+    """The JSON report has every key of schema 1, with the values of the table."""
     project.use(llm)
     project.lose(3)
     project.test(GATE)
     project.run("--rageval-report=out/report.json").assert_outcomes(failed=1, passed=1)
     report = json.loads((project.path / "out" / "report.json").read_text(encoding="utf-8"))
-    # What git and CI know is another matter.
+    # The key "run" depends on git and CI.
     assert report.keys() - {"run"} == {
         *(
             "schema",
@@ -47,7 +47,7 @@ def test_the_json_report_is_of_schema_1(project, llm):
         *("requests", "cached", "live", "failed", "tokens_in", "tokens_out", "cost_usd"),
         *("unpriced", "cut", "remarks", "servers"),
     }
-    # Nobody has told what the model costs.
+    # No prices are configured.
     assert report["llm"]["cost_usd"] is None
     assert report["llm"]["unpriced"] == report["llm"]["live"]
     gate, own = report["tests"]
@@ -69,7 +69,7 @@ def test_the_json_report_is_of_schema_1(project, llm):
     assert reteval["where"] == {"topic": "odd"}
     assert reteval["verdict"] == "pass"
     assert [example["id"] for example in reteval["examples"]] == ["q1", "q3"]
-    # The lost passage lost the question, as recall says: there is no disagreement.
+    # The question is lost because its passage is missing; recall is 0 too, so the two scores agree.
     assert reteval["examples"][1] == {
         "id": "q3",
         "score": 0.0,
@@ -92,7 +92,7 @@ def test_the_json_report_is_of_schema_1(project, llm):
 
 
 def test_a_report_that_cannot_be_written_ends_the_run_as_an_error(project):
-    """The verdicts of the tests stand; the last report would be taken for this run's."""
+    """If a report cannot be written, the run fails although its tests pass, since an old report may be in its place."""
     project.test("def test_own(rageval): assert rageval.score('mrr@2') > 0\n")
     (project.path / "taken").write_text("a file", encoding="utf-8")
     for quiet in ((), ("-q",)):
@@ -103,32 +103,32 @@ def test_a_report_that_cannot_be_written_ends_the_run_as_an_error(project):
 
 
 def test_a_run_without_scores_prints_no_table(project):
-    """Other tests have no scores."""
+    """A run without rageval tests prints no table."""
     project.pytester.makepyfile("def test_plain(): pass")
     project.run().stdout.no_fnmatch_line("*= rageval =*")
 
 
 def test_quiet_runs_print_no_table(project):
-    """-q means what it says."""
+    """With -q no table is printed."""
     project.test("def test_own(rageval): assert rageval.score('mrr@2') > 0\n")
     project.run("-q").stdout.no_fnmatch_line("*mrr@2*")
 
 
 def test_duplicates_are_counted_once_and_reported(project):
-    """A repeated document has its best rank."""
+    """A document that is retrieved twice counts once, at its best rank, and the duplicates are reported."""
     source = (project.path / "conftest.py").read_text(encoding="utf-8")
     project.pytester.makeconftest(source.replace("ranked[:k]]", "[ranked[0], ranked[0], ranked[1]][:k]]"))
     project.test("def test_own(rageval): assert rageval.score('precision@2') == 0.5\n")
     result = project.run()
     result.assert_outcomes(passed=1)
-    # Of two documents one is left: so each ranking is short as well.
+    # One of two documents is left, so each ranking is also shorter than k.
     result.stdout.fnmatch_lines(
         ["    precision@2: 4 duplicated documents counted once, 4 rankings of fewer than k documents"]
     )
 
 
 def test_documents_without_text_are_ranked_and_not_read(project):
-    """An id is enough for recall; what a generator would read is missing, which is said."""
+    """Documents without text are enough for recall; a score that reads the text is an error, and a note counts them."""
     source = (project.path / "conftest.py").read_text(encoding="utf-8")
     project.pytester.makeconftest(source.replace(', "text": CORPUS[name]', ""))
     project.test(
@@ -147,7 +147,7 @@ def test_documents_without_text_are_ranked_and_not_read(project):
 
 
 def test_what_is_beyond_k_is_cut_and_reported(project):
-    """A retriever that knows no k gives what it has; rankings with nothing odd are not mentioned."""
+    """If a retriever returns more than k documents, rankings are cut and counted; other rankings have no note."""
     source = (project.path / "conftest.py").read_text(encoding="utf-8")
     project.pytester.makeconftest(source.replace("(query, k)", "(query)").replace("ranked[:k]", "ranked[:2]"))
     project.test(
@@ -162,7 +162,7 @@ def test_what_is_beyond_k_is_cut_and_reported(project):
 
 
 def on_a_terminal(project, *arguments: str, status: int = 0) -> str:
-    """What pytest prints on a pseudo terminal, when it has ended with this status."""
+    """Run pytest on a pseudo terminal, check its exit status, and return its output."""
     controller, terminal = pty.openpty()
     command = [sys.executable, "-m", "pytest", *project.arguments, *arguments]
     process = subprocess.Popen(command, cwd=project.path, stdout=terminal, stderr=terminal, env=os.environ)
@@ -182,7 +182,7 @@ def on_a_terminal(project, *arguments: str, status: int = 0) -> str:
 
 
 def test_a_long_run_shows_progress_on_a_terminal_alone(project, llm):
-    """A line that counts replies; not with -q, and not where output goes to a file."""
+    """A progress line counts replies on a terminal, but not with -q or if the output is a file."""
     llm.latency_s = 0.2
     project.use(llm)
     project.evalset(12)
@@ -191,7 +191,7 @@ def test_a_long_run_shows_progress_on_a_terminal_alone(project, llm):
     assert " replies (" in shown
     assert " replies (" not in on_a_terminal(project, "-q", "--rageval-concurrency=4", "--rageval-refresh")
     piped = project.run_process("--rageval-concurrency=4", "--rageval-refresh")
-    # A slow run says a line now and then, and rewrites none.
+    # Without a terminal, progress lines are printed now and then, and never rewritten.
     assert "\r" not in piped.stdout.str()
 
 
@@ -210,7 +210,7 @@ GRID = (
 
 
 def test_a_grid_of_cutoffs_and_orders_is_ordinary_parametrizing(project):
-    """Counts stand below their score, and a random order belongs to its name."""
+    """Parametrized cut-offs and orders are separate scores; the name has a random order, and notes have counts."""
     conftest = project.path / "conftest.py"
     conftest.write_text(conftest.read_text(encoding="utf-8") + LISTING, encoding="utf-8")
     project.test(GRID)
@@ -232,7 +232,7 @@ def test_a_grid_of_cutoffs_and_orders_is_ordinary_parametrizing(project):
 
 
 def test_the_report_says_what_generated_and_compared(project, llm):
-    """From the options, wherever they were given; a test whose fixtures rule over them says which."""
+    """The report has the settings of all sources, and names the fixtures by which a test overrides them."""
     project.use(llm)
     project.ini(rageval_model="m1", rageval_comparator="f1>=0.5")
     project.test(
@@ -269,7 +269,7 @@ def test_b(rageval): rageval.score("answer.correct@1")
 
 
 def test_a_retriever_that_loses_more_leaves_recall_of_what_was_shown_a_number(project):
-    """Half of the questions have nothing relevant in the prompt: undefined, counted, and no error."""
+    """Questions without a relevant passage in the prompt are undefined and counted; they are neither 0 nor an error."""
     project.lose(1, 3)
     project.test(
         '@pytest.mark.rageval_threshold("rel_recall.answer@2", min=0.9)\ndef test_gate(): pass\n'
@@ -287,7 +287,10 @@ def test_a_retriever_that_loses_more_leaves_recall_of_what_was_shown_a_number(pr
 
 
 def test_reports_of_each_kind_tell_the_same(project, llm):
-    """By suffix; in the pull request, for a browser and for programs; also of workers, and of what failed otherwise."""
+    """The JSON, Markdown and HTML reports, chosen by suffix, have the same results, also of workers.
+
+    Failures other than thresholds are included.
+    """
     project.use(llm)
     project.lose(3)
     project.test(
@@ -315,7 +318,7 @@ def test_reports_of_each_kind_tell_the_same(project, llm):
 
 
 def test_a_rerun_that_passes_is_a_test_that_passed(project):
-    """The reports tell of the last run of a test."""
+    """If a test is rerun and passes, the report has the outcome of the rerun."""
     project.test(
         "import pytest\nTRIED = []\n"
         "@pytest.mark.parametrize('n', [0])\n"
@@ -373,13 +376,13 @@ def test_other(broken): pass
 
 
 def ends(project) -> dict[str, str]:
-    """The outcomes of the JSON report, by test."""
+    """Return the outcomes in the JSON report, by test name."""
     document = json.loads((project.path / "out.json").read_text(encoding="utf-8"))
     return {test["nodeid"].partition("::")[2]: test["outcome"] for test in document["tests"]}
 
 
 def test_each_test_with_scores_is_reported_however_it_ended(project):
-    """Also those that came to no score; what is expected or left out is neither passed nor failed."""
+    """Tests without a score are reported too; skipped and xfailed tests count neither as passed nor as failed."""
     project.test(ENDS)
     result = project.run("--rageval-report=out.json", "--rageval-report=out.md")
     result.assert_outcomes(failed=1, skipped=2, xfailed=1, errors=3)
@@ -391,14 +394,14 @@ def test_each_test_with_scores_is_reported_however_it_ended(project):
         "test_unexpected": "failed",
     }
     text = (project.path / "out.md").read_text(encoding="utf-8")
-    # Both tests with a broken fixture had their scores by then.
+    # Both tests with a broken fixture had their scores before the fixture failed.
     assert text.startswith(
         "### rageval: 1 of 3 thresholds failed as expected, 2 passed, 3 other tests failed, 1 other test skipped\n"
     )
 
 
 def test_a_retriever_that_cannot_be_made_is_no_green_report(project):
-    """No test came so far as to have a score, and the first line says that they failed."""
+    """If the retriever's fixture raises, no test has a score, and the report's first line says that tests failed."""
     source = (project.path / "conftest.py").read_text(encoding="utf-8")
     project.pytester.makeconftest(source.replace("return search", "raise RuntimeError('no index')"))
     project.test(GATE)
@@ -411,7 +414,7 @@ def test_a_retriever_that_cannot_be_made_is_no_green_report(project):
 
 
 def test_a_module_that_cannot_be_imported_is_no_green_report(project):
-    """Its tests are not known, and the others did not run."""
+    """If a module cannot be imported, the report's first line says that one test failed and the run stopped early."""
     project.test("import nowhere_to_be_found\n", "test_lost")
     project.test(GATE)
     project.run("--rageval-report=out.md")
@@ -422,7 +425,7 @@ def test_a_module_that_cannot_be_imported_is_no_green_report(project):
 
 
 def test_a_worker_that_dies_is_no_green_report(project, llm):
-    """Its test is reported; the others ran."""
+    """If a worker crashes, the test that it ran is reported as failed."""
     project.use(llm)
     project.test("import os\ndef test_dies(rageval): os._exit(3)\n" + GATE)
     project.run_process("-n", "1", "--rageval-report=out.md", "-k", "dies or gate")
@@ -432,7 +435,7 @@ def test_a_worker_that_dies_is_no_green_report(project, llm):
 
 
 def test_a_run_without_results_writes_no_report(project):
-    """A plan, or a list of the tests, leaves that of the last run alone."""
+    """A plan and --collect-only write no report, so the report of the last run is not replaced."""
     project.test(GATE)
     project.ini(rageval_report="out.md")
     project.run("--collect-only")
@@ -442,7 +445,7 @@ def test_a_run_without_results_writes_no_report(project):
 
 
 def test_a_run_that_stops_at_the_first_failure_says_so(project, llm):
-    """A reader of one threshold must know that there was more to come."""
+    """With -x the report says that the run was stopped early, since tests are missing in it."""
     project.use(llm)
     project.lose(1, 2, 3)
     project.test(GATE + "def test_after(rageval): rageval.score('mrr@2')\n")

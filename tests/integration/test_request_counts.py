@@ -1,4 +1,4 @@
-"""The number of requests in the report: the same whichever replies were cached before."""
+"""The number of requests in the report does not depend on the cached replies."""
 
 import json
 import sqlite3
@@ -21,7 +21,7 @@ def _llm(project: Project, *arguments: str) -> dict[str, int]:
 
 
 def test_half_of_the_replies_cached_is_the_same_number_of_requests(project: Project, llm: LLMServer) -> None:
-    """Each reply counts once, although several scores request it before and after it is stored."""
+    """Each reply counts as one request, although several scores use it, some before and some after it is cached."""
     project.use(llm)
     project.evalset(20)
     project.test(GATE)
@@ -37,7 +37,7 @@ def test_half_of_the_replies_cached_is_the_same_number_of_requests(project: Proj
 
 
 def test_a_plan_without_a_cache_counts_no_reply_as_cached(project: Project, llm: LLMServer) -> None:
-    """Several scores have requests in common, which are planned once."""
+    """A plan counts a request that several scores share once."""
     project.use(llm)
     project.test(GATE)
     project.run("--rageval-plan").stdout.fnmatch_lines(["        ≤ 52       0  ≤ 52 *"])

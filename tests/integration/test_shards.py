@@ -1,4 +1,4 @@
-"""`--rageval-shard` and `rageval merge`: a run in parts is judged as a run in one."""
+"""`--rageval-shard` and `rageval merge`: merged shards have the verdicts of a single run."""
 
 import json
 import os
@@ -56,30 +56,30 @@ OF_RUN = re.compile(
     r"<dd>[^<]*</dd>|<span>[^<]* s</span>|[0-9]+ repl(y|ies): [^`<]*|^- .*[Aa]ccept.*$|accept this drop[^`<]*",
     re.MULTILINE,
 )
-"""What a page has of the run itself: when and how long, what it asked, and how its drops are accepted."""
+"""Matches the parts of a page that depend on the run: time, duration, requests, and how to accept drops."""
 
 
 class Judging(Arena):
-    """The scripted model, which judges too; it is asked for long answers by the arena alone."""
+    """A scripted model that also judges; only the arena requests long answers from it."""
 
     def __call__(self, prompt: str) -> str:
-        """Also yes or no for passages that hold the code or do not."""
+        """Reply yes or no to prompts about passages, by whether a passage has the code; else as `Arena` does."""
         if prompt.startswith("Decide whether ") and " passage" in prompt.splitlines()[0]:
             return "no" if clerk(prompt).startswith("no ") else "yes"
         return super().__call__(prompt)
 
     def explain(self, prompt: str) -> str:
-        """As the clerk, but in one sentence for the arena."""
+        """Reply as the clerk, for prompts of the arena."""
         return clerk(prompt)
 
 
 def document(project: Project, name: str, *, times: bool = False) -> dict:
-    """A report, without what differs between two equal runs; with `times` where the retriever says them."""
-    found = json.loads((project.path / name).read_text(encoding="utf-8"))
-    for run in found.get("history", ()):
+    """Return a report without fields that differ between equal runs; `times` keeps latencies set by the retriever."""
+    report = json.loads((project.path / name).read_text(encoding="utf-8"))
+    for run in report.get("history", ()):
         for key in ("time", *OF_ONE_RUN):
             run.pop(key, None)
-    for test in found["tests"]:
+    for test in report["tests"]:
         if "message" in test:
             test["message"] = without_updates(test["message"])
         # The first retrieval of each run is not timed.
@@ -87,11 +87,11 @@ def document(project: Project, name: str, *, times: bool = False) -> dict:
             test.get("retrieval", {}).pop(key, None)
         for question in test.get("questions", ()):
             question.pop("seconds", None)
-    return {key: value for key, value in found.items() if key not in OF_ONE_RUN}
+    return {key: value for key, value in report.items() if key not in OF_ONE_RUN}
 
 
 def merge(project: Project, *arguments: object) -> int:
-    """Run the command in the project."""
+    """Run `rageval merge` in the project's folder, and return its exit status."""
     here = Path.cwd()
     os.chdir(project.path)
     try:
@@ -110,7 +110,7 @@ def shards(project: Project, number: int, *arguments: str, name: str = "shard") 
 
 
 def rich(project: Project, llm: LLMServer) -> None:
-    """Scores of all kinds, with a baseline from which the retriever falls."""
+    """Write a test with many kinds of scores and a baseline, then make the retriever worse."""
     llm.model = Judging()
     project.use(llm)
     project.evalset(20, reference="That is a long story.")
@@ -137,7 +137,7 @@ def rich(project: Project, llm: LLMServer) -> None:
 def test_shards_are_one_run(
     project: Project, llm: LLMServer, number: int, arguments: tuple[str, ...]
 ) -> None:
-    """The whole report is the same, but for times and costs."""
+    """The merged report of all shards equals the report of a single run, except for times and costs."""
     rich(project, llm)
     project.run("--rageval-report=whole.json")
     names = shards(project, number, *arguments)
@@ -167,13 +167,13 @@ def rageval_reference_retriever():
 
 
 class Panel:
-    """Replies of many forms, which depend on the item, the model and, with a temperature, on the call."""
+    """A scripted model whose replies depend on the item, the model and, if the temperature is not 0, on the call."""
 
     def __init__(self, llm: LLMServer) -> None:
         self._llm = llm
 
     def __call__(self, prompt: str) -> str:
-        """Some cannot be read."""
+        """Reply to a prompt; some replies are unreadable."""
         body, n = self._llm.requests[-1], int((re.findall(r"item-(\d+)", prompt) or "0")[0])
         judge = {"a": 1, "b": 2}.get(body["model"], 0)
         call = len(self._llm.requests) if body["temperature"] else 0
@@ -240,7 +240,10 @@ KINDS = {
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_scores_of_each_kind_are_those_of_one_run(project: Project, llm: LLMServer, kind: str) -> None:
-    """Also those that some questions have not, with the history of both."""
+    """Each kind of score is the same in the merge and in a single run, also if some questions have no score.
+
+    The histories are part of the comparison.
+    """
     marks, options = KINDS[kind]
     llm.model = Panel(llm)
     project.use(llm)
@@ -259,7 +262,7 @@ def test_scores_of_each_kind_are_those_of_one_run(project: Project, llm: LLMServ
     names = shards(project, 2, *options)
     reports = [f"--report=merged{kind}" for kind in kinds]
     assert merge(project, *names, *reports, "--history=other.jsonl") == 1
-    # Where models are asked, it depends on chance which retrievals are beside a cached reply, and not timed.
+    # With model requests it is random which retrievals are timed, so times are compared only without a model.
     times = kind == "times"
     whole = document(project, "whole.json", times=times)
     assert json.dumps(document(project, "merged.json", times=times), indent=1) == json.dumps(whole, indent=1)
@@ -272,7 +275,7 @@ def test_scores_of_each_kind_are_those_of_one_run(project: Project, llm: LLMServ
 
 @pytest.mark.slow
 def test_the_agreement_of_the_judge_alone_is_judged_after_the_merge(project: Project, llm: LLMServer) -> None:
-    """Of a test without an eval set, too."""
+    """The judge's calibration is judged after the merge, also in a test without an eval set."""
     llm.model = lambda _prompt: "yes"
     project.use(llm)
     labels = [
@@ -324,7 +327,7 @@ def test_in_error(): pass
 
 @pytest.mark.slow
 def test_a_failure_that_is_expected_is_expected_in_the_merge(project: Project) -> None:
-    """The shards pass, whatever is expected."""
+    """The merge applies xfail marks; in the shards each test passes or is xfailed."""
     project.evalset(12)
     project.test(EXPECTED)
     project.lose(2, 3, 5)
@@ -343,7 +346,7 @@ def test_a_failure_that_is_expected_is_expected_in_the_merge(project: Project) -
 
 @pytest.mark.slow
 def test_a_note_of_all_shards_is_printed_once(project: Project) -> None:
-    """An error of the test, which no shard has alone."""
+    """An error that all shards report is in the merged report once."""
     project.test("@pytest.mark.rageval_threshold('recal@1', min=0.1)\ndef test_gate(): pass\n")
     project.run("--rageval-report=whole.json")
     assert merge(project, *shards(project, 2), "--report=merged.json") == 1
@@ -362,7 +365,7 @@ def test_two(): pass
 
 @pytest.mark.slow
 def test_a_merge_writes_baseline_and_cassette_as_one_run_would(project: Project, llm: LLMServer) -> None:
-    """To the byte; the shards write neither."""
+    """The merge writes the same bytes of baseline and cassette as a single run; the shards write neither."""
     project.use(llm)
     project.evalset(12)
     project.test(GATE)
@@ -381,7 +384,7 @@ def test_a_merge_writes_baseline_and_cassette_as_one_run_would(project: Project,
 
 @pytest.mark.slow
 def test_jobs_of_different_tests_are_one_run(project: Project, llm: LLMServer) -> None:
-    """As those of a plugin that splits tests; a job that is missing is an error."""
+    """Jobs with different tests are merged into one run, and a missing job is an error unless --partial is given."""
     project.use(llm)
     project.evalset(12)
     project.test(GATE)
@@ -400,7 +403,7 @@ def test_jobs_of_different_tests_are_one_run(project: Project, llm: LLMServer) -
 def test_a_baseline_that_lists_more_than_ran_is_noted(
     project: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As after a full run; where it is required, it fails the merge."""
+    """If the baseline lists a test that did not run, the merge notes it, and fails with --require-baseline."""
     project.test(GATE.replace("llm_reteval", "hit"))
     project.run("--rageval-update-baseline")
     project.test(GATE.replace("llm_reteval", "hit").partition('@pytest.mark.rageval_threshold("mrr')[0])
@@ -413,7 +416,10 @@ def test_a_baseline_that_lists_more_than_ran_is_noted(
 
 @pytest.mark.slow
 def test_a_sample_is_compared_over_its_questions(project: Project) -> None:
-    """The report says that it is one; questions outside are neither asked nor missed."""
+    """With --rageval-sample only sampled questions run and are compared, and the report names the sample.
+
+    A sample cannot update the baseline.
+    """
     project.evalset(60)
     conftest = project.path / "conftest.py"
     source = conftest.read_text(encoding="utf-8").replace("range(1, 21)", "range(1, 61)")

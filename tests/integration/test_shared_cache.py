@@ -1,4 +1,4 @@
-"""Runs whose cache is a store that machines share."""
+"""Runs whose cache is a store shared by several machines."""
 
 import json
 import logging
@@ -20,14 +20,14 @@ SCORE = '@pytest.mark.rageval_threshold("answer.em@1", min=0.3)\ndef test_gate()
 
 @pytest.fixture
 def redis(tmp_path_factory):
-    """A server without entries."""
+    """An empty Redis server."""
     with RedisServer(tmp_path_factory.mktemp("redis")) as server:
         yield server
 
 
 @pytest.fixture(params=["redis", "diskcache"])
 def url(request, tmp_path_factory):
-    """The URL of a store without entries."""
+    """The URL of an empty store."""
     if request.param == "redis":
         return f"{request.getfixturevalue('redis').url}/0"
     pytest.importorskip("diskcache")
@@ -35,12 +35,12 @@ def url(request, tmp_path_factory):
 
 
 def _once(llm):
-    asked = Counter(json.dumps(body, sort_keys=True) for body in llm.requests)
-    assert set(asked.values()) == {1}
+    counts = Counter(json.dumps(body, sort_keys=True) for body in llm.requests)
+    assert set(counts.values()) == {1}
 
 
 def test_another_machine_finds_the_replies(project, llm, url):
-    """In the store; the local folder is not even made."""
+    """A second machine uses the replies in the shared store; the local cache folder is not created."""
     project.use(llm)
     project.test(SCORE)
     for folder in ("one", "other"):
@@ -51,7 +51,7 @@ def test_another_machine_finds_the_replies(project, llm, url):
 
 
 def test_a_cached_function_uses_the_store(project, llm, url, monkeypatch):
-    """It computes once for both machines."""
+    """A cached function is called once for both machines."""
     project.use(llm)
     monkeypatch.setenv("RAGEVAL_CACHE_URL", url)
     project.pytester.makepyfile(
@@ -75,7 +75,7 @@ def test_a_cached_function_uses_the_store(project, llm, url, monkeypatch):
 
 @pytest.mark.parametrize("command", [["info"], ["export", "out.jsonl"], ["prune", "--cut"], ["verify"]])
 def test_a_folder_that_is_missing_is_not_made(tmp_path, monkeypatch, capsys, command):
-    """By commands that look after what is there: its name is wrong; an import makes it."""
+    """`cache` commands other than import do not create a missing folder, since its name is probably misspelled."""
     pytest.importorskip("diskcache")
     monkeypatch.chdir(tmp_path)
     assert main(["cache", *command, "--cache", "diskcache:shraed"]) == 2
@@ -85,7 +85,7 @@ def test_a_folder_that_is_missing_is_not_made(tmp_path, monkeypatch, capsys, com
 
 @pytest.mark.slow
 def test_replies_of_the_local_folder_are_brought_to_the_store(project, llm, url):
-    """A run that fell back has left them there: they were paid for."""
+    """Replies that an earlier run cached in the local folder are copied to the store, and not requested again."""
     project.use(llm)
     project.test(SCORE)
     project.run("--rageval-cache-dir=one").assert_outcomes(passed=1)
@@ -97,7 +97,7 @@ def test_replies_of_the_local_folder_are_brought_to_the_store(project, llm, url)
 @pytest.mark.slow
 @pytest.mark.parametrize("variable", ["RAGEVAL_RUN_ID", "GITHUB_RUN_ID"])
 def test_machines_of_one_run_share_its_budget(project, llm, redis, monkeypatch, variable):
-    """The run of another name has one of its own."""
+    """Machines with the same run id share one call limit; another run id has its own limit."""
     project.use(llm)
     project.evalset(6)
     project.test(SCORE)
@@ -116,12 +116,12 @@ def test_machines_of_one_run_share_its_budget(project, llm, redis, monkeypatch, 
 
 
 def _stopping(redis, after):
-    """A model during whose replies the server goes away."""
-    said = []
+    """Return a model that stops the Redis server when it gets prompt number `after`."""
+    prompts = []
 
     def model(prompt):
-        said.append(prompt)
-        if len(said) == after:
+        prompts.append(prompt)
+        if len(prompts) == after:
             redis.stop()
         return clerk(prompt)
 
@@ -141,7 +141,7 @@ def _impatient(monkeypatch):
 
 @pytest.mark.usefixtures("_impatient")
 def test_a_server_that_stops_loses_no_reply(project, llm, redis):
-    """Replies are kept in the folder, with one remark, and sent when the server is back."""
+    """If the server stops, replies are cached in the local folder, and copied to the server when it is back."""
     project.use(llm)
     project.evalset(8)
     project.test(SCORE)
@@ -164,7 +164,7 @@ def test_a_server_that_stops_loses_no_reply(project, llm, redis):
 @pytest.mark.slow
 @pytest.mark.usefixtures("_impatient")
 def test_a_limit_is_not_passed_while_the_count_is_away(project, llm, redis):
-    """It is of all machines: nothing more is paid, and what was paid is kept."""
+    """If the server with the shared call count stops, no further request is sent, and paid replies are cached."""
     project.use(llm)
     project.evalset(8)
     project.test(SCORE)
@@ -182,7 +182,7 @@ def test_a_limit_is_not_passed_while_the_count_is_away(project, llm, redis):
 
 @pytest.mark.usefixtures("_impatient")
 def test_a_server_that_was_never_there_is_an_error(project, llm, redis):
-    """With what to do; nothing is asked."""
+    """If the server cannot be reached at the start, the run is an error with a remedy, and sends no requests."""
     project.use(llm)
     project.test(SCORE)
     redis.stop()
@@ -196,7 +196,7 @@ def test_a_server_that_was_never_there_is_an_error(project, llm, redis):
 
 
 def test_a_server_that_evicts_is_refused(project, llm, redis):
-    """It would delete what was paid for."""
+    """A Redis server that evicts keys is an error before any request, since it would delete paid replies."""
     project.use(llm)
     project.test(SCORE)
     redis.client().config_set("maxmemory-policy", "allkeys-lru")
@@ -214,7 +214,7 @@ WRITTEN = "planted-password%2Fof%20mine"
 @pytest.mark.usefixtures("_impatient")
 @pytest.mark.parametrize("what", ["right", "wrong", "away", "option", "malformed"])
 def test_the_password_is_printed_nowhere(project, llm, monkeypatch, capfd, what):
-    """Not in errors, reports and logs, and not in what the run leaves behind."""
+    """The password of the store's URL is not in errors, reports, logs or files of the run."""
     logging.getLogger().setLevel(logging.DEBUG)
     with RedisServer(project.path.parent, password=PASSWORD) as server:
         project.use(llm)
@@ -231,7 +231,7 @@ def test_the_password_is_printed_nowhere(project, llm, monkeypatch, capfd, what)
             "--log-level=DEBUG",
         ]
         if what == "option":
-            # Nobody can take it out of the arguments, which pytest logs.
+            # pytest logs its arguments, so a password among them cannot be removed from the log.
             arguments = [f"--rageval-cache={url}", "-vv"]
         elif what == "malformed":
             monkeypatch.setenv("RAGEVAL_CACHE_URL", f"redis://:{PASSWORD}@host")
@@ -241,7 +241,7 @@ def test_the_password_is_printed_nowhere(project, llm, monkeypatch, capfd, what)
         if what == "away":
             llm.model = _stopping(server, 2)
         result = project.run_process(*arguments) if what != "away" else project.run(*arguments)
-        # What was captured besides begins with the command line, which the test itself has printed.
+        # The captured output starts with the command line, which pytester prints.
         captured = "".join(capfd.readouterr())
         printed = str(result.stdout) + str(result.stderr) + (captured if what != "option" else "")
         if what in {"right", "away"}:
@@ -269,7 +269,7 @@ def _cache(capsys, *arguments):
 
 @pytest.mark.slow
 def test_the_commands_of_the_cache(project, llm, url, capsys, tmp_path):
-    """Each of them works on each store."""
+    """Each `rageval cache` command works on each kind of store."""
     project.use(llm)
     project.test(SCORE)
     project.run(f"--rageval-cache={url}")
@@ -298,7 +298,7 @@ def test_the_commands_of_the_cache(project, llm, url, capsys, tmp_path):
 
 
 def test_damage_is_found_and_deleted(redis, capsys):
-    """By `verify`."""
+    """`rageval cache verify` reports a damaged entry, and deletes it with --repair."""
     redis.client().set("rageval:1:replies:reply:ab", "no reply")
     url = f"{redis.url}/0"
     status, out, err = _cache(capsys, "verify", "--cache", url)
@@ -316,7 +316,7 @@ def test_damage_is_found_and_deleted(redis, capsys):
 
 
 def test_a_store_of_another_plugin(project, llm, monkeypatch, capsys):
-    """It is named by the scheme that the plugin adds, in runs and in commands."""
+    """A store that a plugin registers is selected by its URL scheme, in runs and in commands."""
     project.use(llm)
     project.test(SCORE)
     source = (project.path / "conftest.py").read_text(encoding="utf-8")
@@ -341,8 +341,8 @@ def pytest_rageval_register(registry):
     status, out, _ = _cache(capsys, "verify", *at)
     assert (status, out.endswith("/shared: 4 good replies, 0 damaged entries\n")) == (0, True)
     assert _cache(capsys, "export", "tape.jsonl", *at)[:2] == (0, "tape.jsonl: 4 replies written\n")
-    status, _, said = _cache(capsys, "info", "--cache", "teem://x")
-    assert (status, "Did you mean team?" in said) == (2, True)
+    status, _, err = _cache(capsys, "info", "--cache", "teem://x")
+    assert (status, "Did you mean team?" in err) == (2, True)
     result = project.run("--rageval-cache=teem://x")
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(
@@ -359,7 +359,7 @@ class _Bomb:
 
 
 def test_a_planted_pickle_is_not_executed(project, llm, tmp_path):
-    """In the folder of diskcache, where its own `Cache` would; and it costs its own reply alone."""
+    """Attack: pickles planted in a diskcache folder are never executed; only their own replies are requested again."""
     diskcache = pytest.importorskip("diskcache")
     project.use(llm)
     project.test(SCORE)
@@ -382,7 +382,7 @@ def test_a_planted_pickle_is_not_executed(project, llm, tmp_path):
 
 
 def test_a_planted_file_name_leads_nowhere(project, llm, tmp_path):
-    """Neither read nor deleted: a row may name any file."""
+    """Attack: a cache row names a file outside the folder; that file is neither read nor deleted."""
     diskcache = pytest.importorskip("diskcache")
     project.use(llm)
     project.test(SCORE)
@@ -397,7 +397,7 @@ def test_a_planted_file_name_leads_nowhere(project, llm, tmp_path):
 
 
 def test_a_folder_that_evicts_is_refused(project, llm, tmp_path):
-    """With what to do; it stays as it is."""
+    """A diskcache folder with an eviction policy is an error with a remedy."""
     diskcache = pytest.importorskip("diskcache")
     diskcache.FanoutCache(tmp_path / "shared", shards=2).close()
     project.use(llm)

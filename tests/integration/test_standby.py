@@ -1,4 +1,4 @@
-"""The plugin waits for a marked test: before there is one, it does next to nothing."""
+"""The plugin starts at the first marked test; before that, it loads almost nothing."""
 
 import pytest
 
@@ -63,7 +63,7 @@ def test_the_first_test_of_ours_starts_it(project, body):
 
 
 def test_an_option_a_variable_a_table_and_a_baseline_start_it(project, monkeypatch):
-    """Errors in them are reported by each run, and so is what a run no longer compares with its baseline."""
+    """An option, variable, table or baseline starts the plugin, so that its errors are reported in each run."""
     project.pytester.makepyfile(PLAIN)
     project.run("--rageval-seed=1").stdout.fnmatch_lines(["started"])
     project.run("-o", "rageval_seed=1").stdout.fnmatch_lines(["started"])
@@ -89,7 +89,7 @@ def test_an_option_a_variable_a_table_and_a_baseline_start_it(project, monkeypat
     ids=["after collection", "at setup"],
 )
 def test_a_mark_from_a_conftest_further_down_is_in_time(project, hook):
-    """Its hooks are called before those of the plugin, also when the plugin starts late."""
+    """A mark added by a hook of a conftest in a subfolder is respected, although the plugin starts late."""
     folder = project.path / "below"
     folder.mkdir()
     (folder / "conftest.py").write_text(ADDS_MARKS + hook, encoding="utf-8")
@@ -102,7 +102,7 @@ def test_a_mark_from_a_conftest_further_down_is_in_time(project, hook):
 
 
 def test_what_a_test_module_does_to_the_environment_comes_too_late(project):
-    """The settings are those of the start of the run, whenever they are made."""
+    """Settings use the environment at the start of the run, also if the plugin starts later."""
     body = f"import os\nimport pytest\nos.environ['RAGEVAL_GGUF'] = '/nowhere'\n@{MARK}\ndef test_it():\n    pass\n"
     module = project.pytester.makepyfile(
         body + "def test_settings(pytestconfig):\n    "
@@ -119,7 +119,7 @@ def test_a_module_that_cannot_be_imported_is_annotated(project, monkeypatch):
 
 
 def test_our_modules_are_imported_as_python_does(project):
-    """Rewriting would look for assertions in each, as in those of any installed plugin."""
+    """The package's modules are imported without assertion rewriting, which would take time in each run."""
     project.pytester.makeini(
         "[pytest]\naddopts = -p rewriting -W ignore::pytest.PytestAssertRewriteWarning\n"
     )

@@ -1,4 +1,4 @@
-"""Sufficient context and UDCG in a run: what they ask, and what the reports make of them."""
+"""Sufficient context and UDCG in a run: their requests, and their results in the reports."""
 
 import json
 
@@ -11,18 +11,18 @@ RELEVANT = "Decide whether a passage is relevant"
 
 
 def reader(prompt):
-    """Finds the passages enough where one names the item's code; the generator gets item-2 wrong; else the clerk."""
+    """Judge passages sufficient if one names the item's code; answer item-2 wrong; else reply as the clerk."""
     if prompt.startswith(JUDGED):
-        found = clerk(prompt) != "no answer in the documents"
-        return f"A code is needed.\nVerdict: {'yes' if found else 'no'}"
+        has_code = clerk(prompt) != "no answer in the documents"
+        return f"A code is needed.\nVerdict: {'yes' if has_code else 'no'}"
     if prompt.startswith(RELEVANT):
         return "yes" if clerk(prompt) != "no answer in the documents" else "no"
-    said = clerk(prompt)
-    return "c20x" if said == "c2x" else said
+    answer = clerk(prompt)
+    return "c20x" if answer == "c2x" else answer
 
 
 def gate(*specs):
-    """A test with these thresholds; the first is on top."""
+    """Return a test with these thresholds; the first is the topmost decorator."""
     marks = "".join(f"@pytest.mark.rageval_threshold('{spec}', min=0)\n" for spec in specs)
     return f"{marks}def test_gate(): pass\n"
 
@@ -35,14 +35,14 @@ def report(project, *arguments):
 
 
 def judged(project, llm):
-    """A project whose models are read by `reader`; the judge has a model of its own."""
+    """Configure a project whose replies come from `reader`, with a separate judge model."""
     llm.model = reader
     project.use(llm)
     project.ini(rageval_model="m1", rageval_judge_model="m2")
 
 
 def test_a_failure_shows_why_the_context_is_not_enough(project, llm):
-    """In the terminal, in the page and in the JSON report."""
+    """The judge's explanation of a failed `sufficient` threshold is on the terminal, in HTML and in JSON."""
     judged(project, llm)
     project.lose(3)
     project.test(gate("sufficient@3").replace("min=0", "min=1"))
@@ -56,7 +56,10 @@ def test_a_failure_shows_why_the_context_is_not_enough(project, llm):
 
 
 def test_questions_alone_are_an_eval_set(project, llm):
-    """One request per question; the retriever misses the passage of q3."""
+    """An eval set of questions without answers and gold is enough for `sufficient`, with one request per question.
+
+    The retriever misses the passage of q3.
+    """
     judged(project, llm)
     lines = [json.dumps({"id": f"q{n}", "question": f"What is the code of item-{n}?"}) for n in range(1, 5)]
     (project.path / "evals.jsonl").write_text("\n".join(lines), encoding="utf-8")
@@ -73,7 +76,11 @@ def test_questions_alone_are_an_eval_set(project, llm):
 
 @pytest.mark.slow
 def test_answers_are_shown_by_their_context(project, llm):
-    """q2: sufficient and wrong, lost by the generator; q3: insufficient and an abstention, lost by the retriever."""
+    """Answers are grouped by sufficient and insufficient context.
+
+    q2 has sufficient context and a wrong answer, lost by the generator; q3 has insufficient context and an abstention,
+    lost by the retriever.
+    """
     judged(project, llm)
     project.lose(3)
     project.test(
@@ -101,7 +108,7 @@ def test_answers_are_shown_by_their_context(project, llm):
 
 @pytest.mark.slow
 def test_udcg_beside_erag_pays_once(project, llm):
-    """Two passages a question: an answer from each alone, a comparison where there is one, and a label."""
+    """UDCG shares the answers of eRAG and the labels of relevance: it adds one label request per passage."""
     judged(project, llm)
     project.test(gate("erag.p@2"))
     report(project)
@@ -117,7 +124,7 @@ def test_udcg_beside_erag_pays_once(project, llm):
 
 
 def test_a_plan_counts_them(project, llm):
-    """A verdict per question; an answer and a verdict per passage."""
+    """The plan counts a verdict per question, and an answer and a verdict per passage."""
     judged(project, llm)
     project.test(gate("sufficient@2", "udcg@2"))
     result = project.run("--rageval-plan")

@@ -49,15 +49,15 @@ def _use(project, retriever: str) -> None:
 
 
 def _writer(prompt: str) -> str:
-    """Writes what was asked for again; answers as the scripted model does."""
+    """Write a passage about the item in the prompt; answer questions as the scripted model does."""
     from tests.llm_server import clerk
 
-    asked = re.findall(r"item-\d+", prompt)[-1]
-    return f"all about {asked} here" if prompt.endswith(("Passage:", "\n1.")) else clerk(prompt)
+    item = re.findall(r"item-\d+", prompt)[-1]
+    return f"all about {item} here" if prompt.endswith(("Passage:", "\n1.")) else clerk(prompt)
 
 
 def test_embeddings_are_cached_in_the_cache_folder(project, llm):
-    """That of the option; a second run encodes nothing."""
+    """Embeddings are cached in the folder of --rageval-cache-dir, and a second run encodes nothing."""
     project.use(llm)
     _use(project, "dense")
     for _ in range(2):
@@ -70,7 +70,7 @@ def test_embeddings_are_cached_in_the_cache_folder(project, llm):
 
 
 def test_what_a_technique_asks_is_planned_and_paid_once(project, llm):
-    """Four questions: a passage and an answer each."""
+    """A technique's requests are in the plan and are cached: four questions with a passage and an answer each."""
     llm.model = _writer
     project.use(llm)
     _use(project, "HyDERetriever(dense, rageval_llm)")
@@ -84,7 +84,7 @@ def test_what_a_technique_asks_is_planned_and_paid_once(project, llm):
 
 
 def test_a_pool_a_question(project, llm):
-    """Through all of pytest, with an async technique inside."""
+    """`PooledRetriever` has a pool of documents for each question, with an async technique for each pool."""
     llm.model = _writer
     project.use(llm)
     pools = "{f'What is the code of item-{n}?': DOCUMENTS[n - 1 : n + 2] for n in range(1, 5)}"

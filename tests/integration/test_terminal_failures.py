@@ -1,4 +1,4 @@
-"""Failures on the terminal: once in full, one line in pytest's summary, placed in the test, with the next step."""
+"""Failures on the terminal: full text once, one line in pytest's summary, location of the test, next step."""
 
 import json
 import re
@@ -17,7 +17,7 @@ STYLES = ["auto", "long", "short", "line", "native"]
 
 
 def _worse(project: Project, test: str) -> None:
-    """A baseline, and a retriever that got worse since."""
+    """Write a baseline for the test, then make the retriever worse."""
     project.evalset(12)
     project.test(test)
     project.run(UPDATE).assert_outcomes(passed=1)
@@ -29,7 +29,10 @@ def _worse(project: Project, test: str) -> None:
 def test_on_ci_the_failure_is_printed_once_and_its_summary_is_a_line(
     project: Project, monkeypatch: pytest.MonkeyPatch, style: str, workers: tuple[str, ...]
 ) -> None:
-    """On CI pytest's summary prints whole messages; the table is the last before it."""
+    """On CI, where pytest's summary prints whole messages, the failure is printed once and its summary is one line.
+
+    The table is the last section before the summary.
+    """
     _worse(project, BOTH)
     monkeypatch.setenv("CI", "true")
     result = project.run(f"--tb={style}", "--durations=1", *workers)
@@ -42,12 +45,12 @@ def test_on_ci_the_failure_is_printed_once_and_its_summary_is_a_line(
     ):
         assert text.count(once) == 1
     summary = "recall@1 0.417 < 0.9; drop 0.583 > 0.02"
-    found = "?.417 *0.193 to 0.680*fail"
+    cells = "?.417 *0.193 to 0.680*fail"
     result.stdout.fnmatch_lines(
         [
             "*= slowest 1 durations =*",
             "*= rageval =*",
-            f"  recall@1 * {found}",
+            f"  recall@1 * {cells}",
             "*= short test summary info =*",
             f"FAILED test_it.py::test_gate - {summary}",
             "*= 1 failed*",
@@ -57,21 +60,21 @@ def test_on_ci_the_failure_is_printed_once_and_its_summary_is_a_line(
 
 @pytest.mark.parametrize("style", STYLES)
 def test_a_failure_points_at_the_test(project: Project, style: str) -> None:
-    """At the first line of the test with its decorators, as pytest does."""
+    """The failure's location is the first line of the test, which is its first decorator, as in pytest."""
     project.lose(1)
     project.test('@pytest.mark.rageval_threshold("recall@1", min=0.9)\ndef test_gate(): pass\n')
     result = project.run(f"--tb={style}")
-    found = [line for line in result.outlines if ".py:4" in line]
-    place = (
+    places = [line for line in result.outlines if ".py:4" in line]
+    expected = (
         f"{project.path / 'test_it.py'}:4: recall@1 0.750 < 0.9"
         if style == "line"
         else "test_it.py:4: Failed"
     )
-    assert found == [place]
+    assert places == [expected]
 
 
 def test_other_plugins_see_the_place_and_the_line(project: Project) -> None:
-    """Annotations and JSON reports read `reprcrash`; the whole text stays in the report of this package."""
+    """`reprcrash`, which other plugins read, has the location and one line; the JSON report has the whole text."""
     project.lose(1)
     project.test(
         '@pytest.mark.rageval_threshold("recall@1", min=0.9)\ndef test_marker(): pass\n'
@@ -106,7 +109,7 @@ def test_other_plugins_see_the_place_and_the_line(project: Project) -> None:
 
 
 def test_a_drop_comes_with_the_command_that_accepts_it(project: Project) -> None:
-    """It can be run as printed, and then the test passes; only a comparison with a baseline has it."""
+    """The failure of a drop prints a command that accepts the drop; after the command is run, the test passes."""
     _worse(project, DROP)
     result = project.run()
     (line,) = [line for line in result.outlines if line.startswith("accept")]
@@ -116,7 +119,10 @@ def test_a_drop_comes_with_the_command_that_accepts_it(project: Project) -> None
 
 
 def test_a_drop_that_an_update_refuses_says_what_to_change_first(project: Project) -> None:
-    """An update keeps the old baseline of a score that is out of its other bounds."""
+    """If a score also violates its minimum, the failure says to change the bound before the update.
+
+    A failure without a comparison has no such command.
+    """
     _worse(project, BOTH)
     project.run().stdout.fnmatch_lines(
         [
@@ -131,7 +137,7 @@ def test_a_drop_that_an_update_refuses_says_what_to_change_first(project: Projec
 
 
 def test_the_command_names_a_test_in_a_folder_and_its_parameters(project: Project) -> None:
-    """From where pytest was started, and quoted for a shell."""
+    """The command has the test's path relative to the current folder, and its node id is quoted for a shell."""
     project.evalset(12)
     (project.path / "sub").mkdir()
     body = '@pytest.mark.parametrize("n", ["a b"])\n' + DROP.replace("()", "(n)")
@@ -145,14 +151,14 @@ def test_the_command_names_a_test_in_a_folder_and_its_parameters(project: Projec
 
 
 def test_an_update_that_lowers_a_score_says_so_with_q(project: Project) -> None:
-    """What is accepted is printed in every mode."""
+    """An update prints the lowered scores that it accepts, also with -q."""
     _worse(project, DROP)
     result = project.run(UPDATE, "-q")
     result.stdout.fnmatch_lines(["  test_it.py::test_gate recall@1: 1.000 → 0.417, 7 of 12 worse, 0 better"])
 
 
 def test_a_significant_gain_is_reported_with_the_update_command(project: Project) -> None:
-    """A gain that may be chance comes without one."""
+    """A significant gain is reported with the update command; a gain that may be chance is not reported."""
     _worse(project, DROP)
     project.run(UPDATE).assert_outcomes(passed=1)
     source = (project.path / "conftest.py").read_text(encoding="utf-8")
@@ -173,7 +179,7 @@ def test_a_significant_gain_is_reported_with_the_update_command(project: Project
 def test_scores_of_citations_say_that_nothing_was_cited_and_which_item_equals_no_reference(
     project: Project, llm: LLMServer
 ) -> None:
-    """The answer alone does not show why it lost."""
+    """The failure says why an answer lost: it cited nothing, or which of its items equals no reference."""
     llm.model = lambda prompt: (
         "[1]" if "item-2" in prompt else "the code, 77" if "item-3" in prompt else "c1x"
     )

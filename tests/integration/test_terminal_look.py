@@ -27,7 +27,7 @@ def test_doubt(): pass
 
 @pytest.fixture
 def worse(project: Project) -> Project:
-    """A project with a failure that has long lines: many words in a question, and notes below the table."""
+    """A project with a failure whose text and notes have long lines."""
     project.evalset(12)
     project.test(TESTS)
     project.run("--rageval-update-baseline").assert_outcomes(passed=3)
@@ -40,7 +40,7 @@ def worse(project: Project) -> Project:
 def test_text_wraps_at_the_width_of_the_terminal(
     worse: Project, monkeypatch: pytest.MonkeyPatch, columns: int, workers: tuple[str, ...]
 ) -> None:
-    """Rows of the table and commands are not wrapped; a worker, which has no terminal, wraps for the controller's."""
+    """Text wraps at the terminal's width, also in workers; rows of the table and commands are not wrapped."""
     monkeypatch.setenv("COLUMNS", str(columns))
     shown = on_a_terminal(worse, "--color=no", "--rageval-report=r.md", *workers, status=1).splitlines()
     failure = shown[shown.index(next(line for line in shown if "_ test_fail _" in line)) + 1 :]
@@ -57,7 +57,7 @@ def test_text_wraps_at_the_width_of_the_terminal(
 
 
 def test_a_log_has_whole_lines(worse: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Notes in a file can be searched, however narrow the terminal is said to be."""
+    """Without a terminal, notes are not wrapped, whatever COLUMNS says, so that logs can be searched."""
     monkeypatch.setenv("COLUMNS", "40")
     worse.run().stdout.fnmatch_lines(["    recall@1: baseline 1.000, drop 0.583 * 7 of 12 worse)"])
 
@@ -80,7 +80,7 @@ def test_verdicts_have_the_colours_of_pytest(
     *,
     coloured: bool,
 ) -> None:
-    """Green, red and yellow, where pytest itself uses colours."""
+    """Verdicts are green, red and yellow if pytest itself uses colours."""
     for name in ("NO_COLOR", "FORCE_COLOR", "PY_COLORS"):
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():

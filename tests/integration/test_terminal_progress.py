@@ -1,4 +1,4 @@
-"""Progress where there is no terminal, with workers, and what an interrupted run has cost."""
+"""Progress without a terminal and with workers, and the cost of an interrupted run."""
 
 import json
 import os
@@ -27,7 +27,7 @@ LINE = re.compile(
 
 @pytest.fixture
 def slow(project: Project, llm: LLMServer) -> Project:
-    """A project whose evaluation takes some seconds, and costs something."""
+    """A project whose evaluation takes some seconds, with a price per token."""
     llm.latency_s = 0.2
     project.use(llm)
     project.evalset(16)
@@ -40,31 +40,34 @@ def slow(project: Project, llm: LLMServer) -> Project:
 def test_without_a_terminal_progress_is_a_line_at_a_time(
     slow: Project, monkeypatch: pytest.MonkeyPatch, workers: tuple[str, ...]
 ) -> None:
-    """Share, rate, time left and cost; no carriage return. With workers the controller prints their sum."""
+    """Without a terminal each progress line has share, rate, time left and cost, and no carriage return.
+
+    With workers the controller prints the sum of all workers.
+    """
     monkeypatch.setattr(progress, "LOG_INTERVAL_S", 0.3)
     slow.test(GATE + GATE.replace("test_gate", "test_other").replace("em@1", "em@2"))
     result = slow.run(*SLOW, *workers)
     result.assert_outcomes(passed=2)
     printed = f"{result.stdout}{result.stderr}"
     assert "\r" not in printed
-    found = [tuple(map(float, match)) for match in LINE.findall(printed)]
-    assert found
-    for done, asked, percent, _ in found:
-        assert done <= asked
-        assert percent == pytest.approx(100 * done / asked, abs=0.51)
-    assert found[-1][3] > 0
-    assert {"16", "32"} & {str(int(asked)) for _, asked, *_ in found}
+    matches = [tuple(map(float, match)) for match in LINE.findall(printed)]
+    assert matches
+    for done, total, percent, _ in matches:
+        assert done <= total
+        assert percent == pytest.approx(100 * done / total, abs=0.51)
+    assert matches[-1][3] > 0
+    assert {"16", "32"} & {str(int(total)) for _, total, *_ in matches}
 
 
 def test_with_q_there_is_no_progress(slow: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on a terminal."""
+    """With -q no progress is printed."""
     monkeypatch.setattr(progress, "LOG_INTERVAL_S", 0.3)
     result = slow.run("-q", *SLOW)
     assert " replies (" not in str(result.stdout)
 
 
 def test_a_slow_retriever_has_progress_too(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without any model."""
+    """A slow retriever has progress lines too, in a run without a model."""
     monkeypatch.setattr(progress, "LOG_INTERVAL_S", 0.2)
     source = (project.path / "conftest.py").read_text(encoding="utf-8")
     project.pytester.makeconftest(
@@ -81,7 +84,7 @@ def test_a_slow_retriever_has_progress_too(project: Project, monkeypatch: pytest
 def test_a_server_that_refuses_is_named_within_ten_seconds_of_waiting(
     slow: Project, llm: LLMServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In place of the progress; the run ends when patience does."""
+    """If the server keeps refusing, the progress line names it, and the run ends after --rageval-patience."""
     monkeypatch.setattr(progress, "LOG_INTERVAL_S", 0.3)
     monkeypatch.setattr(progress, "STALL_S", 0.2)
     llm.model = lambda _: Fault(429, message="slow down")
@@ -104,10 +107,13 @@ THIRD = GATE.replace("test_gate", "test_third").replace("@1", "@2")
 def test_an_interrupted_run_prints_the_table_so_far_and_the_cost(
     slow: Project, llm: LLMServer, tests: str, workers: tuple[str, ...], replies: int
 ) -> None:
-    """Also for the tests that were interrupted, one here or in each worker. Ctrl-C reaches all processes."""
+    """After Ctrl-C the run prints the finished tests' table and the cost, which includes the interrupted tests.
+
+    All processes receive the signal.
+    """
     llm.latency_s = 1.0
     slow.test(tests)
-    # A background process of a shell ignores the signal, and so would its children.
+    # A shell's background process ignores SIGINT, and its children inherit that.
     start = "import signal, sys, pytest; signal.signal(signal.SIGINT, signal.default_int_handler); "
     start += "sys.exit(pytest.main())"
     command = [sys.executable, "-c", start, *slow.arguments, "-pno:randomly", *SLOW, *workers]
@@ -116,7 +122,7 @@ def test_an_interrupted_run_prints_the_table_so_far_and_the_cost(
         command, cwd=slow.path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=os.environ,
         start_new_session=True,
     )  # fmt: skip
-    # Two rounds of each process; six more would follow.
+    # Two of eight rounds of concurrent requests per process are sent.
     while len(llm.requests) < replies // 4:
         assert process.poll() is None
         time.sleep(0.02)
@@ -129,7 +135,7 @@ def test_an_interrupted_run_prints_the_table_so_far_and_the_cost(
         rf"^{replies} replies: 0 cached, (\d+) live, .*, (\d+\.\d{{4}}) USD$", printed, re.MULTILINE
     )
     assert paid is not None, printed
-    # What was in flight is not known to be paid: up to two requests a process.
+    # The requests in flight, up to two per process, are not counted as paid.
     assert replies // 8 <= int(paid[1]) <= len(llm.requests) < replies
     assert float(paid[2]) > 0
     report = json.loads((slow.path / "report.json").read_text(encoding="utf-8"))
@@ -156,6 +162,6 @@ def test_an_interrupted_run_prints_the_table_so_far_and_the_cost(
     ],
 )
 def test_work_as_text(work: Work, text: str) -> None:
-    """What is not known is left out."""
+    """`Work` as text omits unknown values."""
     assert str(work) == text
     assert str(Work.total([work, Work()])) == text

@@ -1,4 +1,4 @@
-"""The markers are the test: thresholds on scores of an eval set."""
+"""Threshold markers on tests: bounds on scores of an eval set."""
 
 import json
 
@@ -12,7 +12,7 @@ def test_gate():
 
 
 def test_a_score_within_its_bound_passes(project):
-    """The test needs no argument and no statement; the table shows the score and the verdict."""
+    """A marked test without arguments and statements passes if its score is in bounds; the table shows the score."""
     project.test(GATE)
     result = project.run()
     result.assert_outcomes(passed=1)
@@ -20,7 +20,7 @@ def test_a_score_within_its_bound_passes(project):
 
 
 def test_a_score_below_its_minimum_fails_the_build_and_names_the_lost_questions(project):
-    """The failure shows score, interval and, for each lost question, its gold and what came instead."""
+    """The failure shows score, interval and, for each lost question, the gold and the retrieved documents."""
     project.lose(3)
     project.test(GATE)
     result = project.run()
@@ -40,7 +40,7 @@ def test_a_score_below_its_minimum_fails_the_build_and_names_the_lost_questions(
 
 
 def test_a_score_above_its_maximum_fails(project):
-    """`max` bounds from above, for scores that should be low."""
+    """A score above `max` fails the test."""
     project.test('@pytest.mark.rageval_threshold("precision@2", max=0.4)\ndef test_gate(): pass')
     result = project.run()
     result.assert_outcomes(failed=1)
@@ -48,7 +48,7 @@ def test_a_score_above_its_maximum_fails(project):
 
 
 def test_where_limits_a_threshold_to_a_slice(project):
-    """Only the examples with the tag count; the others may be lost."""
+    """With `where` only the examples with the tag are scored; other examples may be lost."""
     project.lose(1, 3)
     project.test(
         '@pytest.mark.rageval_threshold("recall@2", min=1.0, where={"topic": "even"})\n'
@@ -62,7 +62,7 @@ def test_where_limits_a_threshold_to_a_slice(project):
 
 
 def test_all_thresholds_of_a_test_are_reported_together(project):
-    """A second failing threshold is not hidden by the first."""
+    """All failing thresholds of a test are reported, not only the first."""
     project.lose(1)
     project.test(
         '@pytest.mark.rageval_threshold("recall@2", min=1.0)\n'
@@ -74,7 +74,7 @@ def test_all_thresholds_of_a_test_are_reported_together(project):
 
 
 def test_markers_on_a_class_and_on_a_module_hold_for_every_test(project):
-    """Thresholds are inherited as other markers are."""
+    """Thresholds on a class or module apply to each test in it, as other markers do."""
     project.lose(1)
     project.test(
         'pytestmark = [pytestmark, pytest.mark.rageval_threshold("hit@2", min=0.1)]\n'
@@ -86,7 +86,7 @@ def test_markers_on_a_class_and_on_a_module_hold_for_every_test(project):
 
 
 def test_the_statements_of_a_marked_test_run_after_its_thresholds(project):
-    """A test may say more than its markers."""
+    """The body of a marked test runs after its thresholds are checked, and can fail the test."""
     project.test(
         '@pytest.mark.rageval_threshold("recall@2", min=0.5)\n'
         "def test_more(rageval):\n    assert len(rageval.examples) == 5\n"
@@ -97,7 +97,7 @@ def test_the_statements_of_a_marked_test_run_after_its_thresholds(project):
 
 
 def test_lost_questions_are_counted_where_they_are_too_many_to_show(project):
-    """Ten are shown, three with -q, all with -vv; the rest is named by id."""
+    """A failure shows ten lost questions, three with -q and all with -vv, and names the others by id."""
     project.evalset(20)
     project.lose(*range(1, 16))
     project.test('@pytest.mark.rageval_threshold("recall@1", min=0.9)\ndef test_gate(): pass')
@@ -107,7 +107,7 @@ def test_lost_questions_are_counted_where_they_are_too_many_to_show(project):
 
 
 def test_a_parametrized_retriever_multiplies_the_test(project):
-    """Each retriever is scored by itself, though the test names no fixture."""
+    """With a parametrized retriever the test runs once per retriever, although it requests no fixture."""
     source = (project.path / "conftest.py").read_text(encoding="utf-8").split("@pytest.fixture")[0]
     project.pytester.makeconftest(
         source + '@pytest.fixture(scope="session", params=["good", "empty"])\n'
@@ -121,7 +121,7 @@ def test_a_parametrized_retriever_multiplies_the_test(project):
 
 
 def test_a_threshold_of_one_class_leaves_a_class_alone_that_shares_the_test(project):
-    """Both inherit one function; the class without a mark does not get the fixture."""
+    """If two classes inherit one test function, only the class with the mark gets the fixture."""
     project.test(
         "class Shared:\n"
         "    def test_gate(self, request): assert ('rageval' in request.fixturenames) == self.marked\n\n"
@@ -143,7 +143,7 @@ def test_gate(request):
 
 @pytest.mark.parametrize("workers", ["-n0", "-n2"])
 def test_a_fixture_that_is_asked_for_by_name_is_reported(project, workers):
-    """The score is in the report, and the eval set is known to be in use once the test has run."""
+    """A test that gets `rageval` by `getfixturevalue` is reported and gated, and its eval set counts as used."""
     project.test(BY_NAME.format(0.5) + "def test_other(): pass\n")
     result = project.run_process("--rageval-report=out.json", workers)
     result.assert_outcomes(passed=2)
@@ -156,7 +156,7 @@ def test_a_fixture_that_is_asked_for_by_name_is_reported(project, workers):
 
 
 def test_a_late_threshold_of_one_parameter_is_not_of_the_others(project):
-    """Pytest shares the names of the fixtures among them."""
+    """A threshold mark on one parameter adds the fixture only to that parameter's test."""
     project.test(
         '@pytest.mark.parametrize("gated", [\n'
         '    pytest.param(True, marks=pytest.mark.rageval_threshold("recall@1", min=0.5)), False])\n'
@@ -166,7 +166,7 @@ def test_a_late_threshold_of_one_parameter_is_not_of_the_others(project):
 
 
 def test_a_threshold_added_too_late_is_an_error(project):
-    """Added by a fixture, when the scores of a test are known already, it would not be checked."""
+    """A threshold added by a fixture is an error, since the scores were checked before."""
     project.test(
         "@pytest.fixture(autouse=True)\n"
         "def late(request):\n"
@@ -179,7 +179,7 @@ def test_a_threshold_added_too_late_is_an_error(project):
 
 
 def test_a_threshold_of_another_plugin_is_checked(project):
-    """Added when collection ends."""
+    """A threshold that a conftest adds in `pytest_collection_modifyitems` is checked."""
     project.test("def test_gate(): pass\n")
     with (project.path / "conftest.py").open("a", encoding="utf-8") as conftest:
         conftest.write(

@@ -1,4 +1,4 @@
-"""Yesterday's retrievals as the retriever of a run."""
+"""Recorded traces as the retriever of a run (`TraceRun`)."""
 
 import json
 
@@ -29,7 +29,7 @@ def spans(project, *numbers):
 
 
 def test_a_question_that_was_not_recorded_is_unscored_with_the_reason(project):
-    """The others have their scores."""
+    """A question without a recorded trace is unscored with the reason; the other questions have scores."""
     spans(project, 1, 2, 3)
     project.pytester.makeconftest(RECORDED)
     project.test(GATE.format(bounds="min=0.7"))
@@ -52,7 +52,7 @@ def test_a_question_that_was_not_recorded_is_unscored_with_the_reason(project):
 
 @pytest.mark.slow
 def test_production_is_the_baseline_of_the_retriever_to_come(project):
-    """Its scores are written as the baseline; the worse retriever then drops."""
+    """A baseline written from recorded traces passes an equal retriever and fails a worse one."""
     project.evalset(20)
     spans(project, *range(1, 21))
     now = (project.path / "conftest.py").read_text()
@@ -66,7 +66,7 @@ def test_production_is_the_baseline_of_the_retriever_to_come(project):
 
 
 def test_an_export_as_the_eval_set_is_an_error_with_a_remedy(project):
-    """In the test's own words."""
+    """If the eval set is a trace export, the error suggests `rageval evalset from-traces`."""
     (project.path / "evals.jsonl").write_text(lines([{"id": "a", "input": {"q": "When?"}, "output": {}}]))
     project.test(GATE.format(bounds="min=0.1"))
     result = project.run()

@@ -1,4 +1,4 @@
-"""Generator and judge at two servers, from options, from tables of `pyproject.toml` and from the environment."""
+"""Generator and judge on two servers, set by options, tables of `pyproject.toml` and the environment."""
 
 import json
 import sys
@@ -20,7 +20,7 @@ def judge():
 
 
 def _judged(server: LLMServer) -> set[bool]:
-    """Whether the prompts that a server received are those of a judge."""
+    """Return whether the server's prompts are those of a judge: one value, or both if both kinds occur."""
     return {"Answer to check:" in prompt for prompt in server.prompts}
 
 
@@ -33,7 +33,7 @@ def _report(project) -> dict:
 
 
 def test_the_judge_may_be_at_another_server(project, llm, judge, monkeypatch):
-    """Each server gets its own requests and its own key; header and report name both."""
+    """With the judge on another server, each server gets its own requests and key; header and report name both."""
     project.use(llm)
     monkeypatch.setenv("RAGEVAL_JUDGE_API_KEY", "sk-judge")
     project.test(GATE)
@@ -51,15 +51,15 @@ def test_the_judge_may_be_at_another_server(project, llm, judge, monkeypatch):
     )
     report = _report(project)
     assert report["settings"]["judge"] == f"j1 at {judge.url}"
-    asked = {name: each["live"] for name, each in report["llm"]["servers"].items()}
-    assert asked == {llm.url: len(llm.requests), f"{judge.url} (judge)": len(judge.requests)}
+    live = {name: usage["live"] for name, usage in report["llm"]["servers"].items()}
+    assert live == {llm.url: len(llm.requests), f"{judge.url} (judge)": len(judge.requests)}
     result.stdout.fnmatch_lines([f"*{judge.url} (judge): {len(judge.requests)} live, *"])
     project.run(*options).assert_outcomes(passed=1)
     assert "servers" not in _report(project)["llm"]
 
 
 def test_the_generators_key_is_not_sent_to_the_judges_server(project, llm, judge, monkeypatch):
-    """Nor the judge's to the generator's: a server without a key of its own gets none."""
+    """A judge's server without its own key does not get the generator's key."""
     project.use(llm)
     monkeypatch.setenv("RAGEVAL_JUDGE_BASE_URL", judge.url)
     project.test(GATE)
@@ -68,7 +68,7 @@ def test_the_generators_key_is_not_sent_to_the_judges_server(project, llm, judge
 
 
 def test_tables_name_both_models(project, llm, judge, monkeypatch):
-    """Model, server, key, parameters and limits of each; an option comes before."""
+    """Tables set model, server, key and parameters of generator and judge; an option overrides them."""
     project.test(GATE)
     monkeypatch.setenv("THEIRS", "sk-theirs")
     _table(
@@ -96,7 +96,7 @@ parameters = {{ reasoning_effort = "low" }}
 
 
 def test_a_table_that_cannot_be_used_ends_the_run_at_once(project):
-    """With the key, and what is allowed; the value of a wrong key is not repeated."""
+    """An invalid table is a usage error that names the wrong key and does not print its value."""
     _table(project, f"{JUDGE}api_key = 'sk-planted'\n")
     project.test(GATE)
     result = project.run()
@@ -106,7 +106,7 @@ def test_a_table_that_cannot_be_used_ends_the_run_at_once(project):
 
 
 def test_parameters_are_part_of_the_request_and_of_the_baseline(project, llm):
-    """A reply to other parameters is another reply; a comparison says what changed."""
+    """Changed parameters send new requests and make the baseline stale, and the error names the change."""
     project.use(llm)
     project.test(EM.replace("min=0.9", "max_drop=0.1"))
     project.run("--rageval-update-baseline").assert_outcomes(passed=1)
@@ -120,7 +120,7 @@ def test_parameters_are_part_of_the_request_and_of_the_baseline(project, llm):
 
 
 def test_without_parameters_nothing_of_them_is_written(project, llm):
-    """A baseline and a cassette from before are what is written now."""
+    """Without parameters the fingerprint in the baseline has no entries for them, so old baselines stay valid."""
     project.use(llm)
     project.test(GATE.replace("min=0.9", "max_drop=0.1"))
     project.run("--rageval-update-baseline", "--rageval-cassette=tape.jsonl", "--rageval-record")
@@ -139,14 +139,14 @@ def test_without_parameters_nothing_of_them_is_written(project, llm):
 
 
 def test_the_embedded_model_takes_no_parameters(project):
-    """They would be ignored."""
+    """Parameters for the embedded model are an error, since the model would ignore them."""
     project.test(EM)
     result = project.run('--rageval-parameters={"seed": 1}')
     result.stdout.fnmatch_lines(["*Parameters are set (seed), and the embedded model takes none.*"])
 
 
 def test_a_missing_key_is_named_at_once(project, monkeypatch):
-    """No attempt is made at the default server, which nobody named."""
+    """A missing API key is an error before any request to the default server."""
     project.test(GATE)
     for variable in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
         monkeypatch.delenv(variable, raising=False)
@@ -163,7 +163,7 @@ def test_a_missing_key_is_named_at_once(project, monkeypatch):
 
 @pytest.mark.slow
 def test_a_missing_key_of_the_judge_is_named_too(project, llm, monkeypatch):
-    """By the variable that the table names; what is kept needs no key."""
+    """A missing key of the judge is an error that names the table's variable; cached replies need no key."""
     project.use(llm)
     project.test(GATE)
     _table(project, f'{JUDGE}api_key_env = "THEIRS"\n')
@@ -181,9 +181,9 @@ def test_a_missing_key_of_the_judge_is_named_too(project, llm, monkeypatch):
 
 
 def test_a_judges_server_without_a_model_is_an_error(project, judge):
-    """Canonical comparison would leave it unused in silence."""
+    """A judge's server without a model is an error, since canonical comparison would not use the server."""
     project.test(GATE)
-    # Else the embedded model answers.
+    # A generator in the conftest, so that the embedded model is not needed.
     source = (project.path / "conftest.py").read_text(encoding="utf-8")
     generator = "def rageval_generator(): return lambda question, passages: passages[0].text"
     project.pytester.makeconftest(f"{source}\n@pytest.fixture(scope='session')\n{generator}\n")
@@ -194,7 +194,7 @@ def test_a_judges_server_without_a_model_is_an_error(project, judge):
 
 
 def test_one_model_at_two_servers_is_served_under_two_names(project, llm, judge):
-    """The report keeps them apart."""
+    """The report lists the served model names by server."""
     llm.served, judge.served = "m1-left", "m1-right"
     project.use(llm)
     project.test(GATE)
@@ -206,7 +206,7 @@ def test_one_model_at_two_servers_is_served_under_two_names(project, llm, judge)
 
 
 def test_a_plan_says_what_each_server_is_asked(project, llm, judge):
-    """A line of each; nothing is sent."""
+    """The plan has a line with the requests of each server, and no request is sent."""
     project.use(llm)
     project.test(GATE)
     result = project.run("--rageval-plan", "--rageval-judge-model=j", f"--rageval-judge-base-url={judge.url}")
@@ -217,7 +217,7 @@ def test_a_plan_says_what_each_server_is_asked(project, llm, judge):
 
 
 def test_a_limit_of_calls_of_the_judge_stops_the_judge(project, llm, judge):
-    """The generator's replies are kept for the next run."""
+    """max_calls in the judge's table stops only the judge's requests; all of the generator's requests are sent."""
     project.use(llm)
     project.test(GATE)
     _table(project, f'{JUDGE}base_url = "{judge.url}"\nmax_calls = 2\n')
@@ -231,7 +231,7 @@ def test_a_limit_of_calls_of_the_judge_stops_the_judge(project, llm, judge):
 
 @pytest.mark.slow
 def test_workers_have_the_same_two_servers(project, llm, judge, monkeypatch):
-    """Each reads the table, runs the command and shares the limits."""
+    """Workers read the same table, run its key command, and use both servers."""
     project.use(llm)
     project.evalset(20)
     monkeypatch.setenv("THEIRS", "sk-theirs")
@@ -246,7 +246,7 @@ def test_workers_have_the_same_two_servers(project, llm, judge, monkeypatch):
     assert (llm.keys, judge.keys) == ({"Bearer 1"}, {"Bearer sk-theirs"})
     assert (_judged(llm), _judged(judge)) == ({False}, {True})
     servers = _report(project)["llm"]["servers"]
-    assert {name: each["live"] for name, each in servers.items()} == {
+    assert {name: usage["live"] for name, usage in servers.items()} == {
         llm.url: len(llm.requests),
         f"{judge.url} (judge)": len(judge.requests),
     }
@@ -254,7 +254,7 @@ def test_workers_have_the_same_two_servers(project, llm, judge, monkeypatch):
 
 @pytest.mark.slow
 def test_the_judge_command_asks_the_judges_server(project, llm, judge, monkeypatch):
-    """`rageval judge` measures the model at the server that the project's judge is at."""
+    """`rageval judge` sends its requests to the server of the project's judge, unless --base-url names another."""
     from pytest_rageval.cli import main
 
     monkeypatch.chdir(project.path)

@@ -1,4 +1,4 @@
-"""`--rageval-judge-votes`: each verdict by several votes, and how often they differ."""
+"""`--rageval-judge-votes`: each verdict is the majority of several votes, and the flip rate is reported."""
 
 import json
 from collections import Counter
@@ -15,14 +15,14 @@ GATE = (
 
 
 class Waverer:
-    """Answers as the clerk; votes on item-1 as the argument says, on all others yes."""
+    """Answer as the clerk; vote on item-1 as the arguments say in turn, and on other items with the first vote."""
 
     def __init__(self, *votes: str) -> None:
         self.votes = votes
         self.asked: Counter[str] = Counter()
 
     def __call__(self, prompt: str) -> str:
-        """The next vote on this prompt."""
+        """Return the next vote on this prompt."""
         if "Answer to " not in prompt:
             return clerk(prompt)
         self.asked[prompt] += 1
@@ -44,11 +44,11 @@ class Waverer:
     ],
 )
 def test_the_majority_counts_and_the_flip_rate_is_reported(project, llm, votes, line, value):
-    """Beside each score that rests on the verdicts, though they were asked for once; a tie is unscored."""
+    """The majority is the verdict, a tie is unscored, and each score that uses the verdicts shows the flip rate."""
     llm.model = Waverer(*votes)
     project.use(llm)
     project.ini(rageval_model="m1", rageval_judge_votes="3", rageval_max_unscored="0.5")
-    # References and answers with gold are the same texts: one verdict is behind both scores.
+    # References and answers with gold are the same texts, so both scores use the same verdict.
     project.test(GATE.replace("0.9", "0.7"))
     result = project.run("--rageval-report=report.json")
     result.assert_outcomes(passed=1)
@@ -71,18 +71,21 @@ def test_the_majority_counts_and_the_flip_rate_is_reported(project, llm, votes, 
 
 @pytest.mark.slow
 def test_each_vote_is_cached(project, llm):
-    """Five votes ask for the two that three had not; one vote is drawn without chance, and is another request."""
+    """Five votes send only the two requests that three votes did not.
+
+    A single vote has temperature 0, and is a new request.
+    """
     llm.model = Waverer("yes", "no", "yes", "no", "no")
     project.use(llm)
     project.evalset(1)
     project.test("def test_own(rageval):\n    print('score', float(rageval.score('answer.correct@1')))\n")
-    asked = []
+    request_counts = []
     for votes in (3, 5, 3, 5):
         llm.requests.clear()
         result = project.run("-s", f"--rageval-judge-votes={votes}")
         result.stdout.fnmatch_lines([f"*score {float(votes == 3)}*"])
-        asked.append(len(llm.requests))
-    assert asked == [1 + 3, 2, 0, 0]
+        request_counts.append(len(llm.requests))
+    assert request_counts == [1 + 3, 2, 0, 0]
     llm.requests.clear()
     llm.model = clerk
     project.run("--rageval-judge-votes=1").stdout.no_fnmatch_line("*flip rate*")
@@ -90,7 +93,7 @@ def test_each_vote_is_cached(project, llm):
 
 
 def test_the_median_of_the_grades_counts(project, llm):
-    """5, 2 and 4 are 4: (4 - 1) / 4."""
+    """The median of the grades 5, 2 and 4 is 4, which scores (4 - 1) / 4."""
     llm.model = Waverer("5", "2", "4")
     project.use(llm)
     project.evalset(1)
@@ -101,7 +104,7 @@ def test_the_median_of_the_grades_counts(project, llm):
 
 
 def test_votes_are_planned_and_within_the_budget(project, llm):
-    """An answer and three votes a question; the budget ends a run in between."""
+    """The plan counts an answer and three votes per question, and --max-calls also counts votes."""
     project.use(llm)
     project.test("def test_own(rageval): rageval.score('answer.correct@1')\n")
     votes = "--rageval-judge-votes=3"
@@ -116,7 +119,7 @@ def test_votes_are_planned_and_within_the_budget(project, llm):
 
 
 def test_an_even_number_of_votes_is_refused(project):
-    """At once, with what is allowed and why."""
+    """An even number of votes is a usage error that says which values are allowed and why."""
     result = project.run("--rageval-judge-votes=2")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(
@@ -127,7 +130,7 @@ def test_an_even_number_of_votes_is_refused(project):
 
 
 def test_a_judge_of_the_users_is_asked_once(project):
-    """Whether it votes is its own business."""
+    """The user's own judge is called once per verdict, whatever the number of votes."""
     project.pytester.makeconftest(
         (project.path / "conftest.py").read_text(encoding="utf-8") + "\nASKED = []\n"
         "class Judge:\n"
