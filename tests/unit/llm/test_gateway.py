@@ -1,4 +1,4 @@
-"""The one way to a model: what is kept is found, and each missing reply is had once."""
+"""The gateway: cached replies are returned, and each missing reply is requested once."""
 
 import asyncio
 import sqlite3
@@ -37,7 +37,7 @@ POLICY = RequestPolicy(concurrency=8, timeout_s=30, retries=1)
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Repeat at once, and renew claims often, so that nobody waits for these tests."""
+    """Retry without a delay, and renew claims often, so that these tests are fast."""
     monkeypatch.setattr(sender_module, "FIRST_DELAY_S", 0.005)
     monkeypatch.setattr(sqlite_claims, "RENEWAL_S", 0.05)
 
@@ -47,7 +47,7 @@ Through = Callable[..., Gateway]
 
 @pytest.fixture
 def gateway(tmp_path: Path) -> Callable[..., Gateway]:
-    """Makes doors on one cache folder."""
+    """Return a function that makes gateways on one cache folder."""
 
     def make(**options: Any) -> Gateway:
         return Gateway(
@@ -66,7 +66,7 @@ def _at(server: ScriptedServer, **options: Any) -> Server:
 
 
 def _run(gateway: Gateway, ask: Coroutine[Any, Any, Any]) -> Any:
-    """Run to the end, and close the gateway in the same event loop, as a session does."""
+    """Run a coroutine to the end, and close the gateway in the same event loop, as a session does."""
 
     async def main() -> Any:
         try:
@@ -78,7 +78,7 @@ def _run(gateway: Gateway, ask: Coroutine[Any, Any, Any]) -> Any:
 
 
 def _asked(gateway: Gateway, server: Server, *requests: Request) -> list[Any]:
-    """What became of requests that were asked at once."""
+    """Send requests at the same time; return a reply or an exception for each request."""
 
     async def main() -> list[Any]:
         return await asyncio.gather(
@@ -93,7 +93,7 @@ def _echo(body: dict[str, Any]) -> str:
 
 
 class _TracedRun:
-    """Asks a gateway, and notes what it asks SQLite."""
+    """Requests replies from a gateway, and records the SQL statements that its cache executes."""
 
     def __init__(self, gateway: Gateway) -> None:
         self.gateway = gateway
@@ -114,7 +114,7 @@ class _TracedRun:
 
 
 def test_a_reply_is_paid_once(gateway: Through) -> None:
-    """The next run finds it, without a server."""
+    """A second run returns the cached reply without a server."""
     with ScriptedServer(_echo) as server:
         first, second = gateway(), gateway()
         assert [reply.text for reply in _asked(first, _at(server), _request("a"))] == ["to a"]
@@ -125,7 +125,7 @@ def test_a_reply_is_paid_once(gateway: Through) -> None:
 
 
 def test_reasoning_is_counted_for_each_model(gateway: Through) -> None:
-    """In tags in every run; in a field of its own when the reply comes."""
+    """Reasoning in tags is counted in every run; reasoning in a field of its own is counted when the reply arrives."""
     remark = "m reasons before it answers: its reasoning is not read"
     inside = Answer(body=completion("<think>Why?</think>fine"))
     apart = Answer(body=completion(message={"reasoning_content": "Why?"}))
@@ -139,7 +139,7 @@ def test_reasoning_is_counted_for_each_model(gateway: Through) -> None:
 
 
 def test_the_same_request_at_the_same_time_is_one(gateway: Through) -> None:
-    """However many ask, also while the first is on its way."""
+    """20 callers of the same request share one request, also if they call while it is in flight."""
     made = gateway()
 
     async def main() -> list[Reply]:
@@ -151,7 +151,7 @@ def test_the_same_request_at_the_same_time_is_one(gateway: Through) -> None:
         return await asyncio.gather(*tasks)
 
     with ScriptedServer() as server:
-        server.together = 2  # nobody is answered before all have asked
+        server.together = 2  # the server waits, so that the first request stays in flight
         replies = _run(made, main())
     assert len(server.requests) == 1
     assert len(replies) == 20
@@ -160,7 +160,7 @@ def test_the_same_request_at_the_same_time_is_one(gateway: Through) -> None:
 
 
 def test_a_thousand_requests_of_one_turn_are_one_look_up(gateway: Through) -> None:
-    """And one question to SQLite."""
+    """1000 requests in one iteration of the event loop are one look-up with one SELECT."""
     requests = [_request(number) for number in range(1000)]
 
     async def keep(made: Gateway) -> None:
@@ -183,24 +183,24 @@ def _filled(made: Gateway, *replies: tuple[Request, Reply]) -> None:
 
 
 def test_the_samples_of_a_request_are_one_look_up(gateway: Through) -> None:
-    """One statement; their number and what is remarked about them is that of single requests."""
+    """All samples of a request are read with one statement; usage and remarks are those of separate requests."""
     samples = [(_request("a", sample=n), Reply(f"a{n}", "v", "length")) for n in range(3)]
     _filled(gateway(), *samples)
-    at_once, asked = gateway(), gateway()
+    at_once, separate = gateway(), gateway()
     statements: list[str] = []
     at_once.cache.store.database._connection.set_trace_callback(statements.append)
     assert at_once.get_replies_nowait(_request("a"), (2, 0, 1, 0)) == [samples[n][1] for n in (2, 0, 1, 0)]
     assert len(statements) == 1
     at_once.cache.close()
-    assert _asked(asked, RemoteServer("http://u"), *(request for request, _ in samples)) == [
+    assert _asked(separate, RemoteServer("http://u"), *(request for request, _ in samples)) == [
         r for _, r in samples
     ]
-    assert at_once.usage == asked.usage == Usage(requests=3, cached=3, cut=3)
-    assert at_once.served == asked.served == {("m", "u"): {"v"}}
+    assert at_once.usage == separate.usage == Usage(requests=3, cached=3, cut=3)
+    assert at_once.served == separate.served == {("m", "u"): {"v"}}
 
 
 def test_a_cached_reply_counts_once_in_a_run(gateway: Through, tmp_path: Path) -> None:
-    """As it does for those who ask at the same time; the next run counts it again."""
+    """A cached reply counts once in a run, also if several samples or calls return it; the next run counts it again."""
     _filled(gateway(), (_request("a"), Reply("x")))
     run = 1
     made = Gateway(GatewaySettings(tmp_path / "cache", policy=POLICY), lambda: run)
@@ -216,7 +216,10 @@ def test_a_cached_reply_counts_once_in_a_run(gateway: Through, tmp_path: Path) -
 def test_at_hand_what_was_counted_takes_little_memory(
     gateway: Through, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A run of 100,000 examples counts 500,000 replies: 16 bytes each, where numbers in a set took 80."""
+    """The keys of counted replies take 16 bytes each, where numbers in a set took 80.
+
+    A run of 100,000 examples counts 500,000 replies.
+    """
     made, requests = gateway(), [_request(number) for number in range(5000)]
     monkeypatch.setattr(made.cache, "get_nowait", lambda keys: dict.fromkeys(keys, Reply("x")))
     made.get_replies_nowait(_request("a"), (0,))
@@ -232,7 +235,7 @@ def test_at_hand_what_was_counted_takes_little_memory(
 
 
 def test_with_one_missing_sample_no_reply_is_at_hand(gateway: Through) -> None:
-    """It is asked for with the others, which then count."""
+    """If one sample is missing, `get_replies_nowait` returns None and counts nothing; `get_reply_for_score` counts."""
     _filled(gateway(), (_request("a"), Reply("x")))
     made = gateway()
     assert made.get_replies_nowait(_request("a"), (0, 1)) is None
@@ -248,7 +251,7 @@ def test_with_one_missing_sample_no_reply_is_at_hand(gateway: Through) -> None:
 
 
 def test_a_reply_in_flight_is_not_at_hand(gateway: Through) -> None:
-    """Whoever asks meanwhile shares the request that is in flight, also in the moment after its reply was kept."""
+    """While a request is in flight, `get_replies_nowait` returns None, even if its reply has just been stored."""
     made = gateway()
 
     async def main() -> None:
@@ -266,7 +269,7 @@ def test_a_reply_in_flight_is_not_at_hand(gateway: Through) -> None:
 
 
 def test_replies_at_hand_are_recorded(gateway: Through) -> None:
-    """Each sample with a summary of its own."""
+    """`get_replies_nowait` records each sample with a request summary of its own."""
     samples = [(_request("a", sample=n), Reply(f"a{n}")) for n in range(2)]
     _filled(gateway(), *samples)
     made = gateway(record=True)
@@ -277,7 +280,7 @@ def test_replies_at_hand_are_recorded(gateway: Through) -> None:
 
 
 def test_no_more_are_in_flight_than_allowed(gateway: Through) -> None:
-    """By the option, and by the server's own."""
+    """The number of requests in flight is limited by the policy, and by the server's own limit."""
     with ScriptedServer(Answer(body=completion(), delay_s=0.01)) as server:
         server.together = POLICY.concurrency
         _asked(gateway(), _at(server), *map(_request, range(40)))
@@ -288,7 +291,7 @@ def test_no_more_are_in_flight_than_allowed(gateway: Through) -> None:
 
 
 def test_one_that_failed_does_not_harm_the_others(gateway: Through) -> None:
-    """It is unscored, and asked again in the next run."""
+    """A request that failed is unscored, does not affect other requests, and is sent again in the next run."""
 
     def answer(body: dict[str, Any]) -> Answer | str:
         return Answer(400, error("flagged")) if "bad" in _echo(body) else _echo(body)
@@ -306,7 +309,7 @@ def test_one_that_failed_does_not_harm_the_others(gateway: Through) -> None:
 
 
 def test_a_failed_request_can_be_asked_again(gateway: Through) -> None:
-    """In the same run too: another test may try."""
+    """A request that failed is sent again if another test of the same run requests it."""
     made = gateway()
 
     async def main() -> Reply:
@@ -319,7 +322,7 @@ def test_a_failed_request_can_be_asked_again(gateway: Through) -> None:
 
 
 def test_a_model_that_cannot_answer_is_asked_no_more(gateway: Through) -> None:
-    """A wrong key is one error, and not a hundred; another model goes on."""
+    """After a wrong key, no further request to the model is sent; another model is not affected."""
 
     def answer(body: dict[str, Any]) -> Answer | str:
         return Answer(401, error("no")) if body["model"] == "m" else "fine"
@@ -343,16 +346,16 @@ def test_a_model_that_cannot_answer_is_asked_no_more(gateway: Through) -> None:
 
     with ScriptedServer(answer) as server:
         *errors, other = _run(made, main())
-    assert {type(each) for each in errors} == {ServerError}
+    assert {type(outcome) for outcome in errors} == {ServerError}
     assert other.text == "fine"
     assert len(server.requests) <= POLICY.concurrency + 1
-    # A claim is written to the cache: none for a request that cannot be sent.
+    # A claim is a write to the cache: a request that cannot be sent claims nothing.
     assert len(claimed) <= 2 * POLICY.concurrency + 1
     assert made.usage.failed == 101
 
 
 def test_cached_replies_are_found_with_a_broken_model(gateway: Through) -> None:
-    """They need no model."""
+    """Cached replies are returned although the model cannot answer."""
     made = gateway()
 
     async def main() -> list[Any]:
@@ -368,7 +371,7 @@ def test_cached_replies_are_found_with_a_broken_model(gateway: Through) -> None:
 
 
 def test_a_cancelled_waiter_does_not_lose_the_reply(gateway: Through) -> None:
-    """The other one still gets it, and it is kept even if all go."""
+    """If a waiting caller is cancelled, other callers get the reply, and it is cached even if no caller is left."""
     made = gateway()
 
     async def main() -> Reply:
@@ -389,7 +392,7 @@ def test_a_cancelled_waiter_does_not_lose_the_reply(gateway: Through) -> None:
 
 
 def test_a_waiter_cancelled_before_the_look_up_affects_no_other(gateway: Through) -> None:
-    """In the very turn in which it asked."""
+    """A caller that is cancelled before the look-up starts does not affect another caller of the same request."""
     made = gateway()
 
     async def main() -> Reply:
@@ -404,7 +407,7 @@ def test_a_waiter_cancelled_before_the_look_up_affects_no_other(gateway: Through
 
 
 def test_after_a_failed_write_no_request_is_sent(gateway: Through, tmp_path: Path) -> None:
-    """The reply that could not be kept was the last; in flight were some more at most."""
+    """After a reply could not be stored, no request is sent, except those already in flight."""
     made = gateway(policy=replace(POLICY, concurrency=2))
 
     async def main() -> list[Any]:
@@ -418,7 +421,7 @@ def test_after_a_failed_write_no_request_is_sent(gateway: Through, tmp_path: Pat
 
     with ScriptedServer(Answer(body=completion(), delay_s=0.005)) as server:
         errors = _run(made, main())
-    assert {type(each) for each in errors} == {StoreError}
+    assert {type(exception) for exception in errors} == {StoreError}
     assert "disk is full" in str(errors[0])
     assert len(server.requests) <= 1 + 2
     connection = sqlite3.connect(tmp_path / "cache" / FILE)
@@ -431,14 +434,14 @@ def test_after_a_failed_write_no_request_is_sent(gateway: Through, tmp_path: Pat
 def test_a_request_taken_over_by_another_is_not_sent(
     gateway: Through, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """This process was stopped between its claim and its turn: it waits for the other's reply."""
-    # As if it had been stopped: it renews nothing, and counts as dead at once.
+    """A process that lost its claim before it sent the request waits for the reply of the other process."""
+    # No claim is renewed, as if the process had been stopped, so that its claims expire soon.
     monkeypatch.setattr(sqlite_claims.Claims, "_start_renewing", lambda _: None)
     monkeypatch.setattr(sqlite_claims, "CLAIM_TTL_S", 0.05)
     stopped, other = gateway(policy=replace(POLICY, concurrency=1)), gateway()
 
     async def main() -> list[Reply]:
-        # The first is in flight, and the second claimed, when the other looks.
+        # The first request is in flight, and the second is claimed, when the other process requests it.
         asking = [
             asyncio.create_task(stopped.get_reply(_at(server), _request(n))) for n in ("first", "second")
         ]
@@ -457,7 +460,7 @@ def test_a_request_taken_over_by_another_is_not_sent(
 
 
 def test_no_request_is_sent_without_a_usable_cache(gateway: Through, tmp_path: Path) -> None:
-    """It shows before the first request."""
+    """With an unusable cache, requests raise StoreError before any request is sent."""
     (tmp_path / "file").touch()
     made = gateway(cache_dir=tmp_path / "file" / "cache")
     with ScriptedServer() as server:
@@ -469,7 +472,7 @@ def test_no_request_is_sent_without_a_usable_cache(gateway: Through, tmp_path: P
 
 @pytest.mark.slow
 def test_two_processes_pay_for_each_reply_once(gateway: Through) -> None:
-    """Both ask for the same hundred: together a hundred requests."""
+    """Two processes with the same 100 requests send 100 requests in total."""
     one, other = gateway(), gateway()
     requests = [_request(number) for number in range(100)]
 
@@ -495,20 +498,20 @@ def test_two_processes_pay_for_each_reply_once(gateway: Through) -> None:
 
 
 def test_an_exhausted_budget_is_an_error_and_paid_replies_are_cached(gateway: Through) -> None:
-    """A later run with a higher limit goes on from there."""
+    """When the budget is used up, BudgetError is raised; a later run uses the replies paid for."""
     requests = [_request(number) for number in range(20)]
     with ScriptedServer(_echo) as server:
         first = _asked(gateway(limits=Limits(max_calls=7), run="one"), _at(server), *requests)
         assert len(server.requests) == 7
-        assert sum(isinstance(each, Reply) for each in first) == 7
-        assert sum(isinstance(each, BudgetError) for each in first) == 13
+        assert sum(isinstance(outcome, Reply) for outcome in first) == 7
+        assert sum(isinstance(outcome, BudgetError) for outcome in first) == 13
         second = _asked(gateway(limits=Limits(max_calls=13), run="two"), _at(server), *requests)
-    assert all(isinstance(each, Reply) for each in second)
+    assert all(isinstance(outcome, Reply) for outcome in second)
     assert len(server.requests) == 20
 
 
 def test_a_model_that_takes_no_bound_is_not_paid_beyond_the_budget(gateway: Through, tmp_path: Path) -> None:
-    """It refuses max_tokens under both names, and then says as much as it likes."""
+    """A model that refuses both names of max_tokens cannot exceed the budget."""
     prices = tmp_path / "prices.toml"
     prices.write_text("[m]\ninput = 0\noutput = 1000\n", encoding="utf-8")
 
@@ -526,7 +529,7 @@ def test_a_model_that_takes_no_bound_is_not_paid_beyond_the_budget(gateway: Thro
 
 
 def test_a_cassette_is_enough(gateway: Through, tmp_path: Path) -> None:
-    """No server is asked, even where the folder cannot be used."""
+    """If the cassette has a reply, no request is sent, even if the cache folder cannot be used."""
     (tmp_path / "file").touch()
     cassette = tmp_path / "c.jsonl"
     write_cassette(cassette, [Entry(_request("a").key, Reply("recorded"))])
@@ -539,14 +542,17 @@ def test_a_cassette_is_enough(gateway: Through, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("mode", ["live", "replay", "plan"])
 def test_another_reply_in_the_cassette_is_reported(gateway: Through, tmp_path: Path, mode: Any) -> None:
-    """The cache's counts here, and the cassette's where there is no cache, as in CI."""
+    """If cache and cassette have different replies, the cache's is used and a remark says so.
+
+    Without a cache, as in CI, the cassette's reply is used.
+    """
     cassette = tmp_path / "c.jsonl"
     with ScriptedServer() as server:
-        kept = _asked(gateway(), _at(server), _request("a"), _request("b"))
+        cached_replies = _asked(gateway(), _at(server), _request("a"), _request("b"))
         keys = [_request(name).key for name in "ab"]
-        write_cassette(cassette, [Entry(keys[0], Reply("edited")), Entry(keys[1], kept[1])])
+        write_cassette(cassette, [Entry(keys[0], Reply("edited")), Entry(keys[1], cached_replies[1])])
         made = gateway(cassette=cassette, mode=mode)
-        assert _asked(made, _at(server), _request("a"), _request("b")) == kept
+        assert _asked(made, _at(server), _request("a"), _request("b")) == cached_replies
     ((remark, count),) = made.usage.remarks.items()
     assert count == 1
     assert remark.startswith(
@@ -555,7 +561,7 @@ def test_another_reply_in_the_cassette_is_reported(gateway: Through, tmp_path: P
 
 
 def test_a_replay_asks_nothing(gateway: Through) -> None:
-    """A missing reply is an error of each that needs it, and kept ones are found."""
+    """A replay sends no request: cached replies are returned, and each missing reply raises MissingReplyError."""
     with ScriptedServer() as server:
         _asked(gateway(), _at(server), _request("a"))
         made = gateway(mode="replay")
@@ -568,7 +574,7 @@ def test_a_replay_asks_nothing(gateway: Through) -> None:
 
 
 def test_a_plan_sends_no_requests_and_writes_nothing(gateway: Through) -> None:
-    """It counts what is missing, and what is kept."""
+    """A plan sends no request and stores no reply: it counts missing and cached replies."""
     with ScriptedServer() as server:
         _asked(gateway(), _at(server), _request("a"))
         planned = gateway(mode="plan")
@@ -582,7 +588,7 @@ def test_a_plan_sends_no_requests_and_writes_nothing(gateway: Through) -> None:
 
 
 def test_a_refresh_asks_for_all_again_but_once(gateway: Through) -> None:
-    """What the run has asked for is found by its other processes."""
+    """With `refresh`, a run sends a cached request again, once for all of its processes."""
     with ScriptedServer("old", "new") as server:
         _asked(gateway(), _at(server), _request("a"))
         for _ in range(2):
@@ -592,7 +598,7 @@ def test_a_refresh_asks_for_all_again_but_once(gateway: Through) -> None:
 
 
 def test_what_is_used_is_recorded(gateway: Through, tmp_path: Path) -> None:
-    """Live replies and cached ones, with the outline of their requests; nothing that failed."""
+    """A recording has live and cached replies with their request summaries, and no failed request."""
 
     def answer(body: dict[str, Any]) -> Answer | str:
         return Answer(400, error("flagged")) if "bad" in _echo(body) else _echo(body)
@@ -610,7 +616,7 @@ def test_what_is_used_is_recorded(gateway: Through, tmp_path: Path) -> None:
 
 
 def test_prompts_are_kept_where_they_are_asked_for(gateway: Through) -> None:
-    """In the cache and in what is recorded."""
+    """With `record_prompts`, the messages are in the summaries of the recording and of the cache."""
     made = gateway(record=True, record_prompts=True)
     with ScriptedServer() as server:
         _asked(made, _at(server), _request("a"))
@@ -625,7 +631,7 @@ def test_prompts_are_kept_where_they_are_asked_for(gateway: Through) -> None:
 
 
 def test_notes_are_counted_for_cached_replies_too(gateway: Through) -> None:
-    """Replies that were cut, and parameters that were left out."""
+    """Cut replies and omitted parameters are counted for live and for cached replies."""
 
     def answer(body: dict[str, Any]) -> Answer:
         if "seed" in body:
@@ -643,7 +649,7 @@ def test_notes_are_counted_for_cached_replies_too(gateway: Through) -> None:
 
 
 def test_a_price_is_counted_where_it_is_known(gateway: Through, tmp_path: Path) -> None:
-    """For live replies alone."""
+    """The cost of live replies is counted if the price is known; cached replies cost nothing."""
     prices = tmp_path / "prices.toml"
     prices.write_text("[m]\ninput = 100000\noutput = 500000\n", encoding="utf-8")
     with ScriptedServer() as server:
@@ -656,7 +662,7 @@ def test_a_price_is_counted_where_it_is_known(gateway: Through, tmp_path: Path) 
 
 @pytest.mark.parametrize("kept", [False, True])
 def test_messages_may_be_any_mappings(gateway: Through, *, kept: bool) -> None:
-    """A request whose key can be made can be asked, found, recorded and kept."""
+    """Messages may be any mappings: such a request can be sent, and its reply is found and recorded."""
     plain = _request("a")
     request = replace(plain, messages=tuple(map(MappingProxyType, plain.messages)))
     assert request.key == plain.key
@@ -673,7 +679,7 @@ def test_messages_may_be_any_mappings(gateway: Through, *, kept: bool) -> None:
 
 
 def test_a_look_up_that_breaks_is_an_error_and_no_standstill(gateway: Through, tmp_path: Path) -> None:
-    """Whatever it is that broke: the waiting callers get the error."""
+    """An unexpected error of a look-up is raised to the waiting callers."""
     cassette = tmp_path / "c.jsonl"
     cassette.write_text("[" * 100_000, encoding="utf-8")
     made = gateway(cassette=cassette)
@@ -691,7 +697,10 @@ def test_a_look_up_that_breaks_is_an_error_and_no_standstill(gateway: Through, t
 def test_a_gateway_closed_with_requests_in_flight_leaves_nothing_open(
     gateway: Through, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """As after Ctrl-C: no claim that others wait for, no open file, no complaint of asyncio's."""
+    """After a close with a request in flight, as after Ctrl-C, no claim and no store is open.
+
+    asyncio logs no complaint.
+    """
     made = gateway(limits=Limits(max_calls=5))
 
     async def main() -> None:
@@ -713,7 +722,7 @@ HERE, THERE = "http://here.test/v1", "http://there.test/v1"
 
 
 def _tape(folder: Path, **said: str) -> Path:
-    """A cassette with a reply to the same request at each of these addresses."""
+    """Make a cassette with a reply to the same request at each of these addresses."""
     requests = {name: _request("x", base_url=f"http://{name}.test/v1") for name in said}
     entries = [
         Entry(requests[name].key, Reply(text), request_summary(requests[name])) for name, text in said.items()
@@ -724,7 +733,7 @@ def _tape(folder: Path, **said: str) -> Path:
 
 @pytest.mark.parametrize("mode", ["live", "replay", "plan"])
 def test_a_cassette_is_found_at_another_address(gateway: Through, tmp_path: Path, mode: Any) -> None:
-    """The model's name is the same, and so is all else; the run says so."""
+    """If only the address of a recorded request differs, its reply is used, and a remark says so."""
     through = gateway(cassette=_tape(tmp_path, here="recorded"), mode=mode)
     (reply,) = _asked(through, RemoteServer(THERE), _request("x", base_url=THERE))
     assert reply.text == "recorded"
@@ -736,7 +745,7 @@ def test_a_cassette_is_found_at_another_address(gateway: Through, tmp_path: Path
 
 
 def test_the_reply_of_just_this_address_counts(gateway: Through, tmp_path: Path) -> None:
-    """Two servers have a model of the same name, and answer differently."""
+    """If a cassette has replies of two servers to one request, the reply of the request's own address is used."""
     tape = _tape(tmp_path, here="said here", elsewhere="said elsewhere")
     for name in ("here", "elsewhere"):
         through = gateway(cassette=tape, mode="replay")
@@ -746,24 +755,24 @@ def test_the_reply_of_just_this_address_counts(gateway: Through, tmp_path: Path)
 
 
 def test_the_other_server_of_the_run_is_no_other_address(gateway: Through, tmp_path: Path) -> None:
-    """The user named both: a reply of one is not used for the other."""
-    tape, asked = _tape(tmp_path, here="recorded"), _request("x", base_url=THERE)
+    """A reply recorded at one server of the run is not used for another server of the run."""
+    tape, request = _tape(tmp_path, here="recorded"), _request("x", base_url=THERE)
     through = gateway(cassette=tape, mode="replay", base_urls=frozenset({HERE, THERE}))
-    (reply,) = _asked(through, RemoteServer(THERE), asked)
+    (reply,) = _asked(through, RemoteServer(THERE), request)
     assert isinstance(reply, MissingReplyError)
     through = gateway(cassette=tape, mode="replay", base_urls=frozenset({THERE, "http://third.test/v1"}))
-    (reply,) = _asked(through, RemoteServer(THERE), asked)
+    (reply,) = _asked(through, RemoteServer(THERE), request)
     assert reply.text == "recorded"
 
 
-@pytest.mark.parametrize(("other", "found"), [("the same", True), ("another", False)])
+@pytest.mark.parametrize(("other", "is_found"), [("the same", True), ("another", False)])
 def test_nothing_is_chosen_among_different_replies(
-    gateway: Through, tmp_path: Path, other: str, *, found: bool
+    gateway: Through, tmp_path: Path, other: str, *, is_found: bool
 ) -> None:
-    """Of two addresses neither is meant, unless they say the same."""
+    """If the replies of two other addresses differ, neither is used; equal replies are used."""
     through = gateway(cassette=_tape(tmp_path, here="the same", elsewhere=other), mode="replay")
     (reply,) = _asked(through, RemoteServer(THERE), _request("x", base_url=THERE))
-    if found:
+    if is_found:
         assert reply.text == "the same"
     else:
         assert isinstance(reply, MissingReplyError)
@@ -784,14 +793,14 @@ def test_nothing_is_chosen_among_different_replies(
 def test_nothing_but_the_address_may_differ(
     gateway: Through, tmp_path: Path, changes: dict[str, Any]
 ) -> None:
-    """And only an address: the embedded model's name says how it answers."""
+    """If the request differs in more than the address, or is for the embedded model or a function, no reply is used."""
     through = gateway(cassette=_tape(tmp_path, here="recorded"), mode="replay")
     (reply,) = _asked(through, RemoteServer(THERE), replace(_request("x", base_url=THERE), **changes))
     assert isinstance(reply, MissingReplyError)
 
 
 def test_what_was_find_at_other_address_is_recorded_once(gateway: Through, tmp_path: Path) -> None:
-    """It stays the reply of its own address."""
+    """A reply that was found at another address is recorded under its original address only."""
     tape = _tape(tmp_path, here="recorded")
     through = gateway(cassette=tape, record=True)
     _asked(through, RemoteServer(THERE), _request("x", base_url=THERE))
@@ -801,7 +810,7 @@ def test_what_was_find_at_other_address_is_recorded_once(gateway: Through, tmp_p
 
 
 def test_the_cache_folder_keeps_addresses_apart(gateway: Through) -> None:
-    """What a server of the same model's name has said is asked for again."""
+    """A cached reply is used only for its own address, unlike a reply of the cassette."""
     with ScriptedServer("one") as one, ScriptedServer("other") as other:
         for server in (one, other):
             (reply,) = _asked(gateway(), _at(server), _request("x", base_url=server.url))
@@ -809,7 +818,7 @@ def test_the_cache_folder_keeps_addresses_apart(gateway: Through) -> None:
 
 
 def test_a_line_without_an_outline_is_found_by_its_key(gateway: Through, tmp_path: Path) -> None:
-    """As lines of old, or those that somebody wrote; nothing says where it was recorded."""
+    """An old or handwritten line without a request summary is found by its key, but not for another address."""
     request = _request("x", base_url=HERE)
     write_cassette(tmp_path / "tape.jsonl", [Entry(request.key, Reply("recorded"))])
     through = gateway(cassette=tmp_path / "tape.jsonl", mode="replay")
@@ -838,7 +847,10 @@ connection.execute("ROLLBACK")
 def test_a_transaction_of_another_process_stalls_no_request(
     gateway: Through, tmp_path: Path, start: Callable[..., "subprocess.Popen[str]"]
 ) -> None:
-    """It is waited for in the store's thread: the loop reads the answers that come, and they are kept then."""
+    """While another process holds a transaction, the event loop reads replies, which are stored afterwards.
+
+    A reply is not returned before it is stored.
+    """
     holder = start(HOLDER, tmp_path, tmp_path / "cache" / FILE)
     gateway = gateway()
     with ScriptedServer(_echo) as server:
@@ -854,7 +866,7 @@ def test_a_transaction_of_another_process_stalls_no_request(
             await until(lambda: server.in_flight == 0)
             for _ in range(50):
                 await asyncio.sleep(0.01)
-            # What is not kept is not handed out: another process might pay for it again.
+            # A reply that is not stored is not returned: another process might pay for it again.
             assert not any(task.done() for task in asking)
             (tmp_path / "end").touch()
             return await asyncio.gather(*asking)
