@@ -192,22 +192,22 @@ def test_the_cost_is_never_passed(database: Database) -> None:
         return await asyncio.gather(*calls, return_exceptions=True)
 
     outcomes = _run(all_of_them())
-    made = [outcome for outcome in outcomes if isinstance(outcome, Spent)]
+    completed_calls = [outcome for outcome in outcomes if isinstance(outcome, Spent)]
     spent = sum(
         budget.cost(ASKED, reply) or 0.0
         for reply, outcome in zip(replies, outcomes, strict=True)
         if isinstance(outcome, Spent)
     )
-    assert max(during.cost + during.open_cost for during in made) <= limit * (1 + 1e-9)
+    assert max(during.cost + during.open_cost for during in completed_calls) <= limit * (1 + 1e-9)
     assert spent <= limit * (1 + 1e-9)
     # The remaining amount is too small for another call.
     assert spent > limit - MOST
     # More calls than at the highest cost per call: unused parts of reservations are released.
-    assert len(made) > 5
+    assert len(completed_calls) > 5
     error = next(outcome for outcome in outcomes if not isinstance(outcome, Spent))
     assert isinstance(error, BudgetError)
     assert f"{spent:.4f} USD are spent, and the next call may cost {MOST:.4f}" in str(error)
-    assert _spent(database) == pytest.approx(Spent(calls=len(made), cost=spent), abs=1e-12)
+    assert _spent(database) == pytest.approx(Spent(calls=len(completed_calls), cost=spent), abs=1e-12)
 
 
 def test_a_call_that_failed_is_given_back(database: Database) -> None:

@@ -303,18 +303,18 @@ def test_two_functions_of_one_name_and_version_are_refused(world: World) -> None
     A parametrized fixture may make them, for example, with different values in their closures.
     """
 
-    def made(inside: str) -> Callable[[str], str]:
+    def make_function(inside: str) -> Callable[[str], str]:
         def function(text: str) -> str:
             return text + inside
 
         return function
 
     session = world.session()
-    assert session.cached(made("x"), version="1")("a") == "ax"
-    assert session.cached(made("x"), version="1")("a") == "ax"
+    assert session.cached(make_function("x"), version="1")("a") == "ax"
+    assert session.cached(make_function("x"), version="1")("a") == "ax"
     with pytest.raises(InputError, match="Two different functions are cached as"):
-        session.cached(made("y"), version="1")
-    assert session.cached(made("y"), version="2")("a") == "ay"
+        session.cached(make_function("y"), version="1")
+    assert session.cached(make_function("y"), version="2")("a") == "ay"
     one, other = World(world.folder), World(world.folder)
     session.cached(one.slow, version="1")
     with pytest.raises(InputError, match="Two different functions are cached as"):

@@ -131,40 +131,42 @@ def test_reasoning_is_counted_for_each_model(gateway: Through) -> None:
     apart = Answer(body=completion(message={"reasoning_content": "Why?"}))
     requests = [_request(text) for text in "abc"]
     with ScriptedServer(inside, apart, "fine") as server:
-        made, again = gateway(policy=replace(POLICY, concurrency=1)), gateway()
-        assert [reply.answer for reply in _asked(made, _at(server), *requests)] == ["fine"] * 3
-    assert made.usage.remarks[remark] == 2
+        new_gateway, again = gateway(policy=replace(POLICY, concurrency=1)), gateway()
+        assert [reply.answer for reply in _asked(new_gateway, _at(server), *requests)] == ["fine"] * 3
+    assert new_gateway.usage.remarks[remark] == 2
     _asked(again, _at(server), *requests)
     assert again.usage.remarks == {remark: 1}
 
 
 def test_the_same_request_at_the_same_time_is_one(gateway: Through) -> None:
     """20 callers of the same request share one request, also if they call while it is in flight."""
-    made = gateway()
+    new_gateway = gateway()
 
     async def main() -> list[Reply]:
-        tasks = [asyncio.create_task(made.get_reply(_at(server), _request("a"))) for _ in range(10)]
+        tasks = [asyncio.create_task(new_gateway.get_reply(_at(server), _request("a"))) for _ in range(10)]
         await until(lambda: server.requests)
-        tasks += [asyncio.create_task(made.get_reply(_at(server), _request("a"))) for _ in range(10)]
+        tasks += [asyncio.create_task(new_gateway.get_reply(_at(server), _request("a"))) for _ in range(10)]
         await asyncio.sleep(0)
         server.together = 1
         return await asyncio.gather(*tasks)
 
     with ScriptedServer() as server:
         server.together = 2  # the server waits, so that the first request stays in flight
-        replies = _run(made, main())
+        replies = _run(new_gateway, main())
     assert len(server.requests) == 1
     assert len(replies) == 20
     assert len(set(map(id, replies))) == 1
-    assert made.usage.requests == made.usage.live == 1
+    assert new_gateway.usage.requests == new_gateway.usage.live == 1
 
 
 def test_a_thousand_requests_of_one_turn_are_one_look_up(gateway: Through) -> None:
     """1000 requests in one iteration of the event loop are one look-up with one SELECT."""
     requests = [_request(number) for number in range(1000)]
 
-    async def keep(made: Gateway) -> None:
-        await asyncio.gather(*(made.cache.keep(Entry(r.key, Reply(str(n)))) for n, r in enumerate(requests)))
+    async def keep(new_gateway: Gateway) -> None:
+        await asyncio.gather(
+            *(new_gateway.cache.keep(Entry(r.key, Reply(str(n)))) for n, r in enumerate(requests))
+        )
 
     filling, reading = gateway(), gateway()
     _run(filling, keep(filling))
@@ -203,14 +205,14 @@ def test_a_cached_reply_counts_once_in_a_run(gateway: Through, tmp_path: Path) -
     """A cached reply counts once in a run, also if several samples or calls return it; the next run counts it again."""
     _filled(gateway(), (_request("a"), Reply("x")))
     run = 1
-    made = Gateway(GatewaySettings(tmp_path / "cache", policy=POLICY), lambda: run)
+    new_gateway = Gateway(GatewaySettings(tmp_path / "cache", policy=POLICY), lambda: run)
     for _ in range(2):
-        made.get_replies_nowait(_request("a"), (0, 0))
-    assert made.usage == Usage(requests=1, cached=1)
+        new_gateway.get_replies_nowait(_request("a"), (0, 0))
+    assert new_gateway.usage == Usage(requests=1, cached=1)
     run = 2
-    made.get_replies_nowait(_request("a"), (0,))
-    assert made.usage == Usage(requests=2, cached=2)
-    made.cache.close()
+    new_gateway.get_replies_nowait(_request("a"), (0,))
+    assert new_gateway.usage == Usage(requests=2, cached=2)
+    new_gateway.cache.close()
 
 
 def test_at_hand_what_was_counted_takes_little_memory(
@@ -220,62 +222,62 @@ def test_at_hand_what_was_counted_takes_little_memory(
 
     A run of 100,000 examples counts 500,000 replies.
     """
-    made, requests = gateway(), [_request(number) for number in range(5000)]
-    monkeypatch.setattr(made.cache, "get_nowait", lambda keys: dict.fromkeys(keys, Reply("x")))
-    made.get_replies_nowait(_request("a"), (0,))
+    new_gateway, requests = gateway(), [_request(number) for number in range(5000)]
+    monkeypatch.setattr(new_gateway.cache, "get_nowait", lambda keys: dict.fromkeys(keys, Reply("x")))
+    new_gateway.get_replies_nowait(_request("a"), (0,))
     tracemalloc.start()
     try:
         for _ in range(2):
             for request in requests:
-                made.get_replies_nowait(request, (0, 1, 2, 3))
+                new_gateway.get_replies_nowait(request, (0, 1, 2, 3))
         assert tracemalloc.get_traced_memory()[0] < 24 * 20_000
     finally:
         tracemalloc.stop()
-    assert made.usage == Usage(requests=20_001, cached=20_001)
+    assert new_gateway.usage == Usage(requests=20_001, cached=20_001)
 
 
 def test_with_one_missing_sample_no_reply_is_at_hand(gateway: Through) -> None:
     """If one sample is missing, `get_replies_nowait` returns None and counts nothing; `get_reply_for_score` counts."""
     _filled(gateway(), (_request("a"), Reply("x")))
-    made = gateway()
-    assert made.get_replies_nowait(_request("a"), (0, 1)) is None
-    assert made.usage == Usage()
+    new_gateway = gateway()
+    assert new_gateway.get_replies_nowait(_request("a"), (0, 1)) is None
+    assert new_gateway.usage == Usage()
 
     async def main() -> list[Reply]:
-        both = (made.get_reply_for_score(_at(server), _request("a", sample=n)) for n in (0, 1))
+        both = (new_gateway.get_reply_for_score(_at(server), _request("a", sample=n)) for n in (0, 1))
         return await asyncio.gather(*both)
 
     with ScriptedServer(_echo) as server:
-        assert [reply.text for reply in _run(made, main())] == ["x", "to a"]
-    assert (made.usage.requests, made.usage.cached, made.usage.live) == (2, 1, 1)
+        assert [reply.text for reply in _run(new_gateway, main())] == ["x", "to a"]
+    assert (new_gateway.usage.requests, new_gateway.usage.cached, new_gateway.usage.live) == (2, 1, 1)
 
 
 def test_a_reply_in_flight_is_not_at_hand(gateway: Through) -> None:
     """While a request is in flight, `get_replies_nowait` returns None, even if its reply has just been stored."""
-    made = gateway()
+    new_gateway = gateway()
 
     async def main() -> None:
-        first = asyncio.create_task(made.get_reply_for_score(_at(server), _request("a")))
+        first = asyncio.create_task(new_gateway.get_reply_for_score(_at(server), _request("a")))
         await until(lambda: server.requests)
-        await made.cache.keep(Entry(_request("a").key, Reply("of another process")))
-        assert made.get_replies_nowait(_request("a"), (0,)) is None
+        await new_gateway.cache.keep(Entry(_request("a").key, Reply("of another process")))
+        assert new_gateway.get_replies_nowait(_request("a"), (0,)) is None
         server.together = 1
         await first
 
     with ScriptedServer() as server:
         server.together = 2
-        _run(made, main())
-    assert made.usage.requests == 1
+        _run(new_gateway, main())
+    assert new_gateway.usage.requests == 1
 
 
 def test_replies_at_hand_are_recorded(gateway: Through) -> None:
     """`get_replies_nowait` records each sample with a request summary of its own."""
     samples = [(_request("a", sample=n), Reply(f"a{n}")) for n in range(2)]
     _filled(gateway(), *samples)
-    made = gateway(record=True)
-    made.get_replies_nowait(_request("a"), (0, 1))
-    made.cache.close()
-    recorded = [(entry.key, entry.reply, entry.summary) for entry in made.used.values()]
+    new_gateway = gateway(record=True)
+    new_gateway.get_replies_nowait(_request("a"), (0, 1))
+    new_gateway.cache.close()
+    recorded = [(entry.key, entry.reply, entry.summary) for entry in new_gateway.used.values()]
     assert recorded == [(request.key, reply, request_summary(request)) for request, reply in samples]
 
 
@@ -310,15 +312,15 @@ def test_one_that_failed_does_not_harm_the_others(gateway: Through) -> None:
 
 def test_a_failed_request_can_be_asked_again(gateway: Through) -> None:
     """A request that failed is sent again if another test of the same run requests it."""
-    made = gateway()
+    new_gateway = gateway()
 
     async def main() -> Reply:
         with pytest.raises(Unscored):
-            await made.get_reply(_at(server), _request("a"))
-        return await made.get_reply(_at(server), _request("a"))
+            await new_gateway.get_reply(_at(server), _request("a"))
+        return await new_gateway.get_reply(_at(server), _request("a"))
 
     with ScriptedServer(Answer(400, error("flagged")), "fine") as server:
-        assert _run(made, main()).text == "fine"
+        assert _run(new_gateway, main()).text == "fine"
 
 
 def test_a_model_that_cannot_answer_is_asked_no_more(gateway: Through) -> None:
@@ -327,65 +329,66 @@ def test_a_model_that_cannot_answer_is_asked_no_more(gateway: Through) -> None:
     def answer(body: dict[str, Any]) -> Answer | str:
         return Answer(401, error("no")) if body["model"] == "m" else "fine"
 
-    made = gateway()
-    claim, claimed = made.cache.claim, []
+    new_gateway = gateway()
+    claim, claimed = new_gateway.cache.claim, []
 
     async def noted(key: str) -> Reply | bool:
         claimed.append(key)
         return await claim(key)
 
-    made.cache.claim = noted  # type: ignore[method-assign]
+    new_gateway.cache.claim = noted  # type: ignore[method-assign]
 
     async def main() -> list[Any]:
         at = _at(server)
         outcomes = await asyncio.gather(
-            *(made.get_reply(at, _request(number)) for number in range(100)), return_exceptions=True
+            *(new_gateway.get_reply(at, _request(number)) for number in range(100)), return_exceptions=True
         )
-        outcomes += await asyncio.gather(made.get_reply(at, _request("later")), return_exceptions=True)
-        return [*outcomes, await made.get_reply(at, _request("a", model="n"))]
+        outcomes += await asyncio.gather(new_gateway.get_reply(at, _request("later")), return_exceptions=True)
+        return [*outcomes, await new_gateway.get_reply(at, _request("a", model="n"))]
 
     with ScriptedServer(answer) as server:
-        *errors, other = _run(made, main())
+        *errors, other = _run(new_gateway, main())
     assert {type(outcome) for outcome in errors} == {ServerError}
     assert other.text == "fine"
     assert len(server.requests) <= POLICY.concurrency + 1
     # A claim is a write to the cache: a request that cannot be sent claims nothing.
     assert len(claimed) <= 2 * POLICY.concurrency + 1
-    assert made.usage.failed == 101
+    assert new_gateway.usage.failed == 101
 
 
 def test_cached_replies_are_found_with_a_broken_model(gateway: Through) -> None:
     """Cached replies are returned although the model cannot answer."""
-    made = gateway()
+    new_gateway = gateway()
 
     async def main() -> list[Any]:
-        await made.get_reply(_at(server), _request("kept"))
+        await new_gateway.get_reply(_at(server), _request("kept"))
         return await asyncio.gather(
-            *(made.get_reply(_at(server), _request(text)) for text in ("new", "kept")), return_exceptions=True
+            *(new_gateway.get_reply(_at(server), _request(text)) for text in ("new", "kept")),
+            return_exceptions=True,
         )
 
     with ScriptedServer("fine", Answer(404, error("no"))) as server:
-        new, kept = _run(made, main())
-    assert isinstance(new, ServerError)
-    assert kept.text == "fine"
+        missing_outcome, cached_reply = _run(new_gateway, main())
+    assert isinstance(missing_outcome, ServerError)
+    assert cached_reply.text == "fine"
 
 
 def test_a_cancelled_waiter_does_not_lose_the_reply(gateway: Through) -> None:
     """If a waiting caller is cancelled, other callers get the reply, and it is cached even if no caller is left."""
-    made = gateway()
+    new_gateway = gateway()
 
     async def main() -> Reply:
-        tasks = [asyncio.create_task(made.get_reply(_at(server), _request("a"))) for _ in range(2)]
-        tasks.append(asyncio.create_task(made.get_reply(_at(server), _request("b"))))
+        tasks = [asyncio.create_task(new_gateway.get_reply(_at(server), _request("a"))) for _ in range(2)]
+        tasks.append(asyncio.create_task(new_gateway.get_reply(_at(server), _request("b"))))
         await until(lambda: len(server.requests) == 2)
         tasks[0].cancel()
         tasks[2].cancel()
         reply = await tasks[1]
-        await until(lambda: made.usage.live == 2)
+        await until(lambda: new_gateway.usage.live == 2)
         return reply
 
     with ScriptedServer(Answer(body=completion(), delay_s=0.1)) as server:
-        assert _run(made, main()).text == "fine"
+        assert _run(new_gateway, main()).text == "fine"
     both = _asked(gateway(), _at(server), _request("a"), _request("b"))
     assert [reply.text for reply in both] == ["fine", "fine"]
     assert len(server.requests) == 2
@@ -393,34 +396,35 @@ def test_a_cancelled_waiter_does_not_lose_the_reply(gateway: Through) -> None:
 
 def test_a_waiter_cancelled_before_the_look_up_affects_no_other(gateway: Through) -> None:
     """A caller that is cancelled before the look-up starts does not affect another caller of the same request."""
-    made = gateway()
+    new_gateway = gateway()
 
     async def main() -> Reply:
-        gone = asyncio.create_task(made.get_reply(_at(server), _request("a")))
+        gone = asyncio.create_task(new_gateway.get_reply(_at(server), _request("a")))
         await asyncio.sleep(0)
         gone.cancel()
-        return await made.get_reply(_at(server), _request("a"))
+        return await new_gateway.get_reply(_at(server), _request("a"))
 
     with ScriptedServer() as server:
-        assert _run(made, main()).text == "fine"
+        assert _run(new_gateway, main()).text == "fine"
     assert len(server.requests) == 1
 
 
 def test_after_a_failed_write_no_request_is_sent(gateway: Through, tmp_path: Path) -> None:
     """After a reply could not be stored, no request is sent, except those already in flight."""
-    made = gateway(policy=replace(POLICY, concurrency=2))
+    new_gateway = gateway(policy=replace(POLICY, concurrency=2))
 
     async def main() -> list[Any]:
-        await made.get_reply(_at(server), _request("first"))
-        made.cache.store.database.execute(
+        await new_gateway.get_reply(_at(server), _request("first"))
+        new_gateway.cache.store.database.execute(
             "CREATE TRIGGER full BEFORE INSERT ON replies BEGIN SELECT RAISE(ABORT, 'disk is full'); END"
         )
         return await asyncio.gather(
-            *(made.get_reply(_at(server), _request(number)) for number in range(50)), return_exceptions=True
+            *(new_gateway.get_reply(_at(server), _request(number)) for number in range(50)),
+            return_exceptions=True,
         )
 
     with ScriptedServer(Answer(body=completion(), delay_s=0.005)) as server:
-        errors = _run(made, main())
+        errors = _run(new_gateway, main())
     assert {type(exception) for exception in errors} == {StoreError}
     assert "disk is full" in str(errors[0])
     assert len(server.requests) <= 1 + 2
@@ -462,12 +466,12 @@ def test_a_request_taken_over_by_another_is_not_sent(
 def test_no_request_is_sent_without_a_usable_cache(gateway: Through, tmp_path: Path) -> None:
     """With an unusable cache, requests raise StoreError before any request is sent."""
     (tmp_path / "file").touch()
-    made = gateway(cache_dir=tmp_path / "file" / "cache")
+    new_gateway = gateway(cache_dir=tmp_path / "file" / "cache")
     with ScriptedServer() as server:
-        outcomes = _asked(made, _at(server), _request("a"), _request("b"))
+        outcomes = _asked(new_gateway, _at(server), _request("a"), _request("b"))
     assert [type(outcome) for outcome in outcomes] == [StoreError, StoreError]
     assert server.requests == []
-    assert made.usage == Usage(requests=2, failed=2)
+    assert new_gateway.usage == Usage(requests=2, failed=2)
 
 
 @pytest.mark.slow
@@ -480,7 +484,11 @@ def test_two_processes_pay_for_each_reply_once(gateway: Through) -> None:
         try:
             return await asyncio.wait_for(
                 asyncio.gather(
-                    *(made.get_reply(_at(server), request) for request in requests for made in (one, other))
+                    *(
+                        new_gateway.get_reply(_at(server), request)
+                        for request in requests
+                        for new_gateway in (one, other)
+                    )
                 ),
                 60,
             )
@@ -521,10 +529,10 @@ def test_a_model_that_takes_no_bound_is_not_paid_beyond_the_budget(gateway: Thro
                 return Answer(400, error(f"Unsupported parameter: '{name}'", param=name))
         return Answer(body=completion(usage={"prompt_tokens": 1, "completion_tokens": 10_000}))
 
-    made = gateway(limits=Limits(max_cost=0.006), run="r", prices=prices)
+    new_gateway = gateway(limits=Limits(max_cost=0.006), run="r", prices=prices)
     with ScriptedServer(answer) as server:
-        (outcome,) = _asked(made, _at(server), _request("a"))
-    assert made.usage.cost_usd <= 0.006
+        (outcome,) = _asked(new_gateway, _at(server), _request("a"))
+    assert new_gateway.usage.cost_usd <= 0.006
     assert isinstance(outcome, RagevalError | Unscored)
 
 
@@ -535,9 +543,9 @@ def test_a_cassette_is_enough(gateway: Through, tmp_path: Path) -> None:
     write_cassette(cassette, [Entry(_request("a").key, Reply("recorded"))])
     nowhere = RemoteServer("http://127.0.0.1:9/v1")
     for mode in ("live", "replay"):
-        made = gateway(cassette=cassette, cache_dir=tmp_path / "file" / "cache", mode=mode)
-        assert _asked(made, nowhere, _request("a")) == [Reply("recorded")]
-        assert made.usage == Usage(requests=1, cached=1)
+        new_gateway = gateway(cassette=cassette, cache_dir=tmp_path / "file" / "cache", mode=mode)
+        assert _asked(new_gateway, nowhere, _request("a")) == [Reply("recorded")]
+        assert new_gateway.usage == Usage(requests=1, cached=1)
 
 
 @pytest.mark.parametrize("mode", ["live", "replay", "plan"])
@@ -551,9 +559,9 @@ def test_another_reply_in_the_cassette_is_reported(gateway: Through, tmp_path: P
         cached_replies = _asked(gateway(), _at(server), _request("a"), _request("b"))
         keys = [_request(name).key for name in "ab"]
         write_cassette(cassette, [Entry(keys[0], Reply("edited")), Entry(keys[1], cached_replies[1])])
-        made = gateway(cassette=cassette, mode=mode)
-        assert _asked(made, _at(server), _request("a"), _request("b")) == cached_replies
-    ((remark, count),) = made.usage.remarks.items()
+        new_gateway = gateway(cassette=cassette, mode=mode)
+        assert _asked(new_gateway, _at(server), _request("a"), _request("b")) == cached_replies
+    ((remark, count),) = new_gateway.usage.remarks.items()
     assert count == 1
     assert remark.startswith(
         "the cassette and the cache have different replies; the one in the cache is used"
@@ -564,13 +572,15 @@ def test_a_replay_asks_nothing(gateway: Through) -> None:
     """A replay sends no request: cached replies are returned, and each missing reply raises MissingReplyError."""
     with ScriptedServer() as server:
         _asked(gateway(), _at(server), _request("a"))
-        made = gateway(mode="replay")
-        kept, missing, another = _asked(made, _at(server), *map(_request, ("a", "b", "c")))
-    assert kept.text == "fine"
-    assert isinstance(missing, MissingReplyError)
-    assert str(missing) == str(another)
+        new_gateway = gateway(mode="replay")
+        cached_reply, first_missing, second_missing = _asked(
+            new_gateway, _at(server), *map(_request, ("a", "b", "c"))
+        )
+    assert cached_reply.text == "fine"
+    assert isinstance(first_missing, MissingReplyError)
+    assert str(first_missing) == str(second_missing)
     assert len(server.requests) == 1
-    assert made.usage == Usage(requests=3, cached=1, failed=2)
+    assert new_gateway.usage == Usage(requests=3, cached=1, failed=2)
 
 
 def test_a_plan_sends_no_requests_and_writes_nothing(gateway: Through) -> None:
@@ -578,9 +588,9 @@ def test_a_plan_sends_no_requests_and_writes_nothing(gateway: Through) -> None:
     with ScriptedServer() as server:
         _asked(gateway(), _at(server), _request("a"))
         planned = gateway(mode="plan")
-        kept, mark = _asked(planned, _at(server), _request("a"), _request("b"))
-        assert kept.text == "fine"
-        assert mark.text.startswith("⟪reply ")
+        cached_reply, placeholder = _asked(planned, _at(server), _request("a"), _request("b"))
+        assert cached_reply.text == "fine"
+        assert placeholder.text.startswith("⟪reply ")
         assert (planned.usage.requests, planned.usage.cached, planned.usage.live) == (2, 1, 1)
         assert len(server.requests) == 1
         assert _asked(gateway(), _at(server), _request("b"))[0].text == "fine"
@@ -606,10 +616,10 @@ def test_what_is_used_is_recorded(gateway: Through, tmp_path: Path) -> None:
     cassette = tmp_path / "c.jsonl"
     with ScriptedServer(answer) as server:
         _asked(gateway(), _at(server), _request("kept"), _request("not used"))
-        made = gateway(record=True, cassette=cassette)
-        _asked(made, _at(server), *map(_request, ("kept", "new", "bad")))
-    assert set(made.used) == {_request("kept").key, _request("new").key}
-    write_cassette(cassette, made.used.values())
+        new_gateway = gateway(record=True, cassette=cassette)
+        _asked(new_gateway, _at(server), *map(_request, ("kept", "new", "bad")))
+    assert set(new_gateway.used) == {_request("kept").key, _request("new").key}
+    write_cassette(cassette, new_gateway.used.values())
     entry = read_cassette(cassette)[_request("new").key]
     assert entry.reply.text == "to new"
     assert entry.summary == request_summary(_request("new"))
@@ -617,10 +627,10 @@ def test_what_is_used_is_recorded(gateway: Through, tmp_path: Path) -> None:
 
 def test_prompts_are_kept_where_they_are_asked_for(gateway: Through) -> None:
     """With `record_prompts`, the messages are in the summaries of the recording and of the cache."""
-    made = gateway(record=True, record_prompts=True)
+    new_gateway = gateway(record=True, record_prompts=True)
     with ScriptedServer() as server:
-        _asked(made, _at(server), _request("a"))
-    (entry,) = made.used.values()
+        _asked(new_gateway, _at(server), _request("a"))
+    (entry,) = new_gateway.used.values()
     assert entry.summary["messages"] == [{"role": "user", "content": "a"}]
     reading = gateway()
 
@@ -643,9 +653,9 @@ def test_notes_are_counted_for_cached_replies_too(gateway: Through) -> None:
         first, second = gateway(), gateway()
         _asked(first, _at(server), *requests)
         _asked(second, _at(server), *requests)
-    for made in (first, second):
-        assert made.usage.cut == 3
-        assert made.usage.remarks == {"m refuses seed: asked without": 3}
+    for new_gateway in (first, second):
+        assert new_gateway.usage.cut == 3
+        assert new_gateway.usage.remarks == {"m refuses seed: asked without": 3}
 
 
 def test_a_price_is_counted_where_it_is_known(gateway: Through, tmp_path: Path) -> None:
@@ -660,37 +670,37 @@ def test_a_price_is_counted_where_it_is_known(gateway: Through, tmp_path: Path) 
     assert (second.usage.cost_usd, second.usage.unpriced) == (0, 0)
 
 
-@pytest.mark.parametrize("kept", [False, True])
-def test_messages_may_be_any_mappings(gateway: Through, *, kept: bool) -> None:
+@pytest.mark.parametrize("is_cached", [False, True])
+def test_messages_may_be_any_mappings(gateway: Through, *, is_cached: bool) -> None:
     """Messages may be any mappings: such a request can be sent, and its reply is found and recorded."""
     plain = _request("a")
     request = replace(plain, messages=tuple(map(MappingProxyType, plain.messages)))
     assert request.key == plain.key
-    made = gateway(record=True)
+    new_gateway = gateway(record=True)
 
     async def main() -> Reply:
-        return await asyncio.wait_for(made.get_reply(_at(server), request), 30)
+        return await asyncio.wait_for(new_gateway.get_reply(_at(server), request), 30)
 
     with ScriptedServer() as server:
-        if kept:
+        if is_cached:
             _asked(gateway(), _at(server), plain)
-        assert _run(made, main()) == Reply("fine", "m-2024", "stop", 10, 2)
-    assert set(made.used) == {request.key}
+        assert _run(new_gateway, main()) == Reply("fine", "m-2024", "stop", 10, 2)
+    assert set(new_gateway.used) == {request.key}
 
 
 def test_a_look_up_that_breaks_is_an_error_and_no_standstill(gateway: Through, tmp_path: Path) -> None:
     """An unexpected error of a look-up is raised to the waiting callers."""
     cassette = tmp_path / "c.jsonl"
     cassette.write_text("[" * 100_000, encoding="utf-8")
-    made = gateway(cassette=cassette)
+    new_gateway = gateway(cassette=cassette)
 
     async def main() -> Reply:
         return await asyncio.wait_for(
-            made.get_reply(RemoteServer("http://127.0.0.1:9/v1"), _request("a")), 30
+            new_gateway.get_reply(RemoteServer("http://127.0.0.1:9/v1"), _request("a")), 30
         )
 
     with pytest.raises(Exception, match=r"(?i)recursion|not a recorded reply") as caught:
-        _run(made, main())
+        _run(new_gateway, main())
     assert not isinstance(caught.value, TimeoutError)
 
 
@@ -701,21 +711,21 @@ def test_a_gateway_closed_with_requests_in_flight_leaves_nothing_open(
 
     asyncio logs no complaint.
     """
-    made = gateway(limits=Limits(max_calls=5))
+    new_gateway = gateway(limits=Limits(max_calls=5))
 
     async def main() -> None:
-        task = asyncio.create_task(made.get_reply(_at(server), _request("a")))
+        task = asyncio.create_task(new_gateway.get_reply(_at(server), _request("a")))
         await until(lambda: server.requests)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
     with ScriptedServer(Answer(body=completion(), delay_s=3600)) as server:
-        _run(made, main())
+        _run(new_gateway, main())
     assert caplog.records == []
     connection = sqlite3.connect(tmp_path / "cache" / FILE)
     assert connection.execute("SELECT count(*) FROM leases").fetchone() == (0,)
     connection.close()
-    assert made.cache._store is None
+    assert new_gateway.cache._store is None
 
 
 HERE, THERE = "http://here.test/v1", "http://there.test/v1"
@@ -734,11 +744,11 @@ def _tape(folder: Path, **said: str) -> Path:
 @pytest.mark.parametrize("mode", ["live", "replay", "plan"])
 def test_a_cassette_is_found_at_another_address(gateway: Through, tmp_path: Path, mode: Any) -> None:
     """If only the address of a recorded request differs, its reply is used, and a remark says so."""
-    through = gateway(cassette=_tape(tmp_path, here="recorded"), mode=mode)
-    (reply,) = _asked(through, RemoteServer(THERE), _request("x", base_url=THERE))
+    new_gateway = gateway(cassette=_tape(tmp_path, here="recorded"), mode=mode)
+    (reply,) = _asked(new_gateway, RemoteServer(THERE), _request("x", base_url=THERE))
     assert reply.text == "recorded"
-    assert (through.usage.cached, through.usage.live, through.usage.failed) == (1, 0, 0)
-    assert through.usage.sorted_remarks == {
+    assert (new_gateway.usage.cached, new_gateway.usage.live, new_gateway.usage.failed) == (1, 0, 0)
+    assert new_gateway.usage.sorted_remarks == {
         f"recorded at {HERE}, used for {THERE}: the model's name, m, is the same "
         "(--rageval-refresh sends the requests again)": 1
     }
@@ -748,20 +758,20 @@ def test_the_reply_of_just_this_address_counts(gateway: Through, tmp_path: Path)
     """If a cassette has replies of two servers to one request, the reply of the request's own address is used."""
     tape = _tape(tmp_path, here="said here", elsewhere="said elsewhere")
     for name in ("here", "elsewhere"):
-        through = gateway(cassette=tape, mode="replay")
-        (reply,) = _asked(through, RemoteServer(HERE), _request("x", base_url=f"http://{name}.test/v1"))
+        new_gateway = gateway(cassette=tape, mode="replay")
+        (reply,) = _asked(new_gateway, RemoteServer(HERE), _request("x", base_url=f"http://{name}.test/v1"))
         assert reply.text == f"said {name}"
-        assert not through.usage.sorted_remarks
+        assert not new_gateway.usage.sorted_remarks
 
 
 def test_the_other_server_of_the_run_is_no_other_address(gateway: Through, tmp_path: Path) -> None:
     """A reply recorded at one server of the run is not used for another server of the run."""
     tape, request = _tape(tmp_path, here="recorded"), _request("x", base_url=THERE)
-    through = gateway(cassette=tape, mode="replay", base_urls=frozenset({HERE, THERE}))
-    (reply,) = _asked(through, RemoteServer(THERE), request)
+    new_gateway = gateway(cassette=tape, mode="replay", base_urls=frozenset({HERE, THERE}))
+    (reply,) = _asked(new_gateway, RemoteServer(THERE), request)
     assert isinstance(reply, MissingReplyError)
-    through = gateway(cassette=tape, mode="replay", base_urls=frozenset({THERE, "http://third.test/v1"}))
-    (reply,) = _asked(through, RemoteServer(THERE), request)
+    new_gateway = gateway(cassette=tape, mode="replay", base_urls=frozenset({THERE, "http://third.test/v1"}))
+    (reply,) = _asked(new_gateway, RemoteServer(THERE), request)
     assert reply.text == "recorded"
 
 
@@ -770,8 +780,8 @@ def test_nothing_is_chosen_among_different_replies(
     gateway: Through, tmp_path: Path, other: str, *, is_found: bool
 ) -> None:
     """If the replies of two other addresses differ, neither is used; equal replies are used."""
-    through = gateway(cassette=_tape(tmp_path, here="the same", elsewhere=other), mode="replay")
-    (reply,) = _asked(through, RemoteServer(THERE), _request("x", base_url=THERE))
+    new_gateway = gateway(cassette=_tape(tmp_path, here="the same", elsewhere=other), mode="replay")
+    (reply,) = _asked(new_gateway, RemoteServer(THERE), _request("x", base_url=THERE))
     if is_found:
         assert reply.text == "the same"
     else:
@@ -794,17 +804,17 @@ def test_nothing_but_the_address_may_differ(
     gateway: Through, tmp_path: Path, changes: dict[str, Any]
 ) -> None:
     """If the request differs in more than the address, or is for the embedded model or a function, no reply is used."""
-    through = gateway(cassette=_tape(tmp_path, here="recorded"), mode="replay")
-    (reply,) = _asked(through, RemoteServer(THERE), replace(_request("x", base_url=THERE), **changes))
+    new_gateway = gateway(cassette=_tape(tmp_path, here="recorded"), mode="replay")
+    (reply,) = _asked(new_gateway, RemoteServer(THERE), replace(_request("x", base_url=THERE), **changes))
     assert isinstance(reply, MissingReplyError)
 
 
 def test_what_was_find_at_other_address_is_recorded_once(gateway: Through, tmp_path: Path) -> None:
     """A reply that was found at another address is recorded under its original address only."""
     tape = _tape(tmp_path, here="recorded")
-    through = gateway(cassette=tape, record=True)
-    _asked(through, RemoteServer(THERE), _request("x", base_url=THERE))
-    assert {key: entry.summary for key, entry in through.used.items()} == {
+    new_gateway = gateway(cassette=tape, record=True)
+    _asked(new_gateway, RemoteServer(THERE), _request("x", base_url=THERE))
+    assert {key: entry.summary for key, entry in new_gateway.used.items()} == {
         key: entry.summary for key, entry in read_cassette(tape).items()
     }
 
@@ -821,8 +831,8 @@ def test_a_line_without_an_outline_is_found_by_its_key(gateway: Through, tmp_pat
     """An old or handwritten line without a request summary is found by its key, but not for another address."""
     request = _request("x", base_url=HERE)
     write_cassette(tmp_path / "tape.jsonl", [Entry(request.key, Reply("recorded"))])
-    through = gateway(cassette=tmp_path / "tape.jsonl", mode="replay")
-    replies = _asked(through, RemoteServer(HERE), request, replace(request, base_url=THERE))
+    new_gateway = gateway(cassette=tmp_path / "tape.jsonl", mode="replay")
+    replies = _asked(new_gateway, RemoteServer(HERE), request, replace(request, base_url=THERE))
     assert replies[0].text == "recorded"
     assert isinstance(replies[1], MissingReplyError)
 

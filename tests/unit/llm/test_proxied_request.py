@@ -225,8 +225,8 @@ def test_an_answer_too_long_for_a_cassette_is_an_error() -> None:
             reply_record(EMBEDDINGS, {"data": [text]})
 
 
-@pytest.mark.parametrize(("given", "tokens"), [([7] * 30, 30), ([[7] * 30, [8] * 20], 50)])
-def test_texts_that_come_as_tokens_are_counted(given: Any, tokens: int) -> None:
+@pytest.mark.parametrize(("input_value", "tokens"), [([7] * 30, 30), ([[7] * 30, [8] * 20], 50)])
+def test_texts_that_come_as_tokens_are_counted(input_value: Any, tokens: int) -> None:
     """Texts that are sent as token numbers, as LangChain sends them for embeddings, count in a budget and a plan."""
-    messages = make_proxied_request("u", EMBEDDINGS, {"model": "m", "input": given}).messages
+    messages = make_proxied_request("u", EMBEDDINGS, {"model": "m", "input": input_value}).messages
     assert tokens <= prompt_tokens(messages) <= tokens + 20

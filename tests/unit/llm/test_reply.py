@@ -42,10 +42,12 @@ def test_a_missing_field_is_named(name: str) -> None:
         Reply.from_record(record)
 
 
-@pytest.mark.parametrize(("line", "found"), [("[]", "found list"), ('"x"', "found str"), ("{", "Expecting")])
-def test_anything_but_an_object_is_refused(line: str, found: str) -> None:
+@pytest.mark.parametrize(
+    ("line", "expected_message"), [("[]", "found list"), ('"x"', "found str"), ("{", "Expecting")]
+)
+def test_anything_but_an_object_is_refused(line: str, expected_message: str) -> None:
     """A line that is not a JSON object raises ValueError with what was found."""
-    with pytest.raises(ValueError, match=found):
+    with pytest.raises(ValueError, match=expected_message):
         Reply.from_record(json.loads(line))
 
 

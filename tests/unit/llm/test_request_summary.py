@@ -42,17 +42,17 @@ def test_an_outline_names_what_a_request_is_made_of() -> None:
 
 def test_parts_are_made_once_and_only_for_a_summary() -> None:
     """The parts of a request are computed once, and only for a summary: the key does not need them."""
-    made: list[dict[str, str]] = []
+    computed_parts: list[dict[str, str]] = []
 
     def make() -> dict[str, str]:
-        made.append(dict(ASKED.parts))
-        return made[-1]
+        computed_parts.append(dict(ASKED.parts))
+        return computed_parts[-1]
 
     request = replace(ASKED, parts=LazyParts(make))
     assert request.key == ASKED.key
-    assert not made
+    assert not computed_parts
     assert request_summary(request) == request_summary(request) == request_summary(ASKED)
-    assert len(made) == 1
+    assert len(computed_parts) == 1
 
 
 def test_no_text_of_a_prompt_is_in_an_outline() -> None:

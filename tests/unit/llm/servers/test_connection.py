@@ -179,13 +179,13 @@ def test_no_unknown_error_keeps_what_holds_the_key(monkeypatch: pytest.MonkeyPat
     _assert_no_frame_of_libraries(caught.value)
 
 
-def _assert_no_frame_of_libraries(found: BaseException) -> None:
-    chain: list[BaseException | None] = [found]
-    for each in chain:
-        if each is not None:
-            chain += [each.__cause__, each.__context__]
-            assert "planted" not in str(each)
-    frames = [frame for each in chain if each for frame, _ in traceback.walk_tb(each.__traceback__)]
+def _assert_no_frame_of_libraries(exception: BaseException) -> None:
+    chain: list[BaseException | None] = [exception]
+    for link in chain:
+        if link is not None:
+            chain += [link.__cause__, link.__context__]
+            assert "planted" not in str(link)
+    frames = [frame for link in chain if link for frame, _ in traceback.walk_tb(link.__traceback__)]
     assert any(
         Path(frame.f_code.co_filename).is_relative_to(Path(pytest_rageval.__file__).parent)
         for frame in frames

@@ -159,9 +159,9 @@ def test_a_command_that_does_not_exist_is_an_error(name: str) -> None:
         run_key_command((name,))
 
 
-def _assert_hidden(found: BaseException) -> None:
+def _assert_hidden(exception: BaseException) -> None:
     """Assert that the key is neither in the error nor in a variable of its traceback (see `--showlocals`)."""
-    shown = traceback.TracebackException.from_exception(found, capture_locals=True)
+    shown = traceback.TracebackException.from_exception(exception, capture_locals=True)
     assert "planted" not in "".join(shown.format())
 
 

@@ -418,9 +418,9 @@ def test_a_server_that_refuses_everything_is_not_asked_for_ever(status: int) -> 
         name = next((name for name in body if name not in {"model", "messages"}), "messages")
         return Answer(status, {"detail": [{"loc": ["body", name], "type": "extra_forbidden"}]})
 
-    asked = replace(ASKED, parameters={"temperature": 0.5, "seed": 1, "top_p": 0.5})
+    request = replace(ASKED, parameters={"temperature": 0.5, "seed": 1, "top_p": 0.5})
     with ScriptedServer(answer) as server, pytest.raises(Unscored, match=f"the server answered {status}"):
-        _send(server, asked)
+        _send(server, request)
     assert len(server.requests) == 4
 
 

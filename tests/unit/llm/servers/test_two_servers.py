@@ -21,12 +21,12 @@ def _request(server: RemoteServer, text: object, model: str = "m") -> Request:
     return Request(server.base_url, model, ({"role": "user", "content": str(text)},), {"max_tokens": 5})
 
 
-def _ask(gateway: Gateway, *asked: tuple[RemoteServer, Request]) -> list[Any]:
+def _ask(gateway: Gateway, *server_requests: tuple[RemoteServer, Request]) -> list[Any]:
     """Send requests to servers at the same time; return a reply or an exception for each request."""
 
     async def main() -> list[Any]:
         try:
-            asking = (gateway.get_reply(server, request) for server, request in asked)
+            asking = (gateway.get_reply(server, request) for server, request in server_requests)
             return await asyncio.wait_for(asyncio.gather(*asking, return_exceptions=True), 120)
         finally:
             await gateway.close()
@@ -75,11 +75,11 @@ def test_two_keys_at_one_address_are_two_servers(gateway) -> None:
 
     with ScriptedServer(answer) as server:
         mine, theirs = RemoteServer(server.url, "key-1"), RemoteServer(server.url, "key-2", role="judge")
-        made = gateway()
-        _ask(made, (mine, _request(mine, 1)), (theirs, _request(theirs, 2)))
+        new_gateway = gateway()
+        _ask(new_gateway, (mine, _request(mine, 1)), (theirs, _request(theirs, 2)))
     assert server.keys == {"Bearer key-1", "Bearer key-2"}
-    assert made.usage.servers.keys() == {server.url, f"{server.url} (judge)"}
-    assert made.usage.live == 2
+    assert new_gateway.usage.servers.keys() == {server.url, f"{server.url} (judge)"}
+    assert new_gateway.usage.live == 2
 
 
 def test_servers_with_the_same_settings_are_one() -> None:
@@ -103,20 +103,20 @@ def test_what_is_asked_is_counted_by_server(gateway) -> None:
     """Calls, tokens and cost are counted for each server, and their sum is the usage of the run."""
     with ScriptedServer() as one, ScriptedServer() as other:
         first, second = RemoteServer(one.url), RemoteServer(other.url, role="judge")
-        made = gateway()
-        _ask(made, *((first, _request(first, n)) for n in range(3)), (second, _request(second, 1)))
-    counted = made.usage.servers
+        new_gateway = gateway()
+        _ask(new_gateway, *((first, _request(first, n)) for n in range(3)), (second, _request(second, 1)))
+    counted = new_gateway.usage.servers
     assert counted[one.url] == Usage(live=3, tokens_in=30, tokens_out=6, cost_usd=pytest.approx(0.036))
     assert counted[f"{other.url} (judge)"] == Usage(live=1, tokens_in=10, tokens_out=2, cost_usd=0.012)
-    assert made.usage.cost_usd == pytest.approx(0.048)
+    assert new_gateway.usage.cost_usd == pytest.approx(0.048)
 
 
 def test_a_plan_counts_by_server_too(gateway) -> None:
     """A plan also counts requests for each server."""
     first, second = RemoteServer("http://a/v1"), RemoteServer("http://b/v1", role="judge")
-    made = gateway(mode="plan")
-    _ask(made, (first, _request(first, 1)), (first, _request(first, 2)), (second, _request(second, 1)))
-    assert {name: usage.live for name, usage in made.usage.servers.items()} == {
+    new_gateway = gateway(mode="plan")
+    _ask(new_gateway, (first, _request(first, 1)), (first, _request(first, 2)), (second, _request(second, 1)))
+    assert {name: usage.live for name, usage in new_gateway.usage.servers.items()} == {
         "http://a/v1": 2,
         "http://b/v1 (judge)": 1,
     }
@@ -139,19 +139,19 @@ def test_a_limit_of_one_server_stops_that_server(gateway, limits: Limits, expect
     """If one server's limit is reached, requests to the other server continue up to the run's limit."""
     with ScriptedServer() as one, ScriptedServer() as other:
         free, limited = RemoteServer(one.url), RemoteServer(other.url, role="judge", limits=limits)
-        made = gateway(
+        new_gateway = gateway(
             limits=Limits(max_calls=7), run="r", policy=RequestPolicy(concurrency=1, timeout_s=30, retries=0)
         )
-        outcomes = _ask(made, *((limited, _request(limited, n)) for n in range(4)))
+        outcomes = _ask(new_gateway, *((limited, _request(limited, n)) for n in range(4)))
         assert [type(outcome) for outcome in outcomes] == [Reply, Reply, BudgetError, BudgetError]
         with pytest.raises(BudgetError, match=expected_message):
             raise outcomes[2]
         # A new gateway of the same run, as in another process.
-        made = gateway(
+        new_gateway = gateway(
             limits=Limits(max_calls=7), run="r", policy=RequestPolicy(concurrency=1, timeout_s=30, retries=0)
         )
         outcomes = _ask(
-            made,
+            new_gateway,
             (limited, _request(limited, "more")),
             *((free, _request(free, n)) for n in range(7)),
         )
@@ -167,10 +167,10 @@ def test_one_model_at_two_servers_keeps_its_names_apart(gateway) -> None:
         ScriptedServer(Answer(body=completion("from other", model="m-2"))) as other,
     ):
         first, second = RemoteServer(one.url), RemoteServer(other.url)
-        made = gateway()
-        replies = _ask(made, (first, _request(first, 1)), (second, _request(second, 1)))
+        new_gateway = gateway()
+        replies = _ask(new_gateway, (first, _request(first, 1)), (second, _request(second, 1)))
     assert [reply.text for reply in replies] == ["from one", "from other"]
-    assert made.served == {("m", one.url): {"m-1"}, ("m", other.url): {"m-2"}}
+    assert new_gateway.served == {("m", one.url): {"m-1"}, ("m", other.url): {"m-2"}}
 
 
 @pytest.mark.parametrize(
@@ -203,13 +203,16 @@ def test_usage_by_server_adds_up_over_tests_and_processes() -> None:
     """The usage of each server is added and subtracted like the totals; a server without requests is left out."""
     before, after = Usage(), Usage()
     for usage, calls in ((before, 1), (after, 3)):
-        for each in usage.with_server("http://a/v1"):
+        for counted_usage in usage.with_server("http://a/v1"):
             for _ in range(calls):
-                each.count_live(10, 2, 0.5)
-    for each in after.with_server("http://b/v1"):
-        each.count_live(1, 1, None)
+                counted_usage.count_live(10, 2, 0.5)
+    for counted_usage in after.with_server("http://b/v1"):
+        counted_usage.count_live(1, 1, None)
     difference = after - before
-    assert {name: (each.live, each.cost_usd) for name, each in difference.servers.items()} == {
+    assert {
+        name: (counted_usage.live, counted_usage.cost_usd)
+        for name, counted_usage in difference.servers.items()
+    } == {
         "http://a/v1": (2, 1.0),
         "http://b/v1": (1, 0.0),
     }

@@ -147,8 +147,8 @@ def test_a_sync_function_may_return_a_coroutine(ask: Any) -> None:
     """A sync client may return a coroutine, as a lambda around an async function does."""
     stub = Stub()
 
-    def client(**asked: Any) -> Any:
-        return stub.ask(**asked)
+    def client(**kwargs: Any) -> Any:
+        return stub.ask(**kwargs)
 
     replies, _ = ask(client)
     assert replies == [REPLY]

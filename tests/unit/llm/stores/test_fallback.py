@@ -109,9 +109,9 @@ def test_replies_of_an_earlier_run_are_written_to_the_store(make: Make) -> None:
     store.close()
     later, server = make()
     assert later.get_many(["a", "silent"], run="2") == {"a": Reply("x")}
-    (kept,) = server.entries()
-    assert isinstance(kept, Entry)
-    assert (kept.key, kept.summary) == ("a", {"model": "m"})
+    (stored_entry,) = server.entries()
+    assert isinstance(stored_entry, Entry)
+    assert (stored_entry.key, stored_entry.summary) == ("a", {"model": "m"})
 
 
 def test_the_last_replies_are_brought_at_the_end(make: Make) -> None:
