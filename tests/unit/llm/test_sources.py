@@ -46,7 +46,7 @@ def _missing(replay: ReplaySource, request: Request) -> str:
 
 
 @pytest.mark.parametrize(
-    ("request", "difference"),
+    ("missing_request", "difference"),
     [
         (replace(RECORDED, model="m2"), "model: m1, now m2"),
         (replace(RECORDED, parts={**RECORDED.parts, "prompt": "p2"}), "prompt (other text)"),
@@ -56,11 +56,11 @@ def _missing(replay: ReplaySource, request: Request) -> str:
     ],
 )
 def test_the_nearest_recorded_request_says_what_changed(
-    cache: Cache, request: Request, difference: str
+    cache: Cache, missing_request: Request, difference: str
 ) -> None:
     """A missing reply raises an error that states how the nearest recorded request differs, and a remedy."""
-    message = _missing(ReplaySource(cache), request)
-    assert message.startswith(f"A reply of {request.model} is in neither the cache nor a cassette")
+    message = _missing(ReplaySource(cache), missing_request)
+    assert message.startswith(f"A reply of {missing_request.model} is in neither the cache nor a cassette")
     assert f"The nearest recorded request differs in: {difference}." in message
     assert "Run once without --rageval-replay" in message
 
