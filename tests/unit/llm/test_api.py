@@ -1,4 +1,4 @@
-"""A model for the user's own code."""
+"""`LLM`, the interface of the model for the user's own code."""
 
 import asyncio
 import json
@@ -25,14 +25,14 @@ def _echo(body: dict[str, Any]) -> str:
 
 @pytest.fixture
 def server() -> Iterator[ScriptedServer]:
-    """Says what it was asked."""
+    """Yield a server whose reply is "to " and the text of the last message."""
     with ScriptedServer(_echo) as started:
         yield started
 
 
 @pytest.fixture
 def make(server: ScriptedServer, tmp_path: Path) -> Iterator[Callable[..., LLM]]:
-    """Makes models, each of a session of its own on the same cache folder."""
+    """Yield a function that makes models, each of a new session; all share one cache folder."""
     opened: list[LLM] = []
 
     def default() -> tuple[Server, str]:
@@ -52,18 +52,18 @@ def make(server: ScriptedServer, tmp_path: Path) -> Iterator[Callable[..., LLM]]
 
 @pytest.fixture
 def model(make: Callable[..., LLM]) -> LLM:
-    """One model."""
+    """Return one model."""
     return make()
 
 
 def test_a_text_is_one_users_message(server: ScriptedServer, model: LLM) -> None:
-    """Sent to the default model, with nothing else."""
+    """`complete` with a text sends one user message to the default model, without other parameters."""
     assert model.complete("Why?") == Reply("to Why?", "m-2024", "stop", 10, 2)
     assert server.requests == [{"model": "default-model", "messages": [{"role": "user", "content": "Why?"}]}]
 
 
 def test_a_conversation_is_sent_as_it_is(server: ScriptedServer, model: LLM) -> None:
-    """With parameters, to the model that is named."""
+    """`complete` sends a list of messages and the parameters unchanged to the named model."""
     messages = [
         {"role": "system", "content": "Be brief."},
         {"role": "user", "content": "Why?", "name": "Ann"},
@@ -77,7 +77,7 @@ def test_a_conversation_is_sent_as_it_is(server: ScriptedServer, model: LLM) -> 
 
 
 def test_a_reply_is_paid_once(server: ScriptedServer, make: Callable[..., LLM]) -> None:
-    """In this run and the next, however the question is written; samples are distinguished."""
+    """An equal request in this run or the next is answered from the cache; another sample sends a new request."""
     for model in (make(), make()):
         model.complete("Why?", temperature=0, seed=1)
         model.complete([{"content": "Why?", "role": "user"}], seed=1, temperature=0)
@@ -89,7 +89,7 @@ def test_a_reply_is_paid_once(server: ScriptedServer, make: Callable[..., LLM]) 
 
 
 def test_from_many_threads(server: ScriptedServer, model: LLM) -> None:
-    """As a retriever's own thread pool asks; the same question is asked once."""
+    """A retriever's thread pool may call the model: 200 calls with 20 different texts send 20 requests."""
     model.complete("0")
     with ThreadPoolExecutor(16) as pool:
         replies = list(pool.map(lambda number: model.complete(f"{number % 20}").text, range(200)))
@@ -98,7 +98,7 @@ def test_from_many_threads(server: ScriptedServer, model: LLM) -> None:
 
 
 def test_first_requests_of_many_threads_share_a_loop() -> None:
-    """The loop starts with the first of them, once, and all that is open is used from it alone."""
+    """When 8 threads submit the first coroutines at once, one event loop starts and runs all of them."""
 
     async def where() -> int:
         return threading.get_ident()
@@ -117,7 +117,7 @@ def test_first_requests_of_many_threads_share_a_loop() -> None:
 
 
 def test_from_another_event_loop(server: ScriptedServer, model: LLM) -> None:
-    """An async test's own, in which many ask at once."""
+    """In the event loop of an async test, 50 concurrent calls with 5 different texts send 5 requests."""
 
     async def main() -> list[Reply]:
         return await asyncio.gather(*(model.acomplete(f"{number % 5}") for number in range(50)))
@@ -128,12 +128,12 @@ def test_from_another_event_loop(server: ScriptedServer, model: LLM) -> None:
 
 
 def test_from_the_runs_own_event_loop(model: LLM) -> None:
-    """As an async generator of the user's asks."""
+    """`acomplete` works in the run's own event loop, in which an async generator of the user is called."""
     assert model._loop.run(model.acomplete("Why?")).text == "to Why?"
 
 
 def test_from_the_thread_that_serves_the_run(model: LLM) -> None:
-    """As a sync generator of the user's asks, while the run waits for it."""
+    """`complete` works in a worker thread of the run's event loop, in which a sync generator of the user is called."""
 
     async def run() -> list[Reply]:
         return await asyncio.gather(*(model._loop.call(model.complete, text) for text in ("a", "b")))
@@ -142,7 +142,7 @@ def test_from_the_thread_that_serves_the_run(model: LLM) -> None:
 
 
 def test_sync_in_async_code_is_an_error(server: ScriptedServer, model: LLM) -> None:
-    """In the run's own loop it would wait for itself; the message says what to write."""
+    """`complete` would deadlock in the run's own event loop: it raises an error that names `acomplete`."""
 
     async def run() -> Reply:
         return model.complete("Why?")
@@ -153,13 +153,13 @@ def test_sync_in_async_code_is_an_error(server: ScriptedServer, model: LLM) -> N
 
 
 def test_a_cancelled_waiter_affects_no_other(server: ScriptedServer, model: LLM) -> None:
-    """Two async tests' tasks that asked for the same."""
+    """If one of two tasks that wait for the same reply is cancelled, the other task gets the reply."""
 
     async def main() -> Reply:
-        one, other = (asyncio.create_task(model.acomplete("Why?")) for _ in range(2))
+        cancelled_task, waiting_task = (asyncio.create_task(model.acomplete("Why?")) for _ in range(2))
         await asyncio.sleep(0.005)
-        one.cancel()
-        return await asyncio.wait_for(other, 60)
+        cancelled_task.cancel()
+        return await asyncio.wait_for(waiting_task, 60)
 
     assert asyncio.run(main()).text == "to Why?"
     assert len(server.requests) == 1
@@ -169,7 +169,7 @@ def test_a_cancelled_waiter_affects_no_other(server: ScriptedServer, model: LLM)
 def test_a_parameter_that_requests_cannot_have_is_refused(
     server: ScriptedServer, model: LLM, name: str
 ) -> None:
-    """The message says what there is instead."""
+    """An unsupported parameter raises InputError, and the message names the alternative."""
     with pytest.raises(InputError) as caught:
         model.complete("Why?", **{name: 1})
     assert str(caught.value) == f"rageval_llm.complete() does not take {name!r}: {REFUSED[name]}."
@@ -178,7 +178,7 @@ def test_a_parameter_that_requests_cannot_have_is_refused(
 
 @pytest.mark.parametrize("name", ["base_url", "default_headers", "http_client", "organization"])
 def test_what_belongs_to_the_client_is_no_crash(server: ScriptedServer, model: LLM, name: str) -> None:
-    """Other clients take it; here it is an error for the user, or sent as any parameter, and no TypeError."""
+    """A constructor argument of other clients raises InputError or is sent as a parameter; there is no TypeError."""
     try:
         model.complete("Why?", **{name: "http://127.0.0.1:9/v1"})
     except InputError as error:
@@ -191,7 +191,7 @@ def test_what_belongs_to_the_client_is_no_crash(server: ScriptedServer, model: L
 def test_anything_but_a_list_of_messages_is_refused(
     server: ScriptedServer, model: LLM, messages: Any
 ) -> None:
-    """The message shows one."""
+    """Messages of a wrong type raise InputError, and the message shows a valid list."""
     with pytest.raises(InputError, match=r"(?s)not a list of messages\.\nWrite a text, or"):
         model.complete(messages)
     assert server.requests == []
@@ -199,7 +199,7 @@ def test_anything_but_a_list_of_messages_is_refused(
 
 @pytest.mark.parametrize("value", [object(), float("nan"), {1, 2}, b"bytes"])
 def test_what_json_cannot_express_is_refused(server: ScriptedServer, model: LLM, value: Any) -> None:
-    """As a parameter, and as a part of a message."""
+    """A parameter or a message that JSON cannot express raises InputError, and no request is sent."""
     with pytest.raises(InputError, match="what JSON cannot express"):
         model.complete("Why?", seed=value)
     with pytest.raises(InputError, match="what JSON cannot express"):
@@ -208,7 +208,7 @@ def test_what_json_cannot_express_is_refused(server: ScriptedServer, model: LLM,
 
 
 def test_no_default_is_the_users_error(make: Callable[..., LLM]) -> None:
-    """As it stands."""
+    """If no default model is set, the InputError about it is raised unchanged."""
 
     def none() -> tuple[Server, str]:
         raise InputError("Name a model.")
@@ -218,7 +218,7 @@ def test_no_default_is_the_users_error(make: Callable[..., LLM]) -> None:
 
 
 def test_the_key_is_sent_and_written_nowhere(server: ScriptedServer, model: LLM, tmp_path: Path) -> None:
-    """Neither into the cache nor into an error."""
+    """The API key is sent to the server, and no file of the cache contains it."""
     model.complete("Why?")
     assert server.keys == {"Bearer sk-secret-key-of-mine"}
     model._loop.submit(model._gateway.close()).result(60)
@@ -229,7 +229,7 @@ def test_the_key_is_sent_and_written_nowhere(server: ScriptedServer, model: LLM,
 def test_results_of_functions_are_cached_with_replies(
     server: ScriptedServer, make: Callable[..., LLM]
 ) -> None:
-    """A function that asks the model is computed once, and then neither it nor the model is asked."""
+    """A cached function that calls the model is computed once; the second session calls neither of them."""
     calls = []
 
     def summary(model: LLM, text: str) -> str:
@@ -247,7 +247,7 @@ def test_results_of_functions_are_cached_with_replies(
 
 
 @pytest.mark.parametrize(
-    ("wrong", "told"),
+    ("arguments", "expected_message"),
     [
         ({"sample": -1}, "sample=-1"),
         ({"sample": "1"}, "sample='1'"),
@@ -257,9 +257,9 @@ def test_results_of_functions_are_cached_with_replies(
     ],
 )
 def test_a_sample_and_a_model_that_are_none_are_refused(
-    server: ScriptedServer, model: LLM, wrong: dict[str, Any], told: str
+    server: ScriptedServer, model: LLM, arguments: dict[str, Any], expected_message: str
 ) -> None:
-    """A sample of another kind would be paid under a key of its own."""
-    with pytest.raises(InputError, match=told):
-        model.complete("Why?", **wrong)
+    """An invalid sample or model raises InputError: its reply would be paid for under a separate key."""
+    with pytest.raises(InputError, match=expected_message):
+        model.complete("Why?", **arguments)
     assert not server.requests

@@ -1,4 +1,4 @@
-"""Requests in batches: made once, found again, and kept under the keys of their requests."""
+"""Batches: requests are submitted once, found again at the server, and their replies are cached under their keys."""
 
 import asyncio
 import json
@@ -26,13 +26,13 @@ KEY = "sk-a-key-that-nobody-may-see"
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Repeat at once."""
+    """Retry without a delay."""
     monkeypatch.setattr(batch_api, "FIRST_DELAY_S", 0.001)
 
 
 @pytest.fixture
 def server() -> Iterator[BatchServer]:
-    """One that repeats what it is asked."""
+    """Yield a batch server whose model repeats the prompt."""
     with BatchServer(lambda prompt: f"re: {prompt}") as running:
         yield running
 
@@ -44,16 +44,16 @@ def _request(text: object, **changes: Any) -> Request:
 
 
 class Runs:
-    """Processes that share a cache folder, one after the other."""
+    """Processes that share a cache folder and run one after the other."""
 
     def __init__(self, folder: Path, server: BatchServer | ScriptedServer) -> None:
         self.folder = folder
         self.remote = RemoteServer(server.url, KEY)
-        # As the requests have it.
+        # The base URL in the requests of `_request`.
         self.remote.base_url = "u"
 
     def of(self, work: Callable[[Gateway], Any], **access: Any) -> Any:
-        """What the work returns, in a process of its own."""
+        """Run a function with a new gateway, as a new process would; return its result."""
 
         async def main() -> Any:
             gateway = Gateway(
@@ -67,11 +67,11 @@ class Runs:
         return asyncio.run(main())
 
     def ask(self, *requests: Request, **access: Any) -> list[Any]:
-        """The outcome of each request: a reply or an exception."""
+        """Request replies in a new process; return a reply or an exception for each request."""
         return self.of(lambda gateway: self._asked(gateway, requests), **access)
 
     def submit(self, *requests: Request, **access: Any) -> Submission:
-        """What was submitted of these requests."""
+        """Request replies in a new process, and submit the missing requests in batches."""
 
         async def work(gateway: Gateway) -> Submission:
             await self._asked(gateway, requests)
@@ -80,7 +80,7 @@ class Runs:
         return self.of(work, **access)
 
     def collect(self, **access: Any) -> list[Batch]:
-        """All batches, after those that have ended were collected."""
+        """Collect the replies of batches that have ended, in a new process; return all batches."""
         return self.of(lambda gateway: gateway.batches.refresh([self.remote]), **access)
 
     async def _asked(self, gateway: Gateway, requests: Sequence[Request]) -> list[Any]:
@@ -90,7 +90,7 @@ class Runs:
 
 @pytest.fixture
 def runs(tmp_path: Path, server: BatchServer) -> Runs:
-    """Runs at the server."""
+    """Return processes that send their requests to the server."""
     return Runs(tmp_path, server)
 
 
@@ -99,7 +99,7 @@ def _texts(outcomes: Sequence[Any]) -> list[str]:
 
 
 def test_replies_of_a_batch_are_found_by_any_later_run(runs: Runs, server: BatchServer) -> None:
-    """Nothing is asked live; what the request summary says is kept with the reply."""
+    """A later run finds the batch's replies and request summaries in the cache, and sends no live request."""
     one, two = _request("one"), _request("two")
     assert _texts(runs.ask(one, two)) == ["ReplyPending"] * 2
     submission = runs.submit(one, two)
@@ -118,7 +118,7 @@ def test_replies_of_a_batch_are_found_by_any_later_run(runs: Runs, server: Batch
 @pytest.mark.parametrize("api", ["chat", "responses"])
 @pytest.mark.parametrize("extra", [{}, {"extra_body": {"top_k": 3}, "temperature": 0.1}, {"stop": ["x"]}])
 def test_a_line_is_what_would_be_sent_live(tmp_path: Path, api: Any, extra: dict[str, Any]) -> None:
-    """Body, path and key."""
+    """A line of a batch has the same body, path and key as the live request."""
     request = _request("Why – 😀?", parameters={"max_tokens": 5, **extra}, api=api)
     with BatchServer() as server:
         runs = Runs(tmp_path, server)
@@ -136,7 +136,7 @@ def test_a_line_is_what_would_be_sent_live(tmp_path: Path, api: Any, extra: dict
 
 
 def test_a_request_in_flight_is_not_submitted_again(runs: Runs, server: BatchServer) -> None:
-    """A later stage adds what is new; it waits for both batches."""
+    """A second stage submits only requests that are in no open batch, and then waits for both batches."""
     server.polls = 1
     one, two = _request("one"), _request("two")
     runs.submit(one)
@@ -149,7 +149,7 @@ def test_a_request_in_flight_is_not_submitted_again(runs: Runs, server: BatchSer
 
 
 def test_a_batch_whose_creation_was_not_confirmed_is_found(runs: Runs, server: BatchServer) -> None:
-    """The answer to its making is lost: it is looked for by its name before another one is made."""
+    """If the response to the creation of a batch is lost, the batch is found by name instead of created again."""
     server.lost = 1
     [batch] = runs.submit(_request("one")).made
     assert (batch.id, list(server.batches)) == ("batch-1", ["batch-1"])
@@ -159,7 +159,7 @@ def test_a_batch_whose_creation_was_not_confirmed_is_found(runs: Runs, server: B
 def test_a_process_that_dies_makes_no_second_batch(
     runs: Runs, server: BatchServer, calls: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After the search, the upload or the making of the batch: the next run finds what there is."""
+    """If a process dies after the search, the upload or the creation of a batch, only one batch is created."""
     once, done = batch_api.BatchAPI._call_once, []
 
     async def dies(*args: Any) -> Any:
@@ -180,7 +180,7 @@ def test_a_process_that_dies_makes_no_second_batch(
 
 
 def test_a_lost_folder_leads_to_no_second_batch(runs: Runs, server: BatchServer, tmp_path: Path) -> None:
-    """The name of a batch depends on its requests alone, so that the server's list has it."""
+    """The name of a batch depends only on its requests: without the cache folder, it is found at the server."""
     runs.submit(_request("one"), _request("two"))
     runs.folder = tmp_path / "another machine"
     [batch] = runs.submit(_request("two"), _request("one")).made
@@ -190,7 +190,7 @@ def test_a_lost_folder_leads_to_no_second_batch(runs: Runs, server: BatchServer,
 
 
 def test_an_old_batch_is_not_taken_for_a_lost_one(runs: Runs, server: BatchServer, tmp_path: Path) -> None:
-    """Without the cache, the requests are sent again."""
+    """Without the cache folder, a batch that is three days old is ignored, and its requests are sent again."""
     server.age_s = 3 * 86400
     runs.submit(_request("one"))
     runs.folder = tmp_path / "another machine"
@@ -200,7 +200,7 @@ def test_an_old_batch_is_not_taken_for_a_lost_one(runs: Runs, server: BatchServe
 
 @pytest.mark.slow
 def test_each_server_and_model_has_a_batch_of_its_own(runs: Runs, server: BatchServer) -> None:
-    """A batch is for one model; a judge elsewhere has its own server."""
+    """Requests to different models or to different servers are submitted in separate batches."""
     with BatchServer(lambda _: "yes") as judges:
         judge = RemoteServer(judges.url, "sk-another", role="judge")
         judged = Request(judges.url, "m", ({"role": "user", "content": "three"},))
@@ -225,7 +225,7 @@ def test_each_server_and_model_has_a_batch_of_its_own(runs: Runs, server: BatchS
 def test_a_batch_has_no_more_than_the_server_takes(
     runs: Runs, server: BatchServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In number and in size."""
+    """Requests are split into batches that respect the server's limits of number and size."""
     monkeypatch.setattr(batch_api, "MAX_REQUESTS", 3)
     runs.submit(*map(_request, range(7)))
     assert [len(lines) for lines in server.uploads] == [3, 3, 1]
@@ -238,7 +238,10 @@ def test_a_batch_has_no_more_than_the_server_takes(
 def test_a_request_that_failed_is_asked_live_or_left_unscored(
     runs: Runs, server: BatchServer, errors: Any
 ) -> None:
-    """As the option says; it is in no further batch."""
+    """A request that failed in a batch is sent live or left unscored, as `batch_errors` says.
+
+    It is not submitted in a further batch.
+    """
     one, two = _request("one"), _request("two")
     server.refuse = lambda body: (
         (500, {"message": "broken"}) if body["messages"][0]["content"] == "two" else None
@@ -247,13 +250,13 @@ def test_a_request_that_failed_is_asked_live_or_left_unscored(
     [batch] = runs.collect()
     assert batch.failures[two.key]["reason"] == "status 500: broken"
     server.refuse = lambda _: None
-    found, missing = runs.ask(one, two, batch_errors=errors)
-    assert found.text == "re: one"
+    first_outcome, second_outcome = runs.ask(one, two, batch_errors=errors)
+    assert first_outcome.text == "re: one"
     if errors == "live":
-        assert missing.text == "re: two"
+        assert second_outcome.text == "re: two"
         assert len(server.live) == 1
     else:
-        assert str(missing) == "it failed in a batch: status 500: broken"
+        assert str(second_outcome) == "it failed in a batch: status 500: broken"
         assert not server.live
     assert runs.submit(one, two, batch_errors=errors).missing == 0
 
@@ -262,7 +265,7 @@ def test_a_request_that_failed_is_asked_live_or_left_unscored(
 def test_what_no_stage_asked_for_is_asked_live_or_left_unscored(
     runs: Runs, server: BatchServer, errors: Any
 ) -> None:
-    """As the option says of those that failed; the run says so."""
+    """A request that no stage submitted is sent live with a remark, or left unscored, as `batch_errors` says."""
 
     async def work(gateway: Gateway) -> Any:
         asking = asyncio.gather(gateway.get_reply(runs.remote, _request("new")), return_exceptions=True)
@@ -281,7 +284,7 @@ def test_what_no_stage_asked_for_is_asked_live_or_left_unscored(
 def test_a_failure_is_forgotten_after_a_day(
     runs: Runs, server: BatchServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The next run tries a batch again."""
+    """A request that failed more than `FAILURES_COUNT_S` ago, which is a day, is submitted in a batch again."""
     server.refuse = lambda _: (500, {"message": "broken"})
     runs.submit(_request("one"))
     runs.collect()
@@ -290,13 +293,13 @@ def test_a_failure_is_forgotten_after_a_day(
 
 
 def test_an_expired_request_is_sent_in_a_second_batch_and_no_third(runs: Runs, server: BatchServer) -> None:
-    """The replies that came are kept."""
+    """A request that expired twice is not submitted again; the replies of an expired batch are cached."""
     server.expire = lambda body, _: body["messages"][0]["content"] == "two"
     one, two = _request("one"), _request("two")
     runs.submit(one, two)
     [batch] = runs.collect()
     assert (batch.status, batch.replies) == ("expired", 1)
-    assert [each.requests for each in runs.submit(one, two).made] == [1]
+    assert [new_batch.requests for new_batch in runs.submit(one, two).made] == [1]
     runs.collect()
     assert runs.submit(one, two, batch_errors="unscored").missing == 0
     [reply, missing] = runs.ask(one, two, batch_errors="unscored")
@@ -308,7 +311,10 @@ def test_an_expired_request_is_sent_in_a_second_batch_and_no_third(runs: Runs, s
 def test_a_batch_that_failed_or_was_cancelled_is_free_for_another(
     runs: Runs, server: BatchServer, end: str
 ) -> None:
-    """With the server's reason."""
+    """After a batch failed or was cancelled, its requests can be submitted in a new batch.
+
+    The failed batch has the server's reason.
+    """
     server.ends[1] = end
     runs.submit(_request("one"))
     [batch] = runs.collect()
@@ -322,7 +328,10 @@ def test_a_batch_that_failed_or_was_cancelled_is_free_for_another(
 def test_a_parameter_that_the_model_refuses_is_left_out_of_the_next_batch(
     runs: Runs, server: BatchServer
 ) -> None:
-    """As in a live run: the reply says what it was asked without, and others of the model are asked so at once."""
+    """A parameter that the model refused in a batch is omitted from the next batch for all requests to that model.
+
+    As in a live run, the reply names the omitted parameter.
+    """
 
     def refuse(body: dict[str, Any]) -> Any:
         words = {"message": "Unsupported value: 'temperature'", "param": "temperature"}
@@ -342,7 +351,7 @@ def test_a_parameter_that_the_model_refuses_is_left_out_of_the_next_batch(
 
 
 def test_a_refusal_that_no_parameter_explains_is_a_failure(runs: Runs, server: BatchServer) -> None:
-    """It is not asked in batch after batch."""
+    """If a refusal names no parameter, the request has failed with the server's reason, and is not submitted again."""
     server.refuse = lambda _: (400, {"message": "the prompt is too long"})
     runs.submit(_request("one"))
     runs.collect()
@@ -353,7 +362,7 @@ def test_a_refusal_that_no_parameter_explains_is_a_failure(runs: Runs, server: B
 def test_a_line_that_is_not_a_reply_is_a_failure(
     runs: Runs, server: BatchServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Lines that are no JSON, of other requests, or without a completion cost their own request alone."""
+    """A line without a completion fails only its own request; invalid lines and lines of other requests are ignored."""
     one, two = _request("one"), _request("two")
     runs.submit(one, two)
     content = server._content
@@ -374,7 +383,7 @@ def test_a_line_that_is_not_a_reply_is_a_failure(
 
 
 def test_a_line_without_an_answer_is_a_failure(runs: Runs, server: BatchServer, monkeypatch: Any) -> None:
-    """The batch says that it is complete, and a line is missing."""
+    """If the output of a completed batch has no line for a request, that request has failed."""
     one, two = _request("one"), _request("two")
     runs.submit(one, two)
     content = server._content
@@ -386,7 +395,7 @@ def test_a_line_without_an_answer_is_a_failure(runs: Runs, server: BatchServer, 
 def test_cached_replies_count_once_if_a_process_dies_while_collecting(
     runs: Runs, server: BatchServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The next one collects the batch again."""
+    """If a process dies while it collects a batch, the next process collects it again, and each reply counts once."""
     runs.submit(*map(_request, range(5)))
     write = module.Batches._write
 
@@ -407,56 +416,56 @@ def test_cached_replies_count_once_if_a_process_dies_while_collecting(
 
 
 @pytest.mark.parametrize(
-    ("limits", "told"),
+    ("limits", "expected_message"),
     [
         (Limits(max_calls=1), "--rageval-max-calls=1 would be passed"),
         (Limits(max_cost=1e-9), "--rageval-max-cost=1e-09 could be passed"),
     ],
 )
 def test_a_batch_that_could_pass_the_budget_is_not_submitted(
-    runs: Runs, server: BatchServer, limits: Limits, told: str, tmp_path: Path
+    runs: Runs, server: BatchServer, limits: Limits, expected_message: str, tmp_path: Path
 ) -> None:
-    """Nothing of it."""
+    """If requests could exceed a limit, BudgetError is raised and nothing is submitted."""
     prices = tmp_path / "prices.toml"
     prices.write_text("[m]\ninput = 2\noutput = 8\nbatch_input = 1\nbatch_output = 4\n", encoding="utf-8")
-    with pytest.raises(BudgetError, match=told):
+    with pytest.raises(BudgetError, match=expected_message):
         runs.submit(_request("one"), _request("two"), limits=limits, prices=prices)
     assert not server.files
 
 
 def test_a_batch_is_counted_at_its_own_price(runs: Runs, tmp_path: Path) -> None:
-    """In the budget of the run: calls and cost; the second stage has what the first one left."""
+    """The calls and the batch price of replies count in the run's budget, which limits the next stage of the run."""
     prices = tmp_path / "prices.toml"
     prices.write_text("[m]\ninput = 2\noutput = 8\nbatch_input = 1\nbatch_output = 4\n", encoding="utf-8")
-    how: dict[str, Any] = {"prices": prices, "limits": Limits(max_calls=3, max_cost=1.0)}
-    runs.submit(_request("one"), _request("two"), **how)
+    options: dict[str, Any] = {"prices": prices, "limits": Limits(max_calls=3, max_cost=1.0)}
+    runs.submit(_request("one"), _request("two"), **options)
     with pytest.raises(BudgetError):
-        # Those in flight count.
-        runs.submit(_request("three"), _request("four"), **how)
-    [batch] = runs.collect(**how)
+        # The requests of open batches count.
+        runs.submit(_request("three"), _request("four"), **options)
+    [batch] = runs.collect(**options)
     assert batch.cost_usd == pytest.approx(2 * (10 * 1 + 2 * 4) / 1e6)
     with pytest.raises(BudgetError, match="2 calls were made"):
-        runs.submit(_request("three"), _request("four"), **how)
-    assert len(runs.submit(_request("three"), **how).made) == 1
-    assert len(runs.submit(_request("four"), _request("five"), **{**how, "run": "another"}).made) == 1
+        runs.submit(_request("three"), _request("four"), **options)
+    assert len(runs.submit(_request("three"), **options).made) == 1
+    assert len(runs.submit(_request("four"), _request("five"), **{**options, "run": "another"}).made) == 1
 
 
 def test_a_reply_without_token_counts_costs_the_most_possible(
     runs: Runs, server: BatchServer, tmp_path: Path
 ) -> None:
-    """Where the cost is limited."""
+    """With a cost limit, a reply without token counts costs its highest possible cost."""
     prices = tmp_path / "prices.toml"
     prices.write_text("[m]\ninput = 2\noutput = 8\nbatch_input = 1\nbatch_output = 4\n", encoding="utf-8")
-    how: dict[str, Any] = {"prices": prices, "limits": Limits(max_cost=1.0)}
+    options: dict[str, Any] = {"prices": prices, "limits": Limits(max_cost=1.0)}
     server.usage = False
-    [made] = runs.submit(_request("one"), **how).made
-    [batch] = runs.collect(**how)
-    assert batch.cost_usd == made.most_usd > 0
+    [submitted_batch] = runs.submit(_request("one"), **options).made
+    [collected_batch] = runs.collect(**options)
+    assert collected_batch.cost_usd == submitted_batch.most_usd > 0
 
 
 @pytest.mark.parametrize("path", ["POST /files", "POST /batches", "GET /batches"])
 def test_a_server_without_batches_is_an_error(runs: Runs, server: BatchServer, path: str) -> None:
-    """It names the server, and what to do; the requests are free."""
+    """A server without a batch API raises ServerError with a remedy; the requests can be submitted later."""
     server.without = {path}
     with pytest.raises(ServerError, match=r"has no batches.*\nRun without --rageval-batch"):
         runs.submit(_request("one"))
@@ -465,7 +474,10 @@ def test_a_server_without_batches_is_an_error(runs: Runs, server: BatchServer, p
 
 
 def test_a_batch_that_the_server_does_not_know_is_an_error(runs: Runs, server: BatchServer) -> None:
-    """It may be of another key: asked again, it would be paid twice."""
+    """If the server does not know a batch, ServerError is raised and its requests are not sent again.
+
+    The batch may belong to another key, and a second batch would be paid for as well.
+    """
     runs.submit(_request("one"))
     server.batches.clear()
     with pytest.raises(ServerError, match="another key or project"):
@@ -473,7 +485,7 @@ def test_a_batch_that_the_server_does_not_know_is_an_error(runs: Runs, server: B
 
 
 def test_a_damaged_note_is_an_error_that_names_it(runs: Runs, tmp_path: Path) -> None:
-    """Its batch may still be there: it is not made again silently."""
+    """A damaged file of a batch raises StoreError: the batch may exist at the server, and is not created again."""
     runs.submit(_request("one"))
     [file] = (tmp_path / "cache" / "batches").glob("*.json")
     for content in ("{", "[]", '{"name": 7}', file.read_text(encoding="utf-8").replace('"chat"', "7")):
@@ -485,7 +497,7 @@ def test_a_damaged_note_is_an_error_that_names_it(runs: Runs, tmp_path: Path) ->
 @pytest.mark.skipif(os.name == "nt", reason="pipes of POSIX")
 @pytest.mark.parametrize("suffix", ["json", "lines"])
 def test_a_pipe_in_place_of_a_batch_record_does_not_block(runs: Runs, tmp_path: Path, suffix: str) -> None:
-    """It is an error."""
+    """A named pipe in place of a file of a batch raises StoreError."""
     runs.submit(_request("one"))
     [file] = (tmp_path / "cache" / "batches").glob(f"*.{suffix}")
     file.unlink()
@@ -495,7 +507,7 @@ def test_a_pipe_in_place_of_a_batch_record_does_not_block(runs: Runs, tmp_path: 
 
 
 def test_the_key_is_in_no_file_and_no_reason(runs: Runs, server: BatchServer, tmp_path: Path) -> None:
-    """A server may repeat it."""
+    """If the server's error message repeats the API key, the key is in no stored reason and in no file."""
     server.refuse = lambda _: (401, {"message": f"Incorrect API key provided: {KEY}"})
     runs.submit(_request("one"))
     [batch] = runs.collect()
@@ -506,20 +518,20 @@ def test_the_key_is_in_no_file_and_no_reason(runs: Runs, server: BatchServer, tm
 
 
 def test_two_processes_submit_one_batch(runs: Runs, server: BatchServer) -> None:
-    """At the same time: one waits for the other, and finds the requests in flight."""
+    """If two processes submit the same request at the same time, one creates a batch, and the other waits for it."""
 
     async def both() -> list[Submission]:
         gateways = [
             Gateway(GatewaySettings(runs.folder / "cache", batch="collect", run=name)) for name in "ab"
         ]
 
-        async def one(gateway: Gateway) -> Submission:
+        async def submit_request(gateway: Gateway) -> Submission:
             with pytest.raises(ReplyPending):
                 await gateway.get_reply(runs.remote, _request("one"))
             return await gateway.batches.submit()
 
         try:
-            return await asyncio.gather(*map(one, gateways))
+            return await asyncio.gather(*map(submit_request, gateways))
         finally:
             for gateway in gateways:
                 await gateway.close()
@@ -531,7 +543,7 @@ def test_two_processes_submit_one_batch(runs: Runs, server: BatchServer) -> None
 
 
 def test_an_empty_reply_is_cached_and_counts_as_a_failure(runs: Runs, server: BatchServer) -> None:
-    """It was paid; another batch would be empty again."""
+    """An empty reply was paid for: it is cached, counts as a failure, and is not submitted again."""
     server.model = lambda _: ""
     runs.submit(_request("one"))
     [batch] = runs.collect()

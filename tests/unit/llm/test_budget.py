@@ -1,4 +1,4 @@
-"""What a run may spend, counted for all of its processes."""
+"""The budget of a run: calls and cost, counted for all of its processes."""
 
 import asyncio
 import subprocess
@@ -49,7 +49,7 @@ asyncio.run(die())
 
 
 class Spent(NamedTuple):
-    """What the table says of a run."""
+    """The totals of a run in the table `spending`."""
 
     calls: int = 0
     cost: float = 0.0
@@ -59,42 +59,42 @@ class Spent(NamedTuple):
 
 @dataclass
 class Ledger:
-    """A ledger in a file, without a thread of its own."""
+    """A ledger in a database, without a thread for the store."""
 
     database: Database
     active: Callable[[], bool] = lambda: True
 
     async def spend(self, account: str, change: Spending, **limits: float) -> Spending | None:
-        """At once."""
+        """Change an account at once."""
         return spend(self.database, account, change, **limits)
 
     async def others_active(self) -> bool:
-        """As the test says."""
+        """Return what the test sets."""
         return self.active()
 
 
 class Clock:
-    """Stands for the module `time`: it goes on when it is told to, and by so much with each look at it."""
+    """A replacement for the module `time`: a test sets `now`, and each reading adds `tick`."""
 
     now = 0.0
     tick = 0.0
     time = staticmethod(time.time)
 
     def monotonic(self) -> float:
-        """The seconds that were told."""
+        """Return the simulated time in seconds."""
         self.now += self.tick
         return self.now
 
 
 @pytest.fixture(autouse=True)
 def _eager(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who waits looks again at every turn of the loop."""
+    """Try a waiting reservation again in every iteration of the event loop."""
     monkeypatch.setattr(module, "POLL_S", 0)
 
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """The budget's own clock."""
+    """Return the clock that the budget reads."""
     clock = Clock()
     monkeypatch.setattr(module, "time", clock)
     return clock
@@ -122,7 +122,7 @@ async def _buy(
     reply: Reply | None = REPLY,
     billed: bool = False,
 ) -> Spent:
-    """Make one call; returns what was spent and set aside in the midst of it."""
+    """Make one call; return the totals while the call is in flight."""
     ledger = database if isinstance(database, Ledger) else Ledger(database)
     async with budget.reserve(ledger, request) as purchase:
         during = _spent(ledger.database)
@@ -132,13 +132,13 @@ async def _buy(
 
 
 async def _wait_a_little() -> None:
-    """Let everybody look a few times."""
+    """Let every waiting reservation be tried again a few times."""
     for _ in range(20):
         await asyncio.sleep(0)
 
 
 def test_calls_are_counted_to_the_last(database: Database) -> None:
-    """Of fifty that come at once exactly seven may be made."""
+    """Of 50 concurrent calls with a limit of 7, exactly 7 are made, and the other 43 raise BudgetError."""
     budget = _budget(max_calls=7)
 
     async def all_of_them() -> list[Any]:
@@ -154,7 +154,7 @@ def test_calls_are_counted_to_the_last(database: Database) -> None:
 
 
 def test_no_calls_are_a_budget_too(database: Database) -> None:
-    """Zero is not no limit."""
+    """A limit of zero calls or zero USD allows no call; it does not mean that there is no limit."""
     with pytest.raises(BudgetError, match="--rageval-max-calls=0 is reached"):
         _run(_buy(_budget(max_calls=0), database))
     with pytest.raises(BudgetError, match="--rageval-max-cost=0 is reached"):
@@ -162,7 +162,7 @@ def test_no_calls_are_a_budget_too(database: Database) -> None:
 
 
 def test_what_costs_nothing_needs_no_money(database: Database) -> None:
-    """A free model may be asked with nothing to spend."""
+    """With a cost limit of zero, a free model and the embedded model can be called."""
     free = Request("http://u/v1", "free", ASKED.messages, ASKED.parameters)
     assert _run(_buy(_budget(max_cost=0.0), database, free)) == Spent(open_calls=1)
     embedded = Request("embedded:threads=1", "g", ASKED.messages, ASKED.parameters)
@@ -171,7 +171,7 @@ def test_what_costs_nothing_needs_no_money(database: Database) -> None:
 
 
 def test_the_most_that_a_call_can_cost_is_set_aside(database: Database) -> None:
-    """Apart from what is spent, to which what it did cost is added."""
+    """A call in flight reserves its highest possible cost; after its reply, the real cost is counted instead."""
     budget = _budget(max_cost=10.0)
     assert _run(_buy(budget, database)) == Spent(open_calls=1, open_cost=MOST)
     assert _spent(database) == Spent(calls=1, cost=COST)
@@ -182,7 +182,7 @@ def test_the_most_that_a_call_can_cost_is_set_aside(database: Database) -> None:
 
 
 def test_the_cost_is_never_passed(database: Database) -> None:
-    """However many come at once, and however much each turns out to use."""
+    """The cost of 60 concurrent calls stays within the limit, whatever each reply really costs."""
     limit = 5 * MOST
     budget = _budget(max_cost=limit)
     replies = [Reply("x", tokens_in=5, tokens_out=(number * 37) % 101) for number in range(60)]
@@ -192,26 +192,26 @@ def test_the_cost_is_never_passed(database: Database) -> None:
         return await asyncio.gather(*calls, return_exceptions=True)
 
     outcomes = _run(all_of_them())
-    made = [outcome for outcome in outcomes if isinstance(outcome, Spent)]
+    completed_calls = [outcome for outcome in outcomes if isinstance(outcome, Spent)]
     spent = sum(
         budget.cost(ASKED, reply) or 0.0
         for reply, outcome in zip(replies, outcomes, strict=True)
         if isinstance(outcome, Spent)
     )
-    assert max(during.cost + during.open_cost for during in made) <= limit * (1 + 1e-9)
+    assert max(during.cost + during.open_cost for during in completed_calls) <= limit * (1 + 1e-9)
     assert spent <= limit * (1 + 1e-9)
-    # Nothing is left over that would have been enough for another call.
+    # The remaining amount is too small for another call.
     assert spent > limit - MOST
-    # More calls than if each had cost the most: what was not used was given back.
-    assert len(made) > 5
+    # More calls than at the highest cost per call: unused parts of reservations are released.
+    assert len(completed_calls) > 5
     error = next(outcome for outcome in outcomes if not isinstance(outcome, Spent))
     assert isinstance(error, BudgetError)
     assert f"{spent:.4f} USD are spent, and the next call may cost {MOST:.4f}" in str(error)
-    assert _spent(database) == pytest.approx(Spent(calls=len(made), cost=spent), abs=1e-12)
+    assert _spent(database) == pytest.approx(Spent(calls=len(completed_calls), cost=spent), abs=1e-12)
 
 
 def test_a_call_that_failed_is_given_back(database: Database) -> None:
-    """It counts neither as a call nor as money."""
+    """A failed call counts neither as a call nor as cost."""
     budget = _budget(max_calls=2, max_cost=1.5 * MOST)
 
     async def calls() -> None:
@@ -224,7 +224,7 @@ def test_a_call_that_failed_is_given_back(database: Database) -> None:
 
 
 def test_an_error_is_raised_and_the_call_given_back(database: Database) -> None:
-    """Whatever ended it."""
+    """An error in a call is raised unchanged, and the reservation of the call is released."""
 
     async def fails() -> None:
         async with _budget(max_cost=MOST).reserve(Ledger(database), ASKED):
@@ -236,13 +236,13 @@ def test_an_error_is_raised_and_the_call_given_back(database: Database) -> None:
 
 
 def test_a_billed_attempt_counts_as_the_most_it_can_cost(database: Database) -> None:
-    """It gave no reply, and nobody knows what the server counted."""
+    """A billed attempt without a reply counts with its highest possible cost, since its real cost is unknown."""
     _run(_buy(_budget(max_cost=10.0), database, reply=None, billed=True))
     assert _spent(database) == Spent(calls=1, cost=MOST)
 
 
 def test_a_billed_attempt_that_raises_counts(database: Database) -> None:
-    """So do those of a server that is slow every time, until the calls are used up."""
+    """A billed attempt that raises counts as a call: after three of them, a limit of three calls is reached."""
     budget = _budget(max_calls=3)
 
     async def slow() -> None:
@@ -259,7 +259,7 @@ def test_a_billed_attempt_that_raises_counts(database: Database) -> None:
 
 
 def test_a_reply_says_what_a_billed_attempt_cost(database: Database) -> None:
-    """One call, and no more money than the reply names."""
+    """A billed attempt with a reply counts as one call at the cost of the reply."""
     _run(_buy(_budget(max_cost=10.0), database, billed=True))
     assert _spent(database) == Spent(calls=1, cost=COST)
 
@@ -280,7 +280,7 @@ def test_a_reply_says_what_a_billed_attempt_cost(database: Database) -> None:
 def test_what_is_not_reported_counts_as_the_most(
     database: Database, reply: Reply, tokens: tuple[int, int]
 ) -> None:
-    """Prompt and reply separately: each has tokens."""
+    """If the server does not report the tokens of the prompt or of the reply, the highest possible number counts."""
     cost = Price(1.0, 10_000.0).cost(*tokens)
     _run(_buy(_budget(max_cost=10.0), database, reply=reply))
     assert _spent(database) == pytest.approx(Spent(calls=1, cost=cost))
@@ -288,7 +288,7 @@ def test_what_is_not_reported_counts_as_the_most(
 
 
 def test_what_is_neither_reported_nor_bounded_has_no_cost_that_is_known() -> None:
-    """Of a model that is free it is known all the same."""
+    """The cost is None if output tokens are neither reported nor bounded; for a free model it is 0."""
     unbounded = Request("http://u/v1", "m", ASKED.messages)
     assert _budget().cost(unbounded, Reply("x", tokens_in=10)) is None
     assert _budget().cost(Request("embedded", "g", ASKED.messages), Reply("x")) == 0
@@ -297,7 +297,10 @@ def test_what_is_neither_reported_nor_bounded_has_no_cost_that_is_known() -> Non
 def test_a_call_that_cannot_be_counted_stays_set_aside_until_it_can(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its reply is there all the same; and it is counted before the next call."""
+    """If the database is locked when a call ends, the call stays reserved and is settled before the next call.
+
+    The caller gets the reply without an error.
+    """
     budget = _budget(max_calls=2, max_cost=10.0)
     transaction = Database.transaction
 
@@ -322,19 +325,22 @@ def test_a_call_that_cannot_be_counted_stays_set_aside_until_it_can(
 
 
 def test_no_process_waits_for_one_that_is_known_to_be_dead(databases: Open, clock: Clock) -> None:
-    """No longer than it may take to count a call after its reply; while one may be alive, for as long as calls last."""
-    one, other = databases(), databases()
-    asking = [True]
+    """A process waits for the open call of another process while that process may be alive.
+
+    After that process has died, the wait ends after `SETTLING_S`.
+    """
+    first_database, second_database = databases(), databases()
+    others_active = [True]
 
     async def calls() -> None:
         budget = _budget(max_calls=1)
-        async with _budget(max_calls=1).reserve(Ledger(one), ASKED):
-            waiting = asyncio.create_task(_buy(budget, Ledger(other, lambda: asking[0])))
+        async with _budget(max_calls=1).reserve(Ledger(first_database), ASKED):
+            waiting = asyncio.create_task(_buy(budget, Ledger(second_database, lambda: others_active[0])))
             await _wait_a_little()
             clock.now += SETTLING_S + 1
             await _wait_a_little()
             assert not waiting.done()
-            asking[0] = False
+            others_active[0] = False
             with pytest.raises(BudgetError, match="without an end"):
                 await waiting
 
@@ -342,7 +348,7 @@ def test_no_process_waits_for_one_that_is_known_to_be_dead(databases: Open, cloc
 
 
 def test_a_clock_change_keeps_the_spending_of_the_run(database: Database, clock: Clock) -> None:
-    """A month ahead, it is a run of long ago by its date."""
+    """If the wall clock jumps a month ahead during a run, the run's earlier calls still count."""
     budget = _budget(max_calls=2)
     _run(_buy(budget, database))
     clock.time = lambda: time.time() + 30 * 86_400  # type: ignore[method-assign]
@@ -352,7 +358,7 @@ def test_a_clock_change_keeps_the_spending_of_the_run(database: Database, clock:
 
 
 def test_a_waiter_gets_the_budget_of_a_failed_call(database: Database) -> None:
-    """There is one call left: it is had by the second when the first fails."""
+    """If one call is left, a second call waits for the first, and is made when the first fails."""
     budget = _budget(max_calls=1)
 
     async def calls() -> None:
@@ -368,7 +374,7 @@ def test_a_waiter_gets_the_budget_of_a_failed_call(database: Database) -> None:
 
 @pytest.mark.parametrize("reply", [REPLY, None], ids=["replied", "billed"])
 def test_waiters_get_an_error_when_the_last_call_has_ended(database: Database, reply: Reply | None) -> None:
-    """And does not wait for ever."""
+    """When the last allowed call has ended, the waiting calls raise BudgetError instead of waiting forever."""
     budget = _budget(max_calls=1)
 
     async def calls() -> None:
@@ -384,7 +390,7 @@ def test_waiters_get_an_error_when_the_last_call_has_ended(database: Database, r
 
 
 def test_a_cancelled_waiter_takes_nothing(database: Database) -> None:
-    """What it waited for is there for the next."""
+    """A cancelled call that was waiting for the budget reserves nothing, and the next call is made."""
     budget = _budget(max_calls=1)
 
     async def calls() -> None:
@@ -402,7 +408,7 @@ def test_a_cancelled_waiter_takes_nothing(database: Database) -> None:
 
 
 def test_a_cancelled_call_is_given_back(database: Database) -> None:
-    """Nothing of it stays set aside."""
+    """The reservation of a cancelled call is released."""
     budget = _budget(max_cost=MOST)
 
     async def never() -> None:
@@ -421,8 +427,8 @@ def test_a_cancelled_call_is_given_back(database: Database) -> None:
 
 
 def test_two_processes_share_a_run(databases: Open) -> None:
-    """Five calls for both together; another run has five of its own."""
-    one, other = databases(), databases()
+    """Two processes of one run share a limit of five calls; another run has five calls of its own."""
+    first_database, second_database = databases(), databases()
 
     async def calls(budget: Budget, database: Database) -> int:
         made = 0
@@ -434,59 +440,64 @@ def test_two_processes_share_a_run(databases: Open) -> None:
             return made
 
     async def both() -> list[int]:
-        return await asyncio.gather(*(calls(_budget(max_calls=5), database) for database in (one, other)))
+        return await asyncio.gather(
+            *(calls(_budget(max_calls=5), database) for database in (first_database, second_database))
+        )
 
     first, second = _run(both())
     assert first + second == 5
     assert min(first, second) >= 1
-    assert _spent(one) == _spent(other) == pytest.approx(Spent(calls=5, cost=5 * COST))
-    assert _run(calls(_budget("another", max_calls=5), other)) == 5
+    assert _spent(first_database) == _spent(second_database) == pytest.approx(Spent(calls=5, cost=5 * COST))
+    assert _run(calls(_budget("another", max_calls=5), second_database)) == 5
 
 
 def test_what_another_process_set_aside_is_waited_for(databases: Open) -> None:
-    """It may be given back, as it is here."""
-    one, other = databases(), databases()
+    """A call waits while the reservation of another process leaves no room, and is made when it is settled."""
+    first_database, second_database = databases(), databases()
 
     async def calls() -> None:
-        async with _budget(max_cost=1.5 * MOST).reserve(Ledger(one), ASKED) as purchase:
-            waiting = asyncio.create_task(_buy(_budget(max_cost=1.5 * MOST), other))
+        async with _budget(max_cost=1.5 * MOST).reserve(Ledger(first_database), ASKED) as purchase:
+            waiting = asyncio.create_task(_buy(_budget(max_cost=1.5 * MOST), second_database))
             await _wait_a_little()
             assert not waiting.done()
             purchase.reply = REPLY
         assert await waiting == Spent(calls=1, cost=COST, open_calls=1, open_cost=MOST)
-        assert _spent(one) == Spent(calls=2, cost=2 * COST)
+        assert _spent(first_database) == Spent(calls=2, cost=2 * COST)
 
     _run(calls())
 
 
 def test_what_another_process_set_aside_is_not_spent(databases: Open, clock: Clock) -> None:
-    """Who gives up waiting for it is told what was paid, and takes nothing."""
-    one, other = databases(), databases()
+    """If the wait for another process times out, the error states only settled calls and cost.
+
+    The waiting call reserves nothing.
+    """
+    first_database, second_database = databases(), databases()
 
     async def calls() -> None:
         budget = _budget(max_cost=1.5 * MOST)
-        await _buy(budget, one)
-        async with budget.reserve(Ledger(one), ASKED):
-            waiting = asyncio.create_task(_buy(_budget(max_cost=1.5 * MOST), other))
+        await _buy(budget, first_database)
+        async with budget.reserve(Ledger(first_database), ASKED):
+            waiting = asyncio.create_task(_buy(_budget(max_cost=1.5 * MOST), second_database))
             await _wait_a_little()
             clock.now += PATIENCE + 1
             expected = f"without an end: 1 call was made, and {COST:.4f} USD are spent"
             with pytest.raises(BudgetError, match=expected):
                 await waiting
-            assert _spent(one) == Spent(calls=1, cost=COST, open_calls=1, open_cost=MOST)
+            assert _spent(first_database) == Spent(calls=1, cost=COST, open_calls=1, open_cost=MOST)
 
     _run(calls())
 
 
 def test_a_process_that_settles_a_call_counts_as_alive(databases: Open, clock: Clock) -> None:
-    """Patience is counted from the last change, not from when the wait began."""
-    one, other = databases(), databases()
+    """Each change of the account by another process restarts the time limit of a waiting process."""
+    first_database, second_database = databases(), databases()
     budget = _budget(max_calls=2)
 
     async def calls() -> None:
-        async with budget.reserve(Ledger(one), ASKED):
-            async with budget.reserve(Ledger(one), ASKED) as purchase:
-                waiting = asyncio.create_task(_buy(_budget(max_calls=2), other))
+        async with budget.reserve(Ledger(first_database), ASKED):
+            async with budget.reserve(Ledger(first_database), ASKED) as purchase:
+                waiting = asyncio.create_task(_buy(_budget(max_calls=2), second_database))
                 await _wait_a_little()
                 clock.now += PATIENCE - 1
                 await _wait_a_little()
@@ -505,7 +516,7 @@ def test_a_process_that_settles_a_call_counts_as_alive(databases: Open, clock: C
 def test_a_dead_process_blocks_others_for_a_limited_time(
     databases: Open, start: Start, tmp_path: Path, clock: Clock
 ) -> None:
-    """What it left open is lost to the run; all else goes on at once, and it is waited for once."""
+    """The open call of a killed process stays counted; of five calls without room, only the first waits for it."""
     assert start(DIES_IN_A_CALL, tmp_path / "cache").wait(60) == 3
     database = databases()
     assert _spent(database) == Spent(open_calls=1)
@@ -520,7 +531,7 @@ def test_a_dead_process_blocks_others_for_a_limited_time(
 
 
 def test_an_unknown_price_is_an_error(database: Database) -> None:
-    """Where money is limited; the message shows how to name one."""
+    """With a cost limit, a model without a price raises BudgetError, and the message shows how to set the price."""
     unknown = Request("http://u/v1", "mystery", ASKED.messages, ASKED.parameters)
     with pytest.raises(BudgetError, match=r"(?s)No price is known for .*'mystery'.*\[\"mystery\"\]\ninput ="):
         _run(_buy(_budget(max_cost=1.0), database, unknown))
@@ -533,7 +544,7 @@ def test_an_unknown_price_is_an_error(database: Database) -> None:
 
 @pytest.mark.parametrize("parameters", [{}, {"max_tokens": None}, {"max_tokens": -1}])
 def test_a_reply_without_bound_is_an_error(database: Database, parameters: dict[str, Any]) -> None:
-    """Where money is limited; some servers write -1 for no bound."""
+    """With a cost limit, a request without a length limit raises BudgetError; -1 means no limit at some servers."""
     unbounded = Request("http://u/v1", "m", ASKED.messages, parameters)
     with pytest.raises(BudgetError, match=r"Nothing bounds the length .*\nSet --rageval-max-tokens"):
         _run(_buy(_budget(max_cost=1.0), database, unbounded))
@@ -541,14 +552,14 @@ def test_a_reply_without_bound_is_an_error(database: Database, parameters: dict[
 
 
 def test_the_models_own_bound_is_one(database: Database) -> None:
-    """Its longest reply is what is set aside."""
+    """If only the model bounds its reply, the cost of its longest reply is reserved."""
     capped = Request("http://u/v1", "capped", ASKED.messages)
     expected = Price(1.0, 10_000.0).cost(prompt_tokens(ASKED.messages), 50)
     assert _run(_buy(_budget(max_cost=10.0), database, capped)).open_cost == expected
 
 
 @pytest.mark.parametrize(
-    ("parameters", "price", "most"),
+    ("parameters", "price", "expected"),
     [
         ({}, None, None),
         ({}, Price(1, 1), None),
@@ -559,20 +570,20 @@ def test_the_models_own_bound_is_one(database: Database) -> None:
         ({"max_tokens": -1}, Price(1, 1, 70), 70),
     ],
 )
-def test_what_bounds_a_reply(parameters: dict[str, Any], price: Price | None, most: int | None) -> None:
-    """The request under either name, else the model."""
-    assert max_output_tokens(parameters, price) == most
+def test_what_bounds_a_reply(parameters: dict[str, Any], price: Price | None, expected: int | None) -> None:
+    """A reply is bounded by `max_tokens` or `max_completion_tokens` of the request, or else by the model."""
+    assert max_output_tokens(parameters, price) == expected
 
 
 def test_without_limits_nothing_is_written(database: Database) -> None:
-    """A run that may spend anything pays nothing for counting."""
+    """Without limits, a call writes nothing into the table `spending`."""
     _run(_buy(_budget(), database))
     _run(_buy(_budget(), database, reply=None, billed=True))
     assert database.rows("SELECT * FROM spending") == []
 
 
 def test_runs_of_long_ago_are_forgotten(database: Database) -> None:
-    """The table does not grow for ever; recent runs stay."""
+    """The totals of runs that began more than `SPENDING_KEPT_S` ago are deleted; those of recent runs stay."""
     database.execute_many(
         "INSERT INTO spending (run, calls, cost, began, open_calls, open_cost) VALUES (?, 1, 1, ?, 0, 0)",
         [("old", time.time() - SPENDING_KEPT_S - 60), ("recent", time.time() - SPENDING_KEPT_S + 3600)],
@@ -582,7 +593,7 @@ def test_runs_of_long_ago_are_forgotten(database: Database) -> None:
 
 
 def test_the_budget_outlives_the_process(databases: Open, tmp_path: Path) -> None:
-    """A second process of the run that starts later finds what the first has spent."""
+    """A process of the run that starts later counts the calls that the first process made."""
     first = databases()
     _run(_buy(_budget(max_calls=1), first))
     first.close()

@@ -1,4 +1,4 @@
-"""Replies that need not be asked for, and who asks for the others."""
+"""The reply cache: look-ups, and claims that decide which process requests a missing reply."""
 
 import asyncio
 import dis
@@ -28,7 +28,7 @@ Caches = Callable[..., Cache]
 
 @pytest.fixture
 def caches(tmp_path: Path) -> Iterator[Caches]:
-    """Makes caches on one folder, as processes of one run have them, and closes them."""
+    """Yield a function that makes caches on one folder, as the processes of a run do; they are closed at the end."""
     made: list[Cache] = []
 
     def make(cassette: Path | None = None, **options: Any) -> Cache:
@@ -42,7 +42,7 @@ def caches(tmp_path: Path) -> Iterator[Caches]:
 
 @pytest.fixture
 def cassette(tmp_path: Path) -> Path:
-    """Two recorded replies."""
+    """Return a cassette with two recorded replies."""
     file = tmp_path / "replies.jsonl"
     write_cassette(file, [Entry("a", Reply("recorded a"), {"model": "m"}), Entry("b", Reply("recorded b"))])
     return file
@@ -60,13 +60,13 @@ def _look_up(cache: Cache, keys: Sequence[str]) -> dict[str, Reply]:
 
 
 def _statements(cache: Cache, run: Callable[[], object]) -> list[str]:
-    """What the cache asks SQLite meanwhile."""
-    said: list[str] = []
+    """Return the SQL keywords of the statements that the cache executes while a function runs."""
+    executed: list[str] = []
     connection = cache.store.database._connection
-    connection.set_trace_callback(said.append)
+    connection.set_trace_callback(executed.append)
     run()
     connection.set_trace_callback(None)
-    return [statement.split()[0] for statement in said if not statement.startswith("-- ")]
+    return [statement.split()[0] for statement in executed if not statement.startswith("-- ")]
 
 
 def _run(coroutine: Coroutine[Any, Any, Any]) -> Any:
@@ -74,37 +74,37 @@ def _run(coroutine: Coroutine[Any, Any, Any]) -> Any:
 
 
 def test_a_thousand_keys_are_one_select(caches: Caches) -> None:
-    """However many are looked up together."""
+    """A look-up of 1000 keys executes one SELECT."""
     cache = caches()
     _keep(cache, *(Entry(str(number), Reply(str(number))) for number in range(500)))
     keys = [str(number) for number in range(1000)]
-    found: list[dict[str, Reply]] = []
-    assert _statements(cache, lambda: found.append(_look_up(cache, keys))) == ["SELECT"]
-    assert found[0] == {str(number): Reply(str(number)) for number in range(500)}
+    results: list[dict[str, Reply]] = []
+    assert _statements(cache, lambda: results.append(_look_up(cache, keys))) == ["SELECT"]
+    assert results[0] == {str(number): Reply(str(number)) for number in range(500)}
 
 
 def test_entries_cached_in_one_turn_are_one_transaction(caches: Caches) -> None:
-    """A hundred replies that arrive together do not wait for the disk a hundred times."""
+    """100 replies that are stored in one iteration of the event loop are written in one transaction."""
     cache = caches()
-    said = _statements(cache, lambda: _keep(cache, *(Entry(str(n), Reply("x")) for n in range(100))))
-    assert said.count("BEGIN") == said.count("COMMIT") == 1
-    assert said.count("INSERT") == 100
+    statements = _statements(cache, lambda: _keep(cache, *(Entry(str(n), Reply("x")) for n in range(100))))
+    assert statements.count("BEGIN") == statements.count("COMMIT") == 1
+    assert statements.count("INSERT") == 100
 
 
 def test_claims_of_one_turn_are_one_transaction(caches: Caches) -> None:
-    """As look-ups are one, and nobody can keep a reply between looking and claiming."""
+    """100 claims in one iteration of the event loop are one transaction, which no other process can interrupt."""
     cache = caches()
 
     async def claim() -> None:
         claimed = await asyncio.gather(*(cache.claim(str(number)) for number in range(100)))
         assert claimed == [True] * 100
 
-    said = _statements(cache, lambda: _run(claim()))
-    assert said.count("BEGIN") == said.count("COMMIT") == said.count("INSERT") == 1
+    statements = _statements(cache, lambda: _run(claim()))
+    assert statements.count("BEGIN") == statements.count("COMMIT") == statements.count("INSERT") == 1
 
 
 def test_one_of_two_processes_asks(caches: Caches) -> None:
-    """The other waits, and then finds the reply."""
+    """If two processes claim a key, the second waits until the first has stored the reply, and then finds it."""
     one, other = caches(), caches()
 
     async def ask() -> list[object]:
@@ -122,7 +122,7 @@ def test_one_of_two_processes_asks(caches: Caches) -> None:
 
 
 def test_after_a_release_another_process_sends_the_request(caches: Caches) -> None:
-    """No reply has come: the other tries."""
+    """If a claim is released without a reply, a waiting process gets the claim."""
     one, other = caches(), caches()
 
     async def ask() -> object:
@@ -139,7 +139,7 @@ def test_after_a_release_another_process_sends_the_request(caches: Caches) -> No
 def test_after_closing_another_process_sends_the_request(
     caches: Caches, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The end of a process gives its claims back; they need not run out."""
+    """Closing a cache releases its claims at once, before they expire."""
     monkeypatch.setattr(sqlite_claims, "CLAIM_TTL_S", 3600.0)
     one, other = caches(), caches()
 
@@ -155,9 +155,9 @@ def test_after_closing_another_process_sends_the_request(
 
 @pytest.mark.slow
 def test_the_claim_of_a_dead_process_is_taken_over(caches: Caches, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As soon as it has run out, and by one alone; the other gets the reply."""
+    """When the claim of a dead process expires, one of two waiting processes gets it; the other gets the reply."""
     monkeypatch.setattr(sqlite_claims, "CLAIM_TTL_S", 1.0)
-    # As if its process had been killed: nobody renews.
+    # No claim is renewed, as if the process had been killed.
     monkeypatch.setattr(sqlite_claims.Claims, "_start_renewing", lambda _: None)
     dead, one, other = caches(), caches(), caches()
 
@@ -165,7 +165,7 @@ def test_the_claim_of_a_dead_process_is_taken_over(caches: Caches, monkeypatch: 
         while not (claimed := await cache.claim("k")):
             await cache.wait_for_other("k")
         if claimed is True:
-            # Its own claim must not run out, too, while the machine is busy.
+            # The new claim must not expire while the machine is busy.
             monkeypatch.setattr(sqlite_claims, "CLAIM_TTL_S", 3600.0)
             await cache.keep(Entry("k", Reply("x")))
         return claimed
@@ -183,7 +183,7 @@ def test_the_claim_of_a_dead_process_is_taken_over(caches: Caches, monkeypatch: 
 def test_a_process_knows_when_its_claim_was_taken_over(
     caches: Caches, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As after it was stopped for a while: then it must not ask."""
+    """A process whose claim was taken over while it was suspended sees that it no longer has the claim."""
     monkeypatch.setattr(sqlite_claims, "CLAIM_TTL_S", 0.1)
     monkeypatch.setattr(sqlite_claims.Claims, "_start_renewing", lambda _: None)
     stopped, other = caches(), caches()
@@ -204,7 +204,7 @@ def test_a_process_knows_when_its_claim_was_taken_over(
 
 
 def test_those_who_wait_look_together(caches: Caches) -> None:
-    """A hundred replies that another process asks for are one look at a time."""
+    """A process that waits for 100 replies of another process checks all of their claims with one SELECT at a time."""
     one, other = caches(), caches()
     keys = [str(number) for number in range(100)]
 
@@ -215,13 +215,13 @@ def test_those_who_wait_look_together(caches: Caches) -> None:
         await asyncio.gather(*(one.keep(Entry(key, Reply("x"))) for key in keys))
         await waiting
 
-    said = _statements(other, lambda: _run(wait()))
-    assert 1 <= len(said) <= 50  # each on its own would be a hundred at a time
-    assert set(said) == {"SELECT"}
+    statements = _statements(other, lambda: _run(wait()))
+    assert 1 <= len(statements) <= 50  # separate checks would be a hundred at a time
+    assert set(statements) == {"SELECT"}
 
 
 def test_a_waiter_that_is_cancelled_does_not_disturb_the_others(caches: Caches) -> None:
-    """They share a look, and not a fate."""
+    """Three tasks wait for the same claim and share one check; cancelling one does not affect the others."""
     one, other = caches(), caches()
 
     async def wait() -> object:
@@ -244,23 +244,23 @@ def test_a_waiter_that_is_cancelled_does_not_disturb_the_others(caches: Caches) 
 def test_concurrent_callers_get_the_same_error(
     caches: Caches, tmp_path: Path, use: Callable[[Cache], Awaitable[object]]
 ) -> None:
-    """One question has one error, for each of them; one who was cancelled does not matter."""
+    """If a shared operation fails, each of its callers gets the error, also when another caller was cancelled."""
     (tmp_path / "file").touch()
     cache = caches(folder=tmp_path / "file" / "cache")
 
-    async def each() -> list[object]:
+    async def call_three_times() -> list[object]:
         tasks = [asyncio.ensure_future(use(cache)) for _ in range(3)]
         await asyncio.sleep(0)
         tasks[0].cancel()
         return await asyncio.gather(*tasks, return_exceptions=True)
 
-    cancelled, *errors = _run(each())
+    cancelled, *errors = _run(call_three_times())
     assert isinstance(cancelled, asyncio.CancelledError)
     assert [type(error) for error in errors] == [StoreError, StoreError]
 
 
 def test_recorded_replies_are_looked_up_after_cached_ones(caches: Caches, cassette: Path) -> None:
-    """What the folder has, counts more."""
+    """If both the cache folder and the cassette have a reply, the one in the folder is returned."""
     cache = caches(cassette)
     _keep(cache, Entry("a", Reply("kept a")))
     assert _look_up(cache, ["a", "b", "c"]) == {"a": Reply("kept a"), "b": Reply("recorded b")}
@@ -269,7 +269,7 @@ def test_recorded_replies_are_looked_up_after_cached_ones(caches: Caches, casset
 def test_an_unusable_folder_does_no_harm_where_all_is_recorded(
     caches: Caches, tmp_path: Path, cassette: Path
 ) -> None:
-    """A missing reply could not be kept, and says so."""
+    """With an unusable folder, recorded replies are returned, and a missing reply raises StoreError."""
     (tmp_path / "file").touch()
     cache = caches(cassette, folder=tmp_path / "file" / "cache")
     assert _look_up(cache, ["b", "a"]) == {"a": Reply("recorded a"), "b": Reply("recorded b")}
@@ -278,7 +278,7 @@ def test_an_unusable_folder_does_no_harm_where_all_is_recorded(
 
 
 def test_a_damaged_entry_is_a_miss_and_is_reported(caches: Caches, tmp_path: Path, cassette: Path) -> None:
-    """Once for each; what is kept in its place is found."""
+    """A damaged entry is a cache miss and counts once in the remarks; a new reply replaces it."""
     cache = caches(cassette)
     _keep(cache, Entry("a", Reply("kept a")), Entry("c", Reply("kept c")))
     connection = sqlite3.connect(tmp_path / "cache" / FILE, isolation_level=None)
@@ -294,7 +294,7 @@ def test_a_damaged_entry_is_a_miss_and_is_reported(caches: Caches, tmp_path: Pat
 
 
 def test_an_empty_reply_counts_only_in_its_own_run(caches: Caches) -> None:
-    """In every process of it; another run asks again, and so is what an earlier version has kept."""
+    """An empty reply is found by all processes of its run; another run sends the request again."""
     silent = Reply(" \n", "m")
     one, other, next_run = caches(run="1"), caches(run="1"), caches(run="2")
     _keep(
@@ -315,7 +315,7 @@ def test_an_empty_reply_counts_only_in_its_own_run(caches: Caches) -> None:
 
 
 def test_an_empty_reply_on_a_cassette_counts_unless_recording(caches: Caches, tmp_path: Path) -> None:
-    """Whoever committed it has seen it; whoever records wants to know better."""
+    """An empty reply in a cassette is returned, except in a run that records the cassette."""
     file = tmp_path / "replies.jsonl"
     write_cassette(file, [Entry("k", Reply(""))])
     assert _look_up(caches(file), ["k"]) == {"k": Reply("")}
@@ -323,7 +323,10 @@ def test_an_empty_reply_on_a_cassette_counts_unless_recording(caches: Caches, tm
 
 
 def test_a_refresh_finds_only_what_its_run_has_asked(caches: Caches, cassette: Path) -> None:
-    """Neither older replies nor the cassette: not by looking and not by claiming."""
+    """With `refresh`, look-ups and claims return only replies that the same run has stored.
+
+    Neither older replies nor the cassette are used.
+    """
     _keep(caches(), Entry("a", Reply("old")))
     cache, other = caches(cassette, refresh=True, run="1"), caches(cassette, refresh=True, run="1")
     _keep(other, Entry("c", Reply("new")))
@@ -343,12 +346,12 @@ def test_a_refresh_finds_only_what_its_run_has_asked(caches: Caches, cassette: P
 
 
 def test_a_refresh_needs_no_cassette(caches: Caches, tmp_path: Path) -> None:
-    """It is not read."""
+    """With `refresh`, the cassette is not read and may be missing."""
     assert _look_up(caches(tmp_path / "missing.jsonl", refresh=True), ["a"]) == {}
 
 
 def test_a_missing_cassette_is_an_error_unless_it_is_to_be_written(caches: Caches, tmp_path: Path) -> None:
-    """A name with a slip in it does not pass for an empty cassette."""
+    """A missing cassette raises StoreError, because its name may be misspelled, unless the run writes it."""
     missing = tmp_path / "missing.jsonl"
     with pytest.raises(StoreError, match="cannot be read"):
         _look_up(caches(missing), ["a"])
@@ -356,7 +359,7 @@ def test_a_missing_cassette_is_an_error_unless_it_is_to_be_written(caches: Cache
 
 
 def test_outlines_are_those_of_all_that_is_kept(caches: Caches, cassette: Path) -> None:
-    """In the cassette and in the folder."""
+    """`summaries` yields the request summaries of the cassette and of the cache folder."""
     cache = caches(cassette)
     _keep(cache, Entry("c", Reply("kept"), {"model": "n"}))
     assert list(cache.summaries()) == [{"model": "m"}, {}, {"model": "n"}]
@@ -365,13 +368,13 @@ def test_outlines_are_those_of_all_that_is_kept(caches: Caches, cassette: Path) 
 def test_outlines_of_an_unusable_folder_are_the_cassettes(
     caches: Caches, tmp_path: Path, cassette: Path
 ) -> None:
-    """They only explain: there is no error of their own."""
+    """With an unusable folder, `summaries` yields those of the cassette and raises no error."""
     (tmp_path / "file").touch()
     assert list(caches(cassette, folder=tmp_path / "file").summaries()) == [{"model": "m"}, {}]
 
 
 def test_an_unused_cache_makes_no_folder(caches: Caches, tmp_path: Path, cassette: Path) -> None:
-    """Closed without having been asked, it leaves no trace."""
+    """A cache that is closed without being used creates no file."""
     caches(cassette).close()
     assert [path.name for path in tmp_path.iterdir()] == [cassette.name]
 
@@ -379,7 +382,10 @@ def test_an_unused_cache_makes_no_folder(caches: Caches, tmp_path: Path, cassett
 def test_a_late_reply_does_not_replace_one_that_may_be_in_use(
     caches: Caches, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A process was held up for longer than its claim lasts; it takes over what the other has kept."""
+    """If another process has stored a reply after the claim expired, the late reply does not replace it.
+
+    The process that was late gets the stored reply.
+    """
     monkeypatch.setattr(sqlite_claims, "CLAIM_TTL_S", 0.0)
     slow, quick = caches(), caches()
 
@@ -396,7 +402,7 @@ def test_a_late_reply_does_not_replace_one_that_may_be_in_use(
 def test_a_claim_that_nobody_waits_for_blocks_no_other(
     caches: Caches, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who is cancelled while claiming will not ask; its living process must not keep the others waiting."""
+    """If a task is cancelled while it claims a key, the claim is released for other processes."""
     monkeypatch.setattr(sqlite_claims, "CLAIM_TTL_S", 3600.0)
     one, other = caches(), caches()
 
@@ -412,7 +418,7 @@ def test_a_claim_that_nobody_waits_for_blocks_no_other(
 
 
 def test_another_process_that_writes_stalls_no_request_in_flight(caches: Caches, tmp_path: Path) -> None:
-    """What needs the file waits for its transaction, and the event loop goes on."""
+    """While another process holds a transaction, store operations wait and the event loop continues."""
     cache = caches()
     _look_up(cache, ["k"])
     other = sqlite3.connect(tmp_path / "cache" / FILE, isolation_level=None)
@@ -428,7 +434,7 @@ def test_another_process_that_writes_stalls_no_request_in_flight(caches: Caches,
         for _ in range(50):
             await asyncio.sleep(0.002)
             turns += 1
-        assert not any(each.done() for each in waiting)
+        assert not any(future.done() for future in waiting)
         other.execute("ROLLBACK")
         assert await asyncio.gather(*waiting) == [True, Reply("x"), None]
         return turns
@@ -441,7 +447,10 @@ def test_another_process_that_writes_stalls_no_request_in_flight(caches: Caches,
 def test_replies_at_hand_are_those_that_a_look_up_finds(
     caches: Caches, tmp_path: Path, cassette: Path, options: dict[str, Any]
 ) -> None:
-    """Kept ones, recorded ones, damaged ones, and those of this run alone."""
+    """`get_nowait` returns the same replies as `look_up`: stored and recorded ones, and empty ones of this run.
+
+    Damaged entries are ignored.
+    """
     _keep(caches(run="2"), Entry("a", Reply("kept")), Entry("c", Reply("")))
     _keep(caches(run="1"), Entry("d", Reply("")), Entry("damaged", Reply("x")))
     connection = sqlite3.connect(tmp_path / "cache" / FILE, isolation_level=None)
@@ -449,15 +458,15 @@ def test_replies_at_hand_are_those_that_a_look_up_finds(
     connection.close()
     keys = ["a", "b", "c", "d", "e", "damaged"]
     at_once, looked_up = caches(cassette, **options), caches(cassette, **options)
-    found: dict[str, Reply] = {}
+    replies: dict[str, Reply] = {}
     for key in keys:
-        found |= at_once.get_nowait([key])
-    assert found == at_once.get_nowait(keys) == _look_up(looked_up, keys) != {}
+        replies |= at_once.get_nowait([key])
+    assert replies == at_once.get_nowait(keys) == _look_up(looked_up, keys) != {}
     assert at_once.remarks == looked_up.remarks == {DAMAGED: 1}
 
 
 def test_another_process_that_writes_does_not_block_a_look_up(caches: Caches, tmp_path: Path) -> None:
-    """In the thread that asks: the store's own thread waits for the other process, and then nothing is at hand."""
+    """`get_nowait` returns replies while another process writes, and nothing while the store's own thread is busy."""
     cache = caches()
     _keep(cache, Entry("k", Reply("x")))
     other = sqlite3.connect(tmp_path / "cache" / FILE, isolation_level=None)
@@ -477,7 +486,10 @@ def test_another_process_that_writes_does_not_block_a_look_up(caches: Caches, tm
 
 
 def test_at_hand_an_interrupt_at_any_moment_leaves_the_store_free(caches: Caches) -> None:
-    """Python handles signals after calls: after each one in turn, as if Ctrl-C was pressed then."""
+    """A KeyboardInterrupt after any call in `get_nowait` leaves the store unlocked.
+
+    Python handles signals after calls, so the test interrupts after each call in turn.
+    """
     cache = caches()
     _keep(cache, Entry("k", Reply("x")))
     code, calls = Cache.get_nowait.__code__, 0
@@ -513,7 +525,7 @@ def test_at_hand_an_interrupt_at_any_moment_leaves_the_store_free(caches: Caches
 
 
 def test_closing_waits_for_what_is_read(caches: Caches) -> None:
-    """Another thread is reading the store."""
+    """`close` waits while another thread reads the store."""
     cache = caches()
     _keep(cache, Entry("k", Reply("x")))
     store, closed = cache.store, threading.Event()
@@ -527,7 +539,7 @@ def test_closing_waits_for_what_is_read(caches: Caches) -> None:
 
 
 def test_no_reply_is_at_hand_while_readers_wait(caches: Caches, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a drive without SQLite's log of writes, a reader waits for a writer."""
+    """On a drive without SQLite's write-ahead log, a reader may wait for a writer, so `get_nowait` returns nothing."""
     monkeypatch.setattr(sqlite_file, "_switch_to_wal", lambda _: None)
     cache = caches()
     _keep(cache, Entry("k", Reply("x")))
@@ -538,7 +550,7 @@ def test_no_reply_is_at_hand_while_readers_wait(caches: Caches, monkeypatch: pyt
 def test_replies_at_hand_in_an_unusable_folder_are_no_error(
     caches: Caches, tmp_path: Path, cassette: Path
 ) -> None:
-    """The look-up that follows finds what is recorded, or raises."""
+    """With an unusable folder, `get_nowait` returns nothing; `look_up` returns recorded replies or raises."""
     (tmp_path / "file").touch()
     cache = caches(cassette, folder=tmp_path / "file" / "cache")
     assert cache.get_nowait(["a"]) == {}
@@ -548,7 +560,7 @@ def test_replies_at_hand_in_an_unusable_folder_are_no_error(
 
 
 def test_cached_replies_outlive_their_folder_in_a_run(caches: Caches, tmp_path: Path) -> None:
-    """It is in the open file, and the next reply that is kept makes the folder again."""
+    """If the folder is deleted during a run, stored replies are still found, and the next write restores it."""
     cache = caches()
     _keep(cache, Entry("k", Reply("x")))
     shutil.rmtree(tmp_path / "cache")
@@ -558,7 +570,7 @@ def test_cached_replies_outlive_their_folder_in_a_run(caches: Caches, tmp_path: 
 
 
 def test_a_reply_that_nobody_waits_for_is_cached(caches: Caches, tmp_path: Path) -> None:
-    """Its run was interrupted while the store was busy with others: it was paid for."""
+    """If a run is interrupted while the store is busy, its paid replies are still stored."""
     cache = caches()
     _look_up(cache, ["k"])
     other = sqlite3.connect(tmp_path / "cache" / FILE, isolation_level=None)
@@ -569,8 +581,8 @@ def test_a_reply_that_nobody_waits_for_is_cached(caches: Caches, tmp_path: Path)
         await asyncio.sleep(0.05)
         keeping.append(asyncio.ensure_future(cache.keep(Entry("c", Reply("x")))))
         await asyncio.sleep(0.01)
-        for each in keeping:
-            each.cancel()
+        for task in keeping:
+            task.cancel()
         await asyncio.gather(*keeping, return_exceptions=True)
         other.execute("ROLLBACK")
         await cache.drain()

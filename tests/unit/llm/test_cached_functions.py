@@ -1,4 +1,4 @@
-"""The user's own expensive functions, kept like replies."""
+"""`cached()`: results of the user's expensive functions, cached like replies."""
 
 import asyncio
 import json
@@ -26,7 +26,7 @@ from tests.unit.llm.scripted import until
 
 
 class World:
-    """Functions on one cache folder, in as many sessions as are needed."""
+    """Functions that use one cache folder, in any number of sessions."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -34,15 +34,15 @@ class World:
         self._opened: list[tuple[Gateway, BackgroundEventLoop]] = []
 
     def session(self, **access: Any) -> Functions:
-        """What a process of its own would have."""
+        """Return the cached functions of a new session, as a new process would have."""
         gateway, loop = Gateway(GatewaySettings(self.folder, **access)), BackgroundEventLoop()
-        # As any session has run something before threads come: see test_complete.py for when they are first.
+        # Start the event loop, as any session has before threads use it; test_api.py tests threads that start it.
         loop.submit(asyncio.sleep(0)).result(60)
         self._opened.append((gateway, loop))
         return Functions(gateway, loop)
 
     def close(self) -> None:
-        """End all sessions."""
+        """Close all sessions."""
         for gateway, loop in self._opened:
             if loop.started:
                 loop.submit(gateway.close()).result(60)
@@ -50,19 +50,19 @@ class World:
         self._opened.clear()
 
     def slow(self, *args: Any, **named: Any) -> Any:
-        """A function of the user's: notes its calls."""
+        """Record the call; a function of the user."""
         self.calls.append((args, named))
         return {"args": [str(arg) for arg in args], "named": sorted(named)}
 
     async def slow_too(self, *args: Any, **named: Any) -> Any:
-        """An async one."""
+        """Record the call; an async function of the user."""
         await asyncio.sleep(0)
         return self.slow(*args, **named)
 
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
-    """A new folder."""
+    """Yield functions with a new cache folder."""
     made = World(tmp_path / "cache")
     yield made
     made.close()
@@ -71,7 +71,7 @@ def world(tmp_path: Path) -> Iterator[World]:
 def _call(
     functions: Functions, function: Callable[..., Any], *args: Any, version: str = "1", **named: Any
 ) -> Any:
-    """The result of a cached function, sync or async."""
+    """Return the result of a cached function, sync or async."""
     cached = functions.cached(function, version=version)
     if asyncio.iscoroutinefunction(function):
         return asyncio.run(asyncio.wait_for(cached(*args, **named), 60))
@@ -80,7 +80,7 @@ def _call(
 
 @pytest.mark.parametrize("name", ["slow", "slow_too"])
 def test_a_result_is_computed_once(world: World, name: str) -> None:
-    """Sync and async; in the next session too."""
+    """The result of a sync or async function is computed once, also for the next session."""
     expected = {"args": ["a", "1"], "named": ["k"]}
     first = world.session()
     for _ in range(2):
@@ -91,7 +91,7 @@ def test_a_result_is_computed_once(world: World, name: str) -> None:
 
 
 def test_a_cached_function_looks_like_the_function(world: World) -> None:
-    """By name and documentation; that it is cached can be told."""
+    """A cached function has the function's name and docstring, and `is_cached` is true for it."""
     cached = world.session().cached(world.slow, version="1")
     assert cached.__name__ == "slow"
     assert cached.__doc__ == World.slow.__doc__
@@ -101,7 +101,7 @@ def test_a_cached_function_looks_like_the_function(world: World) -> None:
 
 
 def test_another_version_is_computed_again(world: World) -> None:
-    """And the former is still there."""
+    """Another version is computed again, and the result of the former version stays cached."""
     functions = world.session()
     for version in ("1", "2", "1"):
         _call(functions, world.slow, "a", version=version)
@@ -109,24 +109,24 @@ def test_another_version_is_computed_again(world: World) -> None:
 
 
 def test_the_version_is_part_of_the_identity(world: World) -> None:
-    """As generator or judge it is another one in another version."""
+    """The version is part of the identity of a generator or judge."""
     session = world.session()
     loop = BackgroundEventLoop()
-    one, two = (UserCallable("g", session.cached(world.slow, version=v), loop) for v in "12")
-    assert one.identity.endswith("slow@1")
-    assert two.identity.endswith("slow@2")
+    first, second = (UserCallable("g", session.cached(world.slow, version=v), loop) for v in "12")
+    assert first.identity.endswith("slow@1")
+    assert second.identity.endswith("slow@2")
 
 
 @pytest.mark.parametrize("version", ["", 1])
 def test_a_version_is_a_text(world: World, version: Any) -> None:
-    """The error shows how to write it."""
+    """A version that is empty or no text raises InputError, and the message shows a valid one."""
     with pytest.raises(InputError, match='Write version="1", say'):
         world.session().cached(world.slow, version=version)
 
 
 @pytest.mark.parametrize("name", ["slow", "slow_too"])
 def test_without_a_version_results_are_cached_within_the_run(world: World, name: str) -> None:
-    """And the report says so."""
+    """Without a version, results are cached in memory for this run, and a remark says so."""
     session = world.session()
     cached = session.cached(getattr(world, name))
 
@@ -143,7 +143,7 @@ def test_without_a_version_results_are_cached_within_the_run(world: World, name:
 
 
 def test_a_failed_call_is_not_cached_within_the_run_either(world: World) -> None:
-    """Nor is what was cancelled."""
+    """Without a version, a call that raises or is cancelled is not cached: the next call computes the result."""
     calls: list[int] = []
 
     async def fails() -> str:
@@ -172,7 +172,7 @@ def test_a_failed_call_is_not_cached_within_the_run_either(world: World) -> None
 
 
 def test_one_who_gives_up_does_not_end_it_for_another_within_the_run(world: World) -> None:
-    """It is computed once for both."""
+    """Without a version, cancelling one of two waiting callers does not cancel the computation for the other."""
     calls: list[int] = []
 
     async def slow() -> str:
@@ -186,10 +186,10 @@ def test_one_who_gives_up_does_not_end_it_for_another_within_the_run(world: Worl
         return await cached()
 
     async def both() -> str:
-        one, other = asyncio.ensure_future(call()), asyncio.ensure_future(call())
+        cancelled_task, waiting_task = asyncio.ensure_future(call()), asyncio.ensure_future(call())
         await asyncio.sleep(0)
-        one.cancel()
-        return await other
+        cancelled_task.cancel()
+        return await waiting_task
 
     assert asyncio.run(both()) == "now"
     assert len(calls) == 1
@@ -198,7 +198,10 @@ def test_one_who_gives_up_does_not_end_it_for_another_within_the_run(world: Worl
 @pytest.mark.parametrize("version", [None, "1"])
 @pytest.mark.parametrize("fails", [False, True])
 def test_event_loops_in_threads_compute_it_once(world: World, version: str | None, *, fails: bool) -> None:
-    """Each has a loop of its own, and the result is that of one; one that fails is computed by the next."""
+    """Callers in the event loops of several threads share one computation.
+
+    If the computation raises, the next caller computes the result.
+    """
     calls: list[int] = []
 
     async def slow() -> list[int]:
@@ -220,14 +223,14 @@ def test_event_loops_in_threads_compute_it_once(world: World, version: str | Non
             return None
 
     with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(attempt, range(16)))
-    assert found.count(None) == fails
-    assert found.count([1]) == 16 - fails
+        results = list(pool.map(attempt, range(16)))
+    assert results.count(None) == fails
+    assert results.count([1]) == 16 - fails
     assert len(calls) == 1 + fails
 
 
 def test_a_loop_that_ends_in_the_midst_leaves_it_to_another(world: World) -> None:
-    """The caller that computed it gave up; the one that waits computes it."""
+    """If the caller that computes a result times out, a caller in another event loop computes it."""
     calls: list[int] = []
     begun = threading.Event()
 
@@ -255,7 +258,7 @@ def test_a_loop_that_ends_in_the_midst_leaves_it_to_another(world: World) -> Non
 
 
 def test_two_functions_may_wait_for_each_other_with_the_same_arguments(world: World) -> None:
-    """It is no circle as long as none of them waits for itself; also while another thread computes one."""
+    """Threads may call a cached function and another one that calls it, with equal arguments, without a deadlock."""
     session = world.session()
 
     def inner(text: str) -> str:
@@ -274,7 +277,7 @@ def test_two_functions_may_wait_for_each_other_with_the_same_arguments(world: Wo
 
 
 def test_an_iterator_is_not_cached_within_the_run(world: World) -> None:
-    """Neither a generator nor an async one: the second reader would find nothing."""
+    """A generator or async generator as a result raises CallableError, since a second caller would get no items."""
 
     def lines() -> Iterator[str]:
         yield "a"
@@ -289,26 +292,29 @@ def test_an_iterator_is_not_cached_within_the_run(world: World) -> None:
 
 @pytest.mark.parametrize("version", [None, "1"])
 def test_only_what_can_be_called_is_cached(world: World, version: str | None) -> None:
-    """A result in place of the function is a mistake."""
+    """Caching something that is not callable, such as a result, raises InputError."""
     with pytest.raises(InputError, match="it cannot be called"):
         world.session().cached("a result", version=version)  # type: ignore[type-var]
 
 
 def test_two_functions_of_one_name_and_version_are_refused(world: World) -> None:
-    """Made again by a parametrized fixture, say, with something else inside."""
+    """Two different functions with the same name and version raise InputError.
 
-    def made(inside: str) -> Callable[[str], str]:
+    A parametrized fixture may make them, for example, with different values in their closures.
+    """
+
+    def make_function(inside: str) -> Callable[[str], str]:
         def function(text: str) -> str:
             return text + inside
 
         return function
 
     session = world.session()
-    assert session.cached(made("x"), version="1")("a") == "ax"
-    assert session.cached(made("x"), version="1")("a") == "ax"
+    assert session.cached(make_function("x"), version="1")("a") == "ax"
+    assert session.cached(make_function("x"), version="1")("a") == "ax"
     with pytest.raises(InputError, match="Two different functions are cached as"):
-        session.cached(made("y"), version="1")
-    assert session.cached(made("y"), version="2")("a") == "ay"
+        session.cached(make_function("y"), version="1")
+    assert session.cached(make_function("y"), version="2")("a") == "ay"
     one, other = World(world.folder), World(world.folder)
     session.cached(one.slow, version="1")
     with pytest.raises(InputError, match="Two different functions are cached as"):
@@ -317,7 +323,7 @@ def test_two_functions_of_one_name_and_version_are_refused(world: World) -> None
 
 @dataclass
 class Query:
-    """One kind of argument."""
+    """A dataclass for arguments."""
 
     text: str
     tags: dict[str, Any] = field(default_factory=dict)
@@ -325,7 +331,7 @@ class Query:
 
 @dataclass
 class Command:
-    """Another, with the same fields."""
+    """A dataclass with the same fields as `Query`."""
 
     text: str
     tags: dict[str, Any] = field(default_factory=dict)
@@ -351,7 +357,7 @@ class Command:
     ],
 )
 def test_other_arguments_are_computed_again(world: World, one: Any, other: Any) -> None:
-    """And the same ones are not, in whatever object they come."""
+    """Different arguments have separate results; equal arguments share one result."""
     functions = world.session()
     for argument in (one, other, one, other):
         _call(functions, world.slow, argument)
@@ -369,7 +375,7 @@ def test_other_arguments_are_computed_again(world: World, one: Any, other: Any) 
     ],
 )
 def test_arguments_of_other_kinds_are_other_arguments(world: World, one: Any, other: Any) -> None:
-    """Even where they hold the same."""
+    """Arguments of different types have separate results, even if their contents are equal."""
     functions = world.session()
 
     def show(argument: object) -> str:
@@ -379,7 +385,7 @@ def test_arguments_of_other_kinds_are_other_arguments(world: World, one: Any, ot
 
 
 def test_the_order_of_named_arguments_does_not_matter(world: World) -> None:
-    """Nor does that of keys in an argument."""
+    """The order of keyword arguments, or of the keys of a dict argument, does not matter."""
     functions = world.session()
     _call(functions, world.slow, {"x": 1, "y": 2}, a=1, b=2)
     _call(functions, world.slow, {"y": 2, "x": 1}, b=2, a=1)
@@ -387,7 +393,7 @@ def test_the_order_of_named_arguments_does_not_matter(world: World) -> None:
 
 
 def test_two_functions_do_not_share_results(world: World) -> None:
-    """With the same arguments and the same version."""
+    """Two functions with equal arguments and the same version have separate results."""
 
     def shout(text: str) -> str:
         return text.upper()
@@ -396,18 +402,18 @@ def test_two_functions_do_not_share_results(world: World) -> None:
         return len(text)
 
     functions = world.session()
-    assert [_call(functions, each, "abc") for each in (shout, count)] == ["ABC", 3]
+    assert [_call(functions, function, "abc") for function in (shout, count)] == ["ABC", 3]
 
 
 @pytest.mark.parametrize("nameless", [partial(len), lambda text: len(text)])  # noqa: PLW0108
 def test_a_function_without_a_name_is_refused(world: World, nameless: Callable[..., Any]) -> None:
-    """Its results would be taken for those of another one."""
+    """A lambda or partial raises InputError: its results could be mistaken for those of another function."""
     with pytest.raises(InputError, match=r"it has no name.*\nWrite a function with def\."):
         world.session().cached(nameless, version="1")
 
 
 def test_an_object_with_an_async_call_is_an_async_function(world: World) -> None:
-    """As it is for a generator."""
+    """An object with an async `__call__` is cached as an async function, as it is for generators."""
 
     class Caller:
         async def __call__(self, text: str) -> str:
@@ -426,7 +432,7 @@ def test_an_object_with_an_async_call_is_an_async_function(world: World) -> None
 )
 @pytest.mark.parametrize("name", ["slow", "slow_too"])
 def test_an_argument_without_a_lasting_form_is_an_error(world: World, name: str, argument: Any) -> None:
-    """Before the function is called."""
+    """An argument that cannot be stored as JSON raises CallableError before the function is called."""
     with pytest.raises(CallableError, match=f"{name} is cached, and was called with an argument that has no"):
         _call(world.session(), getattr(world, name), argument)
     assert world.calls == []
@@ -446,7 +452,7 @@ def test_an_argument_without_a_lasting_form_is_an_error(world: World, name: str,
     ],
 )
 def test_a_result_without_a_lasting_form_is_an_error(world: World, result: Any) -> None:
-    """And nothing is kept: the next call is a call."""
+    """A result that cannot be stored as JSON raises CallableError and is not cached: the next call computes again."""
     functions, calls = world.session(), []
 
     def wrong(_: str) -> Any:
@@ -463,7 +469,7 @@ def test_a_result_without_a_lasting_form_is_an_error(world: World, result: Any) 
     "result", ["", None, 0, False, [], "half \ud83d", "nul \x00", "„ja“", 1.5, {"a": [1, None]}]
 )
 def test_a_result_is_the_same_now_and_later(world: World, result: Any) -> None:
-    """Also one that is nothing."""
+    """The first call and a cached call return equal results, also if the result is empty or None."""
     functions, calls = world.session(), []
 
     def function() -> Any:
@@ -475,7 +481,7 @@ def test_a_result_is_the_same_now_and_later(world: World, result: Any) -> None:
 
 
 def test_a_tuple_comes_back_as_a_list_at_once(world: World) -> None:
-    """And not only when it is found again: tests must not depend on the cache."""
+    """The first call returns a tuple as a list, as a cached call does, so that tests do not depend on the cache."""
     functions = world.session()
 
     def pair() -> Any:
@@ -486,7 +492,7 @@ def test_a_tuple_comes_back_as_a_list_at_once(world: World) -> None:
 
 @pytest.mark.parametrize("error", [LookupError("lost"), Unscored("no"), KeyboardInterrupt(), StopIteration()])
 def test_an_exception_is_not_cached(world: World, error: BaseException) -> None:
-    """It goes through as it is, and the next call is a call."""
+    """An exception is raised unchanged and is not cached: the next call computes the result."""
     functions, calls = world.session(), []
 
     def fails(_: str) -> Any:
@@ -502,7 +508,7 @@ def test_an_exception_is_not_cached(world: World, error: BaseException) -> None:
 
 
 def test_an_async_exception_is_not_cached(world: World) -> None:
-    """Nor a cancellation."""
+    """An exception or a cancellation of an async function is not cached."""
     functions, calls = world.session(), []
 
     async def fails() -> str:
@@ -528,7 +534,7 @@ def test_an_async_exception_is_not_cached(world: World) -> None:
 
 
 def test_threads_that_ask_for_the_same_compute_it_once(world: World) -> None:
-    """The others wait for the first."""
+    """If 16 calls in 8 threads have the same argument, one computes the result and the others wait for it."""
 
     def slow(text: str) -> str:
         world.calls.append(threading.get_ident())
@@ -542,7 +548,7 @@ def test_threads_that_ask_for_the_same_compute_it_once(world: World) -> None:
 
 
 def test_tasks_that_ask_for_the_same_compute_it_once(world: World) -> None:
-    """Different arguments go on beside each other."""
+    """Tasks with equal arguments share one computation; different arguments are computed concurrently."""
 
     async def slow(text: str) -> str:
         world.calls.append(text)
@@ -559,7 +565,7 @@ def test_tasks_that_ask_for_the_same_compute_it_once(world: World) -> None:
 
 
 def test_processes_that_ask_for_the_same_compute_it_once(world: World) -> None:
-    """Two sessions on one folder, at the same time."""
+    """Two sessions that call a function at the same time, on one cache folder, compute its result once."""
 
     def slow(text: str) -> str:
         world.calls.append(text)
@@ -568,12 +574,12 @@ def test_processes_that_ask_for_the_same_compute_it_once(world: World) -> None:
 
     cached = [world.session().cached(slow, version="1") for _ in range(2)]
     with ThreadPoolExecutor(2) as pool:
-        assert list(pool.map(lambda each: each("a"), cached)) == ["a", "a"]
+        assert list(pool.map(lambda function: function("a"), cached)) == ["a", "a"]
     assert world.calls == ["a"]
 
 
 def test_one_that_fails_lets_the_next_thread_compute(world: World) -> None:
-    """No caller waits for ever for a result that does not come."""
+    """If the computation of one thread raises, the waiting thread computes the result instead of waiting forever."""
 
     def fails(_: str) -> str:
         world.calls.append(1)
@@ -591,7 +597,7 @@ def test_one_that_fails_lets_the_next_thread_compute(world: World) -> None:
 
 
 def test_a_cached_function_may_call_another(world: World) -> None:
-    """Each is kept by itself."""
+    """A cached function may call another cached function; each result has its own cache entry."""
     functions = world.session()
     inner = functions.cached(world.slow, version="1")
 
@@ -604,7 +610,7 @@ def test_a_cached_function_may_call_another(world: World) -> None:
 
 
 def test_a_sync_function_in_async_code_is_an_error(world: World) -> None:
-    """In the run's own loop it would wait for itself."""
+    """A sync cached function would deadlock in the run's own event loop: calling it there raises CallableError."""
     functions = world.session()
     cached = functions.cached(world.slow, version="1")
 
@@ -617,7 +623,7 @@ def test_a_sync_function_in_async_code_is_an_error(world: World) -> None:
 
 
 def test_an_async_function_in_the_runs_loop(world: World) -> None:
-    """As a generator of the user's is called."""
+    """An async cached function works in the run's event loop, in which a generator of the user is called."""
     functions = world.session()
     cached = functions.cached(world.slow_too, version="1")
     assert functions._loop.run(cached("a")) == functions._loop.run(cached("a"))
@@ -625,7 +631,7 @@ def test_an_async_function_in_the_runs_loop(world: World) -> None:
 
 
 def test_a_sync_function_in_the_thread_that_serves_the_loop(world: World) -> None:
-    """As a retriever of the user's is called."""
+    """A sync cached function works in a worker thread of the run's event loop, in which a retriever is called."""
     functions = world.session()
     cached = functions.cached(world.slow, version="1")
 
@@ -639,7 +645,7 @@ def test_a_sync_function_in_the_thread_that_serves_the_loop(world: World) -> Non
 @pytest.mark.parametrize(("mode", "error"), [("replay", MissingReplyError), ("plan", Unscored)])
 @pytest.mark.parametrize("name", ["slow", "slow_too"])
 def test_in_replay_no_function_is_called(world: World, name: str, mode: str, error: type[Exception]) -> None:
-    """What is kept is found, and the rest is an error, every time."""
+    """In the modes replay and plan, cached results are returned, and every missing result raises an error."""
     _call(world.session(), getattr(world, name), "a")
     functions = world.session(mode=mode)
     assert _call(functions, getattr(world, name), "a")["args"] == ["a"]
@@ -650,7 +656,7 @@ def test_in_replay_no_function_is_called(world: World, name: str, mode: str, err
 
 
 def test_results_are_recorded_and_read_from_a_cassette(world: World, tmp_path: Path) -> None:
-    """With the cache folder removed."""
+    """A replay with another cache folder returns the results that are recorded in the cassette."""
     cassette = tmp_path / "c.jsonl"
     functions = world.session(record=True, cassette=cassette)
     for text in "aab":
@@ -664,7 +670,10 @@ def test_results_are_recorded_and_read_from_a_cassette(world: World, tmp_path: P
 
 
 def test_a_cached_result_names_its_function(world: World) -> None:
-    """By name, version and arguments as hashes: a secret among them is not in the file."""
+    """The summary of a result has the function's name and version, and the arguments as hashes.
+
+    A secret among the arguments is not in the file.
+    """
     functions = world.session(record=True)
     _call(functions, world.slow, "a secret")
     (entry,) = functions._gateway.used.values()
@@ -679,7 +688,7 @@ def test_a_cached_result_names_its_function(world: World) -> None:
 def test_a_call_cancelled_at_any_moment_blocks_no_other(
     world: World, turns: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither the next call of this session nor that of another."""
+    """A cancelled call blocks neither the next call of its session nor that of another session."""
     monkeypatch.setattr(sqlite_claims, "CLAIM_TTL_S", 0.3)
     monkeypatch.setattr(interface, "RENEWAL_S", 0.05)
     one, other = (world.session().cached(world.slow_too, version="1") for _ in range(2))
@@ -699,12 +708,12 @@ def test_a_call_cancelled_at_any_moment_blocks_no_other(
 
 
 def _busy(seconds: float) -> None:
-    """Hold up the event loop that this is called in."""
+    """Block the event loop in which this is called."""
     time.sleep(seconds)
 
 
 def test_a_call_cancelled_before_its_turn_passes_the_turn_on(world: World) -> None:
-    """Its turn has come, but its own event loop was busy: the turn is given on."""
+    """If a call is cancelled while its event loop is too busy to take the lock, the next call gets the lock."""
     cached = world.session().cached(world.slow_too, version="1")
 
     async def main() -> Any:
@@ -720,7 +729,7 @@ def test_a_call_cancelled_before_its_turn_passes_the_turn_on(world: World) -> No
 
 
 def test_a_call_cancelled_before_its_result_is_kept(world: World) -> None:
-    """The run's event loop was busy: the result is kept, or computed again, but no caller waits for ever."""
+    """If a call is cancelled before its result is stored, the next call finds or computes the result."""
     functions, computed = world.session(), []
 
     async def function() -> str:
@@ -744,7 +753,7 @@ def test_a_call_cancelled_before_its_result_is_kept(world: World) -> None:
 
 
 def test_an_interrupted_wait_blocks_no_other(world: World) -> None:
-    """A timeout plugin's signal ends the waiting of one test; the next may call the same."""
+    """If a signal, such as a timeout plugin's, interrupts a waiting call, a later call can compute the result."""
     if threading.current_thread() is not threading.main_thread():
         pytest.skip("signals come to the main thread")
     go_on = threading.Event()
@@ -766,8 +775,11 @@ def test_an_interrupted_wait_blocks_no_other(world: World) -> None:
         except BaseException as error:  # noqa: BLE001 - looked at below
             outcomes.append(type(error))
 
-    # The other session computes, so that this one waits; and in the end it has nothing to give.
-    busy, later = (threading.Thread(target=call, args=(each,), daemon=True) for each in (other, one))
+    # The other session computes, so that this one waits; the computation raises in the end.
+    busy, later = (
+        threading.Thread(target=call, args=(function_to_call,), daemon=True)
+        for function_to_call in (other, one)
+    )
     busy.start()
     while not world.calls:
         time.sleep(0.002)
@@ -788,7 +800,7 @@ def test_an_interrupted_wait_blocks_no_other(world: World) -> None:
         signal.signal(signal.SIGALRM, before)
         go_on.set()
     busy.join(60)
-    # Time enough for what still waits in the background to take its turn.
+    # Let a call that still waits in the background continue.
     time.sleep(0.2)
     later.start()
     later.join(60)

@@ -1,4 +1,4 @@
-"""The file of recorded replies."""
+"""The cassette: a file of recorded replies."""
 
 import gzip
 import json
@@ -32,25 +32,25 @@ def _read(file: Path) -> dict[str, tuple[Reply, Any]]:
 
 @pytest.fixture(params=["replies.jsonl", "replies.jsonl.gz"])
 def file(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
-    """Where the cassette is: plain, and compressed."""
+    """Return the path of a cassette: plain, and compressed."""
     return tmp_path / "evals" / request.param
 
 
 @pytest.fixture
 def plain(tmp_path: Path) -> Path:
-    """Where the plain one is."""
+    """Return the path of the plain cassette."""
     return tmp_path / "evals" / "replies.jsonl"
 
 
 def test_what_is_written_is_read(file: Path) -> None:
-    """All replies by key with their outlines; missing folders are made."""
+    """All replies are read back by key with their request summaries, and missing folders are created."""
     write_cassette(file, ENTRIES)
     assert _read(file) == _plain(ENTRIES)
     assert list(read_cassette(file)) == ["a1", "b2", "c3"]
 
 
 def test_replies_are_one_a_line_sorted_by_key(plain: Path) -> None:
-    """A diff in git shows one line a changed reply, readable, the key first."""
+    """A cassette has one readable line per reply, sorted by key, so a git diff shows one line per changed reply."""
     write_cassette(plain, ENTRIES)
     lines = plain.read_text(encoding="utf-8").split("\n")
     assert [json.loads(line)["key"] for line in lines[:-1]] == ["a1", "b2", "c3"]
@@ -61,7 +61,7 @@ def test_replies_are_one_a_line_sorted_by_key(plain: Path) -> None:
 
 
 def test_a_line_is_an_entry_and_back() -> None:
-    """Without its end; without an outline there is none in it."""
+    """A line is parsed back to its entry; it has no line end, and no `request` if the entry has no summary."""
     for entry in ENTRIES:
         line = entry_line(entry)
         assert "\n" not in line
@@ -70,7 +70,7 @@ def test_a_line_is_an_entry_and_back() -> None:
 
 
 def test_the_order_of_recording_does_not_matter(file: Path) -> None:
-    """The same replies are the same bytes, compressed too, whenever they are written."""
+    """The same replies result in the same bytes, also compressed, in whatever order they are written."""
     write_cassette(file, ENTRIES)
     first = file.read_bytes()
     write_cassette(file, reversed(ENTRIES))
@@ -78,18 +78,18 @@ def test_the_order_of_recording_does_not_matter(file: Path) -> None:
 
 
 def test_a_compressed_cassette_contains_no_time_and_no_file_name(tmp_path: Path) -> None:
-    """So its bytes are those of its content."""
+    """The bytes of a compressed cassette depend only on its content."""
     for name in ("one.jsonl.gz", "other.gz"):
         write_cassette(tmp_path / name, ENTRIES)
     one = (tmp_path / "one.jsonl.gz").read_bytes()
     assert one == (tmp_path / "other.gz").read_bytes()
-    # The flags say that there is no name; the four bytes after them are the time.
+    # The gzip flags, which say that there is no file name, and the four bytes of the time.
     assert one[3:8] == b"\0\0\0\0\0"
 
 
 @pytest.mark.skipif(shutil.which("zcat") is None, reason="there is no zcat here")
 def test_a_compressed_cassette_is_for_other_tools_too(tmp_path: Path, plain: Path) -> None:
-    """`zcat` gives the plain one."""
+    """`zcat` prints the content of the plain cassette."""
     write_cassette(plain, ENTRIES)
     write_cassette(tmp_path / "c.jsonl.gz", ENTRIES)
     shown = subprocess.run(["zcat", tmp_path / "c.jsonl.gz"], capture_output=True, check=True)  # noqa: S607
@@ -97,7 +97,7 @@ def test_a_compressed_cassette_is_for_other_tools_too(tmp_path: Path, plain: Pat
 
 
 def test_a_cassette_that_others_compressed_is_read(tmp_path: Path, plain: Path) -> None:
-    """In two pieces too, as appending leaves it."""
+    """A cassette that was compressed by another tool is read, also with several gzip members."""
     write_cassette(plain, ENTRIES)
     first, *rest = plain.read_bytes().splitlines(keepends=True)
     (tmp_path / "c.gz").write_bytes(gzip.compress(first) + gzip.compress(b"".join(rest)))
@@ -106,7 +106,7 @@ def test_a_cassette_that_others_compressed_is_read(tmp_path: Path, plain: Path) 
 
 @pytest.mark.parametrize("left", [5, 40, -9, -4, -1])
 def test_a_truncated_compressed_cassette_is_an_error(tmp_path: Path, left: int) -> None:
-    """Never as fewer replies, wherever it was cut."""
+    """A compressed cassette that is cut anywhere raises StoreError; it is never read as fewer replies."""
     file = tmp_path / "c.jsonl.gz"
     write_cassette(file, [*ENTRIES, *(Entry(f"{n:064x}", Reply(str(n))) for n in range(300))])
     file.write_bytes(file.read_bytes()[:left])
@@ -115,7 +115,7 @@ def test_a_truncated_compressed_cassette_is_an_error(tmp_path: Path, left: int) 
 
 
 def test_what_is_not_compressed_is_no_compressed_cassette(plain: Path) -> None:
-    """A plain one under a wrong name, or a byte that turned."""
+    """A plain cassette named `.gz`, or a compressed one with a changed byte, raises StoreError."""
     write_cassette(plain, ENTRIES)
     wrong = plain.with_name("c.gz")
     wrong.write_bytes(plain.read_bytes())
@@ -130,7 +130,7 @@ def test_what_is_not_compressed_is_no_compressed_cassette(plain: Path) -> None:
 
 
 def test_a_new_writing_is_the_whole_content(file: Path) -> None:
-    """Nothing of before stays, and no other file is left beside it."""
+    """Writing a cassette replaces its former content and leaves no other file in the folder."""
     write_cassette(file, ENTRIES)
     write_cassette(file, [Entry("d4", Reply("four"))])
     assert _read(file) == {"d4": (Reply("four"), {})}
@@ -138,21 +138,21 @@ def test_a_new_writing_is_the_whole_content(file: Path) -> None:
 
 
 def test_the_file_can_be_read_by_others(file: Path) -> None:
-    """As any file in git: by as many as whoever writes it allows for all that they write."""
+    """A cassette has the default permissions of new files, so that other users can read it."""
     write_cassette(file, ENTRIES)
     (plain := file.with_name("plain")).touch()
     assert file.stat().st_mode == plain.stat().st_mode
 
 
 def test_blank_lines_do_not_count(plain: Path) -> None:
-    """Nor do Windows line ends."""
+    """Blank lines and Windows line ends are ignored."""
     write_cassette(plain, ENTRIES)
     plain.write_bytes(b"\r\n" + plain.read_bytes().replace(b"\n", b"\r\n\r\n"))
     assert _read(plain) == _plain(ENTRIES)
 
 
 def test_the_first_of_two_replies_under_one_key_counts(plain: Path) -> None:
-    """As a merge of two recordings may leave them."""
+    """If a merge of two recordings leaves two replies with one key, the first one counts."""
     lines = [entry_line(Entry("k", Reply(text))) for text in ("first", "second")]
     plain.parent.mkdir()
     plain.write_text("\n".join(lines), encoding="utf-8")
@@ -161,7 +161,7 @@ def test_the_first_of_two_replies_under_one_key_counts(plain: Path) -> None:
 
 @pytest.fixture
 def git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
-    """Runs git in a new repository, without the developer's settings."""
+    """Return a function that runs git in a new repository, without the developer's settings."""
     tool = shutil.which("git")
     if tool is None:
         pytest.skip("there is no git here")
@@ -183,7 +183,7 @@ def git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
 
 
 def test_two_branches_that_recorded_are_merged(git: Callable[..., str], tmp_path: Path) -> None:
-    """With `*.jsonl merge=union` there is no conflict, and every reply of both is read."""
+    """With `*.jsonl merge=union`, branches merge without a conflict, and the replies of both are read."""
     cassette = tmp_path / "replies.jsonl"
 
     def commit(branch: str, *entries: Entry) -> None:
@@ -204,14 +204,14 @@ def test_two_branches_that_recorded_are_merged(git: Callable[..., str], tmp_path
     assert read["05"] == "theirs"
     assert read["35"] in {"both, ours", "both, theirs"}
     assert {f"{n}0" for n in range(1, 8)} <= read.keys()
-    # Written again, it is in order, each key once.
+    # After it is written again, the cassette is sorted and has each key once.
     write_cassette(cassette, read_cassette(cassette).values())
     keys = [json.loads(line)["key"] for line in cassette.read_text(encoding="utf-8").splitlines()]
     assert keys == sorted(read)
 
 
 @pytest.mark.parametrize(
-    ("line", "found"),
+    ("line", "reason"),
     [
         ("<<<<<<< HEAD", "Expecting value"),
         ("[]", "the key is missing"),
@@ -226,19 +226,19 @@ def test_two_branches_that_recorded_are_merged(git: Callable[..., str], tmp_path
         ('{"key": "k", "text": "x", "model": "m"', "Expecting ',' delimiter"),
     ],
 )
-def test_a_bad_line_is_named(plain: Path, line: str, found: str) -> None:
-    """File and line, why, and what to do."""
+def test_a_bad_line_is_named(plain: Path, line: str, reason: str) -> None:
+    """An invalid line raises StoreError with file, line number, reason and remedy."""
     write_cassette(plain, ENTRIES)
     good = plain.read_text(encoding="utf-8")
     plain.write_text(f"{good}\n{line}\n", encoding="utf-8")
     with pytest.raises(StoreError) as caught:
         read_cassette(plain)
-    assert str(caught.value).startswith(f"{plain} line 5 is not a recorded reply: {found}")
+    assert str(caught.value).startswith(f"{plain} line 5 is not a recorded reply: {reason}")
     assert "Take the line out" in str(caught.value)
 
 
 def test_a_line_that_is_nested_without_end_is_named(plain: Path) -> None:
-    """Not Python's own complaint about recursion."""
+    """A line with 100,000 levels of nesting raises StoreError, not RecursionError."""
     plain.parent.mkdir()
     plain.write_text("[" * 100_000, encoding="utf-8")
     with pytest.raises(StoreError, match="line 1 is not a recorded reply"):
@@ -246,20 +246,20 @@ def test_a_line_that_is_nested_without_end_is_named(plain: Path) -> None:
 
 
 def test_a_missing_cassette_is_an_error(file: Path) -> None:
-    """It says how to record one."""
+    """A missing cassette raises StoreError, and the message says how to record one."""
     with pytest.raises(StoreError, match=r"cannot be read: .*\nCheck --rageval-cassette; or record it anew"):
         read_cassette(file)
 
 
 def test_a_cassette_that_is_not_utf_8_is_an_error(tmp_path: Path) -> None:
-    """It is named."""
+    """A cassette that is not UTF-8 raises StoreError with its path."""
     (tmp_path / "c.jsonl").write_bytes(b'{"key": "\xe9"}\n')
     with pytest.raises(StoreError, match=r"The cassette .*c\.jsonl cannot be read"):
         read_cassette(tmp_path / "c.jsonl")
 
 
 def test_a_file_that_cannot_be_written_is_named(file: Path) -> None:
-    """A folder in its place, or a file in the place of its folder."""
+    """A folder in place of the cassette, or a file in place of its folder, raises StoreError with the path."""
     file.mkdir(parents=True)
     with pytest.raises(StoreError, match=r"The cassette .*replies\.jsonl(\.gz)? cannot be written: "):
         write_cassette(file, ENTRIES)
@@ -270,7 +270,7 @@ def test_a_file_that_cannot_be_written_is_named(file: Path) -> None:
 
 
 def test_a_failed_writing_leaves_nothing_behind(file: Path) -> None:
-    """No half-written file lies beside the cassette, to be committed by mistake."""
+    """A failed write leaves no partial file in the folder, which could be committed by mistake."""
     file.mkdir(parents=True)
     with pytest.raises(StoreError):
         write_cassette(file, ENTRIES)
@@ -278,7 +278,7 @@ def test_a_failed_writing_leaves_nothing_behind(file: Path) -> None:
 
 
 def test_a_reply_that_utf_8_cannot_encode_does_not_end_the_run(file: Path) -> None:
-    """Half a surrogate pair is written so that it can be read again, or refused as a StoreError."""
+    """Half a surrogate pair in a reply is written so that it can be read back, or raises StoreError."""
     entry = Entry("k", Reply("\ud83d"))
     try:
         write_cassette(file, [entry])
@@ -289,7 +289,7 @@ def test_a_reply_that_utf_8_cannot_encode_does_not_end_the_run(file: Path) -> No
 
 
 def test_a_prompt_that_utf_8_cannot_encode_is_recorded(file: Path) -> None:
-    """With --rageval-record-prompts a question of the user's is in the outline, as it came."""
+    """Half a surrogate pair in a prompt is recorded with --rageval-record-prompts, and the cassette can be read."""
     request = Request("u", "m", ({"role": "user", "content": "cut \ud83d"},), {"stop": ["\ud83d"]})
     write_cassette(file, [Entry("k", Reply("fine"), request_summary(request, prompts=True)), *ENTRIES])
     assert read_cassette(file)["k"].reply == Reply("fine")

@@ -1,4 +1,4 @@
-"""What would be asked, counted without asking."""
+"""A plan: the requests that a run would send are counted and not sent."""
 
 import asyncio
 from typing import Any
@@ -19,7 +19,7 @@ PRICES = Prices({("", "m"): PRICE, ("", "capped"): Price(2.0, 8.0, 40), ("", "in
 
 @pytest.fixture
 def plan() -> PlanSource:
-    """A plan that has counted nothing."""
+    """Return a plan that has counted nothing."""
     return PlanSource(PRICES, Usage())
 
 
@@ -32,7 +32,7 @@ def _obtain(plan: PlanSource, request: Request) -> Reply:
 
 
 def test_a_request_is_counted_and_not_sent(plan: PlanSource) -> None:
-    """Its tokens, the most that its reply can have, and what both cost; there is no server."""
+    """A plan counts the tokens of a request, the most tokens of its reply, and the cost of both, without a server."""
     request = _request("Which code does item-7 have?", max_tokens=16)
     reply = _obtain(plan, request)
     tokens = prompt_tokens(request.messages)
@@ -41,13 +41,13 @@ def test_a_request_is_counted_and_not_sent(plan: PlanSource) -> None:
 
 
 def test_every_reply_has_a_mark_of_its_own(plan: PlanSource) -> None:
-    """So that prompts made of different replies are different prompts."""
+    """Different requests have different placeholder replies, so that prompts made of them differ."""
     one, other = _obtain(plan, _request("one")), _obtain(plan, _request("other"))
     assert one.text != other.text
 
 
 def test_the_same_request_is_paid_once(plan: PlanSource) -> None:
-    """The second time its reply would be in the cache."""
+    """A repeated request counts once, since its reply would be in the cache."""
     request = _request("one", max_tokens=16)
     assert plan.planned_reply(request) is None
     assert _obtain(plan, request) == plan.planned_reply(request)
@@ -55,7 +55,7 @@ def test_the_same_request_is_paid_once(plan: PlanSource) -> None:
 
 
 def test_what_is_made_of_a_reply_depends_on_it(plan: PlanSource) -> None:
-    """Its prompt is as long as the longest reply would make it."""
+    """A prompt with a placeholder reply counts as dependent, and as long as the longest reply would make it."""
     answer = _obtain(plan, _request("one", max_tokens=500))
     before = plan.usage.tokens_in
     judged = _request(f"Is {answer.text} right?", max_tokens=1)
@@ -65,7 +65,7 @@ def test_what_is_made_of_a_reply_depends_on_it(plan: PlanSource) -> None:
 
 
 def test_what_depends_on_several_replies_counts_once(plan: PlanSource) -> None:
-    """With the length of each."""
+    """A prompt with two placeholder replies is one dependent request with the tokens of both replies."""
     marks = [_obtain(plan, _request(text, max_tokens=100)).text for text in ("a", "b")]
     before = plan.usage.tokens_in
     judged = _request([{"type": "text", "text": " ".join(marks)}], max_tokens=1)
@@ -75,7 +75,7 @@ def test_what_depends_on_several_replies_counts_once(plan: PlanSource) -> None:
 
 
 def test_a_mark_that_is_not_ours_is_a_text(plan: PlanSource) -> None:
-    """It depends on nothing that is known; it adds no tokens."""
+    """Text that only looks like a placeholder adds no tokens and makes the request no dependent one."""
     request = _request(f"What is ⟪reply {'0' * 15}⟫?", max_tokens=1)
     _obtain(plan, request)
     assert plan.usage.dependent == 0
@@ -95,14 +95,14 @@ def test_a_mark_that_is_not_ours_is_a_text(plan: PlanSource) -> None:
 def test_requests_of_unknown_cost_are_counted(
     plan: PlanSource, model: str, parameters: dict[str, Any], expected: dict[str, int]
 ) -> None:
-    """Replies of any length, and models without a price, where the length matters for it."""
+    """Replies without a bound, and models without a price, are counted as such if that leaves the cost unknown."""
     _obtain(plan, _request("x", model, **parameters))
     assert {name: getattr(plan.usage, name) for name in expected} == expected
     assert (plan.usage.cost_usd == 0) == bool(expected["unpriced"])
 
 
 def test_closing_a_plan_does_nothing(plan: PlanSource) -> None:
-    """It has opened nothing, and counts on."""
+    """A plan counts further requests after it was closed."""
     asyncio.run(plan.close())
     _obtain(plan, _request("x"))
     assert plan.usage.live == 1

@@ -1,4 +1,4 @@
-"""Proxied requests: their keys, what a stream adds up to, and what is no reply."""
+"""Proxied requests: their keys, the replies that streams add up to, and incomplete replies."""
 
 import json
 from typing import Any
@@ -41,7 +41,7 @@ def _completion(*choices: dict[str, Any], **fields: Any) -> dict[str, Any]:
 
 
 def test_a_stream_is_the_same_request_and_another_body_is_not() -> None:
-    """What is sent decides, in any order; and the path."""
+    """The key depends on the path and the body, but not on streaming or on the order of the fields."""
     key = make_proxied_request("u", CHAT, BODY).key
     streamed = {"stream_options": {"include_usage": True}, **BODY, "stream": True}
     assert make_proxied_request("u", CHAT, streamed, sink=Sink(lambda _: None)).key == key
@@ -57,7 +57,7 @@ def test_a_stream_is_the_same_request_and_another_body_is_not() -> None:
 
 
 def test_the_key_of_an_exchange_stays() -> None:
-    """Replies that are kept under it were paid for."""
+    """The key of a proxied request never changes, since paid replies are stored under it."""
     assert (
         make_proxied_request("u", CHAT, BODY).key
         == "b607de808daf5154e4f618452fad7859319f237ae7d0faf1292fff5dba5e7e84"
@@ -66,13 +66,13 @@ def test_the_key_of_an_exchange_stays() -> None:
 
 @pytest.mark.parametrize("body", [{}, {"model": ""}, {"model": 3}, {"model": "m", "x": float("nan")}])
 def test_what_cannot_be_a_request_is_refused(body: dict[str, Any]) -> None:
-    """Before anything is asked."""
+    """A body without a model, or one that JSON cannot express, raises ValueError before a request is sent."""
     with pytest.raises(ValueError, match=r".+"):
         make_proxied_request("u", CHAT, body)
 
 
 def test_a_summary_shows_options_and_hashes_of_what_is_read() -> None:
-    """A cassette goes into git; a prompt does not, unless it is asked for."""
+    """A summary, which may be committed to git, has the prompt as hashes unless `prompts` is set."""
     body = {
         "model": "m",
         "instructions": "be brief",
@@ -88,7 +88,7 @@ def test_a_summary_shows_options_and_hashes_of_what_is_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "options", "most"),
+    ("path", "options", "expected"),
     [
         (CHAT, {"max_tokens": 5}, 5),
         (CHAT, {"max_completion_tokens": 5, "n": 3}, 15),
@@ -97,9 +97,11 @@ def test_a_summary_shows_options_and_hashes_of_what_is_read() -> None:
         (EMBEDDINGS, {}, 0),
     ],
 )
-def test_the_tokens_of_a_reply_are_bounded(path: str, options: dict[str, Any], most: int | None) -> None:
-    """Every choice counts; an embedding has none."""
-    assert max_reply_tokens(make_proxied_request("u", path, {"model": "m", **options}), Price(1, 1)) == most
+def test_the_tokens_of_a_reply_are_bounded(path: str, options: dict[str, Any], expected: int | None) -> None:
+    """The bound of a reply counts for every choice; an embedding has no output tokens."""
+    assert (
+        max_reply_tokens(make_proxied_request("u", path, {"model": "m", **options}), Price(1, 1)) == expected
+    )
 
 
 ANSWERS = {
@@ -119,7 +121,7 @@ ANSWERS = {
 
 @pytest.mark.parametrize("answer", ANSWERS.values(), ids=ANSWERS)
 def test_the_stream_of_an_answer_adds_up_to_the_answer(answer: dict[str, Any]) -> None:
-    """Whatever is in it: so live and kept streams, and whole replies, say the same."""
+    """The assembled events of a stream equal the whole answer, so that live and cached streams agree."""
     stream = _StreamAssembler(CHAT, Sink(lambda _: None))
     for event in split_into_events(CHAT, answer, usage=True):
         stream.add(event)
@@ -129,7 +131,7 @@ def test_the_stream_of_an_answer_adds_up_to_the_answer(answer: dict[str, Any]) -
 
 
 def test_a_stream_of_responses_adds_up_to_the_response() -> None:
-    """It is in the last event."""
+    """The answer of a Responses stream is in the last event."""
     call = {
         "type": "function_call",
         "id": "fc",
@@ -163,7 +165,7 @@ def test_a_stream_of_responses_adds_up_to_the_response() -> None:
 
 
 def test_servers_that_repeat_what_comes_once_are_understood() -> None:
-    """Id, type and name in each chunk; no index of the choice; an empty list of choices first."""
+    """A stream may repeat id, type and name in each chunk, omit the index, and begin with an empty choice list."""
     stream = _StreamAssembler(CHAT, Sink(lambda _: None))
 
     def take(**chunk: Any) -> None:
@@ -185,7 +187,7 @@ def test_servers_that_repeat_what_comes_once_are_understood() -> None:
     "data", ["{", "[]", '{"error": {"message": "overloaded"}}', '{"error": "overloaded"}']
 )
 def test_an_event_that_is_none_ends_a_stream(data: str) -> None:
-    """Also where all before it was passed on."""
+    """An invalid event or an error raises StreamEndedEarly, even if earlier events were passed on."""
     stream = _StreamAssembler(CHAT, Sink(lambda _: None))
     stream.add(Event("", json.dumps({"choices": [{"index": 0, "delta": {"content": "a"}}]})))
     with pytest.raises(StreamEndedEarly):
@@ -207,21 +209,24 @@ def test_an_event_that_is_none_ends_a_stream(data: str) -> None:
     ],
 )
 def test_an_incomplete_answer_is_not_cached(path: str, answer: Any) -> None:
-    """It is asked for again."""
+    """An incomplete answer raises an error instead of being cached, so that it is requested again."""
     with pytest.raises((ValueError, ReportedError), match=r".+"):
         reply_record(path, answer)
 
 
 def test_an_answer_too_long_for_a_cassette_is_an_error() -> None:
-    """Rather than one that a replay cannot read; in base64, a thousand embeddings are 8 MB."""
+    """An answer that is too long for a cassette, and so for a replay, raises TooLarge.
+
+    In base64, a thousand embeddings are 8 MB.
+    """
     assert reply_record(EMBEDDINGS, {"data": ["x" * (9 * 2**20)]})
     for text in ("x" * (15 * 2**20), '"' * (5 * 2**20)):
         with pytest.raises(TooLarge, match="fewer texts to embed"):
             reply_record(EMBEDDINGS, {"data": [text]})
 
 
-@pytest.mark.parametrize(("given", "tokens"), [([7] * 30, 30), ([[7] * 30, [8] * 20], 50)])
-def test_texts_that_come_as_tokens_are_counted(given: Any, tokens: int) -> None:
-    """LangChain sends texts to embed so; a budget and a plan must not take them for nothing."""
-    messages = make_proxied_request("u", EMBEDDINGS, {"model": "m", "input": given}).messages
+@pytest.mark.parametrize(("input_value", "tokens"), [([7] * 30, 30), ([[7] * 30, [8] * 20], 50)])
+def test_texts_that_come_as_tokens_are_counted(input_value: Any, tokens: int) -> None:
+    """Texts that are sent as token numbers, as LangChain sends them for embeddings, count in a budget and a plan."""
+    messages = make_proxied_request("u", EMBEDDINGS, {"model": "m", "input": input_value}).messages
     assert tokens <= prompt_tokens(messages) <= tokens + 20

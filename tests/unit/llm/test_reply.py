@@ -1,4 +1,4 @@
-"""A reply, and its form as text."""
+"""Replies: their form as text, and their answer without the reasoning."""
 
 import json
 import time
@@ -12,13 +12,13 @@ REPLY = Reply("c7 – „ja“\n", "m-2024", "length", 12, 3)
 
 
 def test_a_reply_and_its_line_are_inverse() -> None:
-    """What is written is read again, on one line."""
+    """A reply is written as one line and read back unchanged."""
     assert Reply.from_record(json.loads(REPLY.dumps())) == REPLY
     assert "\n" not in REPLY.dumps()
 
 
 def test_the_line_is_readable_and_sorted() -> None:
-    """Letters stay letters, and keys are in order: a diff shows what changed."""
+    """In the line of a reply, letters are not escaped and keys are sorted, so that a diff is readable."""
     assert REPLY.dumps() == (
         '{"finish_reason": "length", "model": "m-2024", "text": "c7 – „ja“\\n", "tokens_in": 12, "tokens_out": 3}'
     )
@@ -27,7 +27,7 @@ def test_the_line_is_readable_and_sorted() -> None:
 @pytest.mark.parametrize("name", ["text", "model", "finish_reason", "tokens_in", "tokens_out"])
 @pytest.mark.parametrize("value", [None, [], 1.5])
 def test_a_field_of_another_kind_is_named(name: str, value: Any) -> None:
-    """The error says which field, what it is and what was expected."""
+    """A field of a wrong type raises ValueError with the field, its value and the expected type."""
     record = json.loads(REPLY.dumps()) | {name: value}
     with pytest.raises(ValueError, match=f"'{name}' is .*, expected (str|int)"):
         Reply.from_record(record)
@@ -35,22 +35,24 @@ def test_a_field_of_another_kind_is_named(name: str, value: Any) -> None:
 
 @pytest.mark.parametrize("name", ["text", "model", "finish_reason", "tokens_in", "tokens_out"])
 def test_a_missing_field_is_named(name: str) -> None:
-    """A reply is whole or not a reply."""
+    """A missing field raises ValueError with its name."""
     record = json.loads(REPLY.dumps())
     del record[name]
     with pytest.raises(ValueError, match=f"'{name}' is None"):
         Reply.from_record(record)
 
 
-@pytest.mark.parametrize(("line", "found"), [("[]", "found list"), ('"x"', "found str"), ("{", "Expecting")])
-def test_anything_but_an_object_is_refused(line: str, found: str) -> None:
-    """The error says what was found."""
-    with pytest.raises(ValueError, match=found):
+@pytest.mark.parametrize(
+    ("line", "expected_message"), [("[]", "found list"), ('"x"', "found str"), ("{", "Expecting")]
+)
+def test_anything_but_an_object_is_refused(line: str, expected_message: str) -> None:
+    """A line that is not a JSON object raises ValueError with what was found."""
+    with pytest.raises(ValueError, match=expected_message):
         Reply.from_record(json.loads(line))
 
 
 def test_further_fields_do_not_matter() -> None:
-    """A line of a later version is still read."""
+    """Unknown fields are ignored, so that lines of a later version can be read."""
     assert Reply.from_record({**json.loads(REPLY.dumps()), "cost": 1}) == REPLY
 
 
@@ -106,7 +108,7 @@ def test_further_fields_do_not_matter() -> None:
     ],
 )
 def test_the_answer_is_the_text_after_the_reasoning(text: str, answer: str) -> None:
-    """At the beginning, in tags; what is quoted, or stands within an answer, is part of it."""
+    """Reasoning in tags at the beginning is removed; tags that are quoted or within the answer stay."""
     assert without_reasoning(text) == Reply(text).answer == answer
     assert Reply.from_record(json.loads(Reply(text).dumps())).text == text
 
@@ -119,7 +121,7 @@ def test_the_answer_is_the_text_after_the_reasoning(text: str, answer: str) -> N
     ],
 )
 def test_taking_reasoning_off_takes_time_in_proportion_to_the_length(part: str) -> None:
-    """Ten times the text takes about ten times as long."""
+    """Removing the reasoning from ten times the text takes about ten times as long."""
 
     def seconds(length: int) -> float:
         text = (part * length)[:length]
@@ -131,7 +133,7 @@ def test_taking_reasoning_off_takes_time_in_proportion_to_the_length(part: str) 
 
 
 @pytest.mark.parametrize(
-    ("reply", "why"),
+    ("reply", "reason"),
     [
         (Reply(""), ""),
         (Reply("<think>a"), ": it holds reasoning and no answer"),
@@ -144,13 +146,13 @@ def test_taking_reasoning_off_takes_time_in_proportion_to_the_length(part: str) 
         (Reply("", refusal="I  will\nnot."), ": the model refused, 'I will not.'"),
     ],
 )
-def test_why_a_reply_has_no_answer(reply: Reply, why: str) -> None:
-    """As far as the server says it."""
-    assert empty_reason(reply) == why
+def test_why_a_reply_has_no_answer(reply: Reply, reason: str) -> None:
+    """The reason of an empty answer is stated as far as the server reports it."""
+    assert empty_reason(reply) == reason
 
 
 def test_a_line_that_is_nested_without_end_is_no_reply() -> None:
-    """It is refused as any other wrong kind is."""
+    """A field with 100,000 levels of nesting raises ValueError like any other wrong type."""
     deep: list[Any] = []
     for _ in range(100_000):
         deep = [deep]

@@ -1,4 +1,4 @@
-"""The key of a request."""
+"""The cache key of a request."""
 
 from dataclasses import replace
 from typing import Any
@@ -31,7 +31,7 @@ ASKED = Request(
     ],
 )
 def test_everything_that_can_change_a_reply_changes_the_key(change: dict[str, Any]) -> None:
-    """Each attribute, and everything in it."""
+    """A change of any attribute, or of a value within one, changes the key."""
     assert replace(ASKED, **change).key != ASKED.key
 
 
@@ -46,5 +46,5 @@ def test_the_order_of_keys_does_not_matter() -> None:
 
 
 def test_the_key_is_the_same_in_every_process_and_version() -> None:
-    """Recorded replies are found again: 64 hex digits that change only with the key's schema."""
+    """The key is 64 hex digits that change only with the key's schema, so that recorded replies are found."""
     assert ASKED.key == "6c194c66c7378d717666c4bae7619f1d7f188103c67ef9f9a009aa8d25f61ad1"

@@ -1,4 +1,4 @@
-"""What a request was made of, and what changed since it was recorded."""
+"""Request summaries: the parts of a request, and what changed since it was recorded."""
 
 import json
 from dataclasses import replace
@@ -29,7 +29,7 @@ def _with(part: str, text: str) -> Request:
 
 
 def test_an_outline_names_what_a_request_is_made_of() -> None:
-    """Each part by a short hash of its text."""
+    """A summary has the fields of the request, and each part as a short hash of its text."""
     outline = request_summary(ASKED)
     assert outline["base_url"] == "http://here/v1"
     assert outline["model"] == "m1"
@@ -41,22 +41,22 @@ def test_an_outline_names_what_a_request_is_made_of() -> None:
 
 
 def test_parts_are_made_once_and_only_for_a_summary() -> None:
-    """The key of a request, and so a reply that is kept, does without."""
-    made: list[dict[str, str]] = []
+    """The parts of a request are computed once, and only for a summary: the key does not need them."""
+    computed_parts: list[dict[str, str]] = []
 
     def make() -> dict[str, str]:
-        made.append(dict(ASKED.parts))
-        return made[-1]
+        computed_parts.append(dict(ASKED.parts))
+        return computed_parts[-1]
 
     request = replace(ASKED, parts=LazyParts(make))
     assert request.key == ASKED.key
-    assert not made
+    assert not computed_parts
     assert request_summary(request) == request_summary(request) == request_summary(ASKED)
-    assert len(made) == 1
+    assert len(computed_parts) == 1
 
 
 def test_no_text_of_a_prompt_is_in_an_outline() -> None:
-    """Unless it is asked for: then the messages are, in full."""
+    """A summary has no text of the prompt, unless `prompts` is set: then it has the full messages."""
     assert SECRET not in json.dumps(request_summary(ASKED))
     bare = replace(ASKED, parts={})
     assert SECRET not in json.dumps(request_summary(bare))
@@ -64,13 +64,13 @@ def test_no_text_of_a_prompt_is_in_an_outline() -> None:
 
 
 def test_an_outline_is_json() -> None:
-    """It stands in a line of the cassette."""
+    """A summary can be written as JSON in a line of the cassette."""
     outline = request_summary(replace(ASKED, parameters={"stop": ["\ud83d"], "n": None}), prompts=True)
     assert json.loads(json.dumps(outline)) == outline
 
 
 def test_a_long_parameter_is_a_hash() -> None:
-    """A schema of a page stays out of the cassette; another schema is another hash."""
+    """A long parameter, such as a JSON schema, is a hash in the summary; different schemas have different hashes."""
     schemas = [{"type": "json_schema", "json_schema": {"name": "a" * 50, "n": n}} for n in (1, 2)]
     one, other = (
         request_summary(replace(ASKED, parameters={"response_format": schema})) for schema in schemas
@@ -80,20 +80,20 @@ def test_a_long_parameter_is_a_hash() -> None:
 
 
 def test_without_parts_the_messages_are_the_parts() -> None:
-    """By number and role."""
+    """The summary of a request without parts has its messages as parts, named by number and role."""
     messages = ({"role": "system", "content": "Be brief."}, {"role": "user", "content": "Why?"})
     outline = request_summary(replace(ASKED, messages=messages, parts={}))
     assert list(outline["parts"]) == ["message 1 (system)", "message 2 (user)"]
 
 
 def test_the_same_request_has_no_difference() -> None:
-    """Written in another order."""
+    """Equal requests have no differences, also if their parameters are in another order."""
     same = replace(ASKED, parameters=dict(reversed(ASKED.parameters.items())))
     assert describe_differences(request_summary(same), request_summary(ASKED)) == []
 
 
 @pytest.mark.parametrize(
-    ("now", "said"),
+    ("now", "expected"),
     [
         (replace(ASKED, model="m2"), ["model: m1, now m2"]),
         (replace(ASKED, base_url="http://there/v1"), ["base_url: http://here/v1, now http://there/v1"]),
@@ -110,13 +110,13 @@ def test_the_same_request_has_no_difference() -> None:
         ),
     ],
 )
-def test_a_difference_says_what_changed(now: Request, said: list[str]) -> None:
-    """Values as they were and are, parts by name."""
-    assert sorted(describe_differences(request_summary(now), request_summary(ASKED))) == sorted(said)
+def test_a_difference_says_what_changed(now: Request, expected: list[str]) -> None:
+    """A difference has the recorded and the current value of a field, or the name of a changed part."""
+    assert sorted(describe_differences(request_summary(now), request_summary(ASKED))) == sorted(expected)
 
 
 def test_the_nearest_is_that_with_the_same_question() -> None:
-    """Rather than one with the same passages."""
+    """The nearest recorded request is one with the same question rather than one with the same passages."""
     other_question = request_summary(_with("question", "Which day?"))
     other_passages = request_summary(
         replace(ASKED, parts={**ASKED.parts, "passage 1": "A.", "passage 2": "B."}, model="m2")
@@ -127,14 +127,14 @@ def test_the_nearest_is_that_with_the_same_question() -> None:
 
 
 def test_of_two_near_ones_the_one_with_less_that_is_different() -> None:
-    """What both share is equal: one has a passage more."""
+    """Of two recorded requests with the same common parts, the one with fewer differences is the nearest."""
     more = request_summary(_with("passage 3", "More."))
     same = request_summary(replace(ASKED, parts={**ASKED.parts}))
     assert find_nearest(request_summary(ASKED), [more, same]) is same
 
 
 def test_nothing_is_near_without_a_common_part() -> None:
-    """The same model and parameters are no likeness."""
+    """A request with the same model and parameters but no common question or passage is not near."""
     stranger = request_summary(replace(ASKED, parts={"question": "Who?", "passage 1": "Nobody."}))
     assert find_nearest(request_summary(ASKED), [stranger]) is None
     assert find_nearest(request_summary(ASKED), []) is None
@@ -144,7 +144,7 @@ def test_nothing_is_near_without_a_common_part() -> None:
     "odd", [{}, {"parts": 7}, {"parts": {"question": {}}}, {"parameters": None, "model": []}, {"later": 1}]
 )
 def test_an_outline_of_another_version_does_no_harm(odd: dict[str, Any]) -> None:
-    """It is read as far as it is understood."""
+    """An invalid summary, or one of another version, is compared as far as possible and raises no error."""
     assert find_nearest(request_summary(ASKED), [odd]) is None
     assert (
         "model: not given, now m1" in describe_differences(request_summary(ASKED), odd)

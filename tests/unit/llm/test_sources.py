@@ -1,4 +1,4 @@
-"""Nothing but what is recorded, and why a reply is missing."""
+"""Replay: only recorded replies are returned, and a missing reply is explained."""
 
 import asyncio
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ OTHER = replace(RECORDED, parts={"question": "Who?", "passage 1": "Ann.", "promp
 
 @pytest.fixture
 def cache(tmp_path: Path) -> Iterator[Cache]:
-    """One reply in the cassette, and one in the folder."""
+    """Yield a cache with two replies in the cassette and one in the folder."""
     file = tmp_path / "replies.jsonl"
     write_cassette(
         file, [Entry("a", Reply("x"), request_summary(RECORDED)), Entry("b", Reply("without outline"))]
@@ -46,7 +46,7 @@ def _missing(replay: ReplaySource, request: Request) -> str:
 
 
 @pytest.mark.parametrize(
-    ("asked", "told"),
+    ("missing_request", "difference"),
     [
         (replace(RECORDED, model="m2"), "model: m1, now m2"),
         (replace(RECORDED, parts={**RECORDED.parts, "prompt": "p2"}), "prompt (other text)"),
@@ -55,29 +55,31 @@ def _missing(replay: ReplaySource, request: Request) -> str:
         (RECORDED, "nothing that the record shows, but its wording"),
     ],
 )
-def test_the_nearest_recorded_request_says_what_changed(cache: Cache, asked: Request, told: str) -> None:
-    """Whether it is in the cassette or in the folder; and what can be done."""
-    said = _missing(ReplaySource(cache), asked)
-    assert said.startswith(f"A reply of {asked.model} is in neither the cache nor a cassette")
-    assert f"The nearest recorded request differs in: {told}." in said
-    assert "Run once without --rageval-replay" in said
+def test_the_nearest_recorded_request_says_what_changed(
+    cache: Cache, missing_request: Request, difference: str
+) -> None:
+    """A missing reply raises an error that states how the nearest recorded request differs, and a remedy."""
+    message = _missing(ReplaySource(cache), missing_request)
+    assert message.startswith(f"A reply of {missing_request.model} is in neither the cache nor a cassette")
+    assert f"The nearest recorded request differs in: {difference}." in message
+    assert "Run once without --rageval-replay" in message
 
 
 def test_a_request_without_a_similar_recorded_one_says_so(cache: Cache) -> None:
-    """There is nothing to compare it with."""
+    """If no similar request is recorded, the error says so."""
     stranger = replace(RECORDED, parts={"question": "Where?"})
     assert "No request like it is recorded." in _missing(ReplaySource(cache), stranger)
 
 
 def test_nothing_is_recorded_at_all(tmp_path: Path) -> None:
-    """Where there are no replies, that is the reason."""
+    """If nothing is recorded, the error says that no similar request is recorded."""
     cache = Cache(tmp_path / "cache", None)
     assert "No request like it is recorded." in _missing(ReplaySource(cache), RECORDED)
     cache.close()
 
 
 def test_each_missing_reply_has_its_own_explanation_up_to_a_number(cache: Cache) -> None:
-    """Four hundred are not all compared with everything that is recorded."""
+    """The first 50 missing replies are explained; comparing all of them would take too long."""
     replay = ReplaySource(cache)
     first = _missing(replay, replace(RECORDED, model="m2"))
     assert "model: m1, now m2" in first

@@ -1,4 +1,4 @@
-"""What a request costs, and how the user corrects it."""
+"""Prices: the cost of a request, and the user's own price file."""
 
 import tomllib
 from collections.abc import Callable
@@ -16,7 +16,7 @@ PROXY = "http://proxy.example:4000/v1"
 
 @pytest.fixture
 def write(tmp_path: Path) -> Callable[[str], Path]:
-    """Write a file of prices."""
+    """Return a function that writes a file of prices."""
 
     def written(text: str) -> Path:
         file = tmp_path / "prices.toml"
@@ -34,7 +34,7 @@ def test_a_request_costs_its_tokens() -> None:
 
 
 def test_a_vendors_model_has_its_price() -> None:
-    """By the vendor's base URL and the model's name, dated or not."""
+    """A price is found by the vendor's base URL and the model's name."""
     prices = Prices.load()
     halves: dict[Tier, Price] = {"batch": Price(1.25, 5, 16384)}
     assert prices.get(OPENAI, "gpt-4o") == Price(2.5, 10, 16384, halves)
@@ -44,7 +44,7 @@ def test_a_vendors_model_has_its_price() -> None:
 
 @pytest.mark.parametrize("slashes", ["", "/", "//"])
 def test_a_slash_at_the_end_does_not_matter(slashes: str, write: Callable[[str], Path]) -> None:
-    """Neither in what is asked nor in the file."""
+    """Slashes at the end of a base URL are ignored, in a request and in the price file."""
     assert Prices.load().get(OPENAI + slashes, "gpt-4o") is not None
     prices = Prices.load(write(f'["{PROXY}{slashes}".m]\ninput = 1\noutput = 2'))
     assert prices.get(PROXY, "m") == prices.get(f"{PROXY}/", "m") == Price(1, 2)
@@ -63,27 +63,27 @@ def test_a_slash_at_the_end_does_not_matter(slashes: str, write: Callable[[str],
     ],
 )
 def test_what_is_not_known_is_not_guessed(base_url: str, model: str) -> None:
-    """A known name at another server, or a part of a known name, has no price."""
+    """A known model name at another server, or a part of a known name, has no price."""
     assert Prices.load().get(base_url, model) is None
 
 
 @pytest.mark.parametrize("base_url", ["embedded", "embedded:gemma-3-270m"])
 def test_the_embedded_model_costs_nothing(base_url: str, write: Callable[[str], Path]) -> None:
-    """Whatever its name, and whatever a file says of a model of that name."""
+    """The embedded model is free, even if the price file has a model with its name."""
     prices = Prices.load(write("[m]\ninput = 1\noutput = 2"))
     assert prices.get(base_url, "m") == Price(0, 0)
     assert Price(0, 0).cost(10**6, 10**6) == 0
 
 
 def test_a_model_of_the_users_has_its_price_anywhere(write: Callable[[str], Path]) -> None:
-    """Over the shipped table too; the other shipped prices stay."""
+    """A price by model name applies at every server and overrides the shipped price; other shipped prices stay."""
     prices = Prices.load(write('["gpt-4o"]\ninput = 1\noutput = 2.5\nmax_output = 100'))
     assert prices.get(OPENAI, "gpt-4o") == prices.get(PROXY, "gpt-4o") == Price(1, 2.5, 100)
     assert prices.get(OPENAI, "gpt-4o-mini") == Prices.load().get(OPENAI, "gpt-4o-mini")
 
 
 def test_a_base_url_of_the_users_is_more_exact_than_a_name(write: Callable[[str], Path]) -> None:
-    """A price at one server holds there alone, and before one that holds anywhere."""
+    """A price for a base URL applies only to that server, and overrides a price by model name alone."""
     text = f'[m]\ninput = 1\noutput = 1\n["{PROXY}".m]\ninput = 2\noutput = 2\n["{PROXY}".n]\ninput = 3\noutput = 3'
     prices = Prices.load(write(text))
     assert prices.get(PROXY, "m") == Price(2, 2)
@@ -92,20 +92,20 @@ def test_a_base_url_of_the_users_is_more_exact_than_a_name(write: Callable[[str]
 
 
 def test_a_query_does_not_change_the_price(write: Callable[[str], Path]) -> None:
-    """In the file it may stand or not; a request knows its hash alone."""
+    """A base URL matches with and without its query in the price file; a request has only a hash of its query."""
     for query in ("", "?api-version=2024-10-21"):
         prices = Prices.load(write(f'["{PROXY}{query}".m]\ninput = 1\noutput = 2'))
         assert prices.get(public_url(f"{PROXY}?api-version=2024-10-21"), "m") == Price(1, 2)
 
 
 def test_a_model_may_be_free(write: Callable[[str], Path]) -> None:
-    """Zero is a price; an empty file says nothing."""
+    """A price of zero is valid, and an empty file sets no price."""
     assert Prices.load(write("[m]\ninput = 0\noutput = 0")).get(PROXY, "m") == Price(0, 0)
     assert Prices.load(write("")).get(PROXY, "m") is None
 
 
 @pytest.mark.parametrize(
-    ("line", "found"),
+    ("line", "problem"),
     [
         ("input = -1\noutput = 1", "input = -1."),
         ("input = 1\noutput = -0.5", "output = -0.5."),
@@ -126,9 +126,9 @@ def test_a_model_may_be_free(write: Callable[[str], Path]) -> None:
 )
 @pytest.mark.parametrize("table", ["m", f'"{PROXY}".m'])
 def test_an_invalid_price_is_an_error_that_names_it(
-    table: str, line: str, found: str, write: Callable[[str], Path]
+    table: str, line: str, problem: str, write: Callable[[str], Path]
 ) -> None:
-    """The error has the file, the model, what was found and what is allowed."""
+    """The error has the file, the model, the invalid value or key, and the allowed values."""
     file = write(f"[{table}]\n{line}\n")
     with pytest.raises(InputError) as caught:
         Prices.load(file)
@@ -136,24 +136,24 @@ def test_an_invalid_price_is_an_error_that_names_it(
     assert str(file) in message
     assert "model 'm'" in message
     assert (PROXY in message) == (PROXY in table)
-    assert found in message
+    assert problem in message
     assert "USD per million tokens (numbers, at least 0)" in message
 
 
 def test_a_model_that_is_no_table_is_named(write: Callable[[str], Path]) -> None:
-    """A number alone does not say of which tokens."""
+    """A single number as a price raises InputError, since it does not distinguish input from output tokens."""
     with pytest.raises(InputError, match="model 'm' is 2, expected a table"):
         Prices.load(write("m = 2"))
 
 
 def test_a_base_url_that_is_no_table_is_named(write: Callable[[str], Path]) -> None:
-    """With the form to write."""
+    """A base URL whose value is no table raises InputError, and the message shows the valid form."""
     with pytest.raises(InputError, match=r'expected a table of models by name\.\nWrite \["http'):
         Prices.load(write(f'"{PROXY}" = 2'))
 
 
 def test_a_price_for_a_whole_base_url_is_refused(write: Callable[[str], Path]) -> None:
-    """A server has models, and they have prices."""
+    """A price without a model name raises InputError."""
     with pytest.raises(InputError, match=r"model 'input' at http.* is 1, expected a table"):
         Prices.load(write(f'["{PROXY}"]\ninput = 1\noutput = 1'))
 
@@ -165,7 +165,7 @@ def test_a_name_with_dots_needs_quotes(write: Callable[[str], Path]) -> None:
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    """With the option that named it; a folder is no file."""
+    """A missing file, or a folder, raises InputError with the path and the option --rageval-prices."""
     for file in (tmp_path / "missing.toml", tmp_path):
         with pytest.raises(InputError, match=r"--rageval-prices names .*cannot be read: ") as caught:
             Prices.load(file)
@@ -174,7 +174,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", [b"[m", b"\xff\xfe", b"a = 1\na = 2"])
 def test_a_file_that_is_no_toml_is_named(tmp_path: Path, content: bytes) -> None:
-    """With what the parser found."""
+    """A file that is not valid TOML raises InputError with the parser's message."""
     file = tmp_path / "prices.toml"
     file.write_bytes(content)
     with pytest.raises(InputError, match=r"--rageval-prices names .*not TOML"):
@@ -182,7 +182,7 @@ def test_a_file_that_is_no_toml_is_named(tmp_path: Path, content: bytes) -> None
 
 
 def test_the_shipped_table_is_sound() -> None:
-    """It reads as a file of the user's does, has no price out of all proportion and no local model."""
+    """The shipped prices are valid and plausible, and none is for a local model."""
     prices = Prices.load(SHIPPED_FILE)
     shipped = tomllib.loads(SHIPPED_FILE.read_text(encoding="utf-8"))
     assert all(base_url.startswith("https://") for base_url in shipped)
@@ -205,6 +205,6 @@ def test_the_shipped_table_is_sound() -> None:
     ],
 )
 def test_two_addresses_of_a_vendor_have_the_same_prices(twins: tuple[str, str]) -> None:
-    """They are written twice in the table."""
+    """Two base URLs of one vendor, which the table lists separately, have the same prices."""
     shipped = tomllib.loads(SHIPPED_FILE.read_text(encoding="utf-8"))
     assert shipped[twins[0]] == shipped[twins[1]]

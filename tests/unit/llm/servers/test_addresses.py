@@ -1,4 +1,4 @@
-"""The addresses of providers: where requests arrive, with what authorization."""
+"""The base URLs of providers: the path and the authorization of the requests that arrive."""
 
 import asyncio
 import re
@@ -46,7 +46,7 @@ RECIPES = {
 
 
 class Listening(LLMServer):
-    """Keeps the header that Azure has for keys, and all headers together."""
+    """A server that records all request heads, and the header `api-key`, which Azure uses."""
 
     heads = b""
 
@@ -65,7 +65,7 @@ class Listening(LLMServer):
 
 
 def _received(address: str, key: str | None) -> tuple[str, str, str]:
-    """The target, the authorization and the key header of a request, as a loopback server receives them."""
+    """Return the target, the authorization and the header `api-key` of a request that a loopback server receives."""
 
     async def main(url: str) -> None:
         client = Client(RemoteServer(url, key), timeout_s=30)
@@ -81,7 +81,7 @@ def _received(address: str, key: str | None) -> tuple[str, str, str]:
 
 @pytest.mark.parametrize("provider", RECIPES)
 def test_requests_arrive_at_the_providers_path(provider: str) -> None:
-    """The query stays behind the path; the key goes where the provider looks for it."""
+    """A request arrives with the provider's path, the query after it, and the key in the provider's header."""
     address, target = RECIPES[provider]
     sent = ("", KEY) if provider == "Azure, dated" else (f"Bearer {KEY}", "")
     assert _received(address, KEY) == (target, *sent)
@@ -89,7 +89,7 @@ def test_requests_arrive_at_the_providers_path(provider: str) -> None:
 
 @pytest.mark.parametrize("provider", ["Azure, v1", "Azure, dated"])
 def test_a_token_of_entra_is_sent_as_one(provider: str) -> None:
-    """To both forms of Azure's addresses."""
+    """An Entra token is sent as a bearer token to both forms of Azure's addresses."""
     address, target = RECIPES[provider]
     assert _received(address, ENTRA) == (target, f"Bearer {ENTRA}", "")
 
@@ -98,7 +98,10 @@ def test_a_token_of_entra_is_sent_as_one(provider: str) -> None:
 def test_what_the_environment_has_for_the_library_is_not_for_a_judge(
     monkeypatch: pytest.MonkeyPatch, key: str | None
 ) -> None:
-    """Its organization and headers, a key among these perhaps, are for the server of the generator."""
+    """The openai package's variables for headers, organization and project apply to the generator only.
+
+    They may contain a key, which must not be sent to the judge's server.
+    """
     monkeypatch.setenv(
         "OPENAI_CUSTOM_HEADERS", "Authorization: Bearer planted-1\nX-Key: planted-2\nContent-Type: x"
     )
@@ -124,13 +127,13 @@ def test_what_the_environment_has_for_the_library_is_not_for_a_judge(
 
 
 def test_every_address_here_is_on_the_page_of_models() -> None:
-    """As it is tested, so that a reader can copy it."""
+    """Every address of this module is on the page models.md in the same form, so that a reader can copy it."""
     page = Path(__file__).parents[4].joinpath("docs", "how-to", "models.md").read_text(encoding="utf-8")
     assert [address for address, _ in RECIPES.values() if f"`{address}`" not in page] == []
 
 
 def test_the_deployment_is_part_of_the_name_of_a_server() -> None:
-    """Two deployments are two models; two versions of the interface may answer differently."""
+    """Two deployments, or two versions of the API, are different servers, since their replies may differ."""
     address, _ = RECIPES["Azure, dated"]
     names = {
         BaseURL.parse(text).public

@@ -1,4 +1,4 @@
-"""Credentials, query, redirects and logs: what is sent to a server, and that nothing shows the secrets in it."""
+"""Credentials, queries, redirects and logs of a connection: secrets are sent to the server and shown nowhere."""
 
 import asyncio
 import logging
@@ -46,7 +46,7 @@ def _ask(url: str, key: str | None = KEY, times: int = 1) -> Reply:
 
 
 def test_a_login_is_sent_as_basic_authorization() -> None:
-    """In place of the key: there is one such header. User and password are percent-decoded."""
+    """User and password in the URL are percent-decoded and sent as Basic authorization instead of the key."""
     with ScriptedServer() as server:
         _ask(_with(server.url, "me:planted%2Fpass%20word@"))
         assert server.keys == {f"Basic {TOKEN}"}
@@ -67,7 +67,7 @@ def test_a_login_is_sent_as_basic_authorization() -> None:
     ],
 )
 def test_a_query_is_sent_behind_the_path(query: str, sent: str) -> None:
-    """As Azure's deployments have it; the values arrive as they were written."""
+    """The query of the base URL is sent after the path, as Azure's deployments need it, with its values unchanged."""
     with ScriptedServer() as server:
         _ask(_with(server.url, query=query))
         (target,) = server.targets
@@ -75,7 +75,7 @@ def test_a_query_is_sent_behind_the_path(query: str, sent: str) -> None:
 
 
 def test_a_completion_is_sent_without_the_openai_package() -> None:
-    """Importing it would take longer than all else that a run imports."""
+    """A completion is sent without importing openai, which takes longer than all other imports of a run."""
     code = (
         "import asyncio, sys\n"
         "from pytest_rageval.llm.servers.client import Client\n"
@@ -96,7 +96,7 @@ def test_a_completion_is_sent_without_the_openai_package() -> None:
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 @pytest.mark.parametrize(
-    ("location", "told"),
+    ("location", "expected_message"),
     [
         (
             "/v2/chat/completions",
@@ -111,8 +111,8 @@ def test_a_completion_is_sent_without_the_openai_package() -> None:
         (None, "that names no location"),
     ],
 )
-def test_a_redirect_is_not_followed(status: int, location: str | None, told: str) -> None:
-    """Its answer would be another request's, and the key would go along; the error says where it leads."""
+def test_a_redirect_is_not_followed(status: int, location: str | None, expected_message: str) -> None:
+    """A redirect raises ServerError with its target and is not followed, since the key would be sent there."""
     moved = Answer(
         status, completion("an answer to a GET"), {} if location is None else {"location": location}
     )
@@ -121,12 +121,12 @@ def test_a_redirect_is_not_followed(status: int, location: str | None, told: str
     assert len(server.requests) == 1
     assert server.targets == {"POST /v1/chat/completions"}
     assert f"(status {status})" in str(caught.value)
-    assert told.format(server.url.removesuffix("/v1")) in str(caught.value)
+    assert expected_message.format(server.url.removesuffix("/v1")) in str(caught.value)
     assert "planted" not in str(caught.value)
 
 
 def test_no_field_of_a_reply_repeats_a_secret() -> None:
-    """Each is printed somewhere and kept for good: text, model, reason, refusal and calls."""
+    """A secret that the server repeats in any field of a reply is replaced by ***, since replies are stored."""
     calls = [{"function": {"name": f"f {KEY}", "arguments": f'{{"x": "planted/pass word {TOKEN}"}}'}}]
     body = completion(
         f"text {KEY}",
@@ -135,7 +135,7 @@ def test_no_field_of_a_reply_repeats_a_secret() -> None:
         message={"refusal": f"no {KEY}", "tool_calls": calls},
     )
     with ScriptedServer(Answer(body=body)) as server:
-        # Of two secrets that are never sent together, either may be repeated.
+        # The key and the login are never sent together, but the server may repeat either of them.
         reply = _ask(_with(server.url, "me:planted%2Fpass%20word@"))
     assert reply.text == "text ***"
     assert (reply.model, reply.finish_reason, reply.refusal) == ("model ***", "reason ***", "no ***")
@@ -156,7 +156,10 @@ FAILURES = {
 
 @pytest.mark.parametrize("name", FAILURES)
 def test_no_error_keeps_what_holds_the_key(name: str) -> None:
-    """Neither text, cause nor context; and no frame of the library, whose variables hold the key, is behind it."""
+    """An error has the key neither in its text, cause and context nor in the traceback.
+
+    No frame of the HTTP library, whose variables have the key, is in the traceback.
+    """
     answer, kind = FAILURES[name]
     with ScriptedServer(answer) as server, pytest.raises(kind) as caught:
         _ask(server.url)
@@ -165,7 +168,7 @@ def test_no_error_keeps_what_holds_the_key(name: str) -> None:
 
 
 def test_no_unknown_error_keeps_what_holds_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As one that a mistake in the library would raise."""
+    """An unexpected error of the HTTP library has no frames of the library in its traceback either."""
 
     async def broken(*_: object, **__: object) -> None:
         raise LookupError("a mistake of the library's") from ValueError(KEY)
@@ -176,13 +179,13 @@ def test_no_unknown_error_keeps_what_holds_the_key(monkeypatch: pytest.MonkeyPat
     _assert_no_frame_of_libraries(caught.value)
 
 
-def _assert_no_frame_of_libraries(found: BaseException) -> None:
-    chain: list[BaseException | None] = [found]
-    for each in chain:
-        if each is not None:
-            chain += [each.__cause__, each.__context__]
-            assert "planted" not in str(each)
-    frames = [frame for each in chain if each for frame, _ in traceback.walk_tb(each.__traceback__)]
+def _assert_no_frame_of_libraries(exception: BaseException) -> None:
+    chain: list[BaseException | None] = [exception]
+    for link in chain:
+        if link is not None:
+            chain += [link.__cause__, link.__context__]
+            assert "planted" not in str(link)
+    frames = [frame for link in chain if link for frame, _ in traceback.walk_tb(link.__traceback__)]
     assert any(
         Path(frame.f_code.co_filename).is_relative_to(Path(pytest_rageval.__file__).parent)
         for frame in frames
@@ -193,31 +196,34 @@ def _assert_no_frame_of_libraries(found: BaseException) -> None:
 
 @pytest.fixture
 def records(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
-    """All log records, of every level."""
+    """Yield all log records, of every level."""
     with caplog.at_level(logging.DEBUG):
         yield caplog
 
 
 def test_logs_show_neither_query_nor_password(records: pytest.LogCaptureFixture) -> None:
-    """Also where the server repeats them in its headers; all else stays, and afterwards loggers are as before."""
+    """Log records show no key, password or query, even if the server repeats them in its headers.
+
+    Everything else is logged, and the filters of the loggers are restored afterwards.
+    """
     echo = {"x-echo": f"{KEY} Basic {TOKEN} planted-sig", "x-request-id": f"r {KEY}"}
     filters = {name: list(logging.getLogger(name).filters) for name in ("httpx2", "openai")}
     with ScriptedServer(Answer(body=completion("fine"), headers=echo)) as server:
         query = "?api-version=planted-version&sig=planted-sig"
         _ask(_with(server.url, "me:planted%2Fpass%20word@", query))
-    said = "\n".join(
+    log = "\n".join(
         logging.Formatter("%(name)s %(levelname)s %(message)s").format(record) for record in records.records
     )
-    assert f'INFO HTTP Request: POST {server.url}/chat/completions?*** "HTTP/1.1 200 X"' in said
-    assert "receive_response_headers.complete" in said
-    assert "x-echo" in said
-    assert "planted" not in said
-    assert TOKEN not in said
+    assert f'INFO HTTP Request: POST {server.url}/chat/completions?*** "HTTP/1.1 200 X"' in log
+    assert "receive_response_headers.complete" in log
+    assert "x-echo" in log
+    assert "planted" not in log
+    assert TOKEN not in log
     assert filters == {name: list(logging.getLogger(name).filters) for name in filters}
 
 
 def test_logs_of_others_stay_as_they_are(records: pytest.LogCaptureFixture) -> None:
-    """In other threads the libraries are the user's; a record that cannot be formatted is left to logging."""
+    """Log records of other threads are not redacted; a record that cannot be formatted is left to `logging`."""
     redacting = connection_module._RedactingFilter(RemoteServer("http://me:planted-word@here/v1").credentials)
     logger = logging.getLogger("httpx2")
     logger.addFilter(redacting)
@@ -229,17 +235,17 @@ def test_logs_of_others_stay_as_they_are(records: pytest.LogCaptureFixture) -> N
         logger.error("failed", exc_info=ValueError("http://here/v1?a=planted planted-word"))
     finally:
         logger.removeFilter(redacting)
-    said = "\n".join(map(logging.Formatter().format, records.records))
-    assert "GET http://me:word@there/v1?a=b and 3" in said
-    assert "GET http://here/v1/x?*** and 'https://***@there?***'" in said
-    assert "ValueError: http://here/v1?*** ***" in said
+    log = "\n".join(map(logging.Formatter().format, records.records))
+    assert "GET http://me:word@there/v1?a=b and 3" in log
+    assert "GET http://here/v1/x?*** and 'https://***@there?***'" in log
+    assert "ValueError: http://here/v1?*** ***" in log
     assert records.records[0].args == ("http://me:word@there/v1?a=b", 3)
     broken: Any = logging.LogRecord("httpx2", 20, "f", 1, "%d", ("x",), None)
     assert redacting.filter(broken)
 
 
 def test_secrets_are_revealed_in_one_place() -> None:
-    """Where a request is made, to a model or to a collector: whoever wants them elsewhere has to say so here."""
+    """Secrets are revealed only where a request is made; every other use of `reveal` must be added to this list."""
     package = Path(pytest_rageval.__file__).parent
     calls = {
         path.relative_to(package).as_posix(): path.read_text(encoding="utf-8").count(".reveal(")

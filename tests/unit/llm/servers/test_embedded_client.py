@@ -1,4 +1,4 @@
-"""Requests to several contexts of the embedded model: each is evaluated as if there were one."""
+"""Several contexts of the embedded model: each prompt is evaluated as in a single context."""
 
 import asyncio
 from contextlib import ExitStack
@@ -30,7 +30,7 @@ def _request(question: str, examples: str = EXAMPLES) -> Request:
 
 
 def _asked(requests: list[Request], contexts: int) -> list[list[dict[str, object]]]:
-    """What each context was sent."""
+    """Send requests to several contexts; return the requests that each context received."""
     with ExitStack() as stack:
         slow = Answer(body=completion("fine"), delay_s=0.02)
         servers = [stack.enter_context(ScriptedServer(slow)) for _ in range(contexts)]
@@ -57,30 +57,30 @@ def _common(a: str, b: str) -> int:
 
 @pytest.mark.parametrize("contexts", [1, 2, 3])
 def test_several_contexts_cache_what_one_context_would(contexts: int) -> None:
-    """Of each prompt, the beginning that it has in common with the one sent before."""
+    """Each prompt has the same text in common with the context's previous prompt as in a single context."""
     requests = [_request(question) for question in QUESTIONS * 3]
     texts = [str(request.messages[0]["content"]) for request in requests]
     expected = sorted(
         (text, _common(before, text)) for before, text in zip(["", *texts], texts, strict=False)
     )
-    found = []
+    evaluated = []
     for sent in _asked(requests, contexts):
         for before, body in zip([None, *sent], sent, strict=False):
             if "max_tokens" not in body:
-                found.append((_text(body), _common(_text(before) if before else "", _text(body))))
-    assert sorted(found) == expected
+                evaluated.append((_text(body), _common(_text(before) if before else "", _text(body))))
+    assert sorted(evaluated) == expected
 
 
 def test_all_contexts_are_used() -> None:
-    """Where questions begin with different letters; few other prompts are evaluated."""
+    """If the questions begin with different letters, both contexts get requests, with at most 3 additional prompts."""
     first, second = _asked([_request(question) for question in QUESTIONS], 2)
-    asked = [[body for body in sent if "max_tokens" not in body] for sent in (first, second)]
-    assert min(map(len, asked)) >= 3
+    completions = [[body for body in sent if "max_tokens" not in body] for sent in (first, second)]
+    assert min(map(len, completions)) >= 3
     assert len(first) + len(second) <= len(QUESTIONS) + 3
 
 
 def test_prompts_without_common_examples_stay_in_one_context() -> None:
-    """What they keep of each other depends on their order."""
+    """Prompts without common examples use one context, because their common text depends on their order."""
     requests = [_request(question, f"Question {n}: ") for n, question in enumerate(QUESTIONS)]
     first, second = _asked([*requests, Request("embedded", "m", ({"role": "user", "content": "Hello"},))], 2)
     assert len(first) == len(QUESTIONS) + 1
@@ -88,7 +88,7 @@ def test_prompts_without_common_examples_stay_in_one_context() -> None:
 
 
 def test_after_a_failure_a_context_is_evaluated_again() -> None:
-    """What it has kept is not known then."""
+    """After a failed request, the cached tokens of a context are unknown, and the prompt is evaluated again."""
     failing = ScriptedServer(Answer(500, {}), "fine")
     with failing:
 
@@ -103,6 +103,6 @@ def test_after_a_failure_a_context_is_evaluated_again() -> None:
             await client.close()
 
         asyncio.run(main())
-    failed, anew, asked = map(_text, failing.requests)
-    assert failed == anew
-    assert "What now?" in asked
+    failed_prompt, repeated_prompt, completed_prompt = map(_text, failing.requests)
+    assert failed_prompt == repeated_prompt
+    assert "What now?" in completed_prompt

@@ -1,4 +1,4 @@
-"""The flex tier: asked for beside the request, left out where a model has none, and priced by what the reply says."""
+"""The flex tier: sent outside the cache key, omitted for models without it, and priced by the tier in the reply."""
 
 import asyncio
 from pathlib import Path
@@ -24,14 +24,14 @@ NO_FLEX = Answer(400, error("Flex processing is not available for this model.", 
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Repeat at once."""
+    """Retry without a delay."""
     monkeypatch.setattr(sender_module, "FIRST_DELAY_S", 0.005)
 
 
 def _ask(
     folder: Path, server: ScriptedServer, *requests: Request, **options: Any
 ) -> tuple[list[Reply], Usage]:
-    """The replies to requests, one after the other, and what was counted."""
+    """Send requests one after the other; return the replies and the usage."""
 
     async def main() -> tuple[list[Reply], Usage]:
         gateway = Gateway(GatewaySettings(folder, **options))
@@ -51,7 +51,7 @@ def _priced(folder: Path) -> Path:
 
 
 def test_the_tier_is_sent_and_is_no_part_of_the_key(tmp_path: Path) -> None:
-    """A reply that was asked for otherwise is found; the cost is that of the tier in the reply."""
+    """The tier is sent, is not part of the cache key, and a reply costs the price of the tier that it reports."""
     with ScriptedServer(Answer(body=completion(service_tier="flex"))) as server:
         _, usage = _ask(tmp_path / "cache", server, ASKED, ASKED, prices=_priced(tmp_path))
     assert [body.get("service_tier") for body in server.requests] == ["flex"]
@@ -60,7 +60,10 @@ def test_the_tier_is_sent_and_is_no_part_of_the_key(tmp_path: Path) -> None:
 
 
 def test_a_model_without_the_tier_is_asked_without_it(tmp_path: Path) -> None:
-    """One refusal; the reply keeps no word of it, the price is the usual one, and this is said."""
+    """After one refusal, the tier is omitted for that model; a remark reports the usual price.
+
+    The omission is not noted in the replies.
+    """
 
     def answer(body: dict[str, Any]) -> Answer | str:
         return NO_FLEX if "service_tier" in body else "fine"
@@ -75,7 +78,7 @@ def test_a_model_without_the_tier_is_asked_without_it(tmp_path: Path) -> None:
 
 
 def test_another_refusal_leaves_the_tier(tmp_path: Path) -> None:
-    """A parameter that is refused is left out, and the tier stays."""
+    """If the model refuses a parameter, that parameter is omitted and the tier is still sent."""
     refusal = Answer(400, error("Unsupported value: 'temperature'", param="temperature"))
 
     def answer(body: dict[str, Any]) -> Answer:
@@ -88,7 +91,7 @@ def test_another_refusal_leaves_the_tier(tmp_path: Path) -> None:
 
 
 def test_a_server_without_resources_is_asked_again(tmp_path: Path) -> None:
-    """With 429, which costs nothing; the next request is one of the tier, too."""
+    """If the tier has no free resources (429), the request is retried in the same tier."""
     busy = Answer(429, error("Resource unavailable", code="resource_unavailable"))
     with ScriptedServer(busy, busy, Answer(body=completion(service_tier="flex"))) as server:
         [reply], _ = _ask(tmp_path / "cache", server, ASKED)
@@ -97,7 +100,7 @@ def test_a_server_without_resources_is_asked_again(tmp_path: Path) -> None:
 
 
 def test_the_users_own_tier_stays(tmp_path: Path) -> None:
-    """A parameter of the request comes first; it is a part of the key."""
+    """A tier in the parameters of the request takes precedence."""
     request = Request("u", "m", ASKED.messages, {"service_tier": "priority"})
     with ScriptedServer("fine") as server:
         _ask(tmp_path / "cache", server, request)
@@ -115,14 +118,14 @@ def test_the_users_own_tier_stays(tmp_path: Path) -> None:
     ],
 )
 def test_a_reply_costs_what_its_tier_does(model: str, tier: str, price: float) -> None:
-    """Where the price of the tier is not known, the usual one, which is no less."""
+    """A reply costs the price of its tier, or the usual price, which is no lower, if that price is not known."""
     budget = Budget(Limits(), PRICES, "r")
     request = Request("u", model, ASKED.messages)
     assert budget.cost(request, Reply("", tokens_in=10**6, tier=tier)) == price
 
 
 def test_a_plan_has_the_cost_in_the_tier() -> None:
-    """Unknown where the price is, and not guessed to be half."""
+    """A plan has the cost in the flex tier; it is unknown, and not guessed as half, if the price is unknown."""
     plan = PlanSource(PRICES, Usage(), ["flex"])
     server = RemoteServer("http://127.0.0.1:9/v1")
     for model in ("m", "no flex", "free", "unpriced"):
@@ -134,7 +137,7 @@ def test_a_plan_has_the_cost_in_the_tier() -> None:
     assert usage.unpriced_at["flex"] == 2
     assert usage.unpriced == 1
     plain = usage.to_dict()
-    # As xdist sends it.
+    # The usage can be sent to another process, as xdist does.
     assert all(type(value) in {int, float, dict} for value in plain.values())
     assert Usage.from_dict(plain) == usage
 
@@ -146,6 +149,6 @@ def test_a_plan_has_the_cost_in_the_tier() -> None:
 def test_the_tier_is_waited_for(
     given: dict[str, str], timeout: float, patience: float, tmp_path: Path
 ) -> None:
-    """Unless an option says how long."""
+    """The flex tier has a longer timeout and patience, unless an option sets them."""
     settings = resolve(given, {}, {}, invoked_in=tmp_path, root=tmp_path)
     assert (settings.generator.server.timeout, settings.patience) == (timeout, patience)

@@ -1,4 +1,4 @@
-"""A key that a command prints: asked for once, again when it has expired, and never shown."""
+"""A command that prints the API key: it runs once, runs again when the key has expired, and its key is never shown."""
 
 import asyncio
 import re
@@ -25,7 +25,7 @@ ASKED = Request("u", "m", ({"role": "user", "content": "Why?"},))
 
 @pytest.fixture
 def command(tmp_path: Path):
-    """Make a command of Python code; `runs()` says how often it ran."""
+    """Return a function that makes commands of Python code; `runs()` returns how often they ran."""
 
     class Made:
         runs_file = tmp_path / "runs"
@@ -53,7 +53,7 @@ def _ask(server: RemoteServer, times: int = 1, at_once: int = 1) -> None:
 
 
 def test_the_key_is_what_the_command_prints(command) -> None:
-    """Once for all requests, also for those that start together."""
+    """The key that the command prints is used for all requests, also if they start at the same time."""
     with ScriptedServer() as server:
         _ask(RemoteServer(server.url, key_command=command("print(K)")), times=2, at_once=5)
         assert server.keys == {"Bearer planted-key"}
@@ -62,7 +62,7 @@ def test_the_key_is_what_the_command_prints(command) -> None:
 
 
 class Checking(ScriptedServer):
-    """A server that looks at the key of each request."""
+    """A server that accepts one key and refuses all others."""
 
     accepted = "planted-key-2"
 
@@ -74,7 +74,7 @@ class Checking(ScriptedServer):
 
 
 def test_an_expired_key_is_asked_for_again(command) -> None:
-    """After a refusal the command is run once more, and the request is repeated."""
+    """After the server refuses the key, the command runs once more, and the request is repeated with the new key."""
     with Checking() as server:
         remote = RemoteServer(server.url, key_command=command("print(f'{K}-{n}')"))
         _ask(remote)
@@ -87,7 +87,10 @@ def test_an_expired_key_is_asked_for_again(command) -> None:
 @pytest.mark.parametrize("status", [401, 403])
 @pytest.mark.parametrize("code", ["print(K)", "print(f'{K}-{n}')"])
 def test_a_key_that_stays_refused_is_an_error(command, status: int, code: str) -> None:
-    """One that names the command, after one more run of it."""
+    """If the key is still refused after the command ran again, ServerError names the command.
+
+    If the command prints the same key again, the request is not repeated.
+    """
     with ScriptedServer(Answer(status, error("no"))) as server:
         remote = RemoteServer(server.url, key_command=command(code), role="judge")
         with pytest.raises(
@@ -104,7 +107,7 @@ def test_a_key_that_stays_refused_is_an_error(command, status: int, code: str) -
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("code", "told"),
+    ("code", "expected_message"),
     [
         (
             "print(K); print(K, file=sys.stderr); sys.exit(3)",
@@ -116,14 +119,14 @@ def test_a_key_that_stays_refused_is_an_error(command, status: int, code: str) -
     ],
 )
 def test_a_command_that_gives_no_key_is_an_error(
-    command, code: str, told: str, monkeypatch: pytest.MonkeyPatch
+    command, code: str, expected_message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It says how the command ended and not what it printed; no server is asked, and it runs once."""
+    """A command that prints no key runs once, and ServerError says how it ended but not what it printed."""
     monkeypatch.setattr(server_module, "MAX_KEY_COMMAND_S", 2.0)
     with ScriptedServer() as server:
         remote = RemoteServer(server.url, key_command=command(code))
         for _ in range(2):
-            with pytest.raises(ServerError, match=told) as caught:
+            with pytest.raises(ServerError, match=expected_message) as caught:
                 _ask(remote, at_once=3)
             _assert_hidden(caught.value)
         assert not server.requests
@@ -131,7 +134,7 @@ def test_a_command_that_gives_no_key_is_an_error(
 
 
 @pytest.mark.parametrize(
-    ("words", "hint"),
+    ("words", "expected_shells"),
     [
         (("cat", "missing", "|", "head"), ["sh"]),
         (("cat", "$HOME/missing"), ["sh"]),
@@ -140,28 +143,30 @@ def test_a_command_that_gives_no_key_is_an_error(
         (("cat", "missing"), []),
     ],
 )
-def test_a_command_that_is_written_for_a_shell_is_named(words: tuple[str, ...], hint: list[str]) -> None:
-    """In a terminal it prints the key, since a shell reads it there."""
+def test_a_command_that_is_written_for_a_shell_is_named(
+    words: tuple[str, ...], expected_shells: list[str]
+) -> None:
+    """If a command that failed has shell syntax, the error shows how to run it in a shell."""
     with pytest.raises(ServerError, match="ended with exit status") as caught:
         run_key_command(words)
-    assert re.findall(r'write \["(\w+)", "-c", "COMMAND"\]', str(caught.value)) == hint
+    assert re.findall(r'write \["(\w+)", "-c", "COMMAND"\]', str(caught.value)) == expected_shells
 
 
 @pytest.mark.parametrize("name", ["no-such-command-here", "", "a\0b"])
 def test_a_command_that_does_not_exist_is_an_error(name: str) -> None:
-    """It names the command."""
+    """A command that cannot be run raises ServerError with the setting `api_key_command`."""
     with pytest.raises(ServerError, match=r"api_key_command, .* cannot be run"):
         run_key_command((name,))
 
 
-def _assert_hidden(found: BaseException) -> None:
-    """Neither in the error nor in a variable of a frame behind it, as `--showlocals` would show."""
-    shown = traceback.TracebackException.from_exception(found, capture_locals=True)
+def _assert_hidden(exception: BaseException) -> None:
+    """Assert that the key is neither in the error nor in a variable of its traceback (see `--showlocals`)."""
+    shown = traceback.TracebackException.from_exception(exception, capture_locals=True)
     assert "planted" not in "".join(shown.format())
 
 
 def test_the_loop_runs_on_while_the_command_does(command) -> None:
-    """Other tasks get their turns."""
+    """While the command runs, the event loop runs other tasks."""
     server = RemoteServer("http://127.0.0.1:9/v1", key_command=command("time.sleep(0.5)\nprint('k')"))
 
     async def main() -> int:
@@ -178,7 +183,7 @@ def test_the_loop_runs_on_while_the_command_does(command) -> None:
 
 
 def test_the_words_are_not_read_by_a_shell(tmp_path: Path) -> None:
-    """What looks like one is an argument."""
+    """The words of a command are passed as arguments without a shell."""
     code = "import sys; print(sys.argv[1].count('$'))"
     assert run_key_command((sys.executable, "-c", code, f"$HOME; touch {tmp_path}/made")) == Secret("1")
     assert not list(tmp_path.iterdir())

@@ -1,4 +1,4 @@
-"""How long a server is waited for that answers nothing, in virtual time."""
+"""The patience with a server that answers no request, tested in simulated time."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -24,7 +24,7 @@ Answers = Callable[[], Coroutine[Any, Any, Reply]]
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """The clock of everything that waits."""
+    """Return the clock of the rate limits and of the sender."""
     clock = Clock()
     for module in (rate_limits, sender):
         monkeypatch.setattr(module, "time", clock)
@@ -32,7 +32,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 class _Client(Client):
-    """Answers what a function says, without a connection."""
+    """A client without a connection, which returns the result of a function."""
 
     def __init__(self, answer: Answers) -> None:
         super().__init__(RemoteServer("http://it/v1"), timeout_s=60)
@@ -40,7 +40,7 @@ class _Client(Client):
         self.attempts = 0
 
     async def complete(self, *_: object) -> tuple[Reply, float | None]:
-        """Ask the function."""
+        """Call the function."""
         self.attempts += 1
         return await self._answer(), None
 
@@ -67,33 +67,36 @@ def _failing(why: Any = "throttled", *, delay_s: float = 0.1, wait_s: float | No
 def test_a_server_that_refuses_for_ever_is_waited_for_once(
     clock: Clock, n: int, wait_s: float | None
 ) -> None:
-    """Not once for each question: all end when the patience is over, with one error that says what to do."""
-    asked = _sender(_failing(wait_s=wait_s))
+    """If a server refuses every request, all requests fail with one error when the patience is over.
+
+    The patience does not apply to each request separately.
+    """
+    server_sender = _sender(_failing(wait_s=wait_s))
     began = clock.now
-    outcomes = clock.run(_outcomes(asked, n))
+    outcomes = clock.run(_outcomes(server_sender, n))
     assert clock.now - began == pytest.approx(PATIENCE_S, abs=1.0)
-    (said,) = {(type(outcome), str(outcome)) for outcome in outcomes}
-    assert said[0] is ServerError
-    assert said[1].startswith(
+    (outcome_text,) = {(type(outcome), str(outcome)) for outcome in outcomes}
+    assert outcome_text[0] is ServerError
+    assert outcome_text[1].startswith(
         f"The server at http://it/v1 answered nothing for 300 s, while {n} request{'s' if n > 1 else ''} waited "
         "(last: the server answered 429: busy).\n"
     )
-    assert "--rageval-patience" in said[1]
-    assert asked.limiter.in_flight == 0
+    assert "--rageval-patience" in outcome_text[1]
+    assert server_sender.limiter.in_flight == 0
 
 
 def test_a_later_test_does_not_wait_for_a_server_that_was_given_up(clock: Clock) -> None:
-    """A later test of the run does not wait for the same server again."""
-    asked = _sender(_failing())
-    clock.run(_outcomes(asked, 4))
-    attempts, began = asked.client.attempts, clock.now
-    (later,) = clock.run(_outcomes(asked, 1))
-    assert isinstance(later, ServerError)
-    assert (asked.client.attempts, round(clock.now - began)) == (attempts, 0)
+    """After a server was given up, later requests of the run fail at once without an attempt."""
+    server_sender = _sender(_failing())
+    clock.run(_outcomes(server_sender, 4))
+    attempts, began = server_sender.client.attempts, clock.now
+    (outcome,) = clock.run(_outcomes(server_sender, 1))
+    assert isinstance(outcome, ServerError)
+    assert (server_sender.client.attempts, round(clock.now - began)) == (attempts, 0)
 
 
 def test_one_success_sets_the_stopwatch_back(clock: Clock) -> None:
-    """A server that answers one request every 200 s is slow, and still running."""
+    """A success restarts the patience: a server that answers one request every 200 s is not given up."""
     times: list[float] = []
 
     async def seldom() -> Reply:
@@ -103,8 +106,8 @@ def test_one_success_sets_the_stopwatch_back(clock: Clock) -> None:
         times.append(clock.now)
         return REPLY
 
-    asked = _sender(seldom)
-    assert clock.run(_one_after_the_other(asked, 4)) == [REPLY] * 4
+    server_sender = _sender(seldom)
+    assert clock.run(_one_after_the_other(server_sender, 4)) == [REPLY] * 4
     assert times[-1] - 1000 > 2 * PATIENCE_S
 
 
@@ -113,12 +116,12 @@ async def _one_after_the_other(sender: Sender, n: int) -> list[Reply]:
 
 
 def test_a_request_that_is_refused_for_ever_is_unscored_where_others_succeed(clock: Clock) -> None:
-    """The server works: this question alone is given up, after the same patience."""
+    """If only one request is always refused, it alone is unscored after the patience."""
 
     async def main() -> list[Any]:
-        poison = asyncio.create_task(asked.send(Request("u", "poison", ASKED.messages)))
+        poison = asyncio.create_task(server_sender.send(Request("u", "poison", ASKED.messages)))
         while not poison.done():
-            assert await asked.send(ASKED) == REPLY
+            assert await server_sender.send(ASKED) == REPLY
             await asyncio.sleep(5)
         return await asyncio.gather(poison, return_exceptions=True)
 
@@ -129,7 +132,7 @@ def test_a_request_that_is_refused_for_ever_is_unscored_where_others_succeed(clo
                 raise RetryableError("the server answered 429: too large", "throttled")
             return REPLY, None
 
-    asked = Sender(_Picky(_failing()), Limiter(4), 60.0, 4, PATIENCE_S)
+    server_sender = Sender(_Picky(_failing()), Limiter(4), 60.0, 4, PATIENCE_S)
     (outcome,) = clock.run(main())
     assert isinstance(outcome, Unscored)
     assert str(outcome).startswith("the server answered 429: too large, ")
@@ -137,25 +140,25 @@ def test_a_request_that_is_refused_for_ever_is_unscored_where_others_succeed(clo
 
 @pytest.mark.parametrize("why", ["throttled", "slow", "unreached", "failed"])
 def test_patience_ends_whatever_kind_of_failure(clock: Clock, why: Any) -> None:
-    """A server that hangs is asked less and less at once, so that a thousand questions would take hours."""
-    asked = _sender(_failing(why, delay_s=60.0), retries=1000)
-    asked._reached = True
+    """Every kind of failure ends after the patience, and requests in flight end after their own timeout."""
+    server_sender = _sender(_failing(why, delay_s=60.0), retries=1000)
+    server_sender._reached = True
     began = clock.now
-    outcomes = clock.run(_outcomes(asked, 1000))
+    outcomes = clock.run(_outcomes(server_sender, 1000))
     assert {type(outcome) for outcome in outcomes} == {ServerError}
-    # Those in flight when the patience ended had their own time, once.
+    # Requests in flight at the end of the patience end after one more timeout.
     assert PATIENCE_S <= clock.now - began <= PATIENCE_S + 61
 
 
 def test_a_reply_in_flight_is_not_discarded(clock: Clock) -> None:
-    """It was paid; and it shows that the server works: the next request is sent."""
+    """A reply that arrives after the server was given up is returned, and later requests are sent again."""
     answers = iter([PATIENCE_S + 50, 0.1, 0.1])
 
     async def main() -> tuple[Any, Any, Any]:
-        slow = asyncio.create_task(asked.send(ASKED))
+        slow = asyncio.create_task(server_sender.send(ASKED))
         await asyncio.sleep(0)
-        refused = (await _outcomes(asked, 1))[0]
-        return await slow, refused, await asked.send(ASKED)
+        refused = (await _outcomes(server_sender, 1))[0]
+        return await slow, refused, await server_sender.send(ASKED)
 
     async def answer() -> Reply:
         delay_s = next(answers, 0.1)
@@ -164,20 +167,20 @@ def test_a_reply_in_flight_is_not_discarded(clock: Clock) -> None:
             raise RetryableError("busy", "throttled")
         return REPLY
 
-    asked = _sender(answer)
+    server_sender = _sender(answer)
     slow, refused, later = clock.run(main())
     assert (slow, later) == (REPLY, REPLY)
     assert isinstance(refused, ServerError)
 
 
 def test_time_in_which_nothing_is_asked_does_not_count(clock: Clock) -> None:
-    """A test may do something else for an hour after a request that failed."""
+    """The time in which no request is waiting does not count, such as an hour between two tests."""
 
     async def main() -> list[Any]:
-        failed = (await _outcomes(asked, 1))[0]
+        failed = (await _outcomes(server_sender, 1))[0]
         await asyncio.sleep(3600)
         script.append(REPLY)
-        return [failed, await asked.send(ASKED)]
+        return [failed, await server_sender.send(ASKED)]
 
     script: list[Reply] = []
 
@@ -189,19 +192,19 @@ def test_time_in_which_nothing_is_asked_does_not_count(clock: Clock) -> None:
             raise RetryableError("the server answered 503: busy", "throttled", wait_s=1.0)
         return script[-1]
 
-    asked = _sender(answer, retries=1)
-    failed, then = clock.run(main())
+    server_sender = _sender(answer, retries=1)
+    failed, reply = clock.run(main())
     assert isinstance(failed, Unscored)
-    assert then == REPLY
+    assert reply == REPLY
 
 
 def test_requests_one_at_a_time_share_the_patience(clock: Clock) -> None:
-    """A sync generator asks for its answers in turn, and each would wait for as long."""
+    """Requests that are sent one after the other share one patience, as those of a sync generator."""
 
     async def main() -> list[Any]:
-        return [(await _outcomes(asked, 1))[0] for _ in range(100)]
+        return [(await _outcomes(server_sender, 1))[0] for _ in range(100)]
 
-    asked = _sender(_failing("slow", delay_s=60.0), retries=1)
+    server_sender = _sender(_failing("slow", delay_s=60.0), retries=1)
     began = clock.now
     outcomes = clock.run(main())
     assert {type(outcome) for outcome in outcomes[3:]} == {ServerError}
@@ -209,23 +212,23 @@ def test_requests_one_at_a_time_share_the_patience(clock: Clock) -> None:
 
 
 def test_a_waiting_request_has_a_reason(clock: Clock) -> None:
-    """From the first failure to the next success, and only while somebody waits."""
+    """`stall` has the reason from the first failure to the next success, while requests wait."""
 
     async def main() -> None:
-        assert asked.stall is None
-        tasks = [asyncio.create_task(asked.send(ASKED)) for _ in range(12)]
+        assert server_sender.stall is None
+        tasks = [asyncio.create_task(server_sender.send(ASKED)) for _ in range(12)]
         await asyncio.sleep(30)
-        wait = asked.stall
-        assert wait is not None
-        assert str(wait) == (
+        stall = server_sender.stall
+        assert stall is not None
+        assert str(stall) == (
             "waiting for http://it/v1 (12 requests, 30 of at most 300 s): the server answered 429: busy"
         )
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        assert asked.stall is None
+        assert server_sender.stall is None
 
-    asked = _sender(_failing(wait_s=1.0))
+    server_sender = _sender(_failing(wait_s=1.0))
     clock.run(main())
     assert (
         str(Stall("u", "no reply", 1, 2.4, 7.5)) == "waiting for u (1 request, 2 of at most 7.5 s): no reply"
@@ -233,16 +236,16 @@ def test_a_waiting_request_has_a_reason(clock: Clock) -> None:
 
 
 def test_a_server_without_an_answer_is_reported(clock: Clock) -> None:
-    """Before the first request has timed out, and of the last one too."""
+    """`stall` reports a silent server before the first request times out, until the last reply arrives."""
 
     async def main() -> None:
-        tasks = [asyncio.create_task(asked.send(ASKED)) for _ in range(3)]
+        tasks = [asyncio.create_task(server_sender.send(ASKED)) for _ in range(3)]
         await asyncio.sleep(25)
-        assert str(asked.stall) == "waiting for http://it/v1 (3 requests, 25 s): no answer yet"
+        assert str(server_sender.stall) == "waiting for http://it/v1 (3 requests, 25 s): no answer yet"
         await asyncio.sleep(10)
-        assert str(asked.stall) == "waiting for http://it/v1 (2 requests, 5 s): no answer yet"
+        assert str(server_sender.stall) == "waiting for http://it/v1 (2 requests, 5 s): no answer yet"
         assert await asyncio.gather(*tasks) == [REPLY] * 3
-        assert asked.stall is None
+        assert server_sender.stall is None
 
     delays = iter([30.0, 50.0, 50.0])
 
@@ -250,12 +253,12 @@ def test_a_server_without_an_answer_is_reported(clock: Clock) -> None:
         await asyncio.sleep(next(delays))
         return REPLY
 
-    asked = _sender(slow)
+    server_sender = _sender(slow)
     clock.run(main())
 
 
 def test_an_exhausted_rate_limit_is_reported(clock: Clock) -> None:
-    """Whose every reply says that its limit is used up."""
+    """`stall` reports that requests wait because the server's rate limit is used up."""
 
     class _Exhausted(_Client):
         async def complete(self, *_: object) -> tuple[Reply, float | None]:
@@ -263,12 +266,14 @@ def test_an_exhausted_rate_limit_is_reported(clock: Clock) -> None:
             return REPLY, 100.0
 
     async def main() -> None:
-        tasks = [asyncio.create_task(asked.send(ASKED)) for _ in range(2)]
+        tasks = [asyncio.create_task(server_sender.send(ASKED)) for _ in range(2)]
         await asyncio.sleep(30)
-        assert str(asked.stall) == ("waiting for http://it/v1 (1 request, 30 s): its rate limit is used up")
+        assert str(server_sender.stall) == (
+            "waiting for http://it/v1 (1 request, 30 s): its rate limit is used up"
+        )
         assert await asyncio.gather(*tasks) == [REPLY] * 2
 
-    asked = Sender(_Exhausted(_failing()), Limiter(1), 60.0, 4, PATIENCE_S)
+    server_sender = Sender(_Exhausted(_failing()), Limiter(1), 60.0, 4, PATIENCE_S)
     clock.run(main())
 
 
@@ -277,7 +282,10 @@ def _wait(url: str = "u", *, seconds: float, patience_s: float = PATIENCE_S) -> 
 
 
 def test_a_waiting_line_is_printed_once_until_the_server_answers_again() -> None:
-    """Within 30 seconds, and not for a moment's trouble; of a short patience after a third."""
+    """A stall is printed once after 20 s, or after a third of a shorter patience.
+
+    It is printed again if the server has answered in the meantime.
+    """
     lines: list[str] = []
     announce = StallNotifier(lines.append)
     for seconds in (0, 19):

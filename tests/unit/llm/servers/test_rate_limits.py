@@ -1,4 +1,4 @@
-"""How fast one server is asked."""
+"""The rate limits of one server."""
 
 import asyncio
 import itertools
@@ -19,7 +19,7 @@ EXACT = 1e-3
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """The limiter's own clock."""
+    """Return the clock that the limiter reads."""
     clock = Clock()
     monkeypatch.setattr(rate_limits, "time", clock)
     return clock
@@ -27,12 +27,12 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 @pytest.fixture
 def run(clock: Clock) -> Run:
-    """Runs a coroutine by this clock, and not for ever."""
+    """Return a function that runs a coroutine with this clock and a timeout."""
     return lambda coroutine: clock.run(asyncio.wait_for(coroutine, 5))
 
 
 class _Crowd:
-    """Holds slots for as long as it is told to, and says who got one, in order."""
+    """Requests that hold slots until an event is set; records the admitted requests in order."""
 
     def __init__(self, limiter: Limiter) -> None:
         self.limiter = limiter
@@ -42,7 +42,7 @@ class _Crowd:
         self.go_on = asyncio.Event()
 
     async def hold(self, name: object = None, tokens: int = 0, *, first: bool = False) -> None:
-        """One request."""
+        """Hold one slot, as one request does."""
         async with self.limiter.slot(tokens, first=first) as slot:
             self.admitted.append(name)
             self.slots.append(slot)
@@ -56,7 +56,7 @@ async def _turns(count: int = 5) -> None:
 
 
 def test_no_more_than_the_limit_are_in_flight(run: Run) -> None:
-    """The others follow, in the order in which they came."""
+    """With a limit of 3, at most 3 of 10 requests are in flight; the others follow in their order."""
 
     async def main() -> None:
         crowd = _Crowd(Limiter(3))
@@ -74,7 +74,7 @@ def test_no_more_than_the_limit_are_in_flight(run: Run) -> None:
 
 
 def test_a_refused_request_is_sent_first(run: Run) -> None:
-    """Before those who wait already: it has waited longest."""
+    """A refused request is sent before requests that are already waiting, since it has waited longest."""
 
     async def main() -> None:
         crowd = _Crowd(Limiter(1))
@@ -90,7 +90,10 @@ def test_a_refused_request_is_sent_first(run: Run) -> None:
 
 
 def test_refusals_of_those_in_flight_together_are_one_event(run: Run) -> None:
-    """The limit halves once, and again for a refusal of what was sent since; never below one."""
+    """Refusals of requests that were in flight together halve the limit once; it is at least 1.
+
+    A refusal of a request that was sent later halves the limit again.
+    """
 
     async def main() -> None:
         limiter = Limiter(16)
@@ -108,7 +111,7 @@ def test_refusals_of_those_in_flight_together_are_one_event(run: Run) -> None:
 
 
 def test_fewer_are_in_flight_after_a_refusal(run: Run) -> None:
-    """Not only is the number smaller: nobody is admitted until enough have left."""
+    """After the limit is decreased, no request is admitted until fewer requests than the new limit are in flight."""
 
     async def main() -> None:
         limiter = Limiter(4)
@@ -129,7 +132,10 @@ def test_fewer_are_in_flight_after_a_refusal(run: Run) -> None:
 
 
 def test_the_limit_grows_by_one_for_as_many_replies_as_are_averaged(run: Run) -> None:
-    """Up to what is allowed at most, and not beyond; a larger one grows by one for as many as are in flight."""
+    """The limit grows by one for as many replies as are averaged, up to the most requests in flight.
+
+    If the limit is larger than the averaged number, it grows by one for as many replies as are in flight.
+    """
 
     async def main() -> None:
         for most, replies in ((8, 8), (16, 16), (20, 20), (40, 20), (100, 50)):
@@ -148,7 +154,7 @@ def test_the_limit_grows_by_one_for_as_many_replies_as_are_averaged(run: Run) ->
 
 
 def test_one_alone_grows_again(run: Run) -> None:
-    """The least limit is no trap."""
+    """A limit of 1 grows again after successes."""
 
     async def main() -> None:
         limiter = Limiter(2)
@@ -167,7 +173,7 @@ def test_one_alone_grows_again(run: Run) -> None:
 
 
 def test_nothing_is_sent_during_a_pause(clock: Clock, run: Run) -> None:
-    """The longer of two counts, and then those who wait go on by themselves."""
+    """No request is admitted before the end of the longer of two pauses; then all waiting requests continue."""
 
     async def main() -> None:
         limiter = Limiter(4)
@@ -183,7 +189,7 @@ def test_nothing_is_sent_during_a_pause(clock: Clock, run: Run) -> None:
 
 
 def test_a_pause_that_is_made_longer_while_some_wait(clock: Clock, run: Run) -> None:
-    """They wait for the whole of it."""
+    """If a pause is extended, waiting requests wait until its new end."""
 
     async def main() -> None:
         limiter = Limiter(4)
@@ -201,7 +207,7 @@ def test_a_pause_that_is_made_longer_while_some_wait(clock: Clock, run: Run) -> 
 
 
 def test_requests_a_minute_are_evenly_spaced(run: Run) -> None:
-    """Twenty a second: one each 50 ms, however many may be in flight."""
+    """With 1200 requests per minute, one request is admitted every 50 ms."""
 
     async def main() -> None:
         crowd = _Crowd(Limiter(16, rpm=1200))
@@ -215,7 +221,7 @@ def test_requests_a_minute_are_evenly_spaced(run: Run) -> None:
 
 
 def test_an_idle_time_is_not_saved_up(run: Run) -> None:
-    """After it there is no burst."""
+    """Requests after an idle time keep the same distance: unused permissions are not saved for a burst."""
 
     async def main() -> None:
         limiter = Limiter(16, rpm=1200)
@@ -224,14 +230,14 @@ def test_an_idle_time_is_not_saved_up(run: Run) -> None:
         await crowd.hold()
         await asyncio.sleep(0.2)
         await asyncio.gather(*(crowd.hold() for _ in range(3)))
-        first, *others = (slot.began for slot in crowd.slots)
-        assert [other - first for other in others] == pytest.approx([0.2, 0.25, 0.3], abs=EXACT)
+        first, *later_times = (slot.began for slot in crowd.slots)
+        assert [other - first for other in later_times] == pytest.approx([0.2, 0.25, 0.3], abs=EXACT)
 
     run(main())
 
 
 def test_tokens_a_minute_are_counted_before_a_request(run: Run) -> None:
-    """Who would use more makes the next wait longer."""
+    """The estimated tokens of a request delay the next request."""
 
     async def main() -> None:
         limiter = Limiter(16, tpm=60_000)
@@ -247,26 +253,26 @@ def test_tokens_a_minute_are_counted_before_a_request(run: Run) -> None:
 
 @pytest.mark.parametrize(("expected", "used", "wait"), [(2000, 20, 0.02), (10, 200, 0.2)])
 def test_tokens_a_minute_are_corrected_after_a_reply(run: Run, expected: int, used: int, wait: float) -> None:
-    """By what it used in truth, less or more."""
+    """After a reply, the estimated tokens are replaced by the tokens that were used."""
 
     async def main() -> None:
         limiter = Limiter(16, tpm=60_000)
         async with limiter.slot(expected) as slot:
             limiter.correct_tokens(slot, used)
-        async with limiter.slot(100) as then:
-            assert then.began - slot.began == pytest.approx(wait, abs=EXACT)
+        async with limiter.slot(100) as next_slot:
+            assert next_slot.began - slot.began == pytest.approx(wait, abs=EXACT)
 
     run(main())
 
 
 def test_whether_tokens_are_counted() -> None:
-    """Counting them takes time, which nobody needs who does not limit them."""
+    """Tokens are estimated only with a limit of tokens per minute, since estimating takes time."""
     assert Limiter(1, tpm=5).counts_tokens
     assert not Limiter(1, rpm=5).counts_tokens
 
 
 def test_waiters_that_are_cancelled_leave_no_gap(run: Run) -> None:
-    """Those behind them get the slots; none is lost, and none is given twice."""
+    """Cancelled waiting requests use no slot: the requests behind them are admitted within the limit."""
 
     async def main() -> None:
         crowd = _Crowd(Limiter(2))
@@ -285,7 +291,7 @@ def test_waiters_that_are_cancelled_leave_no_gap(run: Run) -> None:
 
 
 def test_a_waiter_cancelled_in_the_moment_it_is_admitted_gives_the_slot_on(run: Run) -> None:
-    """Its slot is given and not taken: nobody may hold it for ever."""
+    """A request that is cancelled just after it was admitted passes its slot to the next request."""
 
     async def main() -> None:
         limiter = Limiter(1)
@@ -304,7 +310,7 @@ def test_a_waiter_cancelled_in_the_moment_it_is_admitted_gives_the_slot_on(run: 
 
 
 def test_a_cancelled_waiter_does_not_delay_others_after_a_pause(run: Run) -> None:
-    """The clock that wakes them goes on."""
+    """Cancelling a waiting request does not stop the timer that admits the others after a pause."""
 
     async def main() -> None:
         limiter = Limiter(1)
@@ -321,7 +327,7 @@ def test_a_cancelled_waiter_does_not_delay_others_after_a_pause(run: Run) -> Non
 
 
 def test_an_error_in_a_request_gives_its_slot_back(run: Run) -> None:
-    """Whatever it was."""
+    """A request that raises an error releases its slot."""
 
     async def main() -> None:
         limiter = Limiter(1)
@@ -335,7 +341,7 @@ def test_an_error_in_a_request_gives_its_slot_back(run: Run) -> None:
 
 
 def test_a_waiter_that_failed_and_was_cancelled_frees_no_slot() -> None:
-    """It never had one; else one request too many would be in flight."""
+    """A waiting request that was failed and then cancelled releases no slot, since it never had one."""
 
     async def main() -> int:
         limiter, done = Limiter(1), asyncio.Event()

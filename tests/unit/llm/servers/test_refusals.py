@@ -1,4 +1,4 @@
-"""How many requests are refused, and how long all take, at servers that refuse for different reasons."""
+"""Servers that refuse requests for different reasons: how many requests are refused, and how long a run takes."""
 
 import asyncio
 import itertools
@@ -28,13 +28,13 @@ Refuse = Callable[[float], RetryableError | None]
 
 
 def busy(wait_s: float | None = None, *, exhausted: bool = False) -> RetryableError:
-    """A refusal for load."""
+    """Return a refusal for load."""
     return RetryableError("the server answered 429: busy", "throttled", wait_s, exhausted)
 
 
 @dataclass
 class Outcome:
-    """What a run took."""
+    """The duration of a run in seconds, its refused and lost requests, and the final limit."""
 
     seconds: float
     refused: int
@@ -43,7 +43,7 @@ class Outcome:
 
 
 class _Server(Client):
-    """Answers after a while, or refuses, as a function of the time says."""
+    """A client that replies or refuses after a delay, as a function of the time decides."""
 
     def __init__(self, clock: Clock, refuse: Refuse) -> None:
         super().__init__(RemoteServer("http://it/v1"), timeout_s=60)
@@ -63,33 +63,35 @@ class _Server(Client):
 
 
 def outcome(refuse: Refuse, requests: int, *, most: int = 20, seed: int = 0) -> Outcome:
-    """Send so many requests at once, within a limit."""
+    """Send this number of requests at once, with a limit of requests in flight."""
     random.seed(seed)
     clock = Clock()
     with pytest.MonkeyPatch.context() as patch:
         for module in (rate_limits, sender):
             patch.setattr(module, "time", clock)
         server = _Server(clock, refuse)
-        asked = Sender(server, Limiter(most), 60.0, 4, 3600.0)
+        server_sender = Sender(server, Limiter(most), 60.0, 4, 3600.0)
         began = clock.now
 
         async def main() -> list[Any]:
-            return await asyncio.gather(*(asked.send(ASKED) for _ in range(requests)), return_exceptions=True)
+            return await asyncio.gather(
+                *(server_sender.send(ASKED) for _ in range(requests)), return_exceptions=True
+            )
 
         replies = clock.run(main())
     lost = sum(reply != REPLY for reply in replies)
-    return Outcome(clock.now - began, server.refused, lost, asked.limiter.limit)
+    return Outcome(clock.now - began, server.refused, lost, server_sender.limiter.limit)
 
 
 class Bucket:
-    """A hard limit: so many at once, and then so many a second."""
+    """A hard limit: `size` requests at once, and `rate` requests per second after that."""
 
     def __init__(self, rate: float, size: int, wait: Callable[[float], float | None]) -> None:
         self._rate, self._size, self._wait = rate, size, wait
         self._left, self._at = float(size), 0.0
 
     def __call__(self, now: float) -> RetryableError | None:
-        """Take one, if there is one at this time."""
+        """Use up one permission, or return a refusal if there is none at this time."""
         self._left = min(self._size, self._left + (now - self._at) * self._rate)
         self._at = now
         if self._left >= 1:
@@ -99,18 +101,18 @@ class Bucket:
 
 
 def every_tenth(wait_s: float | None) -> Refuse:
-    """Refuses one in ten, however few there are."""
+    """Return a function that refuses every tenth request."""
     numbers = itertools.count(1)
     return lambda _: None if next(numbers) % 10 else busy(wait_s)
 
 
 def at_random(wait_s: float | None) -> Refuse:
-    """Refuses one in ten at random."""
+    """Return a function that refuses each request with a probability of 10%."""
     return lambda _: busy(wait_s) if random.random() < 0.1 else None
 
 
 def test_requests_that_are_refused_together_do_not_return_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All are told the same Retry-After: none returns before it, and each at a moment of its own."""
+    """Requests that got the same Retry-After are sent again after that time, each at a different time."""
     monkeypatch.setattr(f"{__name__}.LATENCY_S", 0.0)
     times = list[float]()
 
@@ -119,10 +121,10 @@ def test_requests_that_are_refused_together_do_not_return_together(monkeypatch: 
         return busy(4.0) if now < 4 else None
 
     assert outcome(refuse, 20).refused == 20
-    again = times[20:]
-    assert min(again) >= 4
-    assert len(set(again)) == 20
-    assert statistics.pstdev(again) > 0.05
+    retry_times = times[20:]
+    assert min(retry_times) >= 4
+    assert len(set(retry_times)) == 20
+    assert statistics.pstdev(retry_times) > 0.05
 
 
 @pytest.mark.parametrize("refuse", [every_tenth, at_random])
@@ -130,50 +132,50 @@ def test_requests_that_are_refused_together_do_not_return_together(monkeypatch: 
 def test_requests_that_are_refused_alone_wait_alone(
     refuse: Callable[[float | None], Refuse], wait_s: float | None
 ) -> None:
-    """The others are sent as before, but for streaks of bad luck."""
+    """If a server refuses one request in ten, the others are sent as before, except after a series of refusals."""
     undisturbed = outcome(lambda _: None, 1000)
-    found = [outcome(refuse(wait_s), 1000, seed=seed) for seed in range(5)]
-    assert {result.lost for result in found} == {0}
-    assert statistics.median(result.refused for result in found) == pytest.approx(111, rel=0.1)
-    assert statistics.median(result.seconds for result in found) < 2 * undisturbed.seconds
+    results = [outcome(refuse(wait_s), 1000, seed=seed) for seed in range(5)]
+    assert {result.lost for result in results} == {0}
+    assert statistics.median(result.refused for result in results) == pytest.approx(111, rel=0.1)
+    assert statistics.median(result.seconds for result in results) < 2 * undisturbed.seconds
 
 
 def test_a_long_wait_of_one_is_not_that_of_all() -> None:
-    """It ends when its own wait does."""
+    """A Retry-After of 20 s for every tenth request delays only those requests."""
     assert 20 <= outcome(every_tenth(20.0), 100).seconds < 45
 
 
 @pytest.mark.parametrize("wait_s", [None, 1.0])
 @pytest.mark.parametrize("begins", [0.0, 1.0])
 def test_a_server_that_refuses_all_for_two_seconds(begins: float, wait_s: float | None) -> None:
-    """Each of those in flight finds that out once or twice, and not each request."""
-    found = outcome(lambda now: busy(wait_s) if begins <= now < begins + 2 else None, 2000)
-    assert found.lost == 0
-    assert 20 <= found.refused < 60
-    assert found.seconds < 2 * outcome(lambda _: None, 2000).seconds
+    """If a server refuses all requests for two seconds, only requests in flight are refused, once or twice each."""
+    result = outcome(lambda now: busy(wait_s) if begins <= now < begins + 2 else None, 2000)
+    assert result.lost == 0
+    assert 20 <= result.refused < 60
+    assert result.seconds < 2 * outcome(lambda _: None, 2000).seconds
 
 
 def test_a_limit_that_is_stated_stops_all_at_once() -> None:
-    """The headers of one refusal suffice: those in flight with it find it out, and nobody else."""
-    found = outcome(lambda now: busy(5.0 - now, exhausted=True) if 0.5 < now < 5 else None, 1000)
-    assert found.lost == 0
-    assert found.refused <= 20
+    """If the headers of a refusal say that the limit is used up, only requests already in flight are refused."""
+    result = outcome(lambda now: busy(5.0 - now, exhausted=True) if 0.5 < now < 5 else None, 1000)
+    assert result.lost == 0
+    assert result.refused <= 20
 
 
 def test_most_that_are_refused_stop_all() -> None:
-    """Without such headers it takes as many refusals as are averaged."""
-    found = outcome(lambda now: busy(5.0 - now) if 0.5 < now < 5 else None, 1000)
-    assert found.lost == 0
-    assert 10 <= found.refused <= 40
+    """Without such headers, all requests pause after about as many refusals as are averaged."""
+    result = outcome(lambda now: busy(5.0 - now) if 0.5 < now < 5 else None, 1000)
+    assert result.lost == 0
+    assert 10 <= result.refused <= 40
 
 
 def test_fewer_are_sent_at_once_where_many_are_refused() -> None:
-    """A server that takes eight at once is sent about eight."""
+    """A server that accepts eight requests at once is sent about eight at once."""
     limits: list[float] = []
 
     class Crowded(_Server):
         async def complete(self, *_: object) -> tuple[Reply, float | None]:
-            limits.append(asked.limiter.limit)
+            limits.append(server_sender.limiter.limit)
             if self.in_flight == 8:
                 self.refused += 1
                 raise busy()
@@ -190,10 +192,10 @@ def test_fewer_are_sent_at_once_where_many_are_refused() -> None:
         for module in (rate_limits, sender):
             patch.setattr(module, "time", clock)
         server = Crowded(clock, lambda _: None)
-        asked = Sender(server, Limiter(20), 60.0, 4, 3600.0)
+        server_sender = Sender(server, Limiter(20), 60.0, 4, 3600.0)
 
         async def main() -> list[Reply]:
-            return await asyncio.gather(*(asked.send(ASKED) for _ in range(1000)))
+            return await asyncio.gather(*(server_sender.send(ASKED) for _ in range(1000)))
 
         began = clock.now
         assert clock.run(main()) == [REPLY] * 1000
@@ -222,7 +224,10 @@ WAITS: dict[str, Callable[[float], float | None]] = {
 @example(rate=10, size=1, most=200, wait="exact")
 @settings(max_examples=30)
 def test_refusals_are_bounded_under_a_hard_limit(rate: float, size: int, most: int, wait: str) -> None:
-    """Those in flight twice, one a reply, and a few a second; and every request has its reply."""
-    found = outcome(Bucket(rate, size, WAITS[wait]), 100, most=most)
-    assert found.lost == 0
-    assert found.refused <= 2 * min(most, 100) + 100 + 4 * found.seconds
+    """Under a hard limit, every request gets its reply, with a bounded number of refusals.
+
+    The bound is two per request in flight, one per reply, and four per second.
+    """
+    result = outcome(Bucket(rate, size, WAITS[wait]), 100, most=most)
+    assert result.lost == 0
+    assert result.refused <= 2 * min(most, 100) + 100 + 4 * result.seconds

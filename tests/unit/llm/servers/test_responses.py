@@ -1,4 +1,4 @@
-"""The Responses API: what is sent, and how its answers are read."""
+"""The Responses API: how requests are sent and answers are read."""
 
 import asyncio
 from typing import Any
@@ -17,7 +17,7 @@ REASONING = {"type": "reasoning", "summary": [{"type": "summary_text", "text": "
 
 
 def response(*output: dict[str, Any], **changes: Any) -> dict[str, Any]:
-    """A response as OpenAI has it."""
+    """Return a response of OpenAI."""
     usage = {"input_tokens": 10, "output_tokens": 2, "output_tokens_details": {"reasoning_tokens": 1}}
     return {
         "id": "resp_1",
@@ -31,7 +31,7 @@ def response(*output: dict[str, Any], **changes: Any) -> dict[str, Any]:
 
 
 def ask(*script: Any, api: Any = "responses", **parameters: Any) -> tuple[Reply, ScriptedServer]:
-    """The reply to a request with these parameters, and the server that was asked."""
+    """Send a request with these parameters; return the reply and the server."""
     messages = parameters.pop("messages", ({"role": "user", "content": "Why?"},))
     with ScriptedServer(*script) as server:
         request = Request(server.url, "m", tuple(messages), parameters, api=api)
@@ -47,7 +47,7 @@ def ask(*script: Any, api: Any = "responses", **parameters: Any) -> tuple[Reply,
 
 
 def test_a_request_has_its_names() -> None:
-    """Each at its own path; nothing is kept at the server."""
+    """A chat request is sent with the parameter names of the Responses API and with `store` set to false."""
     reply, server = ask(
         Answer(body=response()),
         messages=[{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Why?"}],
@@ -116,10 +116,10 @@ def test_a_request_has_its_names() -> None:
     ids=["reasoning", "hidden reasoning", "refusal", "cut", "filtered", "commentary", "call", "bare"],
 )
 def test_answers_of_all_kinds(body: dict[str, Any], reply: Reply) -> None:
-    """As those of a chat completion; reasoning is no part of the text."""
-    found, _ = ask(Answer(body=body))
-    assert found == reply
-    assert found.apart == any(item.get("summary") for item in body["output"])
+    """Answers of all kinds are read as those of chat completions; reasoning is not part of the text."""
+    received, _ = ask(Answer(body=body))
+    assert received == reply
+    assert received.apart == any(item.get("summary") for item in body["output"])
 
 
 @pytest.mark.parametrize(
@@ -138,13 +138,13 @@ def test_answers_of_all_kinds(body: dict[str, Any], reply: Reply) -> None:
     ],
 )
 def test_an_answer_that_is_none_is_unscored(body: Any, reason: str) -> None:
-    """With the server's words where it has some."""
+    """An answer that is failed, incomplete or invalid is unscored, with the server's message if there is one."""
     with pytest.raises(Unscored, match=f"^{reason}"):
         ask(Answer(body=body))
 
 
 def test_parameters_that_it_lacks_are_left_out() -> None:
-    """The server names them; `stop` exists in chat completions only."""
+    """A parameter of chat completions that the Responses API refuses, such as `stop`, is omitted."""
 
     def answer(body: dict[str, Any]) -> Answer:
         refusal = error("Unknown parameter: 'stop'.", param="stop", code="unknown_parameter")
@@ -175,7 +175,7 @@ def test_parameters_that_it_lacks_are_left_out() -> None:
     ],
 )
 def test_a_model_without_chat_completions_is_named_with_the_remedy(status: int, message: str) -> None:
-    """Its name is right: it is asked at another path."""
+    """If a model has no chat completions, ServerError tells the user to set the Responses API."""
     with pytest.raises(ServerError) as caught:
         ask(Answer(status, error(message)), api="chat")
     first, remedy = str(caught.value).splitlines()
@@ -187,13 +187,13 @@ def test_a_model_without_chat_completions_is_named_with_the_remedy(status: int, 
 
 
 def test_a_server_without_the_api_says_what_may_be_missing() -> None:
-    """A 404 may be about the path."""
+    """After a 404, the error says that the server may not have the Responses API."""
     with pytest.raises(RagevalError, match=r'not every server has the Responses API \(api = "responses"\)'):
         ask(Answer(404, error("Not Found")))
 
 
 def test_the_key_differs_only_where_the_api_does() -> None:
-    """Keys of chat completions are as they were before there was another API."""
+    """The cache key of a Responses request differs; keys of chat requests are as before other APIs existed."""
     chat = Request("u", "m", ({"role": "user", "content": "Why?"},), {"temperature": 0.0})
     other = Request("u", "m", chat.messages, chat.parameters, api="responses")
     assert chat.key == "faaf8de460831e249803b6039f331e63bea5ccfc1ed7c21bb74cbb596862fbb3"

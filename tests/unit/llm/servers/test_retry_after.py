@@ -1,4 +1,4 @@
-"""When a server wants to be asked again."""
+"""The headers that say when a refused request may be sent again."""
 
 import email.utils
 from types import SimpleNamespace
@@ -34,12 +34,12 @@ RESET = "x-ratelimit-reset-"
     ],
 )
 def test_a_refusal_says_for_how_long_to_wait(headers: dict[str, str], seconds: float | None) -> None:
-    """In seconds or milliseconds, within bounds; what is no time says nothing."""
+    """The wait is read in seconds or milliseconds and limited to `MAX_WAIT_S`; an invalid value is ignored."""
     assert retry_after(headers) == seconds
 
 
 def test_a_refusal_may_say_until_when(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As an HTTP date; one that has passed is now, one far ahead is not waited for."""
+    """The wait may be an HTTP date: a past date is no wait, and a distant one is limited to `MAX_WAIT_S`."""
     monkeypatch.setattr(waits, "time", SimpleNamespace(time=lambda: 1_800_000_000.0))
     soon = email.utils.formatdate(1_800_000_020, usegmt=True)
     assert retry_after({"retry-after": soon}) == 20
@@ -53,7 +53,7 @@ def test_a_refusal_may_say_until_when(monkeypatch: pytest.MonkeyPatch) -> None:
 @example(text="Fri, 99 Dec 2026 99:99:99 +9999")
 @example(text="1e999")
 def test_no_header_breaks_a_run(text: str) -> None:
-    """Whatever a server writes, it is a wait within bounds, or none."""
+    """Any text in the headers is a wait between 0 and `MAX_WAIT_S`, or None, and raises no error."""
     for headers in (
         {"retry-after": text},
         {"retry-after-ms": text},
@@ -82,21 +82,21 @@ def test_no_header_breaks_a_run(text: str) -> None:
     ],
 )
 def test_an_exhausted_limit_says_when_it_is_filled_up(reset: str, seconds: float | None) -> None:
-    """As a duration or a number of seconds."""
+    """The reset of an exhausted limit is read as a duration or as a number of seconds."""
     headers = {f"{REMAINING}requests": "0", f"{RESET}requests": reset}
     assert until_reset(headers) == seconds
     assert retry_after(headers) == seconds
 
 
 def test_a_limit_that_is_not_exhausted_delays_no_request() -> None:
-    """However long until its reset; and one whose rest is not told is not exhausted."""
+    """A limit that is not exhausted, or whose remaining number is unknown, causes no wait."""
     assert until_reset({f"{REMAINING}requests": "1", f"{RESET}requests": "1m"}) is None
     assert until_reset({f"{RESET}requests": "1m"}) is None
     assert until_reset({f"{REMAINING}requests": "none", f"{RESET}requests": "1m"}) is None
 
 
 def test_the_later_reset_of_two_exhausted_limits_counts() -> None:
-    """Requests and tokens."""
+    """If the limits of requests and tokens are both exhausted, the later reset counts."""
     headers = {
         f"{REMAINING}requests": "0",
         f"{RESET}requests": "2s",
@@ -108,6 +108,6 @@ def test_the_later_reset_of_two_exhausted_limits_counts() -> None:
 
 
 def test_what_a_refusal_asks_for_counts_more_than_limits() -> None:
-    """It is about this request."""
+    """`retry-after` takes precedence over the reset of a limit, since it concerns this request."""
     headers = {"retry-after": "1", f"{REMAINING}requests": "0", f"{RESET}requests": "30s"}
     assert retry_after(headers) == 1

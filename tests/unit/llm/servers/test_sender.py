@@ -1,4 +1,4 @@
-"""From a request to a paid reply, against servers that refuse, fail, or speak otherwise."""
+"""The sender: requests, retries and errors with servers that refuse, fail, or send unusual replies."""
 
 import asyncio
 import contextlib
@@ -34,7 +34,7 @@ REFUSED_TEMPERATURE = Answer(
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Repeat at once, so that nobody waits for these tests."""
+    """Retry without a long delay, so that these tests are fast."""
     monkeypatch.setattr(sender_module, "FIRST_DELAY_S", 0.005)
     monkeypatch.setattr(sender_module, "MAX_DELAY_S", 0.5)
 
@@ -54,7 +54,7 @@ def _sender(url: str, *, timeout_s: float = 30.0, retries: int = 2, **limits: An
 
 
 def _send(server: ScriptedServer, *requests: Request, **options: Any) -> Any:
-    """What became of each request, all sent at once; of one alone, that one."""
+    """Send requests at once; return their replies, or the reply itself if there is only one request."""
 
     async def main() -> Any:
         sender = _sender(server.url, **options)
@@ -70,7 +70,7 @@ def _send(server: ScriptedServer, *requests: Request, **options: Any) -> Any:
 
 
 def _failure(kind: type[Exception], *script: Any, **options: Any) -> tuple[str, int]:
-    """The text of the error that a script ends in, and after how many requests."""
+    """Return the text of the error that a script of responses leads to, and the number of requests."""
     with ScriptedServer(*script) as server, pytest.raises(kind) as caught:
         _send(server, **options)
     assert type(caught.value) is kind or kind is Unscored
@@ -78,7 +78,7 @@ def _failure(kind: type[Exception], *script: Any, **options: Any) -> tuple[str, 
 
 
 def test_a_reply_is_read_whole() -> None:
-    """Text, model, reason and counts; what is sent is what was asked, and the key goes along."""
+    """All fields of a reply are read; the request is sent unchanged, with the key in its header."""
     with ScriptedServer("fine") as server:
         assert _send(server) == REPLY
     assert server.requests == [
@@ -119,7 +119,7 @@ CALLS = [{"id": "1", "type": "function", "function": {"name": "f", "arguments": 
     ids=["silent", "cut", "bare", "no counts", "refusal", "parts", "half a pair", "NUL", "key"],
 )
 def test_replies_of_all_kinds(body: dict[str, Any], reply: Reply) -> None:
-    """Missing counts are 0, half a surrogate pair is U+FFFD, and no key is kept."""
+    """Missing counts are 0, half a surrogate pair is U+FFFD, and no key is kept in a reply."""
     with ScriptedServer(Answer(body=body)) as server:
         assert _send(server) == reply
 
@@ -135,14 +135,14 @@ def test_replies_of_all_kinds(body: dict[str, Any], reply: Reply) -> None:
     ],
 )
 def test_reasoning_apart_is_not_in_the_text(message: dict[str, Any]) -> None:
-    """A field or a part of its own; the reply says that there was some."""
+    """Reasoning in a field or part of its own is not in the text, and `apart` is true."""
     with ScriptedServer(Answer(body=completion("fine", message=message))) as server:
         reply = _send(server)
     assert (reply.text, reply.apart, reply.has_reasoning) == ("fine", True, True)
 
 
 def test_tool_calls_are_stored_as_json() -> None:
-    """As the server wrote them."""
+    """Tool calls are stored as JSON with the server's values."""
     import json
 
     with ScriptedServer(Answer(body=completion(None, message={"tool_calls": CALLS}))) as server:
@@ -151,14 +151,14 @@ def test_tool_calls_are_stored_as_json() -> None:
 
 @pytest.mark.parametrize("status", [200, 400])
 def test_no_half_of_a_key_is_shown(status: int) -> None:
-    """Wherever a long body is cut that nobody understands."""
+    """If a long, invalid body is cut in the error message, no part of the key is shown, wherever the cut is."""
     for blanks in range(3970, 4001, 5):
         reason, _ = _failure(Unscored, Answer(status, b"<p>" + b" " * blanks + KEY.encode()), retries=0)
         assert KEY[:5] not in reason
 
 
 def test_a_key_that_hides_nothing_changes_no_reply() -> None:
-    """Servers that want none are given a word in its place, which may be in any reply."""
+    """A dummy key such as "test", for servers without keys, is not redacted in replies."""
 
     async def main(url: str) -> Reply:
         sender = Sender(Client(RemoteServer(url, "test"), timeout_s=5), Limiter(1), 5, 0)
@@ -170,7 +170,7 @@ def test_a_key_that_hides_nothing_changes_no_reply() -> None:
 
 @pytest.mark.parametrize("status", [408, 409, 425, 429, 500, 502, 503, 504, 529])
 def test_what_may_pass_is_tried_again(status: int) -> None:
-    """Twice it fails, and then there is a reply."""
+    """A temporary error status is retried: after two failures the reply is returned."""
     failing = Answer(status, error("busy"))
     with ScriptedServer(failing, failing, "fine") as server:
         assert _send(server) == REPLY
@@ -179,7 +179,7 @@ def test_what_may_pass_is_tried_again(status: int) -> None:
 
 @pytest.mark.parametrize("status", [500, 502, 504])
 def test_what_does_not_pass_is_given_up(status: int) -> None:
-    """After the retries; the reason says what the server answered, and how often."""
+    """After the last retry, the request is unscored with the server's answer and the number of attempts."""
     reason, requests = _failure(Unscored, Answer(status, error("It broke.")), retries=2)
     assert requests == 3
     assert reason.startswith(f"the server answered {status}: ")
@@ -191,9 +191,9 @@ def test_what_does_not_pass_is_given_up(status: int) -> None:
     ("header", "seconds"), [({"retry-after": "0.3"}, 0.3), ({"retry-after-ms": "250"}, 0.25)]
 )
 def test_a_retry_after_sets_the_time_of_the_next_request(header: dict[str, str], seconds: float) -> None:
-    """Nothing is sent before, and being told so is no failed attempt."""
-    told = Answer(429, error("slow down"), header)
-    with ScriptedServer(told, told, "fine") as server:
+    """No request is sent before the time in `Retry-After`, which does not count as a failed attempt."""
+    refusal = Answer(429, error("slow down"), header)
+    with ScriptedServer(refusal, refusal, "fine") as server:
         began = time.monotonic()
         assert _send(server, retries=0) == REPLY
         assert time.monotonic() - began >= 2 * seconds
@@ -202,7 +202,7 @@ def test_a_retry_after_sets_the_time_of_the_next_request(header: dict[str, str],
 
 @pytest.mark.slow
 def test_a_retry_after_of_zero_does_not_lead_to_a_burst() -> None:
-    """`Retry-After: 0` for half a second is a handful of attempts, and not hundreds."""
+    """`Retry-After: 0` for half a second leads to at most 20 attempts, not to hundreds."""
     times: list[float] = []
 
     def busy(_: object) -> Answer | str:
@@ -215,7 +215,7 @@ def test_a_retry_after_of_zero_does_not_lead_to_a_burst() -> None:
 
 
 def test_all_wait_when_the_limit_is_used_up() -> None:
-    """A refusal whose headers say so holds for the server, and not for one request."""
+    """If the headers of a refusal say that the limit is used up, all requests wait, not only the refused one."""
     times: list[float] = []
     used_up = {
         "retry-after": "0.3",
@@ -234,21 +234,21 @@ def test_all_wait_when_the_limit_is_used_up() -> None:
 
 
 def test_the_others_continue_when_one_is_refused() -> None:
-    """A refusal that says nothing of a limit is that of one request, which comes last."""
-    asked: list[str] = []
+    """A refusal without a limit in its headers delays only its own request, which is sent last."""
+    contents: list[str] = []
 
     def answer(body: dict[str, Any]) -> Answer | str:
-        asked.append(body["messages"][-1]["content"])
-        return Answer(429, error("slow down"), {"retry-after": "0.3"}) if len(asked) == 1 else "fine"
+        contents.append(body["messages"][-1]["content"])
+        return Answer(429, error("slow down"), {"retry-after": "0.3"}) if len(contents) == 1 else "fine"
 
     requests = [Request("u", "m", ({"role": "user", "content": str(number)},)) for number in range(6)]
     with ScriptedServer(answer) as server:
         assert _send(server, *requests, most=1) == [REPLY] * 6
-    assert asked == ["0", "1", "2", "3", "4", "5", "0"]
+    assert contents == ["0", "1", "2", "3", "4", "5", "0"]
 
 
 def test_a_busy_server_is_asked_less_at_once() -> None:
-    """Eight at once are too many for it: soon there are fewer."""
+    """If a server refuses eight requests at once, the number of requests in flight is decreased."""
     limits: list[float] = []
 
     async def main() -> list[Reply]:
@@ -278,7 +278,7 @@ def test_a_busy_server_is_asked_less_at_once() -> None:
 
 
 def test_an_exhausted_limit_in_a_reply_is_heeded() -> None:
-    """The next request waits until it is filled up."""
+    """If the headers of a reply say that the limit is used up, the next request waits for the reset."""
     last = Answer(
         body=completion(),
         headers={"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "300ms"},
@@ -310,7 +310,7 @@ def test_an_exhausted_limit_in_a_reply_is_heeded() -> None:
     ],
 )
 def test_a_reply_that_is_none_is_asked_for_again(body: bytes) -> None:
-    """And given up in the end, with what was found; no part of it is taken for a reply."""
+    """An invalid body is retried and then unscored with a reason; no part of it is used as a reply."""
     reason, requests = _failure(Unscored, Answer(body=body), retries=1)
     assert requests == 2
     assert reason.startswith("the server's reply was not understood (it")
@@ -320,7 +320,7 @@ def test_a_reply_that_is_none_is_asked_for_again(body: bytes) -> None:
 
 
 def test_a_body_that_is_cut_is_no_server_that_is_not_there() -> None:
-    """It has answered, and perhaps wants to be paid: this request failed, and others may not."""
+    """A body that breaks off makes the request unscored, not the server unreachable: it has answered."""
     cut = Answer(body=b'{"choices": [', headers={"content-length": "500", "connection": "close"})
     reason, requests = _failure(Unscored, cut, retries=1)
     assert requests == 2
@@ -329,7 +329,7 @@ def test_a_body_that_is_cut_is_no_server_that_is_not_there() -> None:
 
 @pytest.mark.parametrize("count", [2**70, "many", -1, None, [1], True, float("inf"), float("nan")])
 def test_a_count_of_tokens_that_is_none_does_not_take_the_reply_away(count: Any) -> None:
-    """It was paid: it counts as 0 tokens."""
+    """An invalid token count is read as 0, and the reply, which was paid for, is returned."""
     body = completion(usage={"prompt_tokens": count, "completion_tokens": 5.0})
     with ScriptedServer(Answer(body=body)) as server:
         reply = _send(server)
@@ -338,23 +338,23 @@ def test_a_count_of_tokens_that_is_none_does_not_take_the_reply_away(count: Any)
 
 
 def test_a_server_that_hangs_is_given_up() -> None:
-    """After the timeout for each attempt."""
+    """A server that does not reply is given up after the timeout of each attempt."""
     began = time.monotonic()
     reason, requests = _failure(Unscored, NEVER, timeout_s=0.2, retries=1)
     assert reason == "no reply in 0.2 s, 2 times"
-    assert requests <= 2  # a busy machine may not even have sent it in time
+    assert requests <= 2  # on a busy machine, an attempt may time out before it is sent
     assert time.monotonic() - began >= 0.4
 
 
 @pytest.mark.slow
 def test_a_server_that_hangs_once_is_asked_again() -> None:
-    """And asked less at once from then on."""
+    """A request that timed out is retried."""
     with ScriptedServer(NEVER, "fine") as server:
         assert _send(server, timeout_s=0.5, retries=20) == REPLY
 
 
 def test_a_refused_parameter_is_left_out_from_then_on() -> None:
-    """One refusal, one more question; the reply says what it was asked without."""
+    """After one refusal, the parameter is omitted from all requests, and the replies name it."""
 
     def answer(body: dict[str, Any]) -> Answer | str:
         return REFUSED_TEMPERATURE if "temperature" in body else "fine"
@@ -374,7 +374,7 @@ def test_a_refused_parameter_is_left_out_from_then_on() -> None:
 
 
 def test_what_one_model_refuses_another_is_still_sent() -> None:
-    """At the same server."""
+    """A parameter that one model refuses is still sent to another model at the same server."""
 
     def answer(body: dict[str, Any]) -> Answer | str:
         return REFUSED_TEMPERATURE if body["model"] == "o" and "temperature" in body else "fine"
@@ -386,7 +386,7 @@ def test_what_one_model_refuses_another_is_still_sent() -> None:
 
 
 def test_max_tokens_is_sent_under_its_other_name() -> None:
-    """Nothing is left out, and the reply says nothing of it."""
+    """If max_tokens is refused, max_completion_tokens is sent instead, and the reply does not mention it."""
 
     def answer(body: dict[str, Any]) -> Answer | str:
         if "max_tokens" not in body:
@@ -412,20 +412,20 @@ def test_max_tokens_is_sent_under_its_other_name() -> None:
 
 @pytest.mark.parametrize("status", [400, 422])
 def test_a_server_that_refuses_everything_is_not_asked_for_ever(status: int) -> None:
-    """Parameter after parameter, and then the refusal stands."""
+    """If the server refuses every parameter, each is omitted once, and then the request is unscored."""
 
     def answer(body: dict[str, Any]) -> Answer:
         name = next((name for name in body if name not in {"model", "messages"}), "messages")
         return Answer(status, {"detail": [{"loc": ["body", name], "type": "extra_forbidden"}]})
 
-    asked = replace(ASKED, parameters={"temperature": 0.5, "seed": 1, "top_p": 0.5})
+    request = replace(ASKED, parameters={"temperature": 0.5, "seed": 1, "top_p": 0.5})
     with ScriptedServer(answer) as server, pytest.raises(Unscored, match=f"the server answered {status}"):
-        _send(server, asked)
+        _send(server, request)
     assert len(server.requests) == 4
 
 
 def test_a_model_that_takes_no_bound_is_not_asked_without() -> None:
-    """Neither under one name nor under the other: its reply could cost whatever it likes."""
+    """If both names of the limit are refused, the request is not sent without one: its cost would be unlimited."""
 
     def answer(body: dict[str, Any]) -> Answer:
         name = "max_tokens" if "max_tokens" in body else "max_completion_tokens"
@@ -437,7 +437,7 @@ def test_a_model_that_takes_no_bound_is_not_asked_without() -> None:
 
 
 def test_a_parameter_that_cannot_be_sent_harms_no_other_request() -> None:
-    """It is one test's slip: what others ask of the same model is answered."""
+    """A parameter that cannot be sent fails only its own request, not others to the same model."""
     slip = replace(ASKED, parameters={"stop": ["\ud83d"]})
 
     async def main() -> Reply:
@@ -455,7 +455,7 @@ def test_a_parameter_that_cannot_be_sent_harms_no_other_request() -> None:
 
 
 def test_a_refusal_of_the_request_itself_is_final() -> None:
-    """It is not asked again."""
+    """If the server refuses the request itself, it is not retried."""
     reason, requests = _failure(Unscored, Answer(400, error("Your request was flagged.")))
     assert requests == 1
     assert "flagged" in reason
@@ -470,7 +470,7 @@ def test_a_refusal_of_the_request_itself_is_final() -> None:
     ],
 )
 def test_a_prompt_that_is_too_long_has_its_own_error(message: str) -> None:
-    """Whatever words the server has for it; nothing is left out, and it is not asked again."""
+    """A prompt that is too long raises ContextOverflow, whatever the server's wording, and is not retried."""
     reason, requests = _failure(
         ContextOverflow, Answer(400, error(message, param="max_tokens", code="context_length_exceeded"))
     )
@@ -480,19 +480,19 @@ def test_a_prompt_that_is_too_long_has_its_own_error(message: str) -> None:
 
 @pytest.mark.parametrize("status", [401, 403])
 def test_a_wrong_key_ends_it_all(status: int) -> None:
-    """At once; the message names no key."""
-    said, requests = _failure(ServerError, Answer(status, error(f"Incorrect API key provided: {KEY}.")))
+    """A wrong key raises ServerError after one request, and the message does not show the key."""
+    message, requests = _failure(ServerError, Answer(status, error(f"Incorrect API key provided: {KEY}.")))
     assert requests == 1
-    assert f"refused the key in OPENAI_API_KEY (status {status})" in said
-    assert KEY not in said
+    assert f"refused the key in OPENAI_API_KEY (status {status})" in message
+    assert KEY not in message
 
 
 def test_an_unknown_model_ends_it_all() -> None:
-    """At once; the message names it, and no key that the server repeats."""
-    said, requests = _failure(ServerError, Answer(404, error(f"The model m does not exist for {KEY}")))
+    """An unknown model raises ServerError after one request; the message has its name, but no repeated key."""
+    message, requests = _failure(ServerError, Answer(404, error(f"The model m does not exist for {KEY}")))
     assert requests == 1
-    assert "does not know the model 'm'" in said
-    assert "does not exist for ***" in said
+    assert "does not know the model 'm'" in message
+    assert "does not exist for ***" in message
 
 
 @pytest.mark.parametrize(
@@ -512,14 +512,14 @@ def test_an_unknown_model_ends_it_all() -> None:
     ids=["429", "402"],
 )
 def test_an_empty_account_ends_it_all(answer: Answer) -> None:
-    """At once: waiting fills no account."""
-    said, requests = _failure(ServerError, answer)
+    """An account without quota raises ServerError after one request, since waiting does not help."""
+    message, requests = _failure(ServerError, answer)
     assert requests == 1
-    assert "has no quota left" in said
+    assert "has no quota left" in message
 
 
 def test_a_server_that_is_not_there() -> None:
-    """The message says where and how often it was tried."""
+    """An unreachable server raises ServerError with its URL and the number of attempts."""
     with ScriptedServer() as server:
         pass
     with pytest.raises(ServerError, match=r"No server answers at http://127\.0\.0\.1:\d+/v1 .*tried 3 times"):
@@ -527,7 +527,7 @@ def test_a_server_that_is_not_there() -> None:
 
 
 def test_a_server_that_stops_fails_only_its_own_requests() -> None:
-    """It has answered before: only this request has failed."""
+    """If a server that has answered before is unreachable, the request is unscored."""
 
     async def main() -> None:
         with ScriptedServer("fine") as server:
@@ -540,7 +540,7 @@ def test_a_server_that_stops_fails_only_its_own_requests() -> None:
 
 
 def test_a_cancelled_request_releases_its_slot() -> None:
-    """While the server is asked, and while it is waited to ask again."""
+    """A request that is cancelled while it is in flight releases its slot."""
 
     async def main() -> None:
         sender = _sender(server.url, most=1)
@@ -556,7 +556,7 @@ def test_a_cancelled_request_releases_its_slot() -> None:
 
 
 def test_tokens_are_corrected_after_a_slow_reply_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It used more than was expected, however long it took."""
+    """The estimated tokens are corrected by a reply also if the reply was slow."""
     monkeypatch.setattr(sender_module, "SLOW_SHARE", 0.0)
     huge = completion(usage={"prompt_tokens": 100_000, "completion_tokens": 500_000})
 
@@ -582,7 +582,7 @@ def test_tokens_are_corrected_after_a_slow_reply_too(monkeypatch: pytest.MonkeyP
 def test_tokens_that_are_not_reported_stay_as_expected(
     monkeypatch: pytest.MonkeyPatch, usage: Any, tokens: int
 ) -> None:
-    """A limit of tokens a minute holds at a server that counts none."""
+    """Tokens that the server does not report are estimated, so that a limit of tokens per minute holds."""
     monkeypatch.setattr(sender_module, "prompt_tokens", lambda *_: 20_000)
 
     async def main() -> float:
@@ -591,12 +591,12 @@ def test_tokens_that_are_not_reported_stay_as_expected(
         return sender.limiter._next_tokens - time.monotonic()
 
     with ScriptedServer(Answer(body=completion(usage=usage))) as server:
-        # A hundredth of a minute for each six tokens.
+        # At 600 tokens per minute, ten tokens take a second.
         assert asyncio.run(main()) == pytest.approx(tokens / 10, abs=60)
 
 
 class _Bought:
-    """What a script's attempts cost."""
+    """Records the charges of attempts, and the order in which replies are stored and counted."""
 
     def __init__(self) -> None:
         self.purchases: list[Charge] = []
@@ -632,7 +632,7 @@ class _Bought:
     ids=["500", "503", "429", "400", "401", "404", "garbled", "slow", "dropped"],
 )
 def test_what_may_have_been_answered_is_billed(answer: Answer, billed: bool) -> None:  # noqa: FBT001 - a column
-    """Not what the server refused, nor what it said went wrong."""
+    """An attempt counts as billed if the server may have answered it, but not after a refusal or error status."""
     bought = _Bought()
 
     async def main() -> None:
@@ -652,7 +652,7 @@ def test_what_may_have_been_answered_is_billed(answer: Answer, billed: bool) -> 
 
 
 def test_a_server_that_is_not_there_bills_nothing() -> None:
-    """Nothing has reached it."""
+    """An attempt that does not reach the server is not billed."""
     bought = _Bought()
 
     async def main() -> None:
@@ -665,7 +665,7 @@ def test_a_server_that_is_not_there_bills_nothing() -> None:
 
 
 def test_a_cancelled_call_is_billed() -> None:
-    """It may have been answered; one that still waits for its turn was not even sent."""
+    """A request that is cancelled in flight is billed, since it may have been answered; a waiting request is not."""
     bought = _Bought()
 
     async def main() -> None:
@@ -682,7 +682,7 @@ def test_a_cancelled_call_is_billed() -> None:
 
 
 def test_a_reply_is_cached_before_it_is_counted() -> None:
-    """Nothing else is sent in its place before it is kept."""
+    """A reply is stored before it is counted and before its slot is released for another request."""
     bought = _Bought()
     slots: list[int] = []
 
@@ -702,7 +702,7 @@ def test_a_reply_is_cached_before_it_is_counted() -> None:
 
 
 def test_a_body_that_is_not_utf_8_is_no_reply() -> None:
-    """A lost character would be kept for good."""
+    """A body that is not UTF-8 is retried, since a lost character would be cached permanently."""
     broken = json.dumps(completion("caf\xe9"), ensure_ascii=False)
     with ScriptedServer(
         Answer(body=broken.encode("latin-1")), Answer(body=broken.encode("utf-8-sig"))
@@ -720,7 +720,7 @@ def test_a_body_that_is_not_utf_8_is_no_reply() -> None:
     ids=["message", "parameter"],
 )
 def test_a_prompt_that_utf_8_cannot_encode_does_not_crash(request_: Request) -> None:
-    """An eval set may hold half a surrogate pair: it is sent as U+FFFD, or this example is unscored."""
+    """Half a surrogate pair in a request is sent as U+FFFD, or the request is unscored."""
     with ScriptedServer() as server:
         try:
             assert _send(server, request_) == REPLY
@@ -730,7 +730,7 @@ def test_a_prompt_that_utf_8_cannot_encode_does_not_crash(request_: Request) -> 
 
 @pytest.mark.parametrize("parameters", [{"top_k": 5}, {"extra_body": {"top_k": 5}}])
 def test_a_parameter_that_only_some_servers_know_is_sent(parameters: dict[str, Any]) -> None:
-    """The client library need not know it."""
+    """A parameter that is unknown to the client library is sent unchanged."""
     with ScriptedServer() as server:
         assert _send(server, Request("u", "m", ASKED.messages, parameters)) == REPLY
     assert server.requests[0]["top_k"] == 5

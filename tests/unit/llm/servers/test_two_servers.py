@@ -1,4 +1,4 @@
-"""Two servers in one run: each has its own pace, key, budget and usage."""
+"""Two servers in one run: each has its own policy, key, budget and usage."""
 
 import asyncio
 from pathlib import Path
@@ -21,12 +21,12 @@ def _request(server: RemoteServer, text: object, model: str = "m") -> Request:
     return Request(server.base_url, model, ({"role": "user", "content": str(text)},), {"max_tokens": 5})
 
 
-def _ask(gateway: Gateway, *asked: tuple[RemoteServer, Request]) -> list[Any]:
-    """What became of requests that were asked at once."""
+def _ask(gateway: Gateway, *server_requests: tuple[RemoteServer, Request]) -> list[Any]:
+    """Send requests to servers at the same time; return a reply or an exception for each request."""
 
     async def main() -> list[Any]:
         try:
-            asking = (gateway.get_reply(server, request) for server, request in asked)
+            asking = (gateway.get_reply(server, request) for server, request in server_requests)
             return await asyncio.wait_for(asyncio.gather(*asking, return_exceptions=True), 120)
         finally:
             await gateway.close()
@@ -36,7 +36,7 @@ def _ask(gateway: Gateway, *asked: tuple[RemoteServer, Request]) -> list[Any]:
 
 @pytest.fixture
 def gateway(tmp_path: Path):
-    """Make gateways on one cache folder, with a price for every model `m`."""
+    """Return a function that makes gateways on one cache folder, with a price for every model `m`."""
     prices = tmp_path / "prices.toml"
     prices.write_text("[m]\ninput = 1000\noutput = 1000\n", encoding="utf-8")
 
@@ -53,7 +53,7 @@ def gateway(tmp_path: Path):
 
 
 def test_each_server_has_its_own_policy(gateway) -> None:
-    """One that takes two at once does not slow the other down."""
+    """A server that allows two requests in flight does not limit the requests to another server."""
     with (
         ScriptedServer(Answer(body=completion(), delay_s=0.02)) as wide,
         ScriptedServer(Answer(body=completion(), delay_s=0.02)) as narrow,
@@ -68,22 +68,22 @@ def test_each_server_has_its_own_policy(gateway) -> None:
 
 
 def test_two_keys_at_one_address_are_two_servers(gateway) -> None:
-    """Each request goes with its own; a wrong one does not end the requests of the other."""
+    """Two keys at one address are two servers: requests are sent with their own key, and counted separately."""
 
     def answer(_: object) -> Answer:
         return Answer(body=completion())
 
     with ScriptedServer(answer) as server:
         mine, theirs = RemoteServer(server.url, "key-1"), RemoteServer(server.url, "key-2", role="judge")
-        made = gateway()
-        _ask(made, (mine, _request(mine, 1)), (theirs, _request(theirs, 2)))
+        new_gateway = gateway()
+        _ask(new_gateway, (mine, _request(mine, 1)), (theirs, _request(theirs, 2)))
     assert server.keys == {"Bearer key-1", "Bearer key-2"}
-    assert made.usage.servers.keys() == {server.url, f"{server.url} (judge)"}
-    assert made.usage.live == 2
+    assert new_gateway.usage.servers.keys() == {server.url, f"{server.url} (judge)"}
+    assert new_gateway.usage.live == 2
 
 
 def test_servers_with_the_same_settings_are_one() -> None:
-    """However often they are made."""
+    """Servers with equal settings are equal objects with equal hashes; any other setting makes them different."""
     same = [RemoteServer("http://a/v1", "k", policy=RequestPolicy(concurrency=2)) for _ in range(2)]
     assert len({*same}) == 1
     others = [
@@ -100,30 +100,30 @@ def test_servers_with_the_same_settings_are_one() -> None:
 
 
 def test_what_is_asked_is_counted_by_server(gateway) -> None:
-    """Calls, tokens and cost; the sum is that of the run."""
+    """Calls, tokens and cost are counted for each server, and their sum is the usage of the run."""
     with ScriptedServer() as one, ScriptedServer() as other:
         first, second = RemoteServer(one.url), RemoteServer(other.url, role="judge")
-        made = gateway()
-        _ask(made, *((first, _request(first, n)) for n in range(3)), (second, _request(second, 1)))
-    counted = made.usage.servers
+        new_gateway = gateway()
+        _ask(new_gateway, *((first, _request(first, n)) for n in range(3)), (second, _request(second, 1)))
+    counted = new_gateway.usage.servers
     assert counted[one.url] == Usage(live=3, tokens_in=30, tokens_out=6, cost_usd=pytest.approx(0.036))
     assert counted[f"{other.url} (judge)"] == Usage(live=1, tokens_in=10, tokens_out=2, cost_usd=0.012)
-    assert made.usage.cost_usd == pytest.approx(0.048)
+    assert new_gateway.usage.cost_usd == pytest.approx(0.048)
 
 
 def test_a_plan_counts_by_server_too(gateway) -> None:
-    """Nothing is sent."""
+    """A plan also counts requests for each server."""
     first, second = RemoteServer("http://a/v1"), RemoteServer("http://b/v1", role="judge")
-    made = gateway(mode="plan")
-    _ask(made, (first, _request(first, 1)), (first, _request(first, 2)), (second, _request(second, 1)))
-    assert {name: usage.live for name, usage in made.usage.servers.items()} == {
+    new_gateway = gateway(mode="plan")
+    _ask(new_gateway, (first, _request(first, 1)), (first, _request(first, 2)), (second, _request(second, 1)))
+    assert {name: usage.live for name, usage in new_gateway.usage.servers.items()} == {
         "http://a/v1": 2,
         "http://b/v1 (judge)": 1,
     }
 
 
 @pytest.mark.parametrize(
-    ("limits", "told"),
+    ("limits", "expected_message"),
     [
         (
             Limits(max_calls=2, table=JUDGE),
@@ -135,23 +135,23 @@ def test_a_plan_counts_by_server_too(gateway) -> None:
         ),
     ],
 )
-def test_a_limit_of_one_server_stops_that_server(gateway, limits: Limits, told: str) -> None:
-    """The other one is asked on, up to the limit of the run."""
+def test_a_limit_of_one_server_stops_that_server(gateway, limits: Limits, expected_message: str) -> None:
+    """If one server's limit is reached, requests to the other server continue up to the run's limit."""
     with ScriptedServer() as one, ScriptedServer() as other:
         free, limited = RemoteServer(one.url), RemoteServer(other.url, role="judge", limits=limits)
-        made = gateway(
+        new_gateway = gateway(
             limits=Limits(max_calls=7), run="r", policy=RequestPolicy(concurrency=1, timeout_s=30, retries=0)
         )
-        outcomes = _ask(made, *((limited, _request(limited, n)) for n in range(4)))
+        outcomes = _ask(new_gateway, *((limited, _request(limited, n)) for n in range(4)))
         assert [type(outcome) for outcome in outcomes] == [Reply, Reply, BudgetError, BudgetError]
-        with pytest.raises(BudgetError, match=told):
+        with pytest.raises(BudgetError, match=expected_message):
             raise outcomes[2]
-        # A new gateway of the same run, as another process has it.
-        made = gateway(
+        # A new gateway of the same run, as in another process.
+        new_gateway = gateway(
             limits=Limits(max_calls=7), run="r", policy=RequestPolicy(concurrency=1, timeout_s=30, retries=0)
         )
         outcomes = _ask(
-            made,
+            new_gateway,
             (limited, _request(limited, "more")),
             *((free, _request(free, n)) for n in range(7)),
         )
@@ -161,20 +161,20 @@ def test_a_limit_of_one_server_stops_that_server(gateway, limits: Limits, told: 
 
 
 def test_one_model_at_two_servers_keeps_its_names_apart(gateway) -> None:
-    """What a server calls it, and what it replies."""
+    """For one model at two servers, the model names that the servers report are kept separately."""
     with (
         ScriptedServer(Answer(body=completion("from one", model="m-1"))) as one,
         ScriptedServer(Answer(body=completion("from other", model="m-2"))) as other,
     ):
         first, second = RemoteServer(one.url), RemoteServer(other.url)
-        made = gateway()
-        replies = _ask(made, (first, _request(first, 1)), (second, _request(second, 1)))
+        new_gateway = gateway()
+        replies = _ask(new_gateway, (first, _request(first, 1)), (second, _request(second, 1)))
     assert [reply.text for reply in replies] == ["from one", "from other"]
-    assert made.served == {("m", one.url): {"m-1"}, ("m", other.url): {"m-2"}}
+    assert new_gateway.served == {("m", one.url): {"m-1"}, ("m", other.url): {"m-2"}}
 
 
 @pytest.mark.parametrize(
-    ("server", "told"),
+    ("server", "expected_message"),
     [
         (
             RemoteServer(),
@@ -187,38 +187,43 @@ def test_one_model_at_two_servers_keeps_its_names_apart(gateway) -> None:
         ),
     ],
 )
-def test_a_missing_key_is_an_error_before_any_request(gateway, server: RemoteServer, told: str) -> None:
-    """One without attempts; a plan and what is kept need no key."""
+def test_a_missing_key_is_an_error_before_any_request(
+    gateway, server: RemoteServer, expected_message: str
+) -> None:
+    """A missing key raises ServerError without an attempt; a plan needs no key."""
     (error,) = _ask(gateway(policy=RequestPolicy(retries=4)), (server, _request(server, 1)))
     assert isinstance(error, ServerError)
-    with pytest.raises(ServerError, match=told):
+    with pytest.raises(ServerError, match=expected_message):
         raise error
     (planned,) = _ask(gateway(mode="plan"), (server, _request(server, 1)))
     assert isinstance(planned, Reply)
 
 
 def test_usage_by_server_adds_up_over_tests_and_processes() -> None:
-    """As the sums do; a server that a test did not ask is left out."""
+    """The usage of each server is added and subtracted like the totals; a server without requests is left out."""
     before, after = Usage(), Usage()
     for usage, calls in ((before, 1), (after, 3)):
-        for each in usage.with_server("http://a/v1"):
+        for counted_usage in usage.with_server("http://a/v1"):
             for _ in range(calls):
-                each.count_live(10, 2, 0.5)
-    for each in after.with_server("http://b/v1"):
-        each.count_live(1, 1, None)
-    asked = after - before
-    assert {name: (each.live, each.cost_usd) for name, each in asked.servers.items()} == {
+                counted_usage.count_live(10, 2, 0.5)
+    for counted_usage in after.with_server("http://b/v1"):
+        counted_usage.count_live(1, 1, None)
+    difference = after - before
+    assert {
+        name: (counted_usage.live, counted_usage.cost_usd)
+        for name, counted_usage in difference.servers.items()
+    } == {
         "http://a/v1": (2, 1.0),
         "http://b/v1": (1, 0.0),
     }
     assert (before - before).servers == {}
-    again = Usage.from_dict(asked.to_dict())
-    assert (again, again.servers) == (asked, asked.servers)
-    assert (again + before).servers["http://a/v1"].live == 3
+    restored = Usage.from_dict(difference.to_dict())
+    assert (restored, restored.servers) == (difference, difference.servers)
+    assert (restored + before).servers["http://a/v1"].live == 3
 
 
 def test_prices_are_not_found_by_the_role_of_a_server() -> None:
-    """The name in reports is not the address."""
+    """A price is found by the base URL of a server, not by its name in reports, which includes the role."""
     assert Prices({("http://a/v1", "m"): Price(1, 1)}).get(
         RemoteServer("http://a/v1", role="judge").base_url, "m"
     )

@@ -1,4 +1,4 @@
-"""What a model's server will not be asked, learned from real servers' refusals."""
+"""Unsupported parameters of a model, learned from the refusals of real servers."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ SENT = {
     "user": "me",
 }
 
-# As `error.body` of the client library gives it: what is in "error", or all where there is none.
+# The form of `error.body` in the client library: the value of "error", or the whole body if there is none.
 OPENAI_UNSUPPORTED_VALUE = {
     "message": "Unsupported value: 'temperature' does not support 0.5 with this model. Only the default (1) "
     "value is supported.",
@@ -121,7 +121,7 @@ DEEPSEEK = {
     ],
 )
 def test_a_refused_parameter_is_left_out(refusal: dict[str, Any], name: str) -> None:
-    """Found where each server names it; everything else is sent as before."""
+    """The refused parameter is found in each server's error format and omitted; all other parameters are still sent."""
     dialect = UnsupportedParams()
     assert dialect.adapt(SENT) == (SENT, "")
     assert dialect.learn(SENT, refusal)
@@ -132,7 +132,7 @@ def test_a_refused_parameter_is_left_out(refusal: dict[str, Any], name: str) -> 
 
 @pytest.mark.parametrize("refusal", [OPENAI_UNSUPPORTED_PARAMETER, AZURE_WITHOUT_PARAM])
 def test_max_tokens_has_another_name(refusal: dict[str, Any]) -> None:
-    """The refusal names both; the new one is sent, in its place, and nothing is left out."""
+    """If a refusal names both names of max_tokens, max_completion_tokens is sent with the same value."""
     dialect = UnsupportedParams()
     assert dialect.learn(SENT, refusal)
     sent, without = dialect.adapt(SENT)
@@ -143,31 +143,31 @@ def test_max_tokens_has_another_name(refusal: dict[str, Any]) -> None:
 
 
 def test_the_other_name_has_another_name_too() -> None:
-    """A server of old knows max_tokens alone."""
+    """An old server that knows only max_tokens gets it instead of max_completion_tokens."""
     dialect = UnsupportedParams()
     assert dialect.learn({"max_completion_tokens": 16}, OLD_OPENAI)
     assert dialect.adapt({"max_completion_tokens": 16}) == ({"max_tokens": 16}, "")
     assert dialect.adapt({"max_tokens": 16}) == ({"max_tokens": 16}, "")
 
 
-@pytest.mark.parametrize("asked", ["max_tokens", "max_completion_tokens"])
-def test_one_name_after_the_other_is_not_tried_for_ever(asked: str) -> None:
-    """Where both are refused, the refusal stands: a reply without any bound may cost whatever it likes."""
+@pytest.mark.parametrize("first_name", ["max_tokens", "max_completion_tokens"])
+def test_one_name_after_the_other_is_not_tried_for_ever(first_name: str) -> None:
+    """If both names are refused, the refusal stands, since a reply without a limit could cost any amount."""
     dialect = UnsupportedParams()
     tried = []
     for expected in (True, False):
-        sent, without = dialect.adapt({asked: 16})
+        sent, without = dialect.adapt({first_name: 16})
         (name,) = sent
         tried.append(name)
         assert without == ""
         refusal = {"message": f"Unsupported parameter: '{name}'", "param": name}
         assert dialect.learn(sent, refusal) is expected
-    assert tried[0] == asked
+    assert tried[0] == first_name
     assert set(tried) == {"max_tokens", "max_completion_tokens"}
 
 
 def test_where_both_names_are_sent_the_refused_one_is_left_out() -> None:
-    """The other says the same."""
+    """If a request has both names, the refused one is omitted, since the other has the same meaning."""
     dialect = UnsupportedParams()
     both = {"max_tokens": 16, "max_completion_tokens": 16}
     assert dialect.learn(both, OPENAI_UNSUPPORTED_PARAMETER)
@@ -175,7 +175,7 @@ def test_where_both_names_are_sent_the_refused_one_is_left_out() -> None:
 
 
 def test_requests_refused_at_the_same_time_teach_the_same() -> None:
-    """Sixteen in flight are refused for one reason: the other name stays in use."""
+    """If 16 requests in flight are refused for the same parameter, it is renamed once."""
     dialect = UnsupportedParams()
     for _ in range(16):
         assert dialect.learn(SENT, OPENAI_UNSUPPORTED_PARAMETER)
@@ -185,7 +185,7 @@ def test_requests_refused_at_the_same_time_teach_the_same() -> None:
 
 
 def test_several_refused_parameters_are_listed() -> None:
-    """In the order in which they were asked for."""
+    """Several omitted parameters are listed in the order of the request."""
     dialect = UnsupportedParams()
     assert dialect.learn(SENT, VLLM)
     assert dialect.learn(dialect.adapt(SENT)[0], OPENAI_UNSUPPORTED_VALUE)
@@ -195,7 +195,7 @@ def test_several_refused_parameters_are_listed() -> None:
 
 @pytest.mark.parametrize("name", ["tools", "tool_choice"])
 def test_tools_are_never_left_out(name: str) -> None:
-    """Without them it would be another question: the refusal stands."""
+    """Tools are never omitted, since the request would mean something else: the refusal stands."""
     dialect = UnsupportedParams()
     sent = {**SENT, "tools": [{"type": "function"}], "tool_choice": "auto"}
     refusal = {"message": f"'{name}' is not supported with this model", "param": name}
@@ -217,14 +217,14 @@ def test_tools_are_never_left_out(name: str) -> None:
     ],
 )
 def test_a_refusal_that_names_none_teaches_nothing(refusal: dict[str, Any]) -> None:
-    """Words of English that are names of parameters too do not count without quotes."""
+    """A refusal without a parameter name is ignored; an English word counts as a name only in quotes."""
     dialect = UnsupportedParams()
     assert not dialect.learn(SENT, refusal)
     assert dialect.adapt(SENT) == (SENT, "")
 
 
 def test_what_was_not_sent_is_not_learned() -> None:
-    """A refusal may name what another request had."""
+    """A refusal that names a parameter that was not sent is ignored."""
     assert not UnsupportedParams().learn({"temperature": 0}, OPENAI_UNSUPPORTED_PARAMETER)
 
 
@@ -247,7 +247,7 @@ def test_what_was_not_sent_is_not_learned() -> None:
     ids=["too large", "above its maximum"],
 )
 def test_a_value_that_is_out_of_range_is_the_users_to_mend(refusal: dict[str, Any]) -> None:
-    """The model knows the parameter: asked without it, it would answer another question than was meant."""
+    """If only the value of a parameter is out of range, the parameter is not omitted: the user has to correct it."""
     dialect = UnsupportedParams()
     assert not dialect.learn(SENT, refusal)
     assert dialect.adapt(SENT) == (SENT, "")

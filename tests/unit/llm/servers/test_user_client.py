@@ -1,4 +1,4 @@
-"""The user's own client in place of a server."""
+"""The user's own client instead of a server."""
 
 import asyncio
 import functools
@@ -26,18 +26,21 @@ PARAMETERS = {"temperature": 0.5, "max_tokens": 16}
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Repeat at once."""
+    """Retry without a delay."""
     monkeypatch.setattr(sender_module, "FIRST_DELAY_S", 0.005)
 
 
 def request(server: UserServer, text: str = "Why?", **parameters: Any) -> Request:
-    """A request to a model of the client."""
+    """Return a request to a model of the client."""
     return Request(server.base_url, "m", ({"role": "user", "content": text},), PARAMETERS | parameters)
 
 
 @pytest.fixture
 def ask(tmp_path: Path) -> Callable[..., Any]:
-    """Asks a client once for each text, through a gateway, and returns the replies or errors, and the gateway."""
+    """Return a function that sends each text to a client through a gateway.
+
+    That function returns the replies or exceptions, and the gateway.
+    """
 
     def asked(
         function: Any, *texts: str, policy: RequestPolicy = POLICY, **access: Any
@@ -58,14 +61,14 @@ def ask(tmp_path: Path) -> Callable[..., Any]:
 
 
 class Stub:
-    """A client that says the same to everybody, or raises what it is given."""
+    """A client that returns or raises the items of a list in order, and repeats the last one."""
 
     def __init__(self, *said: Any) -> None:
         self.said = list(said) or [completion()]
         self.calls: list[dict[str, Any]] = []
 
     async def ask(self, model: str, messages: list[Any], **parameters: Any) -> Any:
-        """As a library does."""
+        """Return or raise the next item, as the completion function of a library does."""
         self.calls.append({"model": model, "messages": messages, **parameters})
         said = self.said.pop(0) if len(self.said) > 1 else self.said[0]
         if isinstance(said, BaseException):
@@ -74,18 +77,18 @@ class Stub:
 
 
 class Dumped:
-    """A model of pydantic, as far as it is needed."""
+    """A stand-in for a pydantic model."""
 
     def __init__(self, record: Any) -> None:
         self.record = record
 
     def model_dump(self) -> Any:
-        """As of pydantic."""
+        """Return the record, as pydantic does."""
         return self.record
 
 
 def plain(value: Any) -> Any:
-    """A completion whose parts have attributes."""
+    """Return a completion as objects with attributes."""
     if isinstance(value, dict):
         return SimpleNamespace(**{name: plain(part) for name, part in value.items()})
     return [plain(part) for part in value] if isinstance(value, list) else value
@@ -96,7 +99,7 @@ REPLY = Reply("fine", "m-2024", "stop", 10, 2)
 
 @pytest.mark.parametrize("shape", [dict, Dumped, plain])
 def test_a_reply_is_read_whatever_its_shape(ask: Any, shape: Any) -> None:
-    """A dict, a model of pydantic, an object with attributes; it is kept, and asked for once."""
+    """A reply may be a dict, a pydantic model or an object with attributes; it is cached and requested once."""
     stub = Stub(shape(completion()))
     replies, gateway = ask(stub.ask, "Why?", "Why?", "How?")
     assert replies == [REPLY] * 3
@@ -118,7 +121,7 @@ def test_a_reply_is_read_whatever_its_shape(ask: Any, shape: Any) -> None:
     ],
 )
 def test_fields_of_a_message_are_read_as_from_a_server(ask: Any, message: Any) -> None:
-    """Calls of functions, and reasoning in the text or apart."""
+    """Tool calls, and reasoning in the text or in its own field, are read as from a server."""
     (reply,), _ = ask(Stub(plain(completion(message=message))).ask)
     assert reply.has_reasoning == ("tool_calls" not in message)
     assert (reply.answer == "fine") == reply.has_reasoning
@@ -126,7 +129,7 @@ def test_fields_of_a_message_are_read_as_from_a_server(ask: Any, message: Any) -
 
 
 def test_a_sync_function_runs_in_threads(ask: Any) -> None:
-    """Several at once, and none of them blocks the event loop."""
+    """Calls of a sync client run in several threads at once, and none blocks the event loop."""
     barrier, threads = threading.Barrier(3), set()
 
     def client(model: str, messages: list[Any], **_: Any) -> dict[str, Any]:
@@ -141,18 +144,18 @@ def test_a_sync_function_runs_in_threads(ask: Any) -> None:
 
 
 def test_a_sync_function_may_return_a_coroutine(ask: Any) -> None:
-    """As a lambda around an async one does."""
+    """A sync client may return a coroutine, as a lambda around an async function does."""
     stub = Stub()
 
-    def client(**asked: Any) -> Any:
-        return stub.ask(**asked)
+    def client(**kwargs: Any) -> Any:
+        return stub.ask(**kwargs)
 
     replies, _ = ask(client)
     assert replies == [REPLY]
 
 
 def test_no_more_are_in_flight_than_allowed(ask: Any) -> None:
-    """The limits are those of a server."""
+    """The number of concurrent calls of a client is limited as for a server."""
     running, most = 0, 0
 
     async def client(**_: Any) -> dict[str, Any]:
@@ -168,7 +171,7 @@ def test_no_more_are_in_flight_than_allowed(ask: Any) -> None:
 
 
 class Status(Exception):  # noqa: N818 - short
-    """As of the libraries of openai, anthropic or mistral."""
+    """An exception with a status, as in the libraries of OpenAI, Anthropic or Mistral."""
 
     def __init__(self, status_code: int, message: str = "scripted", headers: Any = None) -> None:
         super().__init__(message)
@@ -177,7 +180,7 @@ class Status(Exception):  # noqa: N818 - short
 
 
 class ClientError(Exception):
-    """As of AWS's library."""
+    """An exception with a status, as in the library of AWS."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(f"An error occurred (ValidationException) when calling Converse: {message}")
@@ -185,21 +188,21 @@ class ClientError(Exception):
 
 
 class RateLimitError(Exception):
-    """As of a library that gives no status."""
+    """An exception of a library that has no status."""
 
     retry_after = "0.01"
 
 
 class APITimeoutError(Exception):
-    """Likewise."""
+    """An exception of a library that has no status."""
 
 
 class APIConnectionError(Exception):
-    """Likewise."""
+    """An exception of a library that has no status."""
 
 
 def wrapped(cause: Exception) -> Exception:
-    """As of any-llm."""
+    """Return an exception that wraps another one, as any-llm does."""
     outer = RuntimeError("it failed")
     outer.original_exception = cause  # type: ignore[attr-defined]
     return outer
@@ -222,7 +225,7 @@ def wrapped(cause: Exception) -> Exception:
     ids=repr,
 )
 def test_what_may_pass_is_tried_again(ask: Any, raised: Exception) -> None:
-    """Load, a failure of the server, of the connection, a timeout."""
+    """An exception for load, a server failure, a connection failure or a timeout is retried."""
     stub = Stub(raised, completion())
     replies, _ = ask(stub.ask)
     assert (replies, len(stub.calls)) == ([REPLY], 2)
@@ -240,7 +243,7 @@ def test_what_may_pass_is_tried_again(ask: Any, raised: Exception) -> None:
     ids=repr,
 )
 def test_a_refused_parameter_is_left_out(ask: Any, raised: Exception) -> None:
-    """As of a server; the reply says so."""
+    """If the client's exception refuses a parameter, it is omitted, and the reply names it."""
     stub = Stub(raised, completion())
     (reply,), _ = ask(stub.ask)
     assert reply.without == "temperature"
@@ -276,7 +279,7 @@ def test_a_refused_parameter_is_left_out(ask: Any, raised: Exception) -> None:
     ids=repr,
 )
 def test_other_exceptions_are_read_too(ask: Any, raised: BaseException, kind: Any, text: str) -> None:
-    """By their status where they carry one; else the example is unscored, with type and message."""
+    """Another exception is handled by its status, or the example is unscored with its type and message."""
     stub = Stub(raised)
     (outcome,), _ = ask(stub.ask)
     assert isinstance(outcome, kind)
@@ -287,7 +290,7 @@ def test_other_exceptions_are_read_too(ask: Any, raised: BaseException, kind: An
 
 
 def test_a_client_that_takes_too_long_is_cancelled(ask: Any) -> None:
-    """After the time of an option, as a server."""
+    """A call that exceeds the timeout is cancelled, as a request to a server is."""
     cancelled = []
 
     async def client(model: str, **_: Any) -> None:
@@ -302,7 +305,7 @@ def test_a_client_that_takes_too_long_is_cancelled(ask: Any) -> None:
 
 
 def test_closing_cancels_what_is_in_flight(tmp_path: Path) -> None:
-    """As Ctrl-C does."""
+    """Closing the gateway, as after Ctrl-C, cancels calls in flight."""
     started, cancelled = asyncio.Event(), []
 
     async def client(model: str, **_: Any) -> None:
@@ -328,7 +331,7 @@ def test_closing_cancels_what_is_in_flight(tmp_path: Path) -> None:
     "returned", ["fine", None, {"text": "fine"}, object(), {"choices": []}, {"choices": "no"}]
 )
 def test_a_result_that_is_not_a_completion_is_an_error(ask: Any, returned: Any) -> None:
-    """At once: no other call would be better."""
+    """A result that is not a completion raises CallableError without a retry."""
     (outcome, *_), gateway = ask(Stub(returned).ask, "a", "b")
     assert isinstance(outcome, CallableError)
     assert f"returned {type(returned).__name__} " in str(outcome)
@@ -337,7 +340,7 @@ def test_a_result_that_is_not_a_completion_is_an_error(ask: Any, returned: Any) 
 
 
 def test_no_key_is_shown(ask: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither one in the environment nor that of a client of the library, in whatever an exception quotes."""
+    """A key from the environment, or of the library's client, is not shown in an error or a repr."""
     monkeypatch.setenv("MISTRAL_API_KEY", "of-the-environment")
     (outcome,), _ = ask(Stub(ValueError("Bearer of-the-environment")).ask)
     assert str(outcome).startswith("rageval_client raised ValueError: Bearer *** (")
@@ -348,7 +351,10 @@ def test_no_key_is_shown(ask: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_method_of_a_library_has_the_address_of_its_client(tmp_path: Path) -> None:
-    """Its replies are those of a run that names the address; parameters that it lacks reach the server."""
+    """A method of an openai client has the client's base URL, so that its replies have the same keys as at that URL.
+
+    Parameters that the method does not have are sent to the server.
+    """
     with ScriptedServer(Answer(400, error("Unknown parameter: 'top_k'.")), "fine") as scripted:
         gateway = Gateway(GatewaySettings(tmp_path / "cache", policy=POLICY))
 
@@ -371,7 +377,7 @@ async def module_level(model: str, messages: list[Any], **parameters: Any) -> An
 
 
 def test_the_name_of_a_client_is_the_same_in_every_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its shortest importable name, without what a partial binds, or the text that the user gives."""
+    """The name of a client is its shortest importable name, without arguments of a partial, or its `fingerprint`."""
 
     def named(function: Any) -> str:
         return UserServer(UserFunction(function)).base_url
@@ -386,7 +392,7 @@ def test_the_name_of_a_client_is_the_same_in_every_run(monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize(
-    ("function", "found"),
+    ("function", "expected_message"),
     [
         (None, "rageval_client is NoneType, which cannot be called"),
         ("litellm", "rageval_client is str, which cannot be called"),
@@ -404,15 +410,15 @@ def test_the_name_of_a_client_is_the_same_in_every_run(monkeypatch: pytest.Monke
         ),
     ],
 )
-def test_what_cannot_be_called_so_is_an_error(function: Any, found: str) -> None:
-    """The error lists the parameters of the function."""
+def test_what_cannot_be_called_so_is_an_error(function: Any, expected_message: str) -> None:
+    """A client that cannot be called with the expected arguments raises CallableError with its parameters."""
     with pytest.raises(CallableError) as caught:
         UserServer(UserFunction(function))
-    assert found in str(caught.value)
+    assert expected_message in str(caught.value)
 
 
 def test_each_role_may_have_its_own() -> None:
-    """One for both, a mapping, or none."""
+    """The setting may be one client for both roles, a mapping from role to client, or None."""
     assert client_functions(None) == {}
     assert client_functions(len) == {"generator": (len, "rageval_client"), "judge": (len, "rageval_client")}
     assert client_functions({"judge": len}) == {"judge": (len, "rageval_client['judge']")}

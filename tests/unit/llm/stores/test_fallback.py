@@ -1,4 +1,4 @@
-"""The cache folder in place of a store that is away."""
+"""The cache folder as the fallback of a shared store that does not answer."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,7 +15,7 @@ from pytest_rageval.llm.stores.sqlite import SqliteStore
 
 
 class Server(SqliteStore):
-    """A store that can go away."""
+    """A store that does not answer while `away` is true."""
 
     away = False
 
@@ -44,7 +44,7 @@ Make = Callable[..., tuple[FallbackStore, Server]]
 
 @pytest.fixture
 def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
-    """Makes machines, each with a folder of its own, and closes them; `remarks` are those of all."""
+    """Yield a function that makes machines, each with its own folder; `remarks` has the remarks of all machines."""
     monkeypatch.setattr(fallback, "RETRY_INTERVAL_S", 0.0)
     made: list[FallbackStore] = []
 
@@ -61,7 +61,7 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
 
 
 def test_while_the_store_answers_there_is_no_folder(make: Make, tmp_path: Path) -> None:
-    """Nothing is made beside it."""
+    """While the shared store answers, nothing is written to the folder."""
     store, server = make()
     assert store.claim(["a"]) == {"a": True}
     store.keep([Entry("a", Reply("x"))])
@@ -77,7 +77,10 @@ def test_while_the_store_answers_there_is_no_folder(make: Make, tmp_path: Path) 
 
 
 def test_replies_cached_meanwhile_are_written_to_the_store(make: Make) -> None:
-    """With the run that asked, as soon as it is back; one remark is enough."""
+    """Replies that were cached during an outage are written to the shared store after it, with their run.
+
+    One remark reports the outage.
+    """
     store, server = make()
     store.claim(["a", "b"])
     server.away = True
@@ -99,20 +102,20 @@ def test_replies_cached_meanwhile_are_written_to_the_store(make: Make) -> None:
 
 
 def test_replies_of_an_earlier_run_are_written_to_the_store(make: Make) -> None:
-    """It ended before the store was back."""
+    """Replies of a run that ended during an outage are written to the shared store by a later run."""
     store, server = make()
     server.away = True
     store.keep([Entry("a", Reply("x"), {"model": "m"}), Entry("silent", Reply(""))], run="1")
     store.close()
     later, server = make()
     assert later.get_many(["a", "silent"], run="2") == {"a": Reply("x")}
-    (kept,) = server.entries()
-    assert isinstance(kept, Entry)
-    assert (kept.key, kept.summary) == ("a", {"model": "m"})
+    (stored_entry,) = server.entries()
+    assert isinstance(stored_entry, Entry)
+    assert (stored_entry.key, stored_entry.summary) == ("a", {"model": "m"})
 
 
 def test_the_last_replies_are_brought_at_the_end(make: Make) -> None:
-    """Where the store is back just then."""
+    """Closing the store writes the last replies of an outage, if the shared store answers again."""
     store, server = make()
     server.away = True
     store.keep([Entry("a", Reply("x"))])
@@ -123,7 +126,7 @@ def test_the_last_replies_are_brought_at_the_end(make: Make) -> None:
 
 
 def test_spending_is_counted_later_and_limits_are_not_exceeded(make: Make) -> None:
-    """What was paid is counted when the store is back; where there is a limit, nothing more is paid until then."""
+    """Spending during an outage is counted after it; with a limit, nothing can be spent during the outage."""
     store, server = make()
     assert store.spend("r", Spending(open_calls=1), max_calls=2) is None
     server.away = True
@@ -139,7 +142,7 @@ def test_spending_is_counted_later_and_limits_are_not_exceeded(make: Make) -> No
 
 
 def test_other_errors_of_the_store_are_errors(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A wrong password does not become right by waiting."""
+    """Another error of the shared store, such as a wrong password, is raised: waiting does not help."""
     store, server = make()
 
     def refuse(*_: object, **__: object) -> None:
@@ -151,7 +154,10 @@ def test_other_errors_of_the_store_are_errors(make: Make, monkeypatch: pytest.Mo
 
 
 def test_a_reply_that_the_store_refuses_is_in_the_folder(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its memory is full, for instance: the run ends, and a later one finds what was paid."""
+    """If the shared store refuses a reply, for example because its memory is full, StoreError is raised.
+
+    The reply is stored in the folder, and a later run writes it to the shared store.
+    """
     store, server = make()
     store.claim(["a"])
 

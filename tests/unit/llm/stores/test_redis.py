@@ -1,4 +1,4 @@
-"""The store in Redis: what it says where the server refuses. What it does is tested by `tests/conformance`."""
+"""The errors of the store in Redis. Its operations are tested in `tests/conformance`."""
 
 import shutil
 import socket
@@ -24,7 +24,7 @@ PASSWORD = "planted-password/of mine"
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
-    """With a password, and a user without rights."""
+    """Yield a server with a password and two users: one has too few rights, the other has enough."""
     folder: Path = tmp_path_factory.mktemp("redis")
     with RedisServer(folder, password=PASSWORD) as running:
         running.client().execute_command("ACL", "SETUSER", "few", "on", f">{PASSWORD}", "+info", "~*")
@@ -53,7 +53,7 @@ def _store(server: RedisServer, login: str = "") -> RedisStore:
     ],
 )
 def test_credentials_that_the_server_refuses(server: RedisServer, login: str, why: str) -> None:
-    """At once, with the place for the right ones; none of them is shown."""
+    """Refused credentials raise StoreError at once; the message says where to set them, and does not show them."""
     with pytest.raises(StoreError) as caught:
         _store(server, login)
     head, remedy = str(caught.value).splitlines()
@@ -64,7 +64,7 @@ def test_credentials_that_the_server_refuses(server: RedisServer, login: str, wh
 
 
 def test_a_user_without_rights_is_an_error_that_names_them(server: RedisServer) -> None:
-    """They are enough for all that a store does."""
+    """A user with too few rights gets an error with the ACL command; its rights suffice for all operations."""
     login = quote(PASSWORD, safe="")
     store = _store(server, f"few:{login}@")
     with pytest.raises(
@@ -87,7 +87,7 @@ def test_a_user_without_rights_is_an_error_that_names_them(server: RedisServer) 
 
 @pytest.fixture
 def tls(tmp_path: Path) -> Iterator[tuple[str, Path]]:
-    """The place of a server with TLS, and its certificate, which nobody has signed."""
+    """Yield the address of a server with TLS, and the path of its self-signed certificate."""
     openssl = shutil.which("openssl")
     if openssl is None:
         pytest.skip("no openssl here, which makes the certificate")
@@ -110,8 +110,8 @@ def tls(tmp_path: Path) -> Iterator[tuple[str, Path]]:
 
 
 def test_tls(tls: tuple[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the server's certificate named in the URL; one that nobody vouches for is refused, not overlooked."""
-    # Not read in the other tests, as it takes long.
+    """A certificate that is named in the URL is trusted; an unknown certificate is refused."""
+    # Other tests replace this method, since loading certificates takes long; this test needs it.
     monkeypatch.delattr(ssl.SSLContext, "load_verify_locations")
     place, certificate = tls
     login = f":{quote(PASSWORD, safe='')}@"

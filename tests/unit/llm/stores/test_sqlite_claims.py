@@ -1,4 +1,4 @@
-"""Who is asking for which reply."""
+"""Claims in SQLite: which process requests which reply."""
 
 import time
 from collections.abc import Callable
@@ -17,7 +17,7 @@ Open = Callable[..., Database]
 
 @pytest.fixture
 def owner(databases: Open):
-    """Makes owners, each with a connection of its own, and ends them."""
+    """Yield a function that makes owners of claims, each with its own connection; they are closed at the end."""
     owners: list[Claims] = []
 
     def make() -> Claims:
@@ -38,7 +38,7 @@ def _claim(owner: Claims, *keys: str) -> set[str]:
 
 
 def _soon(condition: Callable[[], bool]) -> bool:
-    """Whether a condition comes to hold; not to wait for ever is all that the time is for."""
+    """Return whether a condition becomes true within 60 seconds, which only limits the wait of a failing test."""
     until = time.monotonic() + 60
     while not condition():
         if time.monotonic() > until:
@@ -48,51 +48,51 @@ def _soon(condition: Callable[[], bool]) -> bool:
 
 
 def _mark(owner: Claims, key: str) -> float:
-    """What the owner of a claim has written last."""
+    """Return the last heartbeat that the owner of a claim wrote."""
     ((mark,),) = owner._database.rows("SELECT expires FROM leases WHERE key = ?", (key,))
     return mark
 
 
 @pytest.fixture
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Claims that are renewed every 0.02 s."""
+    """Renew claims every 0.02 s."""
     monkeypatch.setattr(interface, "RENEWAL_S", 0.02)
 
 
 @pytest.fixture
 def dead(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Owners that renew nothing, as if their processes had been killed."""
+    """Let owners renew no claims, as if their processes had been killed."""
     monkeypatch.setattr(Claims, "_start_renewing", lambda _: None)
 
 
 class Clock:
-    """Stands for the module `time`: it goes on when it is told to."""
+    """A replacement for the module `time`: its time advances when a test sets `now`."""
 
     def __init__(self) -> None:
         self.now = 1000.0
 
     def monotonic(self) -> float:
-        """The seconds that were told."""
+        """Return the simulated time in seconds."""
         return self.now
 
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """The time as all processes of this machine see it."""
+    """Return the clock of all processes of this machine."""
     clock = Clock()
     monkeypatch.setattr(module, "time", clock)
     return clock
 
 
 def _look(owner: Claims, clock: Clock, seconds: float) -> None:
-    """Let an owner look at the others ten times a second."""
+    """Let an owner read the claims of the others ten times per second of simulated time."""
     for _ in range(round(seconds * 10)):
         clock.now += 0.1
         owner.held(["a"])
 
 
 def test_a_key_has_one_owner(owner: Owner) -> None:
-    """The second process gets what is left."""
+    """Of two processes that claim a key, only the first gets it; the second gets the other keys."""
     one, other = owner(), owner()
     assert _claim(one, "a", "b") == {"a", "b"}
     assert _claim(other, "b", "c") == {"c"}
@@ -100,14 +100,14 @@ def test_a_key_has_one_owner(owner: Owner) -> None:
 
 
 def test_an_owner_may_claim_again(owner: Owner) -> None:
-    """What it has, it has."""
+    """A process that claims a key again still has the claim."""
     one = owner()
     assert _claim(one, "a") == _claim(one, "a") == {"a"}
     assert _claim(one) == set()
 
 
 def test_what_is_released_can_be_claimed(owner: Owner) -> None:
-    """By anybody; the rest stays."""
+    """After a release, another process can claim the key; the other claims stay."""
     one, other = owner(), owner()
     _claim(one, "a", "b")
     one.release(["a", "unknown"])
@@ -116,7 +116,7 @@ def test_what_is_released_can_be_claimed(owner: Owner) -> None:
 
 
 def test_only_its_owner_releases_a_claim(owner: Owner) -> None:
-    """The claim stays with its owner."""
+    """A release by another process does not end a claim."""
     one, other = owner(), owner()
     _claim(one, "a")
     other.release(["a"])
@@ -124,7 +124,7 @@ def test_only_its_owner_releases_a_claim(owner: Owner) -> None:
 
 
 def test_a_closed_owner_has_none(owner: Owner) -> None:
-    """Those of others stay."""
+    """Closing ends the claims of this process only."""
     one, other = owner(), owner()
     _claim(one, "a")
     _claim(other, "b")
@@ -133,7 +133,7 @@ def test_a_closed_owner_has_none(owner: Owner) -> None:
 
 
 def test_an_undone_claim_is_none(owner: Owner) -> None:
-    """When the transaction around it fails."""
+    """A claim in a transaction that is rolled back does not exist."""
     one, other = owner(), owner()
 
     def fail() -> None:
@@ -148,7 +148,7 @@ def test_an_undone_claim_is_none(owner: Owner) -> None:
 
 @pytest.mark.usefixtures("often")
 def test_a_claim_is_renewed_while_its_owner_is_busy(owner: Owner) -> None:
-    """This thread does nothing for it."""
+    """Claims are renewed by a separate thread, while the thread that claimed them does other work."""
     one = owner()
     _claim(one, "a")
     for _ in range(3):
@@ -158,7 +158,7 @@ def test_a_claim_is_renewed_while_its_owner_is_busy(owner: Owner) -> None:
 
 @pytest.mark.usefixtures("often")
 def test_renewing_continues_after_an_error(owner: Owner, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No file handle was left for a while, or the disk was full."""
+    """After an error, such as too many open files, claims are renewed again."""
     failures = []
 
     def scarce(folder: Path) -> Database:
@@ -178,7 +178,7 @@ def test_renewing_continues_after_an_error(owner: Owner, monkeypatch: pytest.Mon
 
 @pytest.mark.usefixtures("dead")
 def test_a_claim_of_a_dead_owner_runs_out(owner: Owner, clock: Clock) -> None:
-    """Not before its time, and then it is anybody's, but only one's; so are all that the dead one has."""
+    """All claims of a dead owner expire after `CLAIM_TTL_S`, not earlier; then one other process gets each."""
     killed, one, other = owner(), owner(), owner()
     assert _claim(killed, "a", "b") == {"a", "b"}
     one.held(["a"])
@@ -196,7 +196,10 @@ def test_a_claim_of_a_dead_owner_runs_out(owner: Owner, clock: Clock) -> None:
 @pytest.mark.usefixtures("dead")
 @pytest.mark.parametrize("left", [-1e300, -1.0, 0.0, 1.0, 1e18, 1e300, 1763790000.0 + 86_400])
 def test_a_claim_lasts_equally_long_whatever_was_written(owner: Owner, clock: Clock, left: float) -> None:
-    """By a clock a day ahead, before the machine was started again, by an earlier version: it is compared with none."""
+    """The value of a heartbeat does not change when a claim expires, since it is never compared with a clock.
+
+    It may come from a clock a day ahead, from before a restart of the machine, or from an earlier version.
+    """
     one = owner()
     one._database.execute("INSERT INTO leases VALUES ('a', 'killed', ?)", (left,))
     one.held(["a"])
@@ -209,7 +212,7 @@ def test_a_claim_lasts_equally_long_whatever_was_written(owner: Owner, clock: Cl
 @pytest.mark.usefixtures("dead")
 @pytest.mark.parametrize("kind", ["NULL", "x'ff'", "CAST(x'ff' AS TEXT)", "'[]'", "7"])
 def test_invalid_values_in_the_claim_table_expire(owner: Owner, clock: Clock, kind: str) -> None:
-    """Somebody has written there what is no owner and no mark."""
+    """A claim whose owner or heartbeat is an invalid value expires like any other claim."""
     one = owner()
     value = "''" if kind == "NULL" else kind
     one._database.execute(f"INSERT INTO leases VALUES ('a', {value}, {value})")  # noqa: S608 - from the list above
@@ -224,7 +227,7 @@ def test_invalid_values_in_the_claim_table_expire(owner: Owner, clock: Clock, ki
 def test_a_claim_owner_with_a_different_clock_counts_as_alive(
     owner: Owner, clock: Clock, monkeypatch: pytest.MonkeyPatch, shift: float
 ) -> None:
-    """It goes on marking its claims, and that is all that is looked at."""
+    """An owner whose clock differs counts as alive as long as its heartbeat changes."""
     elsewhere, one = owner(), owner()
     _claim(elsewhere, "a")
     for second in range(30):
@@ -236,7 +239,7 @@ def test_a_claim_owner_with_a_different_clock_counts_as_alive(
 
 @pytest.mark.usefixtures("dead")
 def test_a_process_that_was_paused_does_not_count_others_as_dead(owner: Owner, clock: Clock) -> None:
-    """All processes of a machine that was suspended wake up together."""
+    """The time for which a process was suspended does not count, since the other processes were suspended, too."""
     other, one = owner(), owner()
     _claim(other, "a")
     _look(one, clock, 1.0)
@@ -250,7 +253,7 @@ def test_a_process_that_was_paused_does_not_count_others_as_dead(owner: Owner, c
 
 @pytest.mark.usefixtures("dead")
 def test_an_owner_knows_what_was_taken_over(owner: Owner, clock: Clock) -> None:
-    """It was stopped for a while; what it has claimed since is its own."""
+    """An owner that was suspended sees which of its claims were taken over; its later claims are its own."""
     stopped, one = owner(), owner()
     _claim(stopped, "a", "b")
     one.held(["a"])
@@ -263,19 +266,19 @@ def test_an_owner_knows_what_was_taken_over(owner: Owner, clock: Clock) -> None:
 
 @pytest.mark.usefixtures("often")
 def test_what_was_taken_over_is_not_renewed_by_its_former_owner(owner: Owner) -> None:
-    """It was only slow: the claim is the other's now."""
+    """A claim that was taken over is not renewed by its former owner."""
     one, other = owner(), owner()
     _claim(one, "a", "b")
     _claim(other, "c")
     with other._database.transaction():
-        # As if it had not been renewed in time; in one with the claim, so that it is not renewed between.
+        # As if the claim had expired. In the same transaction as the new claim, so that it is not renewed in between.
         other._database.execute("DELETE FROM leases WHERE key = 'a'")
         assert other.claim(["a"]) == {"a"}
     other._closed.set()
     assert other._renewal_thread is not None
     other._renewal_thread.join(60)
     left = _mark(one, "a")
-    # All claims of an owner are renewed in one statement: after two, it has had its chance.
+    # One statement renews all claims of an owner: after two renewals of "b", "a" would have been renewed, too.
     for _ in range(2):
         before = _mark(one, "b")
         assert _soon(lambda before=before: _mark(one, "b") > before)
@@ -283,7 +286,7 @@ def test_what_was_taken_over_is_not_renewed_by_its_former_owner(owner: Owner) ->
 
 
 def test_without_claims_no_thread_is_started(owner: Owner) -> None:
-    """A run from the cache alone renews nothing."""
+    """A process without claims starts no thread for renewals."""
     one = owner()
     _claim(one)
     assert one._renewal_thread is None
@@ -294,7 +297,7 @@ def test_without_claims_no_thread_is_started(owner: Owner) -> None:
 
 
 def test_closing_on_an_unusable_file_is_no_error(owner: Owner) -> None:
-    """The run has reported it, and its report must still be written; claims run out by themselves."""
+    """Closing raises no error if the file cannot be used: requests have raised it, and claims expire."""
     one = owner()
     _claim(one, "a")
     one._database.execute("ALTER TABLE leases RENAME TO gone")
@@ -302,7 +305,7 @@ def test_closing_on_an_unusable_file_is_no_error(owner: Owner) -> None:
 
 
 def test_an_unusable_file_is_a_store_error(owner: Owner) -> None:
-    """Not one of SQLite's."""
+    """If the table of claims cannot be used, StoreError is raised instead of an error of SQLite."""
     one = owner()
     one._database.execute("ALTER TABLE leases RENAME TO gone")
     for use in (one.claim, one.held, one.release):

@@ -1,4 +1,4 @@
-"""The file of the reply cache, however it is opened, and whatever lies in its place."""
+"""The file of the reply cache: how it is opened, and invalid files in its place."""
 
 import contextlib
 import shutil
@@ -47,7 +47,7 @@ def _changed(folder: Path, sql: str) -> None:
 
 
 def _readonly_mounts() -> bool:
-    """Whether this machine lets us mount a folder read-only."""
+    """Return whether this machine can mount a folder read-only."""
     tool = shutil.which("unshare")
     if tool is None:
         return False
@@ -56,20 +56,20 @@ def _readonly_mounts() -> bool:
 
 
 def test_a_new_folder_is_made_with_its_tables(databases: Open, tmp_path: Path) -> None:
-    """With the folders above it; it keeps itself out of git."""
+    """A missing folder is created with its parents, its tables and a `.gitignore` that ignores everything."""
     folder = tmp_path / "above" / "cache"
     assert _tables(databases(folder)) == {"replies", "leases", "spending"}
     assert (folder / ".gitignore").read_text(encoding="utf-8") == "*\n"
 
 
 def test_a_folder_of_the_users_stays_visible_to_git(databases: Open, tmp_path: Path) -> None:
-    """Only what we made ourselves is ignored."""
+    """An existing folder gets no `.gitignore`."""
     databases(tmp_path)
     assert not (tmp_path / ".gitignore").exists()
 
 
 def test_the_folders_own_gitignore_is_left_as_it_is(databases: Open, tmp_path: Path) -> None:
-    """Opened again, nothing in the folder is written again."""
+    """Opening the folder again does not change its `.gitignore`."""
     databases()
     ignore = tmp_path / "cache" / ".gitignore"
     ignore.write_text("!kept\n", encoding="utf-8")
@@ -78,7 +78,7 @@ def test_the_folders_own_gitignore_is_left_as_it_is(databases: Open, tmp_path: P
 
 
 def test_a_closed_database_is_one_file(databases: Open, tmp_path: Path) -> None:
-    """It can be copied as it is: no log lies beside it."""
+    """A closed database has no log beside its file, so that the file can be copied."""
     database = databases()
     _kept(database, "k")
     database.close()
@@ -86,7 +86,7 @@ def test_a_closed_database_is_one_file(databases: Open, tmp_path: Path) -> None:
 
 
 def test_a_folder_with_odd_characters_in_its_name(databases: Open, tmp_path: Path) -> None:
-    """What means something in a URI means nothing in a path."""
+    """Characters of the path that are special in a URI, such as `%` and `?`, are not interpreted."""
     folder = tmp_path / "50% off? yes #1 – ü"
     _kept(databases(folder), "k")
     assert _found(databases(folder), "k") == {"k"}
@@ -94,7 +94,7 @@ def test_a_folder_with_odd_characters_in_its_name(databases: Open, tmp_path: Pat
 
 
 def test_a_transaction_is_whole_or_not_at_all(database: Database) -> None:
-    """What is raised inside undoes it, and the next one works."""
+    """An exception in a transaction rolls it back, and the next transaction works."""
 
     def fail() -> None:
         with database.transaction():
@@ -108,7 +108,7 @@ def test_a_transaction_is_whole_or_not_at_all(database: Database) -> None:
 
 
 def test_others_see_a_transaction_when_it_has_ended(databases: Open) -> None:
-    """Not before."""
+    """Another connection reads the changes of a transaction only after its end."""
     one, other = databases(), databases()
     with one.transaction():
         ReplyTable(one).put_many([Entry("k", Reply("x"))])
@@ -117,14 +117,14 @@ def test_others_see_a_transaction_when_it_has_ended(databases: Open) -> None:
 
 
 def test_statements_that_are_wrong_are_store_errors(database: Database) -> None:
-    """No error of SQLite's comes through, from any method."""
+    """A wrong statement raises StoreError from every method, not an error of SQLite."""
     for run in (database.execute, database.rows, lambda sql: database.execute_many(sql, [()])):
         with pytest.raises(StoreError, match="OperationalError"):
             run("SELECT nothing FROM nowhere")
 
 
 def test_a_file_in_the_place_of_the_folder_is_an_error(tmp_path: Path) -> None:
-    """The message names the folder and what to do."""
+    """A file in place of the folder raises StoreError with its path and a remedy."""
     place = tmp_path / "cache"
     place.write_text("a file", encoding="utf-8")
     with pytest.raises(StoreError) as caught:
@@ -136,7 +136,7 @@ def test_a_file_in_the_place_of_the_folder_is_an_error(tmp_path: Path) -> None:
 
 
 def test_a_folder_below_a_file_is_an_error(tmp_path: Path) -> None:
-    """It can never be made."""
+    """A folder below a file raises StoreError with the path of the file; the message does not suggest an export."""
     file = tmp_path / "file"
     file.write_text("", encoding="utf-8")
     with pytest.raises(StoreError, match=f"cannot be used: {file} is a file, not a folder") as caught:
@@ -145,7 +145,7 @@ def test_a_folder_below_a_file_is_an_error(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_cannot_be_created_has_no_replies_to_save(tmp_path: Path) -> None:
-    """A link to nowhere, for example."""
+    """A folder that cannot be created raises StoreError; it has no replies, so no export is suggested."""
     (tmp_path / "cache").symlink_to(tmp_path / "nowhere")
     with pytest.raises(StoreError, match="FileExistsError") as caught:
         Database(tmp_path / "cache")
@@ -153,14 +153,14 @@ def test_a_folder_that_cannot_be_created_has_no_replies_to_save(tmp_path: Path) 
 
 
 def test_a_folder_in_the_place_of_the_file_is_an_error(tmp_path: Path) -> None:
-    """SQLite cannot open it."""
+    """A folder in place of the file, which SQLite cannot open, raises StoreError."""
     (tmp_path / FILE).mkdir()
     with pytest.raises(StoreError, match="OperationalError: unable to open"):
         Database(tmp_path)
 
 
 def test_a_file_that_is_no_database_is_an_error(tmp_path: Path) -> None:
-    """A broken download does not end in a traceback of SQLite's, and is left as it is."""
+    """A file that is not a database raises StoreError and is not changed."""
     garbage = b"not a database, but long enough to look at" * 100
     (tmp_path / FILE).write_bytes(garbage)
     with pytest.raises(StoreError, match="DatabaseError: file is not a database"):
@@ -169,7 +169,7 @@ def test_a_file_that_is_no_database_is_an_error(tmp_path: Path) -> None:
 
 
 def test_an_empty_file_is_a_new_database(databases: Open, tmp_path: Path) -> None:
-    """SQLite's own view of it: nothing is lost."""
+    """An empty file is used as a new database, as SQLite does."""
     (tmp_path / FILE).touch()
     _kept(databases(tmp_path), "k")
     assert _found(databases(tmp_path), "k") == {"k"}
@@ -177,7 +177,7 @@ def test_an_empty_file_is_a_new_database(databases: Open, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("left", [0.3, 0.6, 0.9])
 def test_a_truncated_file_is_an_error(databases: Open, tmp_path: Path, left: float) -> None:
-    """Found when it is opened, or when it is read: never as fewer replies."""
+    """A truncated file raises StoreError when it is opened or read; it is never read as fewer replies."""
     keys = [f"{number:064x}" for number in range(500)]
     database = databases()
     _kept(database, *keys)
@@ -193,7 +193,7 @@ def test_a_truncated_file_is_an_error(databases: Open, tmp_path: Path, left: flo
     "sql", ["CREATE TABLE mine (x)", "PRAGMA user_version = 7", "PRAGMA application_id = 7"]
 )
 def test_a_database_of_somebody_else_is_refused_and_left_alone(tmp_path: Path, sql: str) -> None:
-    """Not one byte of it changes."""
+    """A database of another program raises StoreError, and no byte of it is changed."""
     _changed(tmp_path, sql)
     before = (tmp_path / FILE).read_bytes()
     with pytest.raises(StoreError, match=f"its file {FILE} was not written by pytest-rageval"):
@@ -203,7 +203,7 @@ def test_a_database_of_somebody_else_is_refused_and_left_alone(tmp_path: Path, s
 
 
 def test_a_database_of_a_later_version_is_refused(databases: Open, tmp_path: Path) -> None:
-    """Its replies may mean something else; the message says both schemas."""
+    """A database with a later schema raises StoreError with both schema numbers."""
     databases().close()
     _changed(tmp_path / "cache", "PRAGMA user_version = 2")
     with pytest.raises(StoreError, match=r"has schema 2, .* knows schema 1\.\n.*; or update"):
@@ -211,7 +211,7 @@ def test_a_database_of_a_later_version_is_refused(databases: Open, tmp_path: Pat
 
 
 def _folder_removed(folder: Path) -> None:
-    # While it goes on, a process may make it again.
+    # A running process may create the folder again during the removal.
     shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -244,7 +244,10 @@ def _file_replaced(folder: Path) -> None:
 def test_a_deleted_file_is_created_again_with_all_its_entries(
     databases: Open, tmp_path: Path, harm: Callable[[Path], None], use: str
 ) -> None:
-    """By whoever uses it next, and once; damaged entries stay as they are."""
+    """If the file is removed or replaced, the next use creates it again once, with all of its entries.
+
+    Damaged entries stay in the file unchanged.
+    """
     folder = tmp_path / "cache"
     restored: list[None] = []
     database = Database(folder, restored=lambda: restored.append(None))
@@ -273,7 +276,7 @@ def test_a_deleted_file_is_created_again_with_all_its_entries(
 def test_a_late_renewal_does_not_restore_a_released_lease(
     databases: Open, tmp_path: Path, harm: Callable[[Path], None]
 ) -> None:
-    """It would never be released again, and hold up everybody."""
+    """If the file is removed, a lease that was released meanwhile is not restored, since nobody would release it."""
     first, second, third = databases(), databases(), databases()
     first.execute("INSERT INTO leases VALUES ('l', 'o', 1)")
     harm(tmp_path / "cache")
@@ -292,7 +295,7 @@ def test_a_late_renewal_does_not_restore_a_released_lease(
 def test_processes_that_write_while_the_file_is_removed_lose_nothing(
     start: Start, databases: Open, tmp_path: Path, harm: Callable[[Path], None]
 ) -> None:
-    """Three of them, in the midst of it, and more than once."""
+    """If the file is removed four times while three processes write, no reply is lost."""
     code = f"""{PUT}
 import time
 database = Database(Path(sys.argv[1]))
@@ -320,7 +323,7 @@ database.close()
 
 @pytest.mark.slow
 def test_processes_that_open_a_new_folder_at_once(start: Start, tmp_path: Path) -> None:
-    """Twelve of them: each keeps a reply, and finds those of all in the end."""
+    """Twelve processes open a new folder at once and store one reply each, and all replies are found."""
     code = f"""{PUT}
 folder, name = Path(sys.argv[1]), sys.argv[2]
 print("here", flush=True)
@@ -350,7 +353,7 @@ database.close()
 def test_a_killed_process_loses_nothing_that_it_had_committed(
     start: Start, databases: Open, tmp_path: Path, after: int
 ) -> None:
-    """Killed somewhere in its writing, at no moment of its choosing."""
+    """After a process is killed while it writes, all committed transactions are found, and no partial one."""
     code = f"""{PUT}
 database = Database(Path(sys.argv[1]))
 for number in range(1_000_000):
@@ -360,18 +363,18 @@ for number in range(1_000_000):
 """
     process = start(code, tmp_path / "cache")
     assert process.stdout is not None
-    said = [process.stdout.readline() for _ in range(after)]
+    printed_lines = [process.stdout.readline() for _ in range(after)]
     process.kill()
-    said += process.stdout.read().splitlines()
-    committed = [int(line) for line in said if line.strip()]
-    found = _found(databases(), *(f"{n}.{part}" for n in range(committed[-1] + 3) for part in range(5)))
-    assert found >= {f"{number}.{part}" for number in committed for part in range(5)}
-    # All of a transaction, or nothing.
-    assert len(found) % 5 == 0
+    printed_lines += process.stdout.read().splitlines()
+    committed = [int(line) for line in printed_lines if line.strip()]
+    stored_keys = _found(databases(), *(f"{n}.{part}" for n in range(committed[-1] + 3) for part in range(5)))
+    assert stored_keys >= {f"{number}.{part}" for number in committed for part in range(5)}
+    # A transaction, which has 5 replies, is stored as a whole or not at all.
+    assert len(stored_keys) % 5 == 0
 
 
 def test_a_full_disk_is_an_error_and_harms_nothing(start: Start, databases: Open, tmp_path: Path) -> None:
-    """What was kept before is still read, in the same process too; smaller replies may still fit."""
+    """On a full disk, a write raises StoreError, earlier replies can still be read, and a later write may succeed."""
     _kept(databases(), "before")
     code = f"""{PUT}
 import resource
@@ -396,20 +399,22 @@ database.close()
 """
     process = start(code, tmp_path / "cache", tmp_path / "go")
     assert process.stdout is not None
-    said = []
+    printed_lines = []
     for line in process.stdout:
         if line == "go\n":
             break
-        said.append(line)
-    assert said, process.communicate()[1]
-    assert said[0].startswith(f"The reply cache in {tmp_path / 'cache'} cannot be used: OperationalError")
-    assert said[-1] == "['before']\n"
-    # While that process lives, others can write.
+        printed_lines.append(line)
+    assert printed_lines, process.communicate()[1]
+    assert printed_lines[0].startswith(
+        f"The reply cache in {tmp_path / 'cache'} cannot be used: OperationalError"
+    )
+    assert printed_lines[-1] == "['before']\n"
+    # Other processes can write while that process is running.
     _kept(databases(), "meanwhile")
     (tmp_path / "go").touch()
     assert process.communicate(timeout=60)[1] == ""
-    found = _found(databases(), "before", "meanwhile", "after", "large")
-    assert found == {"before", "meanwhile", "after"}
+    stored_keys = _found(databases(), "before", "meanwhile", "after", "large")
+    assert stored_keys == {"before", "meanwhile", "after"}
 
 
 READ_ONLY = f"""{PUT}
@@ -432,7 +437,7 @@ database.close()
 
 @pytest.mark.skipif(not _readonly_mounts(), reason="no folder can be mounted read-only here")
 def test_a_read_only_folder_is_read(start: Start, databases: Open, tmp_path: Path) -> None:
-    """As in a container that mounts it so; keeping a new reply is an error."""
+    """A folder that is mounted read-only, as in a container, can be read; storing a reply raises StoreError."""
     database = databases()
     _kept(database, "a")
     database.close()
@@ -447,7 +452,7 @@ def test_a_read_only_folder_is_read(start: Start, databases: Open, tmp_path: Pat
 
 @pytest.mark.skipif(not _readonly_mounts(), reason="no folder can be mounted read-only here")
 def test_a_read_only_cache_is_complete_after_a_killed_run(start: Start, tmp_path: Path) -> None:
-    """What the killed process had committed may still be in the log beside the file."""
+    """Committed replies that a killed process left in the log are read, even if the folder is read-only."""
     code = f"""{PUT}
 database = Database(Path(sys.argv[1]))
 for key in "ab":

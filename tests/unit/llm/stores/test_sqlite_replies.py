@@ -1,4 +1,4 @@
-"""Replies on disk: what is kept is found, and what was not kept so is refused."""
+"""Replies in SQLite: stored replies are found, and changed or damaged entries are refused."""
 
 import pickle
 import sqlite3
@@ -24,7 +24,7 @@ Open = Callable[..., Database]
 
 @pytest.fixture
 def store(database: Database) -> ReplyTable:
-    """A store in a new folder."""
+    """Return a store in a new folder."""
     return ReplyTable(database)
 
 
@@ -34,14 +34,14 @@ def _put(store: ReplyTable, *entries: Entry, run: str = "") -> None:
 
 
 def _planted(folder: Path, sql: str, *values: object) -> None:
-    """Change the file as someone who can write to the folder could."""
+    """Change the file, as anyone who can write to the folder could."""
     connection = sqlite3.connect(folder / FILE, isolation_level=None)
     assert connection.execute(sql, values).rowcount == 1
     connection.close()
 
 
 class _Bomb:
-    """Makes a file when it is unpickled."""
+    """An object that creates a file when it is unpickled."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
@@ -64,7 +64,7 @@ class _Bomb:
     ids=["all fields", "empty", "NUL", "NUL within", "1 MB", "scripts", "large count"],
 )
 def test_a_reply_is_found_again(databases: Open, reply: Reply) -> None:
-    """In this process and, on the same folder, in the next."""
+    """A stored reply is found in this process, and in the next process with the same folder."""
     store = ReplyTable(databases())
     assert store.get_many(["k"]) == {}
     _put(store, Entry("k", reply, OUTLINE))
@@ -74,16 +74,16 @@ def test_a_reply_is_found_again(databases: Open, reply: Reply) -> None:
 
 
 def test_many_keys_are_one_question(store: ReplyTable) -> None:
-    """More than SQLite takes as variables; the missing and the repeated do not matter."""
+    """A look-up may have more keys than SQLite has variables; missing and repeated keys are allowed."""
     keys = [f"{number:064x}" for number in range(40_000)]
     _put(store, *(Entry(key, Reply(key)) for key in keys[::10]))
-    found = store.get_many([*keys, *keys[:10]])
-    assert found == {key: Reply(key) for key in keys[::10]}
+    replies = store.get_many([*keys, *keys[:10]])
+    assert replies == {key: Reply(key) for key in keys[::10]}
     assert store.get_many([]) == {}
 
 
 def test_a_later_reply_replaces_the_former(store: ReplyTable) -> None:
-    """One reply a key, with the later one's outline."""
+    """A later reply to a key replaces the earlier one and its summary."""
     _put(store, Entry("k", REPLY, OUTLINE))
     _put(store, Entry("k", Reply("other"), {"model": "n"}))
     assert store.get_many(["k"]) == {"k": Reply("other")}
@@ -93,7 +93,10 @@ def test_a_later_reply_replaces_the_former(store: ReplyTable) -> None:
 
 
 def test_replies_of_other_runs_do_not_count_where_all_is_asked_again(store: ReplyTable) -> None:
-    """Nor do those of which it is not known who asked, whatever the clock said when they were kept."""
+    """With `only_run`, only replies of that run are found, whatever their time.
+
+    Replies without a run are not found either.
+    """
     _put(store, Entry("old", REPLY, written=1e12), run="1")
     _put(store, Entry("older", REPLY, written=1e12))
     _put(store, Entry("new", REPLY, {"model": "m"}, written=1.0), run="2")
@@ -101,13 +104,13 @@ def test_replies_of_other_runs_do_not_count_where_all_is_asked_again(store: Repl
     assert set(store.get_many(keys)) == set(store.get_many(keys, run="2")) == set(keys)
     assert set(store.get_many(keys, run="2", only_run=True)) == {"new"}
     assert store.get_many(keys, run="3", only_run=True) == {}
-    # The name of the run is the cache's own matter.
+    # The name of the run is not in the summary.
     assert [entry.summary for entry in stored_entries(store._database)] == [{"model": "m"}, {}, {}]
 
 
 @pytest.mark.parametrize("text", ["", " ", "\n", " \r\n\t "])
 def test_an_empty_reply_counts_in_its_run(store: ReplyTable, text: str) -> None:
-    """Not one that refuses, calls a tool, or was cut."""
+    """An empty reply is found only in its run, unless it is a refusal, calls a tool, or was cut."""
     _put(store, Entry("k", Reply(text)), run="1")
     _put(
         store,
@@ -121,7 +124,7 @@ def test_an_empty_reply_counts_in_its_run(store: ReplyTable, text: str) -> None:
 
 
 def test_all_cached_entries_are_listed_by_key(store: ReplyTable) -> None:
-    """With its outline and when it was kept."""
+    """All entries are listed by key, each with its summary and the time when it was stored."""
     before = time.time()
     _put(store, Entry("b", REPLY, OUTLINE, 5.0), Entry("a", Reply("")), Entry("c", REPLY))
     first, second, third = stored_entries(store._database)
@@ -132,7 +135,7 @@ def test_all_cached_entries_are_listed_by_key(store: ReplyTable) -> None:
 
 
 def test_deleted_entries_are_not_found_again(store: ReplyTable) -> None:
-    """A key that is not there does not matter."""
+    """Deleted entries are not found; deleting a missing key is no error."""
     _put(store, *(Entry(key, REPLY) for key in "abc"))
     with store._database.transaction():
         store.delete_many(["a", "c", "d"])
@@ -140,7 +143,7 @@ def test_deleted_entries_are_not_found_again(store: ReplyTable) -> None:
 
 
 def test_a_large_reply_stays_in_the_database(store: ReplyTable, tmp_path: Path) -> None:
-    """No files of their own, whatever the size."""
+    """A large reply is stored in the database, not in a separate file."""
     _put(store, Entry("k", Reply("x" * 1_000_000)))
     names = {path.name for path in (tmp_path / "cache").rglob("*")}
     assert names <= {".gitignore", FILE, f"{FILE}-wal", f"{FILE}-shm"}
@@ -148,7 +151,7 @@ def test_a_large_reply_stays_in_the_database(store: ReplyTable, tmp_path: Path) 
 
 @pytest.mark.parametrize("column", ["text", "model", "tool_calls", "tokens_in"])
 def test_a_planted_pickle_is_refused_and_not_run(store: ReplyTable, tmp_path: Path, column: str) -> None:
-    """Cache folders are restored from elsewhere; reading one must run no code of theirs."""
+    """A pickle in a restored cache folder counts as a damaged entry, and none of its code runs."""
     _put(store, Entry("k", REPLY))
     mark = tmp_path / "it ran"
     bomb = pickle.dumps(_Bomb(mark))
@@ -157,12 +160,12 @@ def test_a_planted_pickle_is_refused_and_not_run(store: ReplyTable, tmp_path: Pa
     assert stored_entries(store._database) == []
     assert store.damaged == {"k"}
     assert not mark.exists()
-    pickle.loads(bomb)  # noqa: S301 - the bomb is a real one
+    pickle.loads(bomb)  # noqa: S301 - shows that the pickle does run code
     assert mark.exists()
 
 
 def test_a_planted_row_is_passed_over(store: ReplyTable, tmp_path: Path) -> None:
-    """A pickle where a text would be, with a checksum that somebody made up."""
+    """A row with a pickle instead of a text, and an invented checksum, counts as damaged."""
     mark = tmp_path / "it ran"
     _planted(
         tmp_path / "cache",
@@ -192,7 +195,7 @@ def test_a_planted_row_is_passed_over(store: ReplyTable, tmp_path: Path) -> None
     ],
 )
 def test_a_changed_entry_is_refused(store: ReplyTable, tmp_path: Path, change: str) -> None:
-    """Whatever part of the reply changed; it can be kept again."""
+    """An entry with any changed column counts as damaged, and can be stored again."""
     _put(store, Entry("k", replace(REPLY, text="c7")))
     _planted(tmp_path / "cache", f"UPDATE replies SET {change}")  # noqa: S608 - from the list above
     assert store.get_many(["k", "j"]) == {}
@@ -217,7 +220,10 @@ def test_a_changed_entry_is_refused(store: ReplyTable, tmp_path: Path, change: s
 def test_an_entry_of_wrong_kinds_is_passed_over_whatever_its_checksum(
     store: ReplyTable, tmp_path: Path, row: tuple[object, ...]
 ) -> None:
-    """The checksum is against accidents; who forges one gets no further than to a reply that is asked again."""
+    """An entry with values of wrong types counts as damaged even if its checksum matches.
+
+    The checksum protects from accidents; forging one only leads to a new request.
+    """
     _planted(
         tmp_path / "cache",
         "INSERT INTO replies VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, '{}', 0)",
@@ -229,7 +235,7 @@ def test_an_entry_of_wrong_kinds_is_passed_over_whatever_its_checksum(
 
 
 def test_a_byte_that_turned_on_the_disk_is_noticed(databases: Open, tmp_path: Path) -> None:
-    """SQLite itself would read the text as if nothing had happened."""
+    """A changed byte in the file, which SQLite does not notice, makes the entry count as damaged."""
     database = databases()
     _put(ReplyTable(database), Entry("k", Reply("the answer is forty-two")))
     database.close()
@@ -246,7 +252,7 @@ def test_a_byte_that_turned_on_the_disk_is_noticed(databases: Open, tmp_path: Pa
 def test_damaged_entries_do_not_keep_the_others_from_being_read(
     store: ReplyTable, tmp_path: Path, text: str
 ) -> None:
-    """They are counted, each once."""
+    """Other entries are read despite damaged ones, which are counted once each."""
     _put(store, Entry("good", REPLY), Entry("bad", REPLY), Entry("worse", REPLY))
     _planted(tmp_path / "cache", f"UPDATE replies SET text = {text} WHERE key = 'bad'")  # noqa: S608 - as above
     _planted(tmp_path / "cache", f"UPDATE replies SET model = {text} WHERE key = 'worse'")  # noqa: S608 - as above
@@ -262,7 +268,7 @@ def test_damaged_entries_do_not_keep_the_others_from_being_read(
     ids=lambda outline: str(outline)[:20],
 )
 def test_an_unreadable_outline_is_none(store: ReplyTable, tmp_path: Path, outline: object) -> None:
-    """It only explains: the reply is as good without it."""
+    """An invalid summary is read as an empty one, and the reply is returned."""
     _put(store, Entry("k", REPLY, OUTLINE))
     _planted(tmp_path / "cache", "UPDATE replies SET outline = ?", outline)
     assert store.get_many(["k"]) == {"k": REPLY}
@@ -270,7 +276,7 @@ def test_an_unreadable_outline_is_none(store: ReplyTable, tmp_path: Path, outlin
 
 
 def test_nothing_is_ever_evicted(store: ReplyTable) -> None:
-    """A reply was paid for: ten thousand later ones do not push it out."""
+    """No reply is evicted, since it was paid for: the first one is found after 10,000 others."""
     _put(store, Entry("first", REPLY, written=1.0))
     _put(store, *(Entry(str(number), REPLY) for number in range(10_000)))
     assert store.get_many(["first"]) == {"first": REPLY}
@@ -279,7 +285,7 @@ def test_nothing_is_ever_evicted(store: ReplyTable) -> None:
 
 @pytest.mark.parametrize("entry", [Entry("k", Reply("\ud83d")), Entry("k", Reply("x", tokens_in=2**63))])
 def test_what_sqlite_cannot_hold_is_a_store_error(store: ReplyTable, entry: Entry) -> None:
-    """Half a surrogate pair, a count beyond all sense; nothing of the transaction is kept."""
+    """A reply that SQLite cannot store raises StoreError, and nothing of the transaction is stored."""
     with pytest.raises(StoreError):
         _put(store, Entry("j", REPLY), entry)
     assert store.get_many(["j", "k"]) == {}
