@@ -106,7 +106,7 @@ def test_the_human_ceiling() -> None:
     among = cohen_kappa(first, second)
     assert among is not None
     assert people.among == among.value
-    kappas = [cohen_kappa(one, judge) for one in (first, second)]
+    kappas = [cohen_kappa(labels_of_one, judge) for labels_of_one in (first, second)]
     assert people.judge == pytest.approx(sum(kappa.value for kappa in kappas if kappa) / 2)
 
 
@@ -123,9 +123,9 @@ def scored(*values: float | None, answers: Sequence[str] = (), **words: Any) -> 
             Example(f"e{n}", f"question {n}"),
             value,
             None if value is not None else "no",
-            Evidence(answer=said),
+            Evidence(answer=answer),
         )
-        for n, (value, said) in enumerate(
+        for n, (value, answer) in enumerate(
             zip(values, [*answers, *["?"] * (len(values) - len(answers))], strict=True)
         )
     ]

@@ -261,8 +261,8 @@ def test_two_systems_fight_by_the_rules_against_the_reference(world) -> None:
     )
     assert [outcome.value for outcome in outcomes] == [result for *_, result in fought.values()]
     assert outcomes[-1].unscored == "one of the two systems has no answer"
-    asked = [(question, first) for what, question, first, *_ in world.asked if what == "prefer"]
-    assert sorted(asked) == [("q1", "right"), ("q2", "right"), ("q3", "one")]
+    judged = [(question, first) for what, question, first, *_ in world.asked if what == "prefer"]
+    assert sorted(judged) == [("q1", "right"), ("q2", "right"), ("q3", "one")]
     assert [outcome.evidence.places for outcome in outcomes[:4]] == [
         Places(first=1.0),
         Places(second=0.0),

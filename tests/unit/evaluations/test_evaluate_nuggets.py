@@ -46,7 +46,7 @@ def test_the_share_that_one_of_the_passages_supports(found, example) -> None:
 
 
 def test_alpha_ndcg_of_the_passages(found, example) -> None:
-    """1 + ½ / log2 3 + 1 / 2 of 1 + 1 / log2 3 + ½ / 2."""
+    """The score is (1 + ½ / log2 3 + 1 / 2) / (1 + 1 / log2 3 + ½ / 2), and each passage is labelled once."""
     (outcome,) = found.evaluate("nuggets.ndcg@3", example("q", nuggets=NUGGETS))
     expected = (1 + 0.5 / log2(3) + 1 / 2) / (1 + 1 / log2(3) + 0.5 / 2)
     assert outcome.value == pytest.approx(expected)
@@ -162,11 +162,11 @@ A, B, AB, NONE = (1.0, 0.0), (0.0, 1.0), (1.0, 1.0), (0.0, 0.0)
         ([NONE, NONE], [], 3, 0.0),
         ([(0.5, 0.5)], [], 3, 0.0),
         ([A, B], [], 2, 1.0),
-        # A at rank 2 instead of 1.
+        # A is at rank 2 instead of 1.
         ([NONE, A], [], 2, 1 / log2(3)),
         # A twice counts 1 + 1/2: 1 + 0.5 / log2(3) of 1 + 1 / log2(3) + 0.5 / 2.
         ([A, A, B], [], 3, (1 + 0.5 / log2(3) + 1 / 2) / (1 + 1 / log2(3) + 0.5 / 2)),
-        # Only the first two places count, of the ideal ranking too.
+        # Only the first two ranks count, also in the ideal ranking.
         ([A, A, B], [], 2, (1 + 0.5 / log2(3)) / (1 + 1 / log2(3))),
         # A passage with both nuggets was missed: its gain is 2, then A or B has half its gain.
         ([A, B], [AB], 2, (1 + 1 / log2(3)) / (2 + 0.5 / log2(3))),

@@ -47,7 +47,7 @@ def test_a_worked_example(world, example, spec, value):
 
 
 LABELLED = {
-    # Ada, Eve, Cyd and Dan occur in the prompt; all four passages hold an answer, and 2 and 3 are cited.
+    # Ada, Eve, Cyd and Dan occur in the prompt; all four passages contain an answer; 2 and 3 are cited.
     "contains": (3 / 4, 2 / 3, 4 / 5, 2 / 4, 2 / 4, 3 / 4, 4 / 5),
     # The fourth passage is not labelled.
     "contains@3": (3 / 4, 2 / 3, 4 / 5, 2 / 3, 2 / 4, 3 / 3, 4 / 5),

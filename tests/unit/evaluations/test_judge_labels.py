@@ -36,7 +36,8 @@ def answers(*predictions: str) -> HumanLabels:
         "labels.jsonl",
         "yes/no",
         tuple(
-            LabelledAnswer(Example(said, "Where?"), ("Tulsa", "Rome"), said, (1.0,)) for said in predictions
+            LabelledAnswer(Example(prediction, "Where?"), ("Tulsa", "Rome"), prediction, (1.0,))
+            for prediction in predictions
         ),
     )
 

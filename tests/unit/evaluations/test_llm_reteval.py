@@ -185,12 +185,12 @@ def test_the_ranking_measures_are_computed_without_further_requests(world, examp
     world.rankings = {"q": ["x", "a"], "r": ["b"], "none": ["x"]}
     examples = [example("q", "a", "c", answers=("a",)), example("r", "b", answers=("b",)), example("none")]
     outcomes = world.evaluate("llm_reteval@2", *examples)
-    asked = world.asked.total()
+    requests = world.asked.total()
     for name in ("recall@2", "precision@2", "f1@2"):
         values = [outcome.value for outcome in world.evaluate(name, *examples)]
         assert [outcome.evidence.beside.get(name) for outcome in outcomes] == values
     assert outcomes[0].evidence.beside == {"recall@2": 0.5, "precision@2": 0.5, "f1@2": 0.5}
-    assert world.asked.total() == asked
+    assert world.asked.total() == requests
     # Examples with equal values share one dict: a dict per example would be a tenth of the memory.
     world.rankings["s"] = ["b"]
     of_r, of_s = world.evaluate("llm_reteval@2", examples[1], example("s", "b", answers=("b",)))

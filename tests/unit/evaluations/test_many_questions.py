@@ -39,12 +39,12 @@ async def _evaluated(run: Pipeline, examples: list[Example], specs: tuple[str, .
 @pytest.mark.slow
 def test_a_bounded_number_of_tasks_is_in_flight_and_the_total_is_known(loop) -> None:
     """The number of concurrent tasks is bounded, and the progress shows the total of rankings from the start."""
-    tasks, totals, asked = [], [], []
+    tasks, totals, calls = [], [], []
 
     async def search(query: str, k: int) -> list[dict[str, Any]]:
         await asyncio.sleep(0)
-        asked.append((query, k))
-        if len(asked) % 100 == 0:
+        calls.append((query, k))
+        if len(calls) % 100 == 0:
             tasks.append(len(asyncio.all_tasks()))
             totals.append((run.total_rankings, run.finished_rankings < run.total_rankings))
         return _found(query, k)
@@ -54,10 +54,10 @@ def test_a_bounded_number_of_tasks_is_in_flight_and_the_total_is_known(loop) -> 
     # Each question has a task per score, and a task per ranking, which two of the scores share.
     assert max(tasks) <= 5 * MAX_CONCURRENCY + 10
     assert set(totals) == {(2 * MANY, True)}
-    assert (run.total_rankings, run.finished_rankings, len(asked)) == (2 * MANY, 2 * MANY, 2 * MANY)
+    assert (run.total_rankings, run.finished_rankings, len(calls)) == (2 * MANY, 2 * MANY, 2 * MANY)
     for score, value in zip(outcomes, (1.0, None, 0.1), strict=True):
-        assert [each.example.id for each in score] == [f"q{n}" for n in range(MANY)]
-        assert value is None or {each.value for each in score} == {value}
+        assert [outcome.example.id for outcome in score] == [f"q{n}" for n in range(MANY)]
+        assert value is None or {outcome.value for outcome in score} == {value}
 
 
 class CountingGenerator:
@@ -162,8 +162,10 @@ def test_passages_leave_memory_and_come_back_as_they_were(loop, monkeypatch) -> 
     run = Pipeline(adapt_retriever(search, loop), None, None)
     _, long, same = loop.run(_evaluated(run, _examples(20), SPECS))
     gc.collect()
-    alive = [each for each in gc.get_objects() if type(each) is Document and each.id == "doc-9"]
-    assert [each.metadata for each in alive] == []
+    alive = [
+        document for document in gc.get_objects() if type(document) is Document and document.id == "doc-9"
+    ]
+    assert [document.metadata for document in alive] == []
     for number, (one, other) in enumerate(zip(long, same, strict=True)):
         assert one.evidence.ranking is other.evidence.ranking
         assert one.evidence.ranking == Ranking.of(f"item {number}", search(f"item {number}", 10))

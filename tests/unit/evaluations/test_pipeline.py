@@ -109,19 +109,19 @@ def _broken(loop) -> tuple[Pipeline, list[str]]:
 
 def test_a_broken_retriever_is_asked_again_by_the_next_test(loop) -> None:
     """A failed retrieval is repeated in the next run of the loop, because the failure may be temporary."""
-    run, asked = _broken(loop)
+    run, queries = _broken(loop)
     for question in ("one", "two", "one"):
         with pytest.raises(CallableError, match=f"raised for '{question}'"):
             loop.run(run.ranking(question, 5))
-    assert asked == ["one", "two", "one"]
+    assert queries == ["one", "two", "one"]
 
 
 def test_a_broken_retriever_is_asked_a_few_times_for_many_questions_at_once(loop) -> None:
     """A retriever that always fails is called only for the first five of many concurrent questions."""
-    run, asked = _broken(loop)
+    run, queries = _broken(loop)
     with pytest.raises(CallableError):
         loop.run(gather_all(run.ranking(f"q{n}", 5) for n in range(20)))
-    assert asked == [f"q{n}" for n in range(MAX_FAILURES)]
+    assert queries == [f"q{n}" for n in range(MAX_FAILURES)]
 
 
 def test_a_question_can_be_asked_again_after_an_interruption(loop) -> None:

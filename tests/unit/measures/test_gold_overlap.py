@@ -68,7 +68,7 @@ def test_spans_decide_then_ids_then_texts(document: Document, gold: Gold, kind: 
     ],
 )
 def test_what_has_nothing_in_common_to_go_by_cannot_be_compared(document: Document, gold: Gold) -> None:
-    """The overlap is None, not empty, if document and gold passage have no span, id or text in common."""
+    """The overlap is None, not empty, if document and gold passage cannot be compared by span, id or words."""
     assert overlap(document, gold) is None
 
 
