@@ -1,4 +1,4 @@
-"""The annotator table, on four questions whose correlations a reader can check."""
+"""The correlations of passage labels with answer quality, on four questions whose values a reader can check."""
 
 import random
 from itertools import product
@@ -30,12 +30,12 @@ COMPARED = AgreementRequest(("erag", "gold"), ("p",), (3,), None)
 
 
 def test_each_annotator_is_correlated_with_the_answers():
-    """Pairs of questions: concordant less discordant, over those tied in neither (tau-b)."""
+    """Tau-b is (concordant - discordant pairs) / sqrt(pairs untied in one score · pairs untied in the other)."""
     scores = {
         COMPARED.answer_score_request(3): _score("answer.correct@3", 1, 1, 0, 0),
-        # Alike in every pair that differs downstream: (4 - 0) / sqrt(4 · 4).
+        # All four pairs that differ downstream are concordant: (4 - 0) / sqrt(4 · 4).
         COMPARED.label_score_request("erag", "p", 3): _score("erag.p@3", 1, 1, 0, 0),
-        # Of the four pairs that differ downstream: two as there, two the other way round.
+        # Of the four pairs that differ downstream, two are concordant and two are discordant.
         COMPARED.label_score_request("gold", "p", 3): _score("provenance.p@3", 1, 0, 1, 0),
     }
     agreement = COMPARED.agreement(scores)
@@ -44,9 +44,10 @@ def test_each_annotator_is_correlated_with_the_answers():
 
 
 def test_recall_and_hit_are_equal_in_each_cell(world, example):
-    """For all annotators, as in the paper's Table 1: at full depth recall is 1 wherever anything is labelled.
+    """For each annotator and k, recall and hit have equal correlations, as in the paper's Table 1.
 
-    Seven questions with as many gold passages as are retrieved, fewer, more, and none of them.
+    Both measures are 1 if any of the k retrieved passages is labelled relevant, else 0. The gold passages of the seven
+    questions are zero, one or two retrieved passages and, for some questions, one that was not retrieved.
     """
     rng = random.Random(0)
     examples = []
@@ -78,7 +79,7 @@ def test_recall_and_hit_are_equal_in_each_cell(world, example):
 
 
 def test_only_questions_with_both_scores_count():
-    """A question without one is in neither list; n says how many are left."""
+    """A question that lacks one of the two scores is left out, and n counts the remaining questions."""
     compared = AgreementRequest(("contains",), ("p",), (1,), None)
     scores = {
         compared.answer_score_request(1): _score("answer.correct@1", 1, None, 0, 0),
@@ -90,7 +91,10 @@ def test_only_questions_with_both_scores_count():
 
 
 def test_what_cannot_be_had_is_missing_with_its_reason():
-    """The other annotators are unharmed; without answers there is nothing to agree with."""
+    """An error of one annotator's score is raised for that annotator only.
+
+    An error of the answer score is raised at once.
+    """
     error = TooManyUnscoredError("no gold passages")
     scores = {
         COMPARED.answer_score_request(3): _score("answer.correct@3", 1, 0),
@@ -108,7 +112,7 @@ def test_what_cannot_be_had_is_missing_with_its_reason():
 
 
 def test_the_best_measure_of_an_annotator():
-    """By tau; one without a tau is none."""
+    """`best` returns the measure with the highest tau, and raises InputError if no measure has a tau."""
     rows = [("p", 0.2), ("ndcg", 0.4), ("hit", None)]
     agreement = Agreement(None, tuple(Association("erag", m, 5, tau, tau, 9) for m, tau in rows), {})
     assert agreement.best("erag", 5).measure == "ndcg"
@@ -117,7 +121,7 @@ def test_the_best_measure_of_an_annotator():
 
 
 def test_the_label_is_that_of_passages_and_of_answers():
-    """One function E scores the answers from a passage and from all; the others have labels of their own."""
+    """The label expression applies to the answer score and to eRAG's labels, not to the other annotators."""
     compared = AgreementRequest(ANNOTATORS, ("p",), (5,), "f1>=0.5")
     assert [tuple(wanted[:3]) for wanted in compared.score_requests] == [
         ("answer.correct@5", "f1>=0.5", None),
@@ -141,7 +145,7 @@ def test_the_label_is_that_of_passages_and_of_answers():
     ],
 )
 def test_unknown_names(given, message):
-    """Before anything is asked."""
+    """Unknown or missing names raise InputError when the request is created, before any request is sent."""
     words = {"annotators": ANNOTATORS, "measures": MEASURES, "ks": (1,), "label": None} | given
     with pytest.raises(InputError) as error:
         AgreementRequest(**words)

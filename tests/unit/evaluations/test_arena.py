@@ -1,4 +1,4 @@
-"""The long answer against the long-form reference, in pairs."""
+"""Arena scores: the judge compares the long answer with the long-form reference in pairs."""
 
 from collections import Counter
 
@@ -22,7 +22,7 @@ ABSTENTION = "I couldn't find an answer."
 
 
 def _examples(world, **fought: tuple[str, str, str | int]) -> list[Example]:
-    """Examples by id: the system's answer, the reference, and the better of the two, as `World.better` has it."""
+    """Return examples, given (the system's answer, the reference, the preference as in `World.better`) by id."""
     for name, (answer, _, better) in fought.items():
         world.rankings[name] = [f"passage of {name}"]
         world.explained[f"passage of {name}"] = answer
@@ -46,7 +46,7 @@ def _worked(world) -> list[Example]:
 
 
 def test_a_worked_example(world) -> None:
-    """Of six battles two are won and two tied; in domain a one of two is won, in b one of four, two of them tied."""
+    """Six battles have two wins and two ties: domain a has one win in two, domain b one win and two ties in four."""
     examples = _worked(world)
     wins, wins_and_ties = (world.evaluate(f"arena.{part}@3", *examples) for part in ("win", "win_tie"))
     assert [outcome.value for outcome in wins] == [1, 0, 0, 0, 0, 1]
@@ -62,7 +62,10 @@ def test_a_worked_example(world) -> None:
 
 
 def test_battles_are_fought_once_for_both_scores(world) -> None:
-    """And not at all where one of the two abstains: that is a rule and no judgement."""
+    """Both scores share one judge request per battle.
+
+    A battle with an abstention is decided by rule, without a request.
+    """
     for part in MIN_RESULT:
         world.evaluate(f"arena.{part}@3", *_worked(world))
     assert sorted(question for what, question, *_ in world.asked if what == "prefer") == ["a1", "a2", "b1"]
@@ -74,14 +77,14 @@ def test_battles_are_fought_once_for_both_scores(world) -> None:
 
 
 def test_without_a_long_form_reference_an_example_is_unscored_and_costs_nothing(world, example) -> None:
-    """Short answers are none to compare a long one with."""
+    """An example that has only short answers is unscored, and no request is sent."""
     (outcome,) = world.evaluate("arena.win@3", example("one", answers=("Reno",)))
     assert (outcome.value, outcome.unscored) == (None, "no long-form reference")
     assert not world.asked
 
 
 def test_a_battle_without_a_verdict_is_unscored(world, monkeypatch) -> None:
-    """Neither a loss nor a tie; the reason is the judge's."""
+    """If the judge gives no verdict, the battle is neither a loss nor a tie: it is unscored with the judge's reason."""
 
     async def unread(*_: object) -> Preference:
         raise Unscored("not one rating")
@@ -92,7 +95,7 @@ def test_a_battle_without_a_verdict_is_unscored(world, monkeypatch) -> None:
 
 
 def test_the_evidence_shows_both_answers_and_the_place(world) -> None:
-    """What a person needs to believe the score."""
+    """The evidence has both answers, the passages, the position of the answer, and the judge's reasons."""
     (outcome,) = world.evaluate("arena.win@3", *_examples(world, a1=("right", "wrong", "right")))
     evidence = outcome.evidence
     assert (evidence.answer, evidence.expected) == ("right", ("wrong",))
@@ -102,15 +105,15 @@ def test_the_evidence_shows_both_answers_and_the_place(world) -> None:
 
 
 def test_in_both_orders_each_has_its_reasons(world) -> None:
-    """With the number that the answer had in them."""
+    """With both orders, the explanation has the judge's reasons for each order and the position of the answer in it."""
     world.run = world.make_pipeline(both_orders=True)
     (outcome,) = world.evaluate("arena.win@3", *_examples(world, a1=("right", "wrong", "right")))
-    said = "(read as answer 1) Answer 1 it is. (read as answer 2) Answer 2 it is."
-    assert outcome.evidence.explanation == said
+    explanation = "(read as answer 1) Answer 1 it is. (read as answer 2) Answer 2 it is."
+    assert outcome.evidence.explanation == explanation
 
 
 def test_without_a_judge_there_are_no_reasons(world) -> None:
-    """An abstention loses by a rule."""
+    """An abstention loses by rule, without a judge request, so its explanation is empty."""
     (outcome,) = world.evaluate("arena.win@3", *_examples(world, a1=(ABSTENTION, "right", "never asked")))
     assert outcome.evidence.explanation == ""
 
@@ -118,7 +121,7 @@ def test_without_a_judge_there_are_no_reasons(world) -> None:
 @pytest.mark.parametrize("n", [1, 2, 7, 40])
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_each_place_has_half_of_the_examples(n: int, seed: int) -> None:
-    """Exactly, whatever the seed and the order of the set; of an odd number, one more leads."""
+    """Exactly half of the answers come first, for any seed and set order; for an odd number, one more comes first."""
     ids = [f"q{number}" for number in range(n)]
     leading = answer_first_ids(ids, seed)
     assert len(leading) == (n + 1) // 2
@@ -126,13 +129,13 @@ def test_each_place_has_half_of_the_examples(n: int, seed: int) -> None:
 
 
 def test_the_seed_decides_who_leads() -> None:
-    """Another seed is another half."""
+    """Different seeds put different halves of the answers first."""
     ids = [f"q{number}" for number in range(40)]
     assert len({answer_first_ids(ids, seed) for seed in range(5)}) == 5
 
 
 def test_one_more_example_moves_at_most_one_other() -> None:
-    """So that a growing set keeps its replies."""
+    """Adding an example changes the order of at most one other example, so that cached replies stay valid."""
     ids = [f"q{number}" for number in range(41)]
     for n in range(1, 41):
         before, after = answer_first_ids(ids[:n], 3), answer_first_ids(ids[: n + 1], 3)
@@ -140,7 +143,7 @@ def test_one_more_example_moves_at_most_one_other() -> None:
 
 
 def test_a_judge_of_the_first_place_gives_half_to_each(world) -> None:
-    """What the balance is for: it cannot favour a system by the place."""
+    """A judge that always prefers the first position gives a win rate of 0.5, because the positions are balanced."""
     fought = {f"q{n}": ("one", "other", 1) for n in range(10)}
     outcomes = world.evaluate("arena.win@3", *_examples(world, **fought))
     assert Score("arena.win@3", outcomes) == 0.5
@@ -160,7 +163,7 @@ def test_a_judge_of_the_first_place_gives_half_to_each(world) -> None:
 def test_in_both_orders_a_verdict_that_changes_is_a_tie(
     world, better: str | int, places: Places, win: float, win_tie: float
 ) -> None:
-    """Two requests per example; the judge that names a place and not an answer decides nothing."""
+    """With both orders, two requests are sent per example, and a judge that prefers one position yields a tie."""
     world.run = world.make_pipeline(both_orders=True)
     examples = _examples(world, a1=("answer", "reference", better))
     (won,), (not_lost,) = (world.evaluate(f"arena.{part}@3", *examples) for part in ("win", "win_tie"))
@@ -172,7 +175,7 @@ def test_in_both_orders_a_verdict_that_changes_is_a_tie(
 
 
 def test_half_a_change_of_mind_is_a_tie_too(world, monkeypatch) -> None:
-    """A win in one place and a tie in the other."""
+    """With both orders, a win in one order and a tie in the other is a tie."""
 
     async def prefer(_question: str, first: str, _second: str) -> Preference:
         return Preference(1 if first == "answer" else 0)
@@ -184,25 +187,28 @@ def test_half_a_change_of_mind_is_a_tie_too(world, monkeypatch) -> None:
 
 
 def test_what_the_score_depends_on(world, monkeypatch) -> None:
-    """The prompts of the long answer and of the judge, the orders, and the seed where it decides on them."""
+    """The fingerprint has the generator's and the judge's prompt, `both_orders`, and the seed if one order is used."""
     monkeypatch.setattr(
         world, "identity", lambda method: {"": "m", f"prompt to {method}": method}, raising=False
     )
     resolved, score = resolve(ScoreRequest("arena.win@3"))
-    one = score.fingerprint(world.make_pipeline(seed=7), resolved, package="0")
-    assert one["generator prompt to explain"] == "explain"
-    assert one["judge prompt to prefer"] == "prefer"
-    assert (one["seed"], one["both_orders"]) == (7, False)
-    assert "generator prompt to generate" not in one
-    assert "comparator" not in one
-    both = score.fingerprint(world.make_pipeline(seed=7, both_orders=True), resolved, package="0")
-    assert both["both_orders"] is True
-    assert "seed" not in both
+    one_order = score.fingerprint(world.make_pipeline(seed=7), resolved, package="0")
+    assert one_order["generator prompt to explain"] == "explain"
+    assert one_order["judge prompt to prefer"] == "prefer"
+    assert (one_order["seed"], one_order["both_orders"]) == (7, False)
+    assert "generator prompt to generate" not in one_order
+    assert "comparator" not in one_order
+    two_orders = score.fingerprint(world.make_pipeline(seed=7, both_orders=True), resolved, package="0")
+    assert two_orders["both_orders"] is True
+    assert "seed" not in two_orders
 
 
 @pytest.mark.parametrize(("n", "counts"), [(55, {1}), (56, {1, 2}), (3, {0, 1}), (7700, {140})])
 def test_battles_are_spread_evenly_over_pairs(n: int, counts: set[int]) -> None:
-    """All of them, and no pair has two more than another; more battles take none away."""
+    """Battles are spread over all pairs with counts that differ by at most 1.
+
+    A larger number lowers the count of no pair.
+    """
     systems = [f"s{number:02}" for number in range(11)]
     shares = battles_per_pair(systems, n, 0)
     assert (len(shares), sum(shares.values()), set(shares.values())) == (55, n, counts)
@@ -212,7 +218,10 @@ def test_battles_are_spread_evenly_over_pairs(n: int, counts: set[int]) -> None:
 
 
 def test_any_beginning_of_a_draw_has_the_domains_equally() -> None:
-    """Until a domain ends; a domain's answers lead in turn, and the order of the set does not matter."""
+    """Every prefix of a draw has equally many questions per domain (±1), until a domain is exhausted.
+
+    The position of the answer alternates within a domain, and the order of the set does not change the draw.
+    """
     examples = [Example(f"{domain}{n}", "?", tags={"domain": domain}) for domain in "abc" for n in range(6)]
     examples = [example for example in examples if example.id not in {"c2", "c3", "c4", "c5"}]
     order = draw_questions(examples, 0)
@@ -229,7 +238,7 @@ def test_any_beginning_of_a_draw_has_the_domains_equally() -> None:
 
 
 def test_two_systems_fight_by_the_rules_against_the_reference(world) -> None:
-    """An abstention loses, two tie, and equal answers tie; of these no judge is asked."""
+    """An abstention loses, two abstentions or two equal answers tie, and the judge is not called for these battles."""
     fought = {
         "q1": ("right", "wrong", "right", 1.0),
         "q2": ("wrong", "right", "right", 0.0),
@@ -252,8 +261,8 @@ def test_two_systems_fight_by_the_rules_against_the_reference(world) -> None:
     )
     assert [outcome.value for outcome in outcomes] == [result for *_, result in fought.values()]
     assert outcomes[-1].unscored == "one of the two systems has no answer"
-    asked = [(question, first) for what, question, first, *_ in world.asked if what == "prefer"]
-    assert sorted(asked) == [("q1", "right"), ("q2", "right"), ("q3", "one")]
+    judged = [(question, first) for what, question, first, *_ in world.asked if what == "prefer"]
+    assert sorted(judged) == [("q1", "right"), ("q2", "right"), ("q3", "one")]
     assert [outcome.evidence.places for outcome in outcomes[:4]] == [
         Places(first=1.0),
         Places(second=0.0),

@@ -1,4 +1,4 @@
-"""The generated answer against the reference answers."""
+"""Scores that compare the generated answer with the reference answers."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from pytest_rageval.errors import Unscored
 
 
 def test_a_worked_example(world, example) -> None:
-    """Right, half right, wrong and declined, by three measures."""
+    """Three measures score a right, a partly right and a wrong answer and an abstention."""
     world.rankings = {"one": ["Reno"], "two": ["lake Tahoe"], "three": ["Elko"], "four": []}
     examples = [
         example("one", answers=("Tulsa", "Reno")),
@@ -27,7 +27,7 @@ def test_a_worked_example(world, example) -> None:
 
 
 def test_the_reference_replaces_missing_answers(world, example) -> None:
-    """The long form is compared where there are no short ones, and only there."""
+    """The long-form reference is compared only if the example has no short answers."""
     world.rankings = {"one": ["Reno"], "two": ["Reno"]}
     outcomes = world.evaluate(
         "answer.em@1",
@@ -39,21 +39,21 @@ def test_the_reference_replaces_missing_answers(world, example) -> None:
 
 @pytest.mark.parametrize("spec", ["answer.correct@5", "answer.em@5", "answer.f1@5"])
 def test_without_references_an_example_is_unscored_and_costs_nothing(world, example, spec: str) -> None:
-    """Neither retriever nor generator is asked."""
+    """An example without references is unscored, and neither the retriever nor the generator is called."""
     (outcome,) = world.evaluate(spec, example("one", "gold"))
     assert (outcome.value, outcome.unscored) == (None, "no reference answers")
     assert not world.asked
 
 
-@pytest.mark.parametrize(("said", "score"), [("Reno and Tulsa", 1.0), ("Reno", 0.0)])
-def test_of_an_answer_set_all_are_wanted(world, said: str, score: float) -> None:
-    """Each by one of its aliases."""
+@pytest.mark.parametrize(("prediction_text", "score"), [("Reno and Tulsa", 1.0), ("Reno", 0.0)])
+def test_of_an_answer_set_all_are_wanted(world, prediction_text: str, score: float) -> None:
+    """An answer is correct only if it contains an alias of every answer in the set."""
 
     async def contains(_question: str, references: list[str], prediction: str) -> float:
         return float(any(reference in prediction for reference in references))
 
     world.compare = contains
-    world.rankings = {"one": [said]}
+    world.rankings = {"one": [prediction_text]}
     wanted = Example("one", "one", answer_set=(("Tulsa", "Tulsa, Oklahoma"), ("Reno, Nevada", "Reno")))
     assert [outcome.value for outcome in world.evaluate("answer.correct@5", wanted)] == [score]
 
@@ -69,7 +69,10 @@ def test_of_an_answer_set_all_are_wanted(world, said: str, score: float) -> None
     ],
 )
 def test_an_answer_set_rules_over_answers_and_reference(world, spec: str, value: float | None) -> None:
-    """In every score: to say one of two wanted answers is half, or all of one passage, however the rest is written."""
+    """If an example has an answer set, every score uses the set and ignores `answers` and `reference`.
+
+    The retrieved passage and the answer have one of the two wanted answers.
+    """
     world.rankings = {"one": ["Reno"]}
     world.cited = {"Reno": "Reno [1]"}
     mixed = Example("one", "one", answers=("Reno",), answer_set=(("Tulsa",), ("Reno",)), reference="Reno")
@@ -78,7 +81,7 @@ def test_an_answer_set_rules_over_answers_and_reference(world, spec: str, value:
 
 @pytest.mark.parametrize("spec", ["answer.em@5", "answer.f1@5"])
 def test_measures_of_one_answer_do_not_score_several(world, spec: str) -> None:
-    """An answer set alone is unscored by them."""
+    """EM and F1 leave an example unscored if it has only an answer set."""
     world.rankings = {"one": ["Reno"]}
     (outcome,) = world.evaluate(spec, Example("one", "one", answer_set=(("Reno",),)))
     assert outcome.value is None
@@ -86,7 +89,7 @@ def test_measures_of_one_answer_do_not_score_several(world, spec: str) -> None:
 
 
 def test_an_abstention_is_wrong_without_asking_the_judge(world, example) -> None:
-    """It scores 0, and a judge that would accept it is not asked."""
+    """An abstention scores 0 and the judge is not called, even if the judge would accept the abstention."""
     world.verdicts = {"no answer in the documents": 1.0}
     (outcome,) = world.evaluate("answer.correct@5", example("one", answers=("Reno",)))
     assert outcome.value == 0.0
@@ -95,15 +98,15 @@ def test_an_abstention_is_wrong_without_asking_the_judge(world, example) -> None
 
 @pytest.mark.parametrize("measure", ["em", "f1", "containment"])
 def test_an_abstention_earns_nothing_by_any_measure(world, example, measure: str) -> None:
-    """Though it has a reference's words; `answer.abstained` alone is 1."""
-    one = example("one", answers=("no", "no answer in the documents"))
-    assert [outcome.value for outcome in world.evaluate(f"answer.{measure}@5", one)] == [0.0]
-    assert [outcome.value for outcome in world.evaluate("answer.abstained@5", one)] == [1.0]
+    """An abstention scores 0 by each measure, even if it equals a reference, and 1 by `answer.abstained`."""
+    case = example("one", answers=("no", "no answer in the documents"))
+    assert [outcome.value for outcome in world.evaluate(f"answer.{measure}@5", case)] == [0.0]
+    assert [outcome.value for outcome in world.evaluate("answer.abstained@5", case)] == [1.0]
 
 
 @pytest.mark.parametrize("part", ["answers", "verdicts"])
 def test_what_has_no_answer_or_verdict_is_unscored(world, example, part: str) -> None:
-    """The reason is the model's."""
+    """If the generator or the comparator raises Unscored, the example is unscored with the same reason."""
     world.rankings = {"one": ["Reno"]}
     getattr(world, part)["Reno"] = Unscored("the server answered 500")
     (outcome,) = world.evaluate("answer.correct@5", example("one", answers=("Tulsa",)))
@@ -111,7 +114,7 @@ def test_what_has_no_answer_or_verdict_is_unscored(world, example, part: str) ->
 
 
 def test_the_evidence_shows_answer_ranking_and_references(world, example) -> None:
-    """What a person needs to believe the score."""
+    """The evidence has the answer, the reference answers and the retrieved passages."""
     world.rankings = {"one": ["Reno"]}
     (outcome,) = world.evaluate("answer.em@5", example("one", answers=("Tulsa", "Ely")))
     evidence = outcome.evidence

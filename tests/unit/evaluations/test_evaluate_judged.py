@@ -1,4 +1,4 @@
-"""Grades from 1 to 5 for answers and for what they were written from."""
+"""The judge's grades, from 1 to 5, of the answers and of the retrieved passages."""
 
 import pytest
 
@@ -11,7 +11,7 @@ SPECS = ("judged.correctness@2", "judged.faithfulness@2", "judged.context_qualit
 
 
 def test_what_is_rated_and_what_it_is_held_against(world, example) -> None:
-    """The answer by the references, and by the retrieved passages; these by the gold ones."""
+    """The judge rates the answer against the references or the passages, and the passages against the gold passages."""
     world.rankings = {"one": ["Reno", "Elko", "Ely"]}
     world.answers = {"Reno|Elko": "It is Reno."}
     world.ratings = {
@@ -19,8 +19,8 @@ def test_what_is_rated_and_what_it_is_held_against(world, example) -> None:
         ("faithfulness", ("It is Reno.",), ("Reno", "Elko")): Rating(4.0, "Said by the first."),
         ("context_quality", ("Reno", "Elko"), ("gold",)): Rating(2.0, "Another subject."),
     }
-    one = example("one", "gold", answers=("Reno", "Reno, Nevada"))
-    outcomes = [world.evaluate(spec, one)[0] for spec in SPECS]
+    case = example("one", "gold", answers=("Reno", "Reno, Nevada"))
+    outcomes = [world.evaluate(spec, case)[0] for spec in SPECS]
     assert [outcome.value for outcome in outcomes] == [5.0, 4.0, 2.0]
     explained = [outcome.evidence.explanation for outcome in outcomes]
     assert explained == ["The same.", "Said by the first.", "Another subject."]
@@ -34,7 +34,7 @@ def test_what_is_rated_and_what_it_is_held_against(world, example) -> None:
 def test_where_nothing_was_retrieved_the_generator_declines_and_no_judge_is_asked(
     world, example, spec: str, value: float
 ) -> None:
-    """No answer is wrong, and states nothing that would need support."""
+    """If nothing was retrieved, an abstention is incorrect (1) but faithful (5), and the judge is not called."""
     (outcome,) = world.evaluate(spec, example("one", "gold", answers=("Reno",)))
     assert outcome.value == value
     assert outcome.evidence.explanation
@@ -42,7 +42,10 @@ def test_where_nothing_was_retrieved_the_generator_declines_and_no_judge_is_aske
 
 
 def test_an_answer_from_no_passages_is_not_faithful(world, example) -> None:
-    """It comes from the model's memory."""
+    """An answer without retrieved passages comes from the model's memory.
+
+    Its faithfulness is 1, without a judge call.
+    """
     world.answers = {"": "Reno"}
     (outcome,) = world.evaluate("judged.faithfulness@2", example("one"))
     assert outcome.value == 1.0
@@ -50,7 +53,7 @@ def test_an_answer_from_no_passages_is_not_faithful(world, example) -> None:
 
 
 def test_of_an_answer_set_all_answers_are_the_reference(world, example) -> None:
-    """In their first form, as one."""
+    """The reference for an answer set is one text that joins the first alias of each answer."""
     world.rankings = {"one": ["Reno"]}
     world.ratings = {("correctness", ("Reno",), ("Reno; Ely",)): Rating(3.0, "Half.")}
     (outcome,) = world.evaluate(
@@ -64,14 +67,14 @@ def test_of_an_answer_set_all_answers_are_the_reference(world, example) -> None:
     [("judged.correctness@2", "no reference answers"), ("judged.context_quality@2", "no gold passages")],
 )
 def test_an_example_without_a_reference_leads_to_no_request(world, example, spec: str, reason: str) -> None:
-    """It is unscored, and nobody is asked."""
+    """An example without the required reference is unscored, and no request is sent."""
     (outcome,) = world.evaluate(spec, example("one"))
     assert (outcome.value, outcome.unscored) == (None, reason)
     assert not world.asked
 
 
 def test_without_a_rating_an_example_is_unscored(world, example) -> None:
-    """With the judge's reason."""
+    """If the judge gives no rating, the example is unscored with the judge's reason."""
     world.rankings = {"one": ["Reno"]}
     world.ratings = {("faithfulness", ("Reno",), ("Reno",)): Unscored("unreadable")}
     (outcome,) = world.evaluate("judged.faithfulness@2", example("one"))
@@ -82,5 +85,5 @@ def test_without_a_rating_an_example_is_unscored(world, example) -> None:
     ("spec", "scale"), [*((spec, (1.0, 5.0)) for spec in SPECS), ("recall@5", (0.0, 1.0))]
 )
 def test_the_scale_is_declared(spec: str, scale: tuple[float, float]) -> None:
-    """Of these scores 1 to 5, of others 0 to 1."""
+    """The scale of judged scores is 1 to 5; the scale of other scores is 0 to 1."""
     assert resolve(ScoreRequest(spec))[1].scale == scale

@@ -1,4 +1,4 @@
-"""Scores of how long a retrieval takes, by a clock that the retriever itself moves on."""
+"""Latency scores, measured with a fake clock that the retriever advances."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -14,36 +14,36 @@ EXAMPLES = [Example(f"q{n}", f"q{n}") for n in range(1, 5)]
 
 
 class Clock:
-    """A clock that stands still but where `spend` moves it."""
+    """A clock that only `spend` advances."""
 
     def __init__(self) -> None:
         self.now = 100.0
 
     def __call__(self) -> float:
-        """The time."""
+        """Return the current time."""
         return self.now
 
     def spend(self, seconds: float) -> None:
-        """Move it on."""
+        """Advance the clock by this many seconds."""
         self.now += seconds
 
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """The clock of the calls of the user's code."""
+    """Replace the clock that times the calls of the user's code."""
     made = Clock()
     monkeypatch.setattr(user_code, "perf_counter", made)
     return made
 
 
 def use(world, retriever: object, **words: object) -> Pipeline:
-    """Let the world have this retriever."""
+    """Give the world a pipeline with this retriever, and return the pipeline."""
     world.run = Pipeline(adapt_retriever(retriever, world.loop), world, world, **words)
     return world.run
 
 
 def seconds(world, *examples: Example) -> list[float | None]:
-    """The times of the examples."""
+    """Return the latencies of the examples."""
     return [outcome.value for outcome in world.evaluate("latency.p50", *(examples or EXAMPLES))]
 
 
@@ -55,7 +55,7 @@ class Slow:
         self.asked: list[str] = []
 
     def __call__(self, query: str, k: int) -> list[str]:
-        """Search."""
+        """Retrieve one passage and advance the clock."""
         first = not self.asked
         self.asked.append(query)
         self.clock.spend(self.factor * int(query[1:]) + 10 * first)
@@ -63,7 +63,7 @@ class Slow:
 
 
 def test_the_time_is_that_of_the_call_and_the_first_call_warms_up(world, clock: Clock) -> None:
-    """It is made once more; all others are made once, also where rankings are read later."""
+    """The first question is retrieved once more, as a warm-up, and all others once; later scores reuse the rankings."""
     retriever = Slow(clock)
     use(world, retriever)
     assert seconds(world) == [1.0, 2.0, 3.0, 4.0]
@@ -74,7 +74,10 @@ def test_the_time_is_that_of_the_call_and_the_first_call_warms_up(world, clock: 
 
 
 def test_rankings_that_were_read_before_keep_their_time(world, clock: Clock) -> None:
-    """It is not that of a look-up: a known ranking has the time of its own retrieval."""
+    """A cached ranking keeps the duration of its retrieval.
+
+    Only the first question, which was the warm-up, is repeated.
+    """
     retriever = Slow(clock)
     use(world, retriever)
     world.evaluate("retrieval.calls", *EXAMPLES)
@@ -83,7 +86,7 @@ def test_rankings_that_were_read_before_keep_their_time(world, clock: Clock) -> 
 
 
 def test_the_passages_of_a_generator_are_read_within_the_time(world, clock: Clock) -> None:
-    """A lazy result does its work when it is read."""
+    """If the retriever returns a generator, the latency includes the time to iterate over it."""
 
     def lazy(query: str, k: int):
         def found():
@@ -97,7 +100,10 @@ def test_the_passages_of_a_generator_are_read_within_the_time(world, clock: Cloc
 
 
 def test_calls_at_once_are_timed_again_one_by_one(world, clock: Clock) -> None:
-    """An async retriever is called for all questions at once by other scores: these calls slow each other."""
+    """Concurrent calls of an async retriever for other scores are not used as latencies.
+
+    The calls are repeated serially.
+    """
     running = most = 0
 
     async def search(query: str, k: int) -> list[str]:
@@ -118,7 +124,7 @@ def test_calls_at_once_are_timed_again_one_by_one(world, clock: Clock) -> None:
 
 
 def test_an_async_retriever_is_timed_one_by_one(world, clock: Clock) -> None:
-    """Where the times are asked for first, no call is made twice but the first."""
+    """If latency is the first score, an async retriever is called once per question and once more as a warm-up."""
     calls = 0
 
     async def search(query: str, k: int) -> list[str]:
@@ -134,7 +140,7 @@ def test_an_async_retriever_is_timed_one_by_one(world, clock: Clock) -> None:
 
 
 def test_a_replay_has_the_recorded_time_or_none(world) -> None:
-    """Looking up a recorded ranking takes no time, which is not that of the retrieval."""
+    """A replayed ranking has the recorded duration, and no latency if none was recorded: the look-up is not timed."""
 
     class Replay:
         replays = True
@@ -145,8 +151,8 @@ def test_a_replay_has_the_recorded_time_or_none(world) -> None:
 
     replay = Replay()
     use(world, replay)
-    found = world.evaluate("latency.p50", *EXAMPLES)
-    assert {outcome.unscored for outcome in found} == {
+    outcomes = world.evaluate("latency.p50", *EXAMPLES)
+    assert {outcome.unscored for outcome in outcomes} == {
         "the recorded rankings do not have the duration of the retrieval"
     }
     replay.recorded = 0.5
@@ -155,7 +161,7 @@ def test_a_replay_has_the_recorded_time_or_none(world) -> None:
 
 
 def test_a_time_with_cached_model_replies_has_no_score(world, clock: Clock) -> None:
-    """The retriever asks a model, which answers from the cache."""
+    """A question is unscored if the retriever got a model reply from the cache while the retrieval was timed."""
     cached = 0
 
     def search(query: str, k: int) -> list[str]:
@@ -166,28 +172,28 @@ def test_a_time_with_cached_model_replies_has_no_score(world, clock: Clock) -> N
 
     use(world, search, cached_replies=lambda: cached)
     for _ in range(2):
-        found = world.evaluate("latency.p50", *EXAMPLES)
-        assert [outcome.value for outcome in found] == [1.0, None, 1.0, 1.0]
-        assert "from the cache" in str(found[1].unscored)
+        outcomes = world.evaluate("latency.p50", *EXAMPLES)
+        assert [outcome.value for outcome in outcomes] == [1.0, None, 1.0, 1.0]
+        assert "from the cache" in str(outcomes[1].unscored)
         use(world, search, cached_replies=lambda: cached)
         world.evaluate("retrieval.calls", *EXAMPLES)
 
 
 def test_a_failing_retriever_leaves_its_question_without_a_time(world, clock: Clock) -> None:
-    """Its cause is the retriever, so that bounds count it."""
+    """A question whose retrieval raises is unscored with the cause "retriever", so that bounds count it."""
 
     def search(query: str, k: int) -> Sequence[str]:
         clock.spend(1.0)
         return ["a"][:k] if query != "q3" else 1 / 0
 
     use(world, search)
-    found = world.evaluate("latency.p50", *EXAMPLES)
-    assert [outcome.value for outcome in found] == [1.0, 1.0, None, 1.0]
-    assert found[2].cause == "retriever"
+    outcomes = world.evaluate("latency.p50", *EXAMPLES)
+    assert [outcome.value for outcome in outcomes] == [1.0, 1.0, None, 1.0]
+    assert outcomes[2].cause == "retriever"
 
 
 def test_a_reference_is_timed_beside_it(world, clock: Clock) -> None:
-    """A B B A for each question, after one call of each."""
+    """Retriever A and reference B are called in the order A B B A per question, after one warm-up call of each."""
     order: list[str] = []
 
     def named(name: str, factor: float) -> Callable[[str, int], list[str]]:
@@ -201,8 +207,8 @@ def test_a_reference_is_timed_beside_it(world, clock: Clock) -> None:
 
     reference = adapt_retriever(named("b", 1.0), world.loop, name="rageval_reference_retriever")
     use(world, named("a", 3.0), reference=reference)
-    found = world.evaluate("latency.p95", *EXAMPLES[:2])
+    outcomes = world.evaluate("latency.p95", *EXAMPLES[:2])
     assert order == ["b1", "a1", "a1", "b1", "b1", "a1", "a2", "b2", "b2", "a2"]
     drift = [4.5, 8.5]
-    assert [outcome.value for outcome in found] == [3.0 + drift[0], 6.0 + drift[1]]
-    assert [outcome.evidence.beside["reference"] for outcome in found] == [1.0 + drift[0], 2.0 + drift[1]]
+    assert [outcome.value for outcome in outcomes] == [3.0 + drift[0], 6.0 + drift[1]]
+    assert [outcome.evidence.beside["reference"] for outcome in outcomes] == [1.0 + drift[0], 2.0 + drift[1]]

@@ -1,4 +1,4 @@
-"""Ranking measures of what a retriever returns."""
+"""Ranking measures of the retrieved passages."""
 
 import pytest
 
@@ -25,7 +25,10 @@ def test_a_worked_example(world, example, spec: str, scores: list[float]) -> Non
 
 
 def test_examples_without_relevant_gold_are_unscored_and_not_asked(world, example) -> None:
-    """They keep their place; passages of grade 0 alone are none."""
+    """Examples without gold passages, or with grade 0 only, are unscored and not retrieved.
+
+    Outcomes keep their order.
+    """
     world.rankings = {"one": ["a"]}
     judged = Example("judged", "judged", gold=(Gold("a", grade=0),))
     outcomes = world.evaluate("recall@5", example("none"), example("one", "a"), judged)
@@ -38,14 +41,14 @@ def test_examples_without_relevant_gold_are_unscored_and_not_asked(world, exampl
 
 
 def test_a_set_without_any_gold_is_all_unscored(world, example) -> None:
-    """Nothing is asked, and nothing fails."""
+    """In a set without gold passages every example is unscored, and no error is raised."""
     assert [o.unscored for o in world.evaluate("ndcg@5", example("a"), example("b"))] == [
         "no gold passages"
     ] * 2
 
 
 def test_the_evidence_is_the_ranking(world, example) -> None:
-    """A person sees what was retrieved."""
+    """The evidence has the retrieved passages and no answer."""
     world.rankings = {"one": ["a", "b"]}
     (outcome,) = world.evaluate("recall@1", example("one", "a"))
     assert outcome.evidence.ranking is not None
@@ -54,7 +57,7 @@ def test_the_evidence_is_the_ranking(world, example) -> None:
 
 
 def test_measures_at_one_cut_off_share_the_rankings(world, example) -> None:
-    """The retriever is asked once for each question and k."""
+    """The retriever is called once for each question and k."""
     for spec in ("recall@5", "ndcg@5", "recall@5", "recall@1"):
         world.evaluate(spec, example("one", "a"), example("two", "b"))
     assert set(world.asked.values()) == {1}
@@ -72,28 +75,28 @@ def _spans(question: str, *spans: tuple[int, int]) -> Example:
 @pytest.mark.parametrize(
     ("spec", "scores"),
     [
-        # One chunk of three passages counts as two documents: of three, two are relevant.
+        # A chunk with two gold passages counts as two documents, so two of three documents are relevant.
         ("recall@2", [2 / 3, 1.0]),
         ("precision@2", [2 / 3, 1 / 2]),
         ("mrr@2", [1.0, 1 / 2]),
         ("map@2", [2 / 3, 1 / 2]),
         ("hit@2", [1.0, 1.0]),
         ("ndcg@2", [(1 + 1 / 1.5849625007) / (1 + 1 / 1.5849625007 + 1 / 2), 1 / 1.5849625007]),
-        # The second passage is cut in two, and neither half is half of it.
+        # The second passage is split into two chunks, and neither chunk covers half of the passage.
         ("recall@1", [2 / 3, 0.0]),
     ],
 )
 def test_gold_by_span_whatever_the_chunking(world, spec: str, scores: list[float]) -> None:
-    """Long chunks hold several passages, short ones a part of one."""
+    """Gold spans are matched whether a chunk holds several gold passages or a part of one."""
     world.rankings = {"long": [_chunk(0, 500), _chunk(900, 950)], "short": [_chunk(0, 40), _chunk(60, 100)]}
-    asked = [_spans("long", (0, 99), (200, 300), (600, 700)), _spans("short", (0, 100))]
-    outcomes = world.evaluate(spec, *asked)
+    examples = [_spans("long", (0, 99), (200, 300), (600, 700)), _spans("short", (0, 100))]
+    outcomes = world.evaluate(spec, *examples)
     assert [outcome.value for outcome in outcomes] == pytest.approx(scores)
     assert outcomes[0].evidence.counts == {"matched_by_span": 2}
 
 
 def test_what_the_text_alone_says_is_counted(world, example) -> None:
-    """Not where it is equal."""
+    """`matched_by_text` counts gold passages that are contained in a retrieved text, not those that are equal to it."""
     world.rankings = {"q": ["on a hot day a cat sat there", "the whole of it"]}
     (outcome,) = world.evaluate("recall@2", example("q", "On a hot day, a cat sat.", "The whole of it!"))
     assert (outcome.value, outcome.evidence.counts) == (1.0, {"matched_by_text": 1})
@@ -104,16 +107,19 @@ def test_what_the_text_alone_says_is_counted(world, example) -> None:
     [(Gold(source="a.md", start=0, end=9), "a span"), (Gold("a"), "an id"), (Gold(text="?"), "words")],
 )
 def test_a_ranking_that_cannot_be_compared_with_gold_is_unscored(world, gold: Gold, wanted: str) -> None:
-    """It is not a ranking without gold; where nothing was retrieved the score is 0."""
+    """If no retrieved document can be compared with the gold passage, the example is unscored.
+
+    An empty ranking scores 0.
+    """
     world.rankings = {"q": ["one", "two"]}
-    asked = [Example(question, question, gold=(gold,)) for question in ("q", "nothing")]
-    outcomes = world.evaluate("recall@2", *asked)
+    examples = [Example(question, question, gold=(gold,)) for question in ("q", "nothing")]
+    outcomes = world.evaluate("recall@2", *examples)
     reason = f"no retrieved document has {wanted} to find the gold passage by"
     assert [(o.value, o.unscored) for o in outcomes] == [(None, reason), (0.0, None)]
 
 
 def test_the_share_is_that_of_the_run(world) -> None:
-    """Half of a passage is enough unless the run wants more."""
+    """The run's `match_share` decides what share of a gold passage has to be retrieved."""
     world.rankings = {"q": [_chunk(0, 60)]}
     values = []
     for share in (0.5, 0.6, 0.61):
@@ -136,7 +142,10 @@ def test_the_share_is_that_of_the_run(world) -> None:
 def test_full_recall_wants_one_passage_of_each_group(
     world, gold: list[tuple[str, str | None]], retrieved: list[str], expected: float
 ) -> None:
-    """A passage without a group is one of its own; what is judged and not relevant is no part of a group."""
+    """Full recall is 1 if a passage of each group was retrieved.
+
+    A relevant passage without a group is its own group, and a passage of grade 0 belongs to no group.
+    """
     passages = [Gold(text=text, group=group) for text, group in gold]
     example = Example("q", "q", gold=(*passages, Gold(text="not relevant", grade=0, group="other")))
     world.rankings["q"] = retrieved
@@ -145,7 +154,7 @@ def test_full_recall_wants_one_passage_of_each_group(
 
 
 def test_full_recall_needs_gold_passages(world) -> None:
-    """As the others do."""
+    """An example without gold passages is unscored; an empty ranking scores 0."""
     [bare, empty] = world.evaluate(
         "full_recall@3", Example("q", "q"), Example("e", "e", gold=(Gold(text="a"),))
     )

@@ -1,4 +1,4 @@
-"""Questions at which the user's code failed: unscored while they are few, else the error that they are."""
+"""Failures of the user's code: a few leave their questions unscored, too many raise an error."""
 
 import pickle
 import re
@@ -12,7 +12,7 @@ from pytest_rageval.scores import Outcome
 
 
 def _outcomes(failed: int, of: int) -> list[Outcome]:
-    """The first of them failed, each with the same exception for a question of its own."""
+    """Return `of` outcomes, the first `failed` of which have an error; the errors differ by question only."""
     examples = [Example(f"e{n}", f"q{n}") for n in range(of)]
     errors = [
         QueryError(f"search raised for 'q{n}': KeyError\n  search.py:5", "search raised") for n in range(of)
@@ -25,13 +25,13 @@ def _outcomes(failed: int, of: int) -> list[Outcome]:
 
 @pytest.mark.parametrize(("failed", "share"), [(0, 0.0), (1, 0.05), (29, 0.29), (99, 1.0)])
 def test_a_share_may_fail(failed: int, share: float) -> None:
-    """As many as may be unscored, the share itself included."""
+    """No error is raised if the share of failed questions is at most the allowed share."""
     check_failures(_outcomes(failed, 100), share)
 
 
 @pytest.mark.parametrize(("failed", "share"), [(1, 0.0), (6, 0.05), (30, 0.29)])
 def test_more_than_the_share_is_the_error_that_it_was(failed: int, share: float) -> None:
-    """The first failure in full, how many there were, and what to do."""
+    """If more questions fail, the error has the first failure in full, the number of failures, and the remedy."""
     with pytest.raises(CallableError) as caught:
         check_failures(_outcomes(failed, 100), share)
     first, frame, ended, more = str(caught.value).split("\n")
@@ -44,7 +44,7 @@ def test_more_than_the_share_is_the_error_that_it_was(failed: int, share: float)
 
 
 def test_a_retriever_that_fails_at_all_questions_is_an_error_whatever_is_allowed() -> None:
-    """No larger share would mend it."""
+    """If all questions fail, the error is raised even if all may be unscored, and suggests no larger share."""
     with pytest.raises(CallableError) as caught:
         check_failures(_outcomes(7, 7), 1.0)
     assert str(caught.value) == (
@@ -53,12 +53,12 @@ def test_a_retriever_that_fails_at_all_questions_is_an_error_whatever_is_allowed
 
 
 def test_no_examples_are_no_failure() -> None:
-    """An empty set has its own error."""
+    """No error is raised for an empty set, which has an error of its own."""
     check_failures([], 0.0)
 
 
 def test_errors_for_different_reasons_have_different_messages() -> None:
-    """Three in full, and how many more there were."""
+    """A combined error has the first three messages in full and counts the examples with other messages."""
     failed = {f"e{n}": CallableError(f"error {n}") for n in range(5)} | {"e9": CallableError("error 0")}
     assert str(combine_errors(failed)) == (
         "error 0\nIt affects 2 examples: e0, e9.\n"
@@ -69,7 +69,7 @@ def test_errors_for_different_reasons_have_different_messages() -> None:
 
 
 def test_errors_with_one_reason_are_one_message() -> None:
-    """What the next call may cost differs from example to example; the limit is the same."""
+    """Errors with the same `reason` are combined into one message, even if their texts differ."""
     failed = {f"e{n}": BudgetError(f"the limit is reached: 0.{n} USD", reason="the limit") for n in range(5)}
     combined = combine_errors(failed)
     assert type(combined) is BudgetError
@@ -77,7 +77,7 @@ def test_errors_with_one_reason_are_one_message() -> None:
 
 
 def test_an_outcome_with_its_error_travels() -> None:
-    """Scores cross to other processes."""
+    """An outcome with an error can be pickled, because scores are sent to other processes."""
     (outcome,) = _outcomes(1, 1)
     back = pickle.loads(pickle.dumps(outcome))  # noqa: S301 - our own bytes
     assert (str(back.failed), back.failed.reason) == (str(outcome.failed), "search raised")
@@ -101,7 +101,10 @@ def test_an_outcome_with_its_error_travels() -> None:
     ],
 )
 def test_every_score_leaves_the_question_unscored_and_continues(world, monkeypatch, spec: str) -> None:
-    """The reason names the exception, not the question, so that equal ones are counted as one."""
+    """If the retriever raises for one question, the question is unscored and the others are scored.
+
+    The reason names the exception and not the question, so that equal reasons are counted together.
+    """
     world.rankings = {"good": ["code 7"]}
     world.cited = {"code 7": "code 7 [1]"}
     search = world.rankings.get

@@ -1,4 +1,4 @@
-"""What a score depends on beside the retriever."""
+"""The fingerprint of a score: everything besides the retriever that the score depends on."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
@@ -31,7 +31,7 @@ COMPARES = JUDGES | {"comparator", "judge prompt to compare"}
 
 
 def _found(spec: str, settings: Settings = BASE, **words: Any) -> dict[str, Any]:
-    """The fingerprint of a score, as a session with these options and the default fixtures finds it."""
+    """Return the fingerprint of a score in a session with these options and the default fixtures."""
     session = Session(settings)
     parts = Components(lambda _query, _k: [], DefaultGenerator(session.models), DefaultJudge(session.models))
     try:
@@ -86,17 +86,17 @@ def _found(spec: str, settings: Settings = BASE, **words: Any) -> dict[str, Any]
     ],
 )
 def test_a_score_depends_on_what_it_asks(spec: str, words: dict[str, str], names: set[str]) -> None:
-    """And on nothing else: another judge makes no stale baseline of a recall."""
+    """A fingerprint has only what the score's requests use, so that another judge makes no recall baseline stale."""
     assert _found(spec, **words).keys() == ALWAYS | names
 
 
 def test_every_built_in_score_declares_its_requests() -> None:
-    """One that nobody has told of would depend on everything."""
+    """Every built-in score declares its requests: a score that does not would depend on every prompt."""
     for name in SCORES:
         if name.removeprefix("answer.") in EMBEDDING_MEASURES and find_spec(PACKAGE) is None:
             continue
-        found = _found(f"{name}@5")
-        assert not {"generator prompt to generate", "generator prompt to cite"} <= found.keys(), name
+        fingerprint = _found(f"{name}@5")
+        assert not {"generator prompt to generate", "generator prompt to cite"} <= fingerprint.keys(), name
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_every_built_in_score_declares_its_requests() -> None:
     ],
 )
 def test_a_measure_of_embeddings_depends_on_the_encoder(spec: str, words: dict[str, str]) -> None:
-    """Another release of it may hold another model."""
+    """The fingerprint has the encoder's version, because another release may hold another model."""
     pytest.importorskip(PACKAGE)
     assert _found(spec, **words)["encoder"].startswith("all-MiniLM-L6-v2 ")
 
@@ -118,7 +118,7 @@ async def _added(*_: object) -> list[Any]:
 
 
 def _added_found(words: Mapping[str, str], asks: Collection[str] | None) -> dict[str, Any]:
-    """The fingerprint of a score that another plugin added."""
+    """Return the fingerprint of a score that another plugin added."""
     registry = Registry()
     registry.add_score("new", _added, asks=asks)
     resolved, score = resolve(ScoreRequest("new@5", **words), registry.scores)
@@ -137,25 +137,25 @@ def _added_found(words: Mapping[str, str], asks: Collection[str] | None) -> dict
     ],
 )
 def test_an_added_score_depends_on_what_it_says_that_it_asks(asks: Collection[str], names: set[str]) -> None:
-    """As one of ours does."""
+    """The fingerprint of a plugin's score depends on the requests that the plugin declares."""
     assert _added_found({}, asks).keys() == ALWAYS | names
 
 
 def test_an_added_score_refuses_keywords_without_effect() -> None:
-    """The word would do nothing."""
+    """A plugin's score raises InputError for a keyword that its declared requests do not use."""
     with pytest.raises(InputError, match=r"'new@5' does not take label='em'"):
         _added_found({"label": "em"}, ["compare"])
 
 
 def test_a_score_that_another_plugin_added_may_ask_all() -> None:
-    """Nobody knows what it asks, so all that it could is named, the label beside the comparator."""
-    found = _added_found({"label": "em"}, None)
+    """If a plugin declares no requests, the fingerprint has every prompt, the comparator and the label."""
+    fingerprint = _added_found({"label": "em"}, None)
     assert {
         "generator prompt to generate",
         "generator prompt to cite",
         "judge prompt to relevant",
-    } <= found.keys()
-    assert (found["comparator"], found["label"], found["package"]) == ("f1", "em", "1")
+    } <= fingerprint.keys()
+    assert (fingerprint["comparator"], fingerprint["label"], fingerprint["package"]) == ("f1", "em", "1")
 
 
 ASKING = ("answer.em@5", "llm_reteval@5", "relevance.p@5", "rel.answer@5")
@@ -182,14 +182,17 @@ ASKING = ("answer.em@5", "llm_reteval@5", "relevance.p@5", "rel.answer@5")
     ],
 )
 def test_what_moves_a_score_changes_its_fingerprint(changes: Mapping[str, Any], changed: set[str]) -> None:
-    """And what does not, such as a key or a deadline, leaves it as it is; no score of the ranking is touched."""
+    """A setting changes the fingerprints of exactly the scores that it can affect.
+
+    An API key or a timeout changes no fingerprint, and no setting of the models changes that of a ranking measure.
+    """
     other = replace(BASE, **changes)
     differ = {spec for spec in ("recall@5", *ASKING) if _found(spec) != _found(spec, other)}
     assert differ == changed
 
 
 def test_no_secret_is_in_a_fingerprint() -> None:
-    """It is committed."""
+    """A fingerprint is committed to the repository, so it contains no secret."""
     base_url = "http://me:secret@here/v1?key=hidden"
     text = str(_found("llm_reteval@5", replace(BASE, base_url=base_url, api_key="sk-secret")))
     assert "secret" not in text
@@ -210,7 +213,7 @@ def test_no_secret_is_in_a_fingerprint() -> None:
 def test_a_changed_word_of_a_prompt_changes_the_fingerprint(
     monkeypatch: pytest.MonkeyPatch, prompt: str, changed: set[str]
 ) -> None:
-    """Of the scores that ask by it."""
+    """A change of a prompt changes the fingerprints of the scores that use the prompt, and no others."""
     before = {spec: _found(spec) for spec in ASKING}
     written = getattr(Prompts, prompt)
     monkeypatch.setattr(Prompts, prompt, lambda *given: f"Please. {written(*given)}")
@@ -218,7 +221,7 @@ def test_a_changed_word_of_a_prompt_changes_the_fingerprint(
 
 
 def test_a_seed_is_part_of_a_random_order_alone() -> None:
-    """It decides which prompt is sent."""
+    """The seed is part of the fingerprint only with a random order, because the seed then changes the prompt."""
     other = replace(BASE, seed=7)
     random, rank = ({"order": order} for order in ("random", "rank"))
     assert _found("rel.answer@5", other, **random) != _found("rel.answer@5", **random)
@@ -226,13 +229,13 @@ def test_a_seed_is_part_of_a_random_order_alone() -> None:
 
 
 def test_another_temperature_is_another_generator() -> None:
-    """No option sets it; a user's fixture may."""
+    """A generator's identity includes its temperature, which no option but a user's fixture can set."""
     cold = LLMGenerator(None, RemoteServer("http://here/v1"), "m1", temperature=0.0)
     assert cold.identity("generate") != replace(cold, temperature=0.5).identity("generate")
 
 
 def test_the_users_own_functions_are_known_by_name_or_by_their_fingerprint() -> None:
-    """A name that no edit changes; whoever edits may say so by an attribute."""
+    """The user's functions are identified by name, or by their attribute `fingerprint`, which can mark an edit."""
 
     def generate(question: str, passages: list[object]) -> str:
         return f"{question} {passages}"
@@ -257,16 +260,16 @@ def test_the_users_own_functions_are_known_by_name_or_by_their_fingerprint() -> 
 
 
 def test_without_an_llm_answers_are_compared_in_canonical_form() -> None:
-    """The judge of the local model has no parameters."""
-    found = _found("answer.correct@5", replace(BASE, model="embedded"))
-    assert found["judge"] == "canonical comparison"
-    assert JUDGES & found.keys() == {"judge"}
-    assert found["generator"].endswith("at embedded:threads=1")
+    """With the local model, the judge is the canonical comparison, which has no parameters."""
+    fingerprint = _found("answer.correct@5", replace(BASE, model="embedded"))
+    assert fingerprint["judge"] == "canonical comparison"
+    assert JUDGES & fingerprint.keys() == {"judge"}
+    assert fingerprint["generator"].endswith("at embedded:threads=1")
 
 
 def test_no_model_to_name_is_an_error_of_what_asks_one() -> None:
-    """A key is set and no model: nothing generates. A ranking needs none."""
-    nobody = Settings(api_key="sk-secret")
-    assert _found("recall@5", nobody)["scoring"] == SCORING_VERSION
+    """With an API key but no model, a score that calls a model raises InputError; a ranking measure does not."""
+    settings = Settings(api_key="sk-secret")
+    assert _found("recall@5", settings)["scoring"] == SCORING_VERSION
     with pytest.raises(InputError, match="no model is named"):
-        _found("answer.em@5", nobody)
+        _found("answer.em@5", settings)

@@ -1,4 +1,4 @@
-"""The judge's verdicts on labelled answers and pairs."""
+"""The judge's verdicts on answers and pairs that people labelled."""
 
 import asyncio
 
@@ -12,10 +12,13 @@ from tests.unit.evaluations.conftest import World
 
 
 class Reader:
-    """Prefers the longer answer; neither where they are alike, no verdict where one is empty."""
+    """A judge that prefers the longer answer, or neither if the lengths are equal.
+
+    No verdict if one answer is empty.
+    """
 
     async def prefer(self, question: str, first: str, second: str) -> int:
-        """1, 2 or 0."""
+        """Return 1, 2 or 0."""
         assert question == "Why?"
         if not first or not second:
             raise Unscored("one is missing")
@@ -23,23 +26,24 @@ class Reader:
 
 
 def pair(first: str, second: str) -> LabelledPair:
-    """Two answers that people found alike."""
+    """Return a pair of answers that people labelled as a tie."""
     return LabelledPair(Example(f"{first}/{second}", "Why?"), first, second, (0.0,))
 
 
 def answers(*predictions: str) -> HumanLabels:
-    """Answers that people found right."""
+    """Return answers that people labelled as right."""
     return HumanLabels(
         "labels.jsonl",
         "yes/no",
         tuple(
-            LabelledAnswer(Example(said, "Where?"), ("Tulsa", "Rome"), said, (1.0,)) for said in predictions
+            LabelledAnswer(Example(prediction, "Where?"), ("Tulsa", "Rome"), prediction, (1.0,))
+            for prediction in predictions
         ),
     )
 
 
 def test_answers_are_judged_as_scores_judge_them(world: World) -> None:
-    """By the comparator; an abstention is wrong without being asked about; who has no verdict is unscored."""
+    """Labelled answers are judged as in scores: an abstention is wrong without a judge call; no verdict is unscored."""
     world.verdicts["Oslo"] = Unscored("unsure")
     labels = answers("Tulsa", "Paris", "no answer in the documents", "Oslo")
     outcomes = world.loop.run(judge_items(labels, pipeline_verdict(world.run, None)))
@@ -50,9 +54,12 @@ def test_answers_are_judged_as_scores_judge_them(world: World) -> None:
 
 
 def test_the_comparator_is_the_markers(world: World) -> None:
-    """And one that there is not is refused before anything is asked."""
+    """The marker's comparator is used; an unknown comparator raises InputError before any request is sent."""
     verdict = pipeline_verdict(world.run, "em")
-    assert [one.value for one in world.loop.run(judge_items(answers("rome", "Oslo"), verdict))] == [1.0, 0.0]
+    assert [outcome.value for outcome in world.loop.run(judge_items(answers("rome", "Oslo"), verdict))] == [
+        1.0,
+        0.0,
+    ]
     with pytest.raises(InputError, match="there is no 'oracle'"):
         pipeline_verdict(world.run, "oracle")
 
@@ -62,13 +69,13 @@ def test_the_comparator_is_the_markers(world: World) -> None:
     [("longer", "short", 1.0), ("short", "longer", -1.0), ("same", "size", 0.0)],
 )
 def test_pairs_are_judged_by_preference(first: str, second: str, verdict: float) -> None:
-    """The verdict is on the pair as it is, whichever answer was shown first."""
+    """The verdict is about the pair in its own order, whichever answer the judge sees first."""
     for swapped in (False, True):
         assert asyncio.run(judge_preference(Reader(), pair(first, second), swapped=swapped)) == verdict
 
 
 def test_labelled_pairs_go_to_the_judge_of_the_run(world: World) -> None:
-    """One without a verdict is unscored."""
+    """The run's judge judges labelled pairs; a pair without a verdict is unscored."""
     world.run.judge = Reader()  # type: ignore[assignment]
     labels = HumanLabels("labels.jsonl", "pairwise", pairs=(pair("longer", "short"), pair("", "short")))
     outcomes = world.loop.run(judge_items(labels, pipeline_verdict(world.run, None)))
@@ -79,7 +86,7 @@ def test_labelled_pairs_go_to_the_judge_of_the_run(world: World) -> None:
 
 
 def test_a_judge_without_prefer_is_an_error() -> None:
-    """The method is named, and what it returns."""
+    """The error names the missing method `prefer`, or the unusable value that `prefer` returned."""
 
     class Liker:
         async def prefer(self, *_: str) -> str:

@@ -17,10 +17,10 @@ NOTHING = "no answer in the documents"
 
 
 def test_a_worked_example(world, example) -> None:
-    """Five questions of which three survive retrieval: 3/5.
+    """Three of five questions score 1, so the mean is 3/5.
 
-    found: the gold passage is retrieved. elsewhere: another passage gives the same answer. second:
-    the answer is that of the third semi-gold sample. lost: another answer. silent: an abstention.
+    found: the gold passage is retrieved. elsewhere: another passage gives the same answer. second: the answer equals
+    that of the third semi-gold sample. lost: the answer is different. silent: the generator abstains.
     """
     world.rankings = {
         "found": ["Reno"],
@@ -43,7 +43,7 @@ def test_a_worked_example(world, example) -> None:
 
 
 def test_only_the_first_k_are_read(world, example) -> None:
-    """The gold passage at rank 2 does not help at k = 1."""
+    """A gold passage at rank 2 does not help at k = 1."""
     world.rankings = {"q": ["Elko", "Reno"]}
     world.answers = {"Elko|Reno": "Reno"}
     assert world.evaluate("llm_reteval@1", example("q", "Reno"))[0].value == 0.0
@@ -59,39 +59,39 @@ def test_only_the_first_k_are_read(world, example) -> None:
     ],
 )
 def test_a_grade_of_three_is_a_yes_to_triage(world, example, comparator: str, values, cases) -> None:
-    """Gold is retrieved: grade 3 agrees with recall and 2 does not, unless a threshold draws the line elsewhere."""
+    """If gold is retrieved, grade 3 agrees with recall and grade 2 does not, unless the comparator has a threshold."""
     world.rankings = {"three": ["in Nevada", "gold"], "two": ["out west", "gold"]}
     world.answers = {"in Nevada|gold": "in Nevada", "out west|gold": "out west", "gold": "Reno"}
     world.grades = {"in Nevada": 0.5, "out west": 0.25, "Reno": 1.0}
-    asked = [example(name, "gold", answers=("Reno, Nevada",)) for name in ("three", "two")]
-    outcomes = world.evaluate("llm_reteval@2", *asked, comparator=comparator)
+    examples = [example(name, "gold", answers=("Reno, Nevada",)) for name in ("three", "two")]
+    outcomes = world.evaluate("llm_reteval@2", *examples, comparator=comparator)
     assert [outcome.value for outcome in outcomes] == values
     assert [outcome.case for outcome in outcomes] == cases
     assert world.call_count("compare") == 0
 
 
 def test_graded_verdicts_are_cached(world, example) -> None:
-    """A comparator with a finer scale gives a finer score."""
+    """A graded verdict of the comparator is the score."""
     world.rankings = {"q": ["partly"]}
     world.verdicts = {"partly": 0.25}
     assert world.evaluate("llm_reteval@1", example("q", "Reno"))[0].value == 0.25
 
 
 def test_three_samples_are_drawn_from_the_relevant_gold_passages(world) -> None:
-    """All of them at once, in the eval set's order; passages of grade 0 are left out."""
+    """Each of three semi-gold answers is generated from all gold passages in set order, except those of grade 0."""
     gold = (Gold(text="a"), Gold(text="bad", grade=0), Gold(text="b", grade=2))
     world.evaluate("llm_reteval@1", Example("q", "q", gold=gold))
-    assert {what for what in world.asked if what[:3] == ("generate", "q", "a|b")} == {
+    assert {call for call in world.asked if call[:3] == ("generate", "q", "a|b")} == {
         ("generate", "q", "a|b", str(sample)) for sample in range(3)
     }
 
 
 def test_the_judge_sees_each_semi_gold_answer_once_without_abstentions(world, example) -> None:
-    """References are the different answers with gold."""
+    """The references are the distinct semi-gold answers that are no abstentions."""
     world.rankings = {"q": ["x"]}
     world.answers = {"gold": ("Reno", NOTHING, "Reno")}
     world.evaluate("llm_reteval@1", example("q", "gold"))
-    assert [what for what in world.asked if what[0] == "compare"] == [("compare", "q", "Reno", "x")]
+    assert [call for call in world.asked if call[0] == "compare"] == [("compare", "q", "Reno", "x")]
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_the_judge_sees_each_semi_gold_answer_once_without_abstentions(world, ex
     ],
 )
 def test_what_cannot_be_compared_is_unscored(world, gold: tuple[Gold, ...], reason: str) -> None:
-    """Not 0 and not 1: no gold, no text, nothing but abstentions, no reply, no verdict."""
+    """An example is unscored if it has no gold text, no semi-gold answer, no generator reply, or no verdict."""
     world.rankings = {"q": ["x"]}
     world.answers = {"hopeless": NOTHING, "empty": Unscored("the generator's reply is empty")}
     world.verdicts = {"x": Unscored("the judge's reply is neither yes nor no: 'maybe'")}
@@ -116,7 +116,7 @@ def test_what_cannot_be_compared_is_unscored(world, gold: tuple[Gold, ...], reas
 
 
 def test_two_abstentions_are_no_agreement(world, example) -> None:
-    """Where gold and retrieved passages both give none, there is no hit, and the judge is not asked."""
+    """If the generator abstains with and without gold, the example has no score and the judge is not called."""
     world.answers = {"hopeless": NOTHING}
     world.verdicts = {NOTHING: 1.0}
     (outcome,) = world.evaluate("llm_reteval@1", example("q", "hopeless"))
@@ -125,7 +125,7 @@ def test_two_abstentions_are_no_agreement(world, example) -> None:
 
 
 def test_an_abstention_where_gold_gave_an_answer_is_0_without_asking_the_judge(world, example) -> None:
-    """A judge that would let it pass is not asked."""
+    """If only the prediction abstains, the score is 0 and the judge is not called."""
     world.verdicts = {NOTHING: 1.0}
     (outcome,) = world.evaluate("llm_reteval@1", example("q", "Reno"))
     assert outcome.value == 0.0
@@ -133,13 +133,13 @@ def test_an_abstention_where_gold_gave_an_answer_is_0_without_asking_the_judge(w
 
 
 def test_an_example_without_gold_costs_nothing(world, example) -> None:
-    """It is known to be unscored before anything is asked."""
+    """An example without gold passages is unscored before any request is sent."""
     world.evaluate("llm_reteval@1", example("q"))
     assert not world.asked
 
 
 def test_an_ideal_retriever_scores_1_though_answers_vary(world, example) -> None:
-    """The prediction from exactly the gold passages is the first semi-gold answer, not a fourth draw."""
+    """If exactly the gold passages are retrieved, the prediction is the first semi-gold answer and no fourth sample."""
     world.rankings = {"q": ["a", "b"]}
     world.answers = {"a|b": ("one", "two", "three")}
     assert world.evaluate("llm_reteval@5", example("q", "a", "b"))[0].value == 1.0
@@ -147,7 +147,7 @@ def test_an_ideal_retriever_scores_1_though_answers_vary(world, example) -> None
 
 
 def test_the_evidence_shows_the_answers_with_gold(world, example) -> None:
-    """Beside what was said without."""
+    """The evidence has the prediction and the semi-gold answers."""
     world.rankings = {"q": ["Elko"]}
     (outcome,) = world.evaluate("llm_reteval@1", example("q", "Reno"))
     evidence = outcome.evidence
@@ -155,11 +155,11 @@ def test_the_evidence_shows_the_answers_with_gold(world, example) -> None:
 
 
 def test_an_example_given_up_early_does_not_stall_a_later_score(loop) -> None:
-    """What an unscored example had begun to ask is answered, or asked again, when another score needs it."""
-    given_up = threading.Event()
+    """If an example becomes unscored while a request is pending, another score can still get the request's result."""
+    finished = threading.Event()
 
     def search(_question: str, _k: int) -> list[str]:
-        given_up.wait(60)
+        finished.wait(60)
         return ["Reno"]
 
     generator = adapt_generator(lambda _question, _passages: "Reno", loop)
@@ -168,30 +168,30 @@ def test_an_example_given_up_early_does_not_stall_a_later_score(loop) -> None:
 
     async def evaluate() -> None:
         await evaluate_llm_reteval(run, [by_id], ResolvedScore(Spec("llm_reteval", None, 5), 5))
-        given_up.set()
+        finished.set()
 
     async def settle() -> None:
         for _ in range(50):
             await asyncio.sleep(0)
 
     loop.run(evaluate())
-    # The test goes on with something else, while the loop comes to rest.
+    # The loop runs its pending tasks while no evaluation runs.
     asyncio.run_coroutine_threadsafe(settle(), loop._loop).result(60)
     assert loop.run(run.answer("q", 5)) == "Reno"
 
 
 def test_the_ranking_measures_are_computed_without_further_requests(world, example):
-    """Each is the score of that name, of the same examples; what is unscored has none."""
+    """The evidence has recall, precision and F1 with the values of their own scores, without further requests."""
     world.rankings = {"q": ["x", "a"], "r": ["b"], "none": ["x"]}
     examples = [example("q", "a", "c", answers=("a",)), example("r", "b", answers=("b",)), example("none")]
     outcomes = world.evaluate("llm_reteval@2", *examples)
-    asked = world.asked.total()
+    requests = world.asked.total()
     for name in ("recall@2", "precision@2", "f1@2"):
         values = [outcome.value for outcome in world.evaluate(name, *examples)]
         assert [outcome.evidence.beside.get(name) for outcome in outcomes] == values
     assert outcomes[0].evidence.beside == {"recall@2": 0.5, "precision@2": 0.5, "f1@2": 0.5}
-    assert world.asked.total() == asked
-    # Examples whose rankings found as much share them: a dict each would be a tenth of what is kept.
+    assert world.asked.total() == requests
+    # Examples with equal values share one dict: a dict per example would be a tenth of the memory.
     world.rankings["s"] = ["b"]
     of_r, of_s = world.evaluate("llm_reteval@2", examples[1], example("s", "b", answers=("b",)))
     assert of_r.evidence.beside is of_s.evidence.beside

@@ -1,4 +1,4 @@
-"""What thousands of questions take while they are asked: tasks, memory, and the totals that are shown meanwhile."""
+"""Tasks, memory and progress totals of runs with many questions."""
 
 import asyncio
 import gc
@@ -38,30 +38,30 @@ async def _evaluated(run: Pipeline, examples: list[Example], specs: tuple[str, .
 
 @pytest.mark.slow
 def test_a_bounded_number_of_tasks_is_in_flight_and_the_total_is_known(loop) -> None:
-    """Each score asks a window of its questions; the progress shows all rankings from the first on."""
-    tasks, totals, asked = [], [], []
+    """The number of concurrent tasks is bounded, and the progress shows the total of rankings from the start."""
+    tasks, totals, calls = [], [], []
 
     async def search(query: str, k: int) -> list[dict[str, Any]]:
         await asyncio.sleep(0)
-        asked.append((query, k))
-        if len(asked) % 100 == 0:
+        calls.append((query, k))
+        if len(calls) % 100 == 0:
             tasks.append(len(asyncio.all_tasks()))
             totals.append((run.total_rankings, run.finished_rankings < run.total_rankings))
         return _found(query, k)
 
     run = Pipeline(adapt_retriever(search, loop), None, None)
     outcomes = loop.run(_evaluated(run, _examples(MANY), SPECS))
-    # A task of the score, and one of the ranking, which two of the scores share.
+    # Each question has a task per score, and a task per ranking, which two of the scores share.
     assert max(tasks) <= 5 * MAX_CONCURRENCY + 10
     assert set(totals) == {(2 * MANY, True)}
-    assert (run.total_rankings, run.finished_rankings, len(asked)) == (2 * MANY, 2 * MANY, 2 * MANY)
+    assert (run.total_rankings, run.finished_rankings, len(calls)) == (2 * MANY, 2 * MANY, 2 * MANY)
     for score, value in zip(outcomes, (1.0, None, 0.1), strict=True):
-        assert [each.example.id for each in score] == [f"q{n}" for n in range(MANY)]
-        assert value is None or {each.value for each in score} == {value}
+        assert [outcome.example.id for outcome in score] == [f"q{n}" for n in range(MANY)]
+        assert value is None or {outcome.value for outcome in score} == {value}
 
 
 class CountingGenerator:
-    """Answers each question, and notes what the run knows meanwhile."""
+    """A generator whose answer is the question, and that records concurrency and the run's totals."""
 
     def __init__(self) -> None:
         self.now = self.most = 0
@@ -69,7 +69,7 @@ class CountingGenerator:
         self.run: Pipeline | None = None
 
     async def generate(self, question: str, *_: object, **__: object) -> str:
-        """The question is its own answer."""
+        """Return the question as the answer."""
         self.now += 1
         self.most = max(self.most, self.now)
         assert self.run is not None
@@ -80,7 +80,10 @@ class CountingGenerator:
 
 
 def test_examples_are_answered_in_turn_and_those_that_wait_are_counted(loop) -> None:
-    """A score of answers asks for a window of its examples; an interrupted one leaves none waiting."""
+    """The number of concurrent answers is bounded, and waiting examples are counted.
+
+    An interruption leaves none waiting.
+    """
     generator = CountingGenerator()
     generator.run = run = Pipeline(adapt_retriever(_found, loop), generator, None)
     examples = [Example(f"q{n}", f"item {n}", answers=(f"item {n}",)) for n in range(MANY)]
@@ -98,11 +101,14 @@ def test_examples_are_answered_in_turn_and_those_that_wait_are_counted(loop) -> 
 @pytest.mark.slow
 @pytest.mark.parametrize("asynchronous", [False, True])
 def test_a_broken_retriever_is_given_up_at_the_first_questions(loop, *, asynchronous: bool) -> None:
-    """The rest are not asked, all are unscored, and nothing is expected any more."""
-    asked: list[str] = []
+    """After the first failures, the retriever is not called again.
+
+    All questions are unscored and the progress is complete.
+    """
+    queries: list[str] = []
 
     def search(query: str, _k: int) -> list[str]:
-        asked.append(query)
+        queries.append(query)
         raise LookupError("no index")
 
     async def searched(query: str, k: int) -> list[str]:
@@ -111,14 +117,14 @@ def test_a_broken_retriever_is_given_up_at_the_first_questions(loop, *, asynchro
 
     run = Pipeline(adapt_retriever(searched if asynchronous else search, loop), None, None)
     (outcomes,) = loop.run(_evaluated(run, _examples(MANY), ("recall@5",)))
-    assert asked == [f"item {n}" for n in range(MAX_FAILURES)]
+    assert queries == [f"item {n}" for n in range(MAX_FAILURES)]
     assert sum(outcome.failed is not None for outcome in outcomes) == MANY
     assert run.total_rankings == run.finished_rankings == MANY
 
 
 @pytest.mark.slow
 def test_an_interrupted_run_expects_nothing_and_can_be_run_again(loop) -> None:
-    """What was not asked is not shown as missing in the next test."""
+    """After an interruption, the progress has no pending rankings, and the next evaluation succeeds."""
     asked: list[str] = []
 
     def search(query: str, k: int) -> list[dict[str, Any]]:
@@ -131,14 +137,17 @@ def test_an_interrupted_run_expects_nothing_and_can_be_run_again(loop) -> None:
     with pytest.raises(KeyboardInterrupt):
         loop.run(_evaluated(run, _examples(MANY), ("recall@5",)))
     loop.run(asyncio.sleep(0.05))
-    # Those that were asked before, and those that wait.
+    # The total has the questions that were retrieved and those that waited.
     assert run.total_rankings == run.finished_rankings <= len(asked) + MAX_CONCURRENCY
     (outcomes,) = loop.run(_evaluated(run, _examples(MANY), ("recall@5",)))
     assert [outcome.value for outcome in outcomes] == [1.0] * MANY
 
 
 def test_passages_leave_memory_and_come_back_as_they_were(loop, monkeypatch) -> None:
-    """Also scores, spans, and metadata of any kind; two scores of one cut-off share the ranking."""
+    """Passages are moved out of memory and restored unchanged, with scores, spans and metadata of any type.
+
+    Two scores with the same cut-off share the ranking.
+    """
     monkeypatch.setattr(spool, "RECENT_BYTES", 0)
     marker = object()
 
@@ -153,8 +162,10 @@ def test_passages_leave_memory_and_come_back_as_they_were(loop, monkeypatch) -> 
     run = Pipeline(adapt_retriever(search, loop), None, None)
     _, long, same = loop.run(_evaluated(run, _examples(20), SPECS))
     gc.collect()
-    alive = [each for each in gc.get_objects() if type(each) is Document and each.id == "doc-9"]
-    assert [each.metadata for each in alive] == []
+    alive = [
+        document for document in gc.get_objects() if type(document) is Document and document.id == "doc-9"
+    ]
+    assert [document.metadata for document in alive] == []
     for number, (one, other) in enumerate(zip(long, same, strict=True)):
         assert one.evidence.ranking is other.evidence.ranking
         assert one.evidence.ranking == Ranking.of(f"item {number}", search(f"item {number}", 10))
@@ -163,14 +174,14 @@ def test_passages_leave_memory_and_come_back_as_they_were(loop, monkeypatch) -> 
 @pytest.mark.slow
 @pytest.mark.long
 def test_a_question_takes_few_kilobytes(loop) -> None:
-    """Three scores at two cut-offs, with passages that several questions share."""
+    """With three scores at two cut-offs, the memory per question stays below the limit."""
 
     def kept(questions: int) -> int:
         run, examples = Pipeline(adapt_retriever(_found, loop), None, None), _examples(questions)
         gc.collect()
         tracemalloc.start(1)
         outcomes = loop.run(_evaluated(run, examples, SPECS))
-        # Not the peak: how many of the questions in flight have documents in memory is a matter of timing.
+        # The peak is not used: it depends on timing, by how many concurrent questions have documents in memory.
         memory, _ = tracemalloc.get_traced_memory()
         tracemalloc.stop()
         assert len(outcomes[0]) == questions

@@ -1,4 +1,4 @@
-"""What the evaluations of a run share."""
+"""The results that the evaluations of a run share."""
 
 from collections.abc import Sequence
 
@@ -16,18 +16,21 @@ from pytest_rageval.user_code import MAX_FAILURES
 
 
 def test_the_same_piece_is_computed_once(world, example) -> None:
-    """Rankings, answers and verdicts are shared by scores, repeated or at the same time."""
+    """Rankings, answers and verdicts are computed once and shared by repeated and concurrent scores."""
     world.rankings = {"q": ["Elko"]}
     item = example("q", "Reno", answers=("Reno",))
     for spec in ("llm_reteval@1", "answer.correct@1", "recall@1", "llm_reteval@1"):
         world.evaluate(spec, item, item)
-    # One retrieval; three semi-gold answers and a prediction; semi-gold and reference are the same text.
+    # One retrieval, three semi-gold answers and a prediction; one comparison, as semi-gold and reference are equal.
     assert set(world.asked.values()) == {1}
     assert [world.call_count(part) for part in ("retrieve", "generate", "compare")] == [1, 4, 1]
 
 
 def test_cached_answers_from_the_gold_passages_are_read_in_one_look_up(world, example) -> None:
-    """In the samples of the draw and of the repeat, which are those of single calls."""
+    """Cached semi-gold answers are read in one look-up, with the sample numbers that single requests have.
+
+    The sample numbers depend on the pipeline's `draw` and `repeat`.
+    """
     asked: list[list[int]] = []
 
     def answers_nowait(
@@ -39,19 +42,19 @@ def test_cached_answers_from_the_gold_passages_are_read_in_one_look_up(world, ex
 
     item, world.answers = example("q", "Reno"), {"Reno": tuple("abcdefgh")}
     for run in (world.run, world.make_pipeline(repeat=1), world.make_pipeline(draw=1)):
-        called = world.loop.run(run.semi_gold(item))
+        semi_gold = world.loop.run(run.semi_gold(item))
         samples = [int(sample) for part, *_, sample in world.asked if part == "generate"]
         world.asked.clear()
         world.answers_nowait = answers_nowait
         assert world.loop.run(run.semi_gold(item)) == ("a", "b", "c")
         del world.answers_nowait
         assert asked.pop() == samples
-        assert called == tuple("abcdefgh"[sample] for sample in samples)
+        assert semi_gold == tuple("abcdefgh"[sample] for sample in samples)
     assert not world.asked
 
 
 def test_keys_differ_by_everything_that_matters(world) -> None:
-    """Another k, another question and another sample are other pieces."""
+    """Answers for another k or another question are requested separately."""
     world.rankings = {"q": ["a", "b"], "r": ["a", "b"]}
     run = world.run
 
@@ -64,7 +67,7 @@ def test_keys_differ_by_everything_that_matters(world) -> None:
 
 @pytest.mark.parametrize("spec", ["answer.correct@1", "llm_reteval@1", "erag.p@2", "relevance.p@2"])
 def test_votes_are_listed_for_each_example_and_score(world, example, spec: str) -> None:
-    """Also where another score had asked before; an example's own, and none of another example."""
+    """The evidence has the votes on the example's own verdicts, also if another score requested the verdicts."""
 
     async def split(question: str, *_: object) -> float:
         record_tally(question, Tally(1, int(question == "one"), 3, int(question == "one")))
@@ -72,12 +75,12 @@ def test_votes_are_listed_for_each_example_and_score(world, example, spec: str) 
 
     world.compare = world.relevant = split
     world.rankings = {"one": ["Reno"], "two": ["Elko"]}
-    asked = [example(name, "gold", answers=("Reno, Nevada",)) for name in ("one", "two")]
-    world.evaluate("answer.correct@2", *asked)
-    # LLM-retEval has its own verdict, and that on the reference, since it disagrees with recall.
+    examples = [example(name, "gold", answers=("Reno, Nevada",)) for name in ("one", "two")]
+    world.evaluate("answer.correct@2", *examples)
+    # LLM-retEval also compares with the reference, because its verdict disagrees with recall.
     verdicts = 2 if spec == "llm_reteval@1" else 1
     for _ in range(2):
-        votes = [outcome.evidence.votes for outcome in world.evaluate(spec, *asked)]
+        votes = [outcome.evidence.votes for outcome in world.evaluate(spec, *examples)]
         assert votes == [
             Tally(verdicts, verdicts, 3 * verdicts, verdicts),
             Tally(verdicts, 0, 3 * verdicts, 0),
@@ -85,7 +88,7 @@ def test_votes_are_listed_for_each_example_and_score(world, example, spec: str) 
 
 
 def test_a_failed_piece_fails_again_without_being_asked(world) -> None:
-    """Unscored once is unscored for every score of the run."""
+    """An answer that was unscored once is unscored for every score of the run, without a new request."""
     world.answers = {"a": Unscored("too long")}
     world.rankings = {"q": ["a"]}
     for _ in range(2):
@@ -105,24 +108,24 @@ def _broken(loop) -> tuple[Pipeline, list[str]]:
 
 
 def test_a_broken_retriever_is_asked_again_by_the_next_test(loop) -> None:
-    """A failure is that of its own run of the loop: the trouble may have passed."""
-    run, asked = _broken(loop)
+    """A failed retrieval is repeated in the next run of the loop, because the failure may be temporary."""
+    run, queries = _broken(loop)
     for question in ("one", "two", "one"):
         with pytest.raises(CallableError, match=f"raised for '{question}'"):
             loop.run(run.ranking(question, 5))
-    assert asked == ["one", "two", "one"]
+    assert queries == ["one", "two", "one"]
 
 
 def test_a_broken_retriever_is_asked_a_few_times_for_many_questions_at_once(loop) -> None:
-    """It fails five times, not four hundred."""
-    run, asked = _broken(loop)
+    """A retriever that always fails is called only for the first five of many concurrent questions."""
+    run, queries = _broken(loop)
     with pytest.raises(CallableError):
         loop.run(gather_all(run.ranking(f"q{n}", 5) for n in range(20)))
-    assert asked == [f"q{n}" for n in range(MAX_FAILURES)]
+    assert queries == [f"q{n}" for n in range(MAX_FAILURES)]
 
 
 def test_a_question_can_be_asked_again_after_an_interruption(loop) -> None:
-    """A test that was interrupted (a timeout, a skip in the retriever) leaves nothing that hangs the next."""
+    """After an interrupted retrieval (a timeout, a skip in the retriever), the same question can be retrieved again."""
     interrupted: list[str] = []
 
     def search(question: str, _k: int) -> list[str]:
@@ -138,7 +141,10 @@ def test_a_question_can_be_asked_again_after_an_interruption(loop) -> None:
 
 
 def test_work_that_was_dropped_is_done_again(loop) -> None:
-    """A coroutine that is closed, as those of an interrupted run are, has neither a result nor an error."""
+    """If the coroutine that computes a result is closed, the next caller computes the result again.
+
+    The coroutines of an interrupted run are closed, with neither a result nor an error.
+    """
     results = SingleFlight()
 
     async def waits() -> str:

@@ -1,4 +1,4 @@
-"""From the score of one example to the outcomes of all."""
+"""Evaluation of all examples by a function that scores one example."""
 
 import asyncio
 
@@ -11,7 +11,7 @@ from pytest_rageval.scores import Evidence
 
 
 def test_one_unscored_example_does_not_stop_the_others(loop) -> None:
-    """Outcomes are in the order of the examples, the unscored one with its reason."""
+    """Outcomes are in the order of the examples, and an unscored example has its reason."""
     examples = [Example(str(n), "q") for n in range(3)]
 
     async def score(example: Example) -> tuple[float, Evidence]:
@@ -29,7 +29,7 @@ def test_one_unscored_example_does_not_stop_the_others(loop) -> None:
 
 
 def test_errors_are_reported_in_the_order_of_the_examples(loop) -> None:
-    """Whichever fails first."""
+    """Combined errors are in the order of the examples, not in the order in which they were raised."""
     examples = [Example(f"e{n}", "q") for n in range(4)]
 
     async def score(example: Example) -> tuple[float, Evidence]:

@@ -1,4 +1,4 @@
-"""Which documents of a ranking are gold."""
+"""Matching of the documents of a ranking with gold passages."""
 
 import random
 
@@ -20,7 +20,7 @@ def _match(documents: list[Document], *gold: Gold, share: float = DEFAULT_MATCH_
 
 
 def _cut(start: int, end: int) -> Document:
-    """A chunk without an id."""
+    """Return a chunk without an id."""
     return Document(f"{start} to {end}", span=Span("a.md", start, end))
 
 
@@ -44,35 +44,35 @@ def _gold(start: int, end: int, **fields: int) -> Gold:
     ],
 )
 def test_ids_decide_and_texts_where_one_has_no_id(document: Document, gold: Gold, *, same: bool) -> None:
-    """Equal ids are the same passage; so are equal texts, but for case and space, without one of the ids."""
+    """Equal ids match; if one id is missing, texts match that are equal except for case and whitespace."""
     assert _labels([document], gold) == [int(same)]
 
 
 def test_labels_are_grades_in_rank_order() -> None:
-    """A judged passage that is not relevant counts as one that was never judged."""
+    """Labels are the grades of the documents in rank order; grade 0 and no grade are both labelled 0."""
     documents = [Document("", name) for name in "xabc"]
     gold = (Gold("a", grade=1), Gold("b", grade=0), Gold("c", grade=3))
     assert _labels(documents, *gold) == [0, 1, 0, 3]
 
 
 def test_a_gold_passage_is_credited_once() -> None:
-    """Two documents with the gold text are one find, at the better rank."""
+    """Two documents with the gold text count once, at the better rank."""
     assert _labels([Document("x", "1"), Document("x", "2")], Gold(text="x")) == [1, 0]
 
 
 def test_an_empty_ranking_has_no_labels() -> None:
-    """Nothing retrieved, nothing labelled."""
+    """The labels of an empty ranking are an empty list."""
     assert _labels([], Gold("a")) == []
 
 
 def test_the_ideal_is_the_grades_from_the_highest() -> None:
-    """Grades of 0 are no part of it."""
+    """The ideal ranking has the positive grades in descending order."""
     gold = [Gold("a", grade=1), Gold("b", grade=0), Gold("c", grade=3), Gold("d", grade=2)]
     assert ideal_labels(gold) == [3, 2, 1]
 
 
 def test_ids_are_matched_alike_beside_passages_without_one() -> None:
-    """Where all have ids a shorter way is taken; it gives what the longer one gives, repeats included."""
+    """If all gold passages have ids, a fast path computes the same labels as the general path."""
     rng = random.Random(0)
     for _ in range(300):
         documents = tuple(Document("", rng.choice("abcdef")) for _ in range(rng.randint(0, 6)))
@@ -85,7 +85,7 @@ def test_ids_are_matched_alike_beside_passages_without_one() -> None:
 
 
 def test_one_default_for_the_option_and_the_measures() -> None:
-    """They are in different layers."""
+    """The default of the option equals that of the measures, which are in another layer."""
     assert Settings.match_share == DEFAULT_MATCH_SHARE
 
 
@@ -107,12 +107,12 @@ def test_one_default_for_the_option_and_the_measures() -> None:
 def test_a_passage_is_found_where_enough_of_it_is_there(
     chunks: list[tuple[int, int]], share: float, labels: list[int]
 ) -> None:
-    """By one chunk, or by several together, whose common characters count once."""
+    """A gold passage is found when one chunk or several chunks together cover the share; overlaps count once."""
     assert _match([_cut(*chunk) for chunk in chunks], _gold(100, 200), share=share).labels == labels
 
 
 def test_a_chunk_with_several_gold_passages_counts_for_each() -> None:
-    """What comes after it moves down; the higher grade stands first."""
+    """A chunk with two gold passages has two labels, the higher grade first, and later labels move down."""
     gold = (_gold(0, 10), _gold(20, 30, grade=3), _gold(900, 910), _gold(5, 8, grade=0))
     match = _match([_cut(500, 600), _cut(0, 100), _cut(100, 200), _cut(900, 990)], *gold)
     assert (match.labels, match.surplus) == ([0, 3, 1, 0, 1], 1)
@@ -131,12 +131,15 @@ def test_a_chunk_with_several_gold_passages_counts_for_each() -> None:
 def test_the_documents_of_a_passage_are_those_that_are_it_or_made_it_whole_enough(
     chunks: list[tuple[int, int]], positions: list[tuple[int, ...]]
 ) -> None:
-    """One that brings nothing new is none of them, unless it holds enough by itself."""
+    """A document is assigned to a gold passage that it covers enough of, alone or together with earlier documents.
+
+    A document that adds no new characters is assigned only if it covers enough by itself.
+    """
     assert _match([_cut(*chunk) for chunk in chunks], _gold(100, 200)).positions == positions
 
 
 def test_a_passage_that_comes_again_is_the_same_passage() -> None:
-    """Under another id, with the same text; it is credited once all the same."""
+    """A document with the same text and another id is assigned to the gold passage, which is credited once."""
     match = _match([Document("x", "1"), Document("y", "2"), Document("x", "3")], Gold(text="x"))
     assert (match.labels, match.positions) == ([1, 0, 0], [(0,), (), (0,)])
 
@@ -145,7 +148,10 @@ WORDS = [f"w{n:02}" for n in range(40)]
 
 
 def test_passages_found_by_overlap_are_counted_by_the_weakest_evidence_needed() -> None:
-    """Ids and equal texts are no overlap; a passage of which a part was found by text is one by text."""
+    """Gold passages found by span or by text are counted; a match by both counts as one by text.
+
+    Matches by id and by equal text are not counted.
+    """
     text = " ".join(WORDS)
     half = Gold(source="b.md", start=0, end=120, text=text)
     documents = [
@@ -177,7 +183,7 @@ def test_passages_found_by_overlap_are_counted_by_the_weakest_evidence_needed() 
 def test_a_passage_that_cannot_be_matched_is_reported(
     documents: list[Document], gold: list[Gold], *, incomparable: bool
 ) -> None:
-    """It is not the same as one that was not retrieved; of an empty ranking nothing is known to be missing."""
+    """A gold passage that cannot be compared with any document is incomparable, except if the ranking is empty."""
     assert _match(documents, *gold).incomparable is (gold[-1] if incomparable else None)
 
 
@@ -193,20 +199,20 @@ def test_a_passage_that_cannot_be_matched_is_reported(
 def test_a_nested_file_of_the_same_name_is_another(
     sources: list[str], labels: list[int], counts: dict[str, int]
 ) -> None:
-    """The whole path wins; its end alone is said; of two files nothing says which is meant."""
+    """An equal path precedes a match of its end, which is counted; a source that matches two files matches none."""
     documents = [Document(f"{n}", span=Span(source, 0, 90)) for n, source in enumerate(sources)]
     match = _match(documents, Gold(source="index.md", start=10, end=50))
     assert (match.labels, match.counts) == (labels, counts)
 
 
 def test_an_ambiguous_file_does_not_matter_elsewhere() -> None:
-    """Nor where neither of the two has the characters."""
+    """An ambiguous source is not counted if neither file has characters of the gold span."""
     documents = [Document(f"{n}", span=Span(f"{n}/a.md", 0, 90)) for n in range(2)]
     assert not _match(documents, Gold(source="a.md", start=100, end=150)).counts
 
 
 def test_texts_are_compared_once_for_all_scores(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By several scores and by the report, also with far more texts than shingles are cached for."""
+    """Two texts are compared once for all scores and the report, even with more texts than the shingle cache holds."""
     compared = []
 
     def counted(text: str, length: int) -> frozenset[tuple[str, ...]]:
@@ -225,7 +231,7 @@ def test_texts_are_compared_once_for_all_scores(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_the_rank_of_each_gold_passage() -> None:
-    """From 1; None for one that is not found, and for one that is judged and not relevant."""
+    """Ranks start at 1; the rank is None if the passage was not found or has grade 0."""
     ranking = Ranking("q", (Document("a", "d1"), Document("b", "d2")))
     gold = [Gold("d2"), Gold("d3"), Gold("d1", grade=0)]
     assert GoldMatch(ranking, gold).ranks == [2, None, None]

@@ -1,4 +1,4 @@
-"""Ranking measures from the ranks of gold passages."""
+"""Ranking measures computed from the ranks of gold passages."""
 
 import random
 
@@ -21,7 +21,7 @@ def _row(rng: random.Random, cutoff: int) -> GoldRanks:
 @pytest.mark.parametrize("name", GOLD_MEASURES)
 @pytest.mark.parametrize("cutoff", [1, 2, 7, 8, 9, 10, 16, 20, 100, 127, 128, 129, 137, 260, 1000])
 def test_they_equal_those_on_arrays_to_the_last_bit(name: str, cutoff: int) -> None:
-    """Numpy is loaded, and used, only where labels are fractions."""
+    """The measures equal those on NumPy arrays to the last bit: NumPy is imported only for fractional labels."""
     rng = random.Random(cutoff)
     for _ in range(60):
         row = _row(rng, cutoff)
@@ -33,5 +33,5 @@ def test_they_equal_those_on_arrays_to_the_last_bit(name: str, cutoff: int) -> N
 
 
 def test_both_have_the_same_measures() -> None:
-    """Under the same names."""
+    """Both implementations have the same measures under the same names."""
     assert list(GOLD_MEASURES) == list(MEASURES)

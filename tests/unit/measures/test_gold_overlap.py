@@ -1,4 +1,4 @@
-"""Which part of a gold passage a document holds, and what says so."""
+"""The part of a gold passage that a document holds, and the kind of the match."""
 
 from typing import Any
 
@@ -33,14 +33,14 @@ def _gold(start: int, end: int, **fields: Any) -> Gold:
     ],
 )
 def test_spans_share_the_characters_that_both_have(document: Document, parts: Any) -> None:
-    """Of the gold passage, whatever the length of the document; neighbours that touch share none."""
+    """The overlap is a share of the gold span, whatever the length of the document; adjacent spans share nothing."""
     assert overlap(document, _gold(100, 200)) == (parts, "span")
 
 
 @pytest.mark.parametrize(
     ("document", "gold", "kind", "whole"),
     [
-        # After a new chunking an id, and a text, may be that of another place.
+        # After a change of the chunking, an id or a text may belong to another span.
         (_at(0, 9, id="c1", text=TEXT), _gold(50, 90, id="c1", text=TEXT), "span", False),
         (_at(50, 90, id="c7"), _gold(50, 90, id="c1"), "span", True),
         (Document(TEXT, "c1"), _gold(50, 90, id="c1"), "id", True),
@@ -54,7 +54,7 @@ def test_spans_share_the_characters_that_both_have(document: Document, parts: An
     ],
 )
 def test_spans_decide_then_ids_then_texts(document: Document, gold: Gold, kind: str, *, whole: bool) -> None:
-    """The best evidence that both allow, and nothing besides."""
+    """Only the strongest kind of match that both sides allow is used: spans, then ids, then texts."""
     assert overlap(document, gold) == (((0.0, 1.0),) if whole else (), kind)
 
 
@@ -68,7 +68,7 @@ def test_spans_decide_then_ids_then_texts(document: Document, gold: Gold, kind: 
     ],
 )
 def test_what_has_nothing_in_common_to_go_by_cannot_be_compared(document: Document, gold: Gold) -> None:
-    """That is not the same as holding nothing of it."""
+    """The overlap is None, not empty, if document and gold passage cannot be compared by span, id or words."""
     assert overlap(document, gold) is None
 
 
@@ -81,7 +81,7 @@ def test_what_has_nothing_in_common_to_go_by_cannot_be_compared(document: Docume
     ],
 )
 def test_texts_share_the_runs_of_words_that_both_have(text: str, start: str, end: str) -> None:
-    """Counted by their letters, wherever a chunk was cut; typesetting is nothing."""
+    """The overlap of texts is measured in letters of common runs of words, ignoring case and punctuation."""
 
     def letters(words: str) -> int:
         return sum(map(str.isalnum, words))
@@ -93,11 +93,11 @@ def test_texts_share_the_runs_of_words_that_both_have(text: str, start: str, end
 
 
 def test_an_edit_hides_no_more_than_itself() -> None:
-    """Both sides of it are runs of 8 words or more."""
+    """An edited passage overlaps before and after the edit, because both sides are runs of at least 8 words."""
     words = [f"w{n:02}" for n in range(20)]
-    said = [*words[:10], "so", "to", "speak", *words[11:]]
+    edited = [*words[:10], "so", "to", "speak", *words[11:]]
     parts = ((0, 0.5), (0.55, 1))
-    assert overlap(Document(" ".join(said)), Gold(text=" ".join(words))) == (parts, "text")
+    assert overlap(Document(" ".join(edited)), Gold(text=" ".join(words))) == (parts, "text")
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,10 @@ def test_an_edit_hides_no_more_than_itself() -> None:
     ],
 )
 def test_short_runs_are_chance(document: str, gold: str, *, whole: bool) -> None:
-    """A phrase of a longer passage is none of it; of a short one more than half is wanted in a row."""
+    """A short run of words is no overlap.
+
+    For a short gold passage, a run of more than half of its words is required.
+    """
     assert overlap(Document(document), Gold(text=gold)) == (((0.0, 1.0),) if whole else (), "text")
 
 
@@ -130,7 +133,7 @@ def test_short_runs_are_chance(document: str, gold: str, *, whole: bool) -> None
     ],
 )
 def test_one_path_may_be_the_end_of_the_other(a: str, b: str, *, same: bool) -> None:
-    """By whole steps, from either side."""
+    """Paths match if one is the end of the other by whole components, in either direction."""
     assert matching_files(a, [b]) == ({normalize_path(b)} if same else set())
     assert matching_files(b, [a]) == ({normalize_path(a)} if same else set())
 
@@ -148,6 +151,6 @@ def test_one_path_may_be_the_end_of_the_other(a: str, b: str, *, same: bool) -> 
     ],
 )
 def test_a_match_of_the_whole_path_precedes_a_match_of_its_end(source: str, files: set[str]) -> None:
-    """An end counts where no file has just this path; then all that have it are given."""
+    """The end of a path is used only if no file has the whole path, and then all matching files are returned."""
     among = ["index.md", "guide/index.md", "guide\\setup.md", "faq/setup.md", "index.md"]
     assert matching_files(source, among) == files

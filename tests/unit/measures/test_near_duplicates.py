@@ -1,4 +1,4 @@
-"""Cuts and versions of one text."""
+"""Detection of cuts and versions of one text."""
 
 import pytest
 
@@ -19,7 +19,7 @@ SAME_TOPIC = (
 
 
 def test_a_worked_example() -> None:
-    """Four shingles each: the-cat-sat and cat-sat-on are in both, sat-on-the, on-the-mat and two others in one."""
+    """Each text has four shingles of three words, and both have the-cat-sat and cat-sat-on: the overlap is 2/4."""
     assert shingle_overlap("The cat sat on the mat.", "the cat, sat on MY mat") == 2 / 4
 
 
@@ -35,7 +35,7 @@ def test_a_worked_example() -> None:
     ids=["typesetting", "another version", "its first half", "one clause", "a later cut"],
 )
 def test_cuts_and_versions_are_found(other: str) -> None:
-    """From either side."""
+    """Cuts and versions of a text are near duplicates, in either direction."""
     assert near_duplicate(TEXT, other)
     assert near_duplicate(other, TEXT)
 
@@ -46,13 +46,13 @@ def test_cuts_and_versions_are_found(other: str) -> None:
     ids=["one topic", "a word", "a phrase", "a longer phrase", "nothing", "no words"],
 )
 def test_other_texts_are_not(other: str) -> None:
-    """Neither those with the same terms nor a phrase that many texts have."""
+    """Texts with the same terms or with a common phrase are no near duplicates."""
     assert not near_duplicate(TEXT, other)
     assert not near_duplicate(other, TEXT)
 
 
 def test_two_halves_are_no_duplicates_and_overlapping_cuts_are() -> None:
-    """Cuts that overlap by half share nearly half of their shingles."""
+    """The halves of a text are no duplicates; cuts that overlap by half share nearly half of their shingles."""
     half = len(WORDS) // 2
     first, middle = " ".join(WORDS[:half]), " ".join(WORDS[half // 2 : half // 2 + half])
     assert not near_duplicate(first, " ".join(WORDS[half:]))
@@ -61,7 +61,7 @@ def test_two_halves_are_no_duplicates_and_overlapping_cuts_are() -> None:
 
 @pytest.mark.parametrize(("a", "b"), [("Yes.", "yes"), ("New York", "new york!"), ("東京", "東京。")])
 def test_short_texts_are_duplicates_when_their_words_are_equal(a: str, b: str) -> None:
-    """Fewer words than a run has are one run."""
+    """A text with fewer words than a shingle has one shingle of all its words."""
     assert shingle_overlap(a, b) == 1.0
 
 
@@ -75,18 +75,18 @@ def test_short_texts_are_duplicates_when_their_words_are_equal(a: str, b: str) -
     ],
 )
 def test_words_of_any_script_are_compared(a: str, b: str) -> None:
-    """Without case, width and punctuation."""
+    """Words are compared without case, character width and punctuation."""
     assert shingle_overlap(a, b) == 1.0
 
 
 def test_characters_are_words_in_scripts_without_spaces() -> None:
-    """Two cuts of a Japanese sentence of 40 characters."""
+    """In scripts without spaces, characters are compared: two cuts of a Japanese sentence of 40 characters match."""
     text = "月は地球の周りを公転する唯一の天然の衛星であり太陽系の衛星の中で五番目に大きい天体である"
     assert near_duplicate(text[:30], text[10:])
 
 
 def test_the_threshold_can_be_moved() -> None:
-    """A share that equals it is enough."""
+    """Texts are near duplicates if their overlap is at least the threshold."""
     a, b = "The cat sat on the mat.", "the cat sat on my mat"
     assert near_duplicate(a, b, threshold=0.5)
     assert not near_duplicate(a, b, threshold=0.51)

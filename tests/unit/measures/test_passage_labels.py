@@ -7,7 +7,7 @@ import pytest
 from pytest_rageval.errors import InputError
 from pytest_rageval.measures.ranking import LABEL_MEASURES, usefulness
 
-# Alone, the passages at ranks 1 and 3 let the generator answer; the others do not.
+# The passages at ranks 1 and 3 are useful, the others are not.
 BINARY = {"q": {"a": 1, "b": 0, "c": 1, "d": 0}}
 SHARES = {"q": {"a": 0.5, "b": 0.8, "c": 0.2}}
 
@@ -52,14 +52,14 @@ def test_a_worked_example(name: str, k: int | None, expected: float) -> None:
     ],
 )
 def test_graded_labels_are_taken_as_they_are(name: str, k: int | None, expected: float) -> None:
-    """P is their mean, Hit the highest, NDCG gains by them."""
+    """With graded labels, P is their mean, Hit the highest label, and NDCG uses the labels as gains."""
     assert usefulness(name, SHARES, k, graded=True).item() == pytest.approx(expected, abs=1e-15)
 
 
 @pytest.mark.parametrize("name", ["recall", "map", "mrr"])
 @pytest.mark.parametrize("labels", [SHARES, BINARY, {}])
 def test_graded_labels_have_no_recall_map_or_mrr(name: str, labels) -> None:
-    """The announcement decides, not what the labels happen to be; the message names the way out."""
+    """`graded=True` raises InputError for these measures, whatever the labels; the message names a label that works."""
     with pytest.raises(
         InputError, match=rf"eRAG's {name} is defined for labels of 0 and 1 only(?s:.)*label=\"judge>=0.5\""
     ):
@@ -68,7 +68,7 @@ def test_graded_labels_have_no_recall_map_or_mrr(name: str, labels) -> None:
 
 @pytest.mark.parametrize("name", LABEL_MEASURES)
 def test_a_label_between_0_and_1_must_be_announced(name: str) -> None:
-    """It is refused by name, and does not turn the other queries' labels into graded ones."""
+    """Without `graded=True`, a fractional label raises InputError that names the query and the passage."""
     with pytest.raises(
         InputError, match=r"query 'q2': the label of passage 'b' is 0\.5, and .* 0 or 1\.\nSay"
     ):
@@ -78,7 +78,7 @@ def test_a_label_between_0_and_1_must_be_announced(name: str) -> None:
 @pytest.mark.parametrize("label", [nan, -0.1, 1.0000001, float("inf"), 2])
 @pytest.mark.parametrize("how", [{}, {"graded": True}])
 def test_a_label_outside_0_and_1_is_refused_by_name(label: float, how: dict) -> None:
-    """NaN too, whatever was announced."""
+    """A label outside [0, 1], NaN included, raises InputError that names query and passage, graded or not."""
     with pytest.raises(
         InputError, match=r"query 'q2': the label of passage 'b' is .*; it must lie between 0 and 1"
     ):
@@ -88,13 +88,13 @@ def test_a_label_outside_0_and_1_is_refused_by_name(label: float, how: dict) -> 
 @pytest.mark.parametrize("name", LABEL_MEASURES)
 @pytest.mark.parametrize("k", [1, 5, None])
 def test_empty_and_useless_rankings_score_0_and_stay(name: str, k: int | None) -> None:
-    """Their mean with a perfect one is a third."""
+    """Queries without passages or without a useful passage score 0 and stay in the result."""
     labels = {"nothing came back": {}, "nothing helps": {"a": 0, "b": 0}, "first": {"a": True}}
     assert usefulness(name, labels, k).tolist() == [0.0, 0.0, 0.2 if (name, k) == ("p", 5) else 1.0]
 
 
 @pytest.mark.parametrize("name", LABEL_MEASURES)
 def test_no_queries_have_no_scores(name: str) -> None:
-    """An empty set is computed, as nothing."""
+    """Without queries, the result is an empty array."""
     assert usefulness(name, {}, 3).shape == (0,)
     assert usefulness(name, {"q": {}}, None).tolist() == [0.0]

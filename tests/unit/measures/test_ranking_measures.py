@@ -12,7 +12,7 @@ def _score(name: str, labels: list[float], ideal: list[float], k: int) -> float:
     return float(MEASURES[name](np.array([labels], float), np.array([ideal], float), k)[0])
 
 
-# Retrieved: relevant, not, relevant, not, not; one more relevant document was not retrieved.
+# The documents at ranks 1 and 3 are relevant; one more relevant document was not retrieved.
 LABELS, IDEAL = [1, 0, 1, 0, 0], [1, 1, 1]
 
 
@@ -38,7 +38,7 @@ LABELS, IDEAL = [1, 0, 1, 0, 0], [1, 1, 1]
     ],
 )
 def test_a_worked_example(name: str, k: int, expected: float) -> None:
-    """Two of three relevant documents, at ranks 1 and 3."""
+    """Two of three relevant documents are retrieved, at ranks 1 and 3."""
     assert _score(name, LABELS, IDEAL, k) == pytest.approx(expected, abs=1e-15)
 
 
@@ -47,7 +47,7 @@ def test_a_worked_example(name: str, k: int, expected: float) -> None:
     [("mrr", 1, 0.0), ("mrr", 2, 0.0), ("mrr", 3, 1 / 3), ("hit", 2, 0.0), ("hit", 3, 1.0), ("f1", 2, 0.0)],
 )
 def test_the_first_relevant_document_at_rank_3(name: str, k: int, expected: float) -> None:
-    """What comes after the cut-off does not count."""
+    """Documents after the cut-off do not count."""
     assert _score(name, [0, 0, 1], [1], k) == pytest.approx(expected, abs=1e-15)
 
 
@@ -63,7 +63,7 @@ def test_the_first_relevant_document_at_rank_3(name: str, k: int, expected: floa
     ],
 )
 def test_a_grade_above_1_is_relevant_and_gains_more_in_ndcg_alone(name: str, expected: float) -> None:
-    """Grades 1 and 3, in the wrong order."""
+    """Only NDCG is below 1 if documents of grades 1 and 3 are retrieved in the wrong order."""
     assert _score(name, [1, 3], [3, 1], 2) == pytest.approx(expected, abs=1e-15)
 
 
@@ -76,13 +76,13 @@ def test_labels_between_0_and_1_count_in_part(name: str, expected: float) -> Non
 @pytest.mark.parametrize("name", MEASURES)
 @pytest.mark.parametrize("labels", [[], [0, 0, 0]])
 def test_nothing_relevant_retrieved_scores_0(name: str, labels: list[float]) -> None:
-    """An empty ranking is as bad as a wrong one, and is no error."""
+    """A ranking that is empty or has no relevant document scores 0 without an error."""
     assert _score(name, labels, [1, 1], 3) == 0.0
 
 
 @pytest.mark.parametrize("name", MEASURES)
 def test_queries_do_not_touch_each_other(name: str) -> None:
-    """Many rows at once give what each gives alone."""
+    """The values for several rows at once equal those for single rows."""
     labels = np.array([[1, 0, 2], [0, 0, 0], [0, 1, 0]], float)
     ideal = np.array([[2, 1, 1], [1, 0, 0], [1, 0, 0]], float)
     together = MEASURES[name](labels, ideal, 2).tolist()
@@ -92,5 +92,5 @@ def test_queries_do_not_touch_each_other(name: str) -> None:
 
 @pytest.mark.parametrize("name", MEASURES)
 def test_no_queries_give_no_scores(name: str) -> None:
-    """An eval set in which no example has gold passages is computed, as nothing."""
+    """Without rows, the result is an empty array."""
     assert MEASURES[name](np.zeros((0, 5)), np.zeros((0, 1)), 5).shape == (0,)

@@ -41,7 +41,7 @@ class Rendered(HTMLParser):
         super().__init__()
 
     def handle_starttag(self, tag: str, attrs: Sequence[tuple[str, str | None]]) -> None:
-        """Note an element."""
+        """Record an element."""
         self.tags.append(tag)
         self.attributes += attrs
         if tag == "table":
@@ -56,16 +56,16 @@ class Rendered(HTMLParser):
             self._open.append(tag)
 
     def handle_startendtag(self, tag: str, attrs: Sequence[tuple[str, str | None]]) -> None:
-        """Note an element without content."""
+        """Record an element without content."""
         self.handle_starttag(tag, list(attrs))
 
     def handle_endtag(self, tag: str) -> None:
-        """Note the end of an element."""
+        """Record the end of an element."""
         if not self._open or self._open.pop() != tag:
             self.unclosed.append(tag)
 
     def handle_data(self, data: str) -> None:
-        """Add a text to the element that contains it."""
+        """Add text to the elements that contain it."""
         if "code" in self._open:
             self.code[-1] += data
         elif not CODE & set(self._open):

@@ -1,4 +1,4 @@
-"""What the arena tells beside its score."""
+"""The arena's notes below its score: abstentions and position bias."""
 
 import json
 from typing import Any
@@ -27,14 +27,17 @@ ALSO_FIRST_WON = Places(second=0.0)
 
 
 def _note(entry: dict[str, Any]) -> str:
-    """The arena's line below the score."""
+    """Return the arena's line below the score."""
     name = "arena.win@5: no answer"
     (line,) = (line for line in note_lines({"scores": [entry]}) if line.startswith(name))
     return line.removeprefix("arena.win@5: ")
 
 
 def test_in_one_order_the_wins_of_the_first_place_are_counted() -> None:
-    """Of the decided verdicts: two for the answer and one for the reference when it was first, one for the second."""
+    """Of four decided verdicts, the first position won three: two for the answer and one for the reference.
+
+    Ties and battles with an abstention are not counted.
+    """
     score = _score(FIRST_WON, FIRST_WON, ALSO_FIRST_WON, SECOND_WON, TIED, declined=3)
     entry = score_entry(score, None, None)
     bias = entry["arena"]["position_bias"]
@@ -61,20 +64,23 @@ def test_in_one_order_the_wins_of_the_first_place_are_counted() -> None:
     ],
 )
 def test_in_both_orders_the_changes_are_counted(places: list[Places], line: str) -> None:
-    """And the share of them in favour of the first place, with the sign test."""
+    """The note has the share of verdicts that changed with the order, and the share of these for the first position.
+
+    The p value is that of the sign test.
+    """
     entry = score_entry(_score(*places), None, None)
     assert _note(entry) == f"no answer 0.0% (0 of {len(places)}); {line}"
 
 
 def test_an_examples_verdicts_are_by_place() -> None:
-    """Only where the judge was asked."""
-    asked, _, unread = score_entry(_score(Places(1.0, 0.0), declined=1), None, None)["examples"]
-    assert asked["places"] == {"first": 1.0, "second": 0.0}
-    assert "places" not in unread
+    """An example has the verdicts by position only if the judge was called."""
+    judged, _, abstained = score_entry(_score(Places(1.0, 0.0), declined=1), None, None)["examples"]
+    assert judged["places"] == {"first": 1.0, "second": 0.0}
+    assert "places" not in abstained
 
 
 def test_other_scores_tell_nothing(score: Score) -> None:
-    """No key, no line."""
+    """Other scores have no arena key and no arena line."""
     entry = score_entry(score, None, None)
     assert "arena" not in entry
     assert not any("no answer" in note for note in note_lines({"scores": [entry]}))

@@ -1,4 +1,4 @@
-"""What pytest prints where an assertion on a score or a ranking failed."""
+"""The text that pytest prints if an assertion on a score or a ranking fails."""
 
 import pytest
 
@@ -19,7 +19,7 @@ from pytest_rageval.scores import Score
 def test_a_comparison_is_explained_from_both_sides(
     score: Score, op: str, bound: float, mirrored: str, lost: str
 ) -> None:
-    """`score >= 0.75` and `0.75 <= score` say the same, and list the questions on the wrong side."""
+    """`score >= 0.75` and `0.75 <= score` have the same text, which lists the questions beyond the bound."""
     lines = explain_assertion(op, score, bound, limit=None)
     assert lines == explain_assertion(mirrored, bound, score, limit=None)
     assert lines is not None
@@ -29,14 +29,14 @@ def test_a_comparison_is_explained_from_both_sides(
 
 
 def test_the_number_of_questions_is_limited(score: Score) -> None:
-    """As many questions as were asked for."""
+    """The text has at most `limit` questions and names the others."""
     lines = explain_assertion(">=", score, 0.75, limit=1) or []
     assert "  and 2 more (-vv shows them): q5, q1" in lines
 
 
 @pytest.mark.parametrize("op", ["in", "not in"])
 def test_a_ranking_is_listed(op: str) -> None:
-    """What was asked for, then what was retrieved."""
+    """The text has the expected document, then the retrieved ones."""
     ranking = Ranking("how?", (Document("Alpha", "kb-1"),))
     assert explain_assertion(op, "kb-112", ranking, limit=10) == [
         f"'kb-112' {op} the documents",
@@ -47,11 +47,11 @@ def test_a_ranking_is_listed(op: str) -> None:
 
 @pytest.mark.parametrize(("op", "left", "right"), [(">=", 0.5, 0.7), ("in", "a", ["b"]), ("==", "a", "b")])
 def test_other_assertions_are_pytests_own(op: str, left: object, right: object) -> None:
-    """Nothing is said where no score and no ranking is involved."""
+    """An assertion without a score or a ranking has no text of the plugin."""
     assert explain_assertion(op, left, right, limit=10) is None
 
 
 @pytest.mark.parametrize("op", ["is", "in", "!="])
 def test_other_comparisons_of_scores_are_pytests_own(score: Score, op: str) -> None:
-    """Only an order or an equality has a wrong side."""
+    """Only an order comparison of a score has a text of the plugin."""
     assert explain_assertion(op, score, 0.5, limit=10) is None

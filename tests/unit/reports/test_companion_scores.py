@@ -1,4 +1,4 @@
-"""What stands below a score: other figures of the same examples, and who lost the passages that were not cited."""
+"""The notes below a score: other scores of the same examples, and the factors of recall over Rel."""
 
 from typing import Any
 
@@ -13,15 +13,18 @@ from tests.unit.reports.entries import score_entry
 
 
 def _below(score: Score) -> list[str]:
-    """The lines below the row of a score."""
+    """Return the lines below the row of a score."""
     tests = [{"nodeid": "t", "evalset": None, "scores": [score_entry(score, None, None)]}]
     return table_lines(tests)[3:]
 
 
 def test_figures_of_a_score_are_means_over_the_examples_that_have_them() -> None:
-    """An unscored example has none."""
+    """Companion scores are averaged over the examples that have them; an unscored example has none."""
     evidence = [Evidence(beside={"recall@2": value}) for value in (1.0, 0.5)]
-    outcomes = [Outcome(Example(str(n), "?"), 1.0, None, each) for n, each in enumerate(evidence)]
+    outcomes = [
+        Outcome(Example(str(n), "?"), 1.0, None, example_evidence)
+        for n, example_evidence in enumerate(evidence)
+    ]
     outcomes.append(Outcome(Example("none", "?"), None, "no gold passages"))
     score = Score("answer.correct@2", outcomes)
     entry = score_entry(score, None, None)
@@ -35,7 +38,7 @@ def test_figures_of_a_score_are_means_over_the_examples_that_have_them() -> None
 
 
 def test_a_score_without_such_figures_prints_nothing() -> None:
-    """No key, no line."""
+    """A score without companion scores has no key for them and no line."""
     score = Score("recall@2", [Outcome(Example("q", "?"), 1.0)])
     assert not {"beside", "pooled"} & score_entry(score, None, None).keys()
     assert not _below(score)
@@ -49,7 +52,10 @@ def _cited(name: str, relevant: int, shown: int, found: int) -> Outcome:
 
 
 def test_coverage_times_recall_over_rel_prime_is_recall_over_rel() -> None:
-    """Of 8 relevant passages 4 were shown, and 3 of these cited: also where one question was shown nothing."""
+    """Of 8 relevant passages, 4 were in the prompt and 3 were cited.
+
+    A question with nothing in the prompt counts too.
+    """
     score = Score("rel_recall.citation@5", [_cited("a", 5, 4, 3), _cited("b", 3, 0, 0)])
     pooled = score_entry(score, None, None)["pooled"]
     assert (pooled["relevant"], pooled["shown"], pooled["found"]) == (8, 4, 3)
@@ -66,7 +72,7 @@ def _listed(name: str, *sizes: int) -> Outcome:
 
 
 def test_answers_that_were_not_shown_are_a_term_of_their_own() -> None:
-    """3 of 6 shown, 2 of these listed, and 1 more; the third question has no sizes."""
+    """Of 6 answers, 3 were in the prompt, 2 of these and 1 other were listed; the third question has no sizes."""
     outcomes = [_listed("a", 4, 3, 2), _listed("b", 2, 0, 0, 1), Outcome(Example("c", "?"), None, "no")]
     (_, line) = _below(Score("rel.answer@5", outcomes))
     assert line == (
@@ -76,7 +82,7 @@ def test_answers_that_were_not_shown_are_a_term_of_their_own() -> None:
 
 
 def test_a_score_of_0_has_its_factors_too() -> None:
-    """The generator lost everything, and the note says so."""
+    """A score of 0 has a line with its factors, which shows that the generator lost everything."""
     score = Score("rel.citation@5", [_cited("a", 4, 2, 0)])
     assert float(score) == 0.0
     assert _below(score) == [
@@ -99,7 +105,7 @@ def _scored(spec: str, *values: float | None) -> dict[str, Any]:
 
 
 def test_a_pair_is_given_over_its_common_questions() -> None:
-    """Over all three the other has 0.5, and over those two 0.25."""
+    """The means of two scores are compared over their two common questions: the other has 0.25 there, not 0.5."""
     used, cited = _scored("rel_recall.citation@5", 0.5, 1.0, None), _scored("rel.citation@5", 0.25, 0.25, 1.0)
     common = common_entry(used, "rel.citation@5", cited)
     assert common == {"common": {"with": "rel.citation@5", "n": 2, "mean": 0.75, "other": 0.25}}
@@ -110,7 +116,7 @@ def test_a_pair_is_given_over_its_common_questions() -> None:
 
 
 def test_a_pair_with_the_same_questions_needs_no_other_means() -> None:
-    """And one without any has none."""
+    """Two scores with the same questions, or without common questions, have no means over common questions."""
     one, other, none = (
         _scored("rel.citation@5", *values) for values in ((0.5, None), (0.2, None), (None, 1))
     )
@@ -118,7 +124,7 @@ def test_a_pair_with_the_same_questions_needs_no_other_means() -> None:
 
 
 def test_a_keyword_without_effect_is_noted() -> None:
-    """The score has the name that it has without it."""
+    """A keyword without effect is not part of the score's name, and a note says that the keyword changes nothing."""
     threshold = Threshold("rel.coverage@5", min=0.5, order="random").with_ignored({"order"})
     entry = score_entry(Score("rel.coverage@5", [Outcome(Example("q", "?"), 1.0)]), threshold, None)
     assert (threshold.name, threshold.with_ignored(())) == ("rel.coverage@5", threshold)

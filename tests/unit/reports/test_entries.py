@@ -1,4 +1,4 @@
-"""Results as plain data."""
+"""Report entries: results as plain data."""
 
 import json
 from typing import Any
@@ -31,7 +31,7 @@ BOUND = Threshold("llm_reteval@2", min=0.75)
 
 
 def test_an_entry_has_everything_about_a_score(score: Score) -> None:
-    """The keys of the report's schema, with the numbers of the score."""
+    """An entry has the keys of the report's schema, with the numbers of the score."""
     entry = score_entry(score, BOUND, verdict_on(score, BOUND))
     assert entry.keys() >= DESIGNED
     assert (entry["spec"], entry["where"], entry["mean"]) == ("llm_reteval@2", {}, 0.4375)
@@ -43,9 +43,9 @@ def test_an_entry_has_everything_about_a_score(score: Score) -> None:
 
 
 def test_every_example_is_in_the_entry(score: Score) -> None:
-    """In their order, with a score or the reason why there is none."""
-    found = [(e["id"], e["score"], e["unscored"]) for e in score_entry(score, None, None)["examples"]]
-    assert found == [
+    """The entry has all examples in order, with a score or the reason why there is none."""
+    entries = [(e["id"], e["score"], e["unscored"]) for e in score_entry(score, None, None)["examples"]]
+    assert entries == [
         ("q1", 0.5, None),
         ("q2", 1.0, None),
         ("q3", 0.0, None),
@@ -55,10 +55,10 @@ def test_every_example_is_in_the_entry(score: Score) -> None:
 
 
 def test_cases_and_their_counts_are_in_the_entry(score: Score) -> None:
-    """Of LLM-retEval: a letter or null by example, counts, and Spearman's rho, here by hand.
+    """An entry of LLM-retEval has a case or null per example, the counts of cases, and Spearman's rho, here by hand.
 
-    All: the verdicts' ranks 3, 4, 1, 2 and the recalls' 1.5, 3.5, 1.5, 3.5: covariance 0.5 of at most
-    sqrt(1.25 * 1), so 0.4472. Refined: q2 and q3 alone, in one order.
+    All: the verdicts' ranks 3, 4, 1, 2 and the recalls' 1.5, 3.5, 1.5, 3.5: covariance 0.5 of at most sqrt(1.25 * 1),
+    so 0.4472. Refined: q2 and q3 alone, in one order.
     """
     entry = score_entry(score, None, None)
     assert [example["case"] for example in entry["examples"]] == ["A", None, None, None, "C"]
@@ -69,26 +69,26 @@ def test_cases_and_their_counts_are_in_the_entry(score: Score) -> None:
 
 
 def test_spearman_is_null_where_it_is_undefined(score: Score) -> None:
-    """One refined question has no order."""
+    """Refined Spearman is null for a single refined question."""
     entry = score_entry(score.where(topic="billing"), None, None)
     assert entry["spearman"] == {"all": pytest.approx(1.0), "refined": None}
 
 
 def test_other_scores_have_no_cases(score: Score) -> None:
-    """Nothing is said of what they do not measure."""
+    """Entries of other scores have no cases and no Spearman."""
     other = score_entry(Score("recall@2", score.outcomes), None, None)
     assert not {"cases", "spearman"} & other.keys()
     assert "case" not in other["examples"][0]
 
 
 def test_a_score_that_was_only_asked_for_has_no_verdict(score: Score) -> None:
-    """Threshold, verdict and reason are null."""
+    """Without a threshold, the keys threshold, verdict and reason are null."""
     entry = score_entry(score, None, None)
     assert (entry["threshold"], entry["verdict"], entry["reason"]) == (None, None, None)
 
 
 def test_an_error_has_the_same_form(score: Score) -> None:
-    """A score that could not be had is an entry like any other, without numbers."""
+    """The entry of a score that could not be computed has the same keys, without numbers."""
     bound = Threshold("llm_reteval@2", min=0.75, where={"topic": "billing"})
     entry = error_entry("llm_reteval@2", bound, "no model")
     assert entry.keys() == score_entry(score, None, None).keys()
@@ -99,7 +99,7 @@ def test_an_error_has_the_same_form(score: Score) -> None:
 
 @pytest.mark.parametrize("tags", [{}, {"topic": "billing"}, {"topic": ["billing"]}, {"topic": {"billing"}}])
 def test_entries_are_plain_data(score: Score, tags: dict[str, Any]) -> None:
-    """They can be written as JSON, whatever kind of slice it is."""
+    """Entries can be written as JSON, whatever the type of the slice's values."""
     entry = score_entry(score.where(**tags), BOUND, verdict_on(score, BOUND))
     assert json.loads(json.dumps(entry))["spec"] == "llm_reteval@2"
     error = error_entry("llm_reteval@2", Threshold("llm_reteval@2", min=0.5, where=tags), "no model")
@@ -107,7 +107,7 @@ def test_entries_are_plain_data(score: Score, tags: dict[str, Any]) -> None:
 
 
 def test_counts_are_in_the_entry_where_there_are_any(score: Score) -> None:
-    """Of each example, 0 included, and their sums."""
+    """The entry has the counts of each example, 0 included, and their sums, if there are any."""
     assert "counts" not in score_entry(score, None, None)
     assert all("counts" not in example for example in score_entry(score, None, None)["examples"])
     outcomes = [
@@ -127,7 +127,7 @@ def test_counts_are_in_the_entry_where_there_are_any(score: Score) -> None:
 
 
 def test_what_is_not_defined_is_counted_apart() -> None:
-    """It is not unscored; the example has the reason."""
+    """An undefined example is counted as undefined, not as unscored, and has the reason."""
     outcomes = [
         Outcome(Example("q1", "?"), 0.5),
         Outcome(Example("q2", "?"), None, undefined="nothing was cited"),
@@ -143,7 +143,7 @@ def test_what_is_not_defined_is_counted_apart() -> None:
 
 
 def test_labels_of_passages_are_in_the_entry_where_there_are_any() -> None:
-    """In rank order."""
+    """An example has the labels of its passages in rank order, if there are any."""
     outcomes = [
         Outcome(Example("q", "?"), 0.5, None, Evidence(labels=(1.0, 0.0))),
         Outcome(Example("r", "?"), 0.5),
@@ -153,13 +153,16 @@ def test_labels_of_passages_are_in_the_entry_where_there_are_any() -> None:
 
 
 def test_a_random_order_is_reported(score: Score) -> None:
-    """The order by rank is not: it is that in force."""
+    """The order is reported only if it is random, because rank order is the default."""
     assert score_entry(score, Threshold("rel.answer@5", order="random"), None)["order"] == "random"
     assert "order" not in score_entry(score, Threshold("rel.answer@5", order="rank"), None)
 
 
 def test_votes_are_in_the_entry_where_there_were_any(score: Score) -> None:
-    """Of each example, and of the score with their rates: half of the verdicts flip, one of five votes differs."""
+    """Each example has its votes, and the score their sums and rates.
+
+    Half of the verdicts are split, and one of five votes is in the minority.
+    """
     assert "judge_votes" not in score_entry(score, None, None)
     assert all("judge_votes" not in example for example in score_entry(score, None, None)["examples"])
     tallies = [Tally(1, 1, 3, 1), Tally(1, 0, 2, 0, 1), Tally()]
@@ -177,14 +180,14 @@ def test_votes_are_in_the_entry_where_there_were_any(score: Score) -> None:
 
 
 def test_how_answers_were_drawn_is_part_of_the_name() -> None:
-    """As the comparator is: at another temperature it is another score."""
+    """Temperature and draws are part of a score's name, because they make another score."""
     name = "answer.f1@5 at temperature 0 in 3 draws"
     assert entry_name({"spec": "answer.f1@5", "temperature": 0.0, "draws": 3}) == name
     assert Threshold("answer.f1@5", min=0, temperature=0.0, draws=3).name == name
 
 
 def test_the_line_of_models_says_how_answers_were_drawn() -> None:
-    """For the pages; older reports do not know."""
+    """The line of models has temperature and draws; older reports lack them."""
     settings = {"generator": "m", "judge": "j", "comparator": "judge"}
     assert models_text({"settings": settings, "tests": []}) == "generator m, judge j, compared by judge"
     drawn = Settings(model="m", judge_model="j", temperature=0.2, draws=2).report_entry()

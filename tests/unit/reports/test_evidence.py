@@ -1,4 +1,4 @@
-"""All that is known of every question of a test."""
+"""The evidence of every question of a test in the report."""
 
 from dataclasses import replace
 from typing import Any
@@ -32,7 +32,7 @@ def _ranking(*documents: Document, **fields: Any) -> Ranking:
 
 
 def _score(*rankings: Ranking | None, spec: str = "recall@2", **evidence: Any) -> Score:
-    """A score of an example for each ranking."""
+    """Return a score with one example per ranking."""
     return Score(
         spec,
         [
@@ -48,7 +48,7 @@ def _questions(*scores: Score) -> list[Any]:
 
 
 def test_a_question_has_its_answers_and_all_that_was_retrieved() -> None:
-    """At the largest cut-off, also where another score stops earlier; gold of grade 0 does not count."""
+    """A question has the longest ranking of all scores, and its gold passages without those of grade 0."""
     long = _ranking(ALPHA, BETA, GAMMA, missing=2, seconds=0.25)
     [question] = _questions(_score(_ranking(ALPHA, BETA)), _score(long, spec="recall@5"))
     assert question == {
@@ -74,26 +74,27 @@ def test_a_question_has_its_answers_and_all_that_was_retrieved() -> None:
 
 
 def test_nothing_retrieved_is_not_the_same_as_no_ranking() -> None:
-    """An empty list is what the retriever returned; where it failed there is none."""
-    found, failed = _questions(_score(_ranking(), None))
-    assert found["retrieved"] == []
-    assert found["gold_ranks"] == {"gamma": None, "delta": None}
+    """An empty ranking is an empty list; if the retriever failed, the key is missing."""
+    empty, failed = _questions(_score(_ranking(), None))
+    assert empty["retrieved"] == []
+    assert empty["gold_ranks"] == {"gamma": None, "delta": None}
     assert "retrieved" not in failed
     assert failed["gold"] == ["gamma", "delta"]
 
 
 def test_of_two_gold_passages_with_one_label_the_better_rank_counts() -> None:
-    """Two chunks of one document, say, in either order."""
+    """If two gold passages, such as two chunks of a document, have one label, the better rank counts."""
     gold = (Gold("beta"), Gold("beta", source="book.md", start=0, end=9))
-    for each in (gold, gold[::-1]):
+    for passages in (gold, gold[::-1]):
         score = Score(
-            "recall@2", [Outcome(replace(EXAMPLE, gold=each), 1.0, evidence=Evidence(_ranking(ALPHA, BETA)))]
+            "recall@2",
+            [Outcome(replace(EXAMPLE, gold=passages), 1.0, evidence=Evidence(_ranking(ALPHA, BETA)))],
         )
         assert _questions(score)[0]["gold_ranks"] == {"beta": 2}
 
 
 def test_the_searches_of_an_agent_are_named() -> None:
-    """Each with its query and what it found."""
+    """Each step of an agent has its query and the retrieved documents."""
     steps = (Ranking("first", (ALPHA,)), Ranking("second", ()))
     [question] = _questions(_score(_ranking(BETA, steps=steps)))
     assert question["steps"] == [
@@ -109,13 +110,13 @@ def _examples(score: Score, *others: Score, before: Score | None = None) -> list
         entry = baseline_entry(
             tuple(outcome.example for outcome in before.outcomes), {"s": (before, {})}, spool=Spool()
         )
-        kept = BaselineScore(entry["questions"], {}, entry["scores"]["s"]["examples"])
-        comparison = compare(score, {}, kept)
+        stored = BaselineScore(entry["questions"], {}, entry["scores"]["s"]["examples"])
+        comparison = compare(score, {}, stored)
     return explained_examples(entries, score, comparison, longest_retrievals([score, *others]), spool=Spool())
 
 
 def test_an_example_has_what_is_behind_its_score() -> None:
-    """The answer, what it was compared with, and the answers from each passage."""
+    """An example has the answer, the expected answers, the labels, and the answers from each passage."""
     score = _score(
         _ranking(ALPHA, BETA),
         answer="b",
@@ -147,7 +148,7 @@ def test_an_example_has_what_is_behind_its_score() -> None:
 def test_a_score_that_saw_other_passages_names_them(
     shown: tuple[Document, ...], names: list[str] | None
 ) -> None:
-    """Where they are not the first of the longest ranking."""
+    """An example names its passages if they are not the first of the longest ranking."""
     longest = _score(_ranking(ALPHA, BETA, GAMMA), spec="recall@3")
     [example] = _examples(_score(_ranking(*shown)), longest)
     assert example["k"] == len(shown)
@@ -180,13 +181,13 @@ def _scored(value: float | None, ranking: Ranking, answer: str | None) -> Outcom
     ids=["worse", "all differs", "rounding", "unscored now", "unscored before", "long answer", "long before"],
 )
 def test_an_example_has_what_the_baseline_says(then: Outcome, now: Outcome, expected: dict[str, Any]) -> None:
-    """Its score where it had one, and what was retrieved and answered where that has changed."""
+    """An example has the baseline's score, and the baseline's documents and answer if they have changed."""
     other = Outcome(replace(EXAMPLE, id="q2"), 1.0)
-    score, before = (Score("s@1", [each, other], max_unscored=1.0) for each in (now, then))
+    score, before = (Score("s@1", [changed, other], max_unscored=1.0) for changed in (now, then))
     example, _ = _examples(score, before=before)
     assert {name: value for name, value in example.items() if name.startswith("before")} == expected
 
 
 def test_what_scores_have_in_common() -> None:
-    """A name that only one of them has is no contradiction."""
+    """An item is common if no score has another value for its key; scores may lack the key."""
     assert common_items([{"a": 1, "b": 2}, {"a": 1, "b": 3, "c": None}]) == {"a": 1, "c": None}

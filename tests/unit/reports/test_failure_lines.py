@@ -1,4 +1,4 @@
-"""Why a score is out of its bounds."""
+"""The lines that explain why a score is out of its bounds."""
 
 import pytest
 
@@ -25,7 +25,7 @@ def _failure(score: Score, limit: int | None = None, **bounds: float) -> list[st
 
 
 def test_the_whole_text_of_a_failure(score: Score) -> None:
-    """Verdict, score, then each lost question with gold, retrieved and answers: worst first."""
+    """The text has the verdict, the score, and the lost questions, worst first, with gold, retrieved and answers."""
     low, high = bca_means([[0.5, 1.0, 0.0, 0.25]])[0]
     assert _failure(score, min=0.75) == [
         "llm_reteval@2: 0.438 is below the minimum 0.75",
@@ -64,19 +64,19 @@ def test_the_whole_text_of_a_failure(score: Score) -> None:
     ],
 )
 def test_a_small_score_keeps_two_digits(value: float, text: str) -> None:
-    """The seconds and the cost of one retrieval are small, and two decimals of them are often 0.00."""
+    """A small score has two significant digits: seconds and costs of one retrieval would often be 0.00."""
     assert score_text(value) == text
 
 
 def test_the_times_of_a_fast_retriever_differ_in_the_list() -> None:
-    """And are not all 0.00."""
+    """Latencies of milliseconds are not shown as 0.00."""
     outcomes = [Outcome(Example(f"q{n}", "Why?"), n / 1000) for n in (4, 6)]
     listed = [line for line in _failure(Score("latency.p95", outcomes), max=0.001) if line.startswith("  q")]
     assert listed == ["  q6  0.006  Why?", "  q4  0.004  Why?"]
 
 
 def test_undefined_examples_are_reported_with_unscored_ones() -> None:
-    """Each with its reasons."""
+    """Unscored and undefined examples are listed separately, with their reasons."""
     outcomes = [
         Outcome(Example("q1", "Why?"), 0.0),
         Outcome(Example("q2", "?"), None, "no gold passages"),
@@ -95,7 +95,7 @@ def test_undefined_examples_are_reported_with_unscored_ones() -> None:
     ],
 )
 def test_labels_have_a_line_each(alone: tuple[str, ...], lines: list[str]) -> None:
-    """With what was answered from that passage alone; a set that is wanted is no choice."""
+    """Each label has a line, with the answer from that passage alone if known; answers of a set are joined with "+"."""
     ranking = Ranking("q", (Document("alpha", "a"), Document("beta")))
     evidence = Evidence(ranking, None, ("Ada", "Bob"), "wanted", labels=(1.0, 1 / 3), answers_alone=alone)
     outcome = Outcome(Example("q1", "Who?"), 0.25, None, evidence)
@@ -108,7 +108,7 @@ def test_labels_have_a_line_each(alone: tuple[str, ...], lines: list[str]) -> No
 
 
 def test_above_a_maximum_the_highest_are_worst(score: Score) -> None:
-    """Examples above the bound are listed from the top."""
+    """If a score is above its maximum, the questions above the bound are listed, highest first."""
     lines = _failure(score, max=0.2)
     assert lines[0] == "llm_reteval@2: 0.438 is above the maximum 0.2"
     assert lines[2] == "3 of 4 questions are above 0.2:"
@@ -127,7 +127,7 @@ def test_what_is_not_shown_is_named(score: Score, limit: int, shown: list[str] |
 
 
 def test_lines_fit_a_terminal() -> None:
-    """Eighty columns, however long questions, answers, ids and reasons are."""
+    """Lines have at most eighty columns, however long questions, answers, ids and reasons are."""
     words = "a question of many words " * 20
     outcomes = [
         Outcome(Example(f"example-with-a-long-id-{n}", words), 0.0 if n else None, None if n else words)
@@ -140,7 +140,7 @@ def test_lines_fit_a_terminal() -> None:
 
 
 def test_a_ranking_is_one_document_a_line() -> None:
-    """Rank, id where there is one, and the beginning of the text."""
+    """Each line has the rank, the id if there is one, and the beginning of the text."""
     ranking = Ranking("how?", (Document("Alpha\n beta", "kb-1"), Document("Gamma")))
     assert ranking_lines(ranking) == ["retrieved for 'how?':", "  1. kb-1: Alpha beta", "  2. Gamma"]
     assert ranking_lines(Ranking("how?", ())) == ["nothing was retrieved for 'how?'"]
@@ -150,7 +150,7 @@ def test_a_ranking_is_one_document_a_line() -> None:
     "text", ["many words " * 30, " ".join(["four"] * 100), "x" * 300, "東京都の人口は" * 40]
 )
 def test_a_documents_line_shows_the_beginning_of_its_text(text: str) -> None:
-    """Cut to eighty columns, in scripts with and without spaces."""
+    """The text is cut to eighty columns, in scripts with and without spaces."""
     line = ranking_lines(Ranking("q", (Document(text),)))[1]
     assert len(line) <= 80
     assert text[:20] in line
@@ -167,6 +167,6 @@ def test_a_documents_line_shows_the_beginning_of_its_text(text: str) -> None:
     ],
 )
 def test_a_score_in_a_line(values: list[float | None], tags: dict[str, str], line: str) -> None:
-    """With its slice, its interval, how many examples it has and how many are unscored."""
+    """The line has the slice, the interval, and the numbers of scored and unscored examples."""
     outcomes = [Outcome(Example(str(n), "q"), value) for n, value in enumerate(values)]
     assert score_line(Score("recall@5", outcomes, slice=tags)) == line

@@ -1,4 +1,4 @@
-"""The lines of a history: what a run writes, and what is read back."""
+"""The lines of a history, as written by a run and as read back."""
 
 import json
 from pathlib import Path
@@ -19,7 +19,7 @@ from tests.unit.reports.runs import NODEID, line, run, score
 
 
 def entry(spec: str, mean: float | None, **more: Any) -> dict[str, Any]:
-    """A score of a report."""
+    """Return the entry of a score in a report."""
     return {
         "spec": spec,
         "where": {},
@@ -34,7 +34,7 @@ def entry(spec: str, mean: float | None, **more: Any) -> dict[str, Any]:
 
 
 def document(*scores: dict[str, Any], **more: Any) -> dict[str, Any]:
-    """A report with one test."""
+    """Return a report with one test."""
     test = {"nodeid": NODEID, "outcome": "passed", "evalset": {"digest": "e" * 64}, "scores": scores}
     return {
         "started": "2026-11-01T09:00:00+00:00",
@@ -48,11 +48,11 @@ def document(*scores: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 
 def test_a_line_has_the_run_and_its_scores_in_one_order() -> None:
-    """Numbers have six digits; what is not known is left out."""
+    """A line has the run and its scores in a fixed order; numbers have six digits, and unknown values are left out."""
     run_entry = {"commit": "c" * 40, "branch": "main", "dirty": True, "title": "Fix", "url": "https://ci/1"}
     compared = entry("recall@3", 0.12345678, baseline={"mean": 0.9}, anchor={"mean": 0.95}, verdict="pass")
-    found = history_entry(document(entry("zoo", 1.0), compared, run=run_entry))
-    assert json.dumps(found) == json.dumps(
+    history_line = history_entry(document(entry("zoo", 1.0), compared, run=run_entry))
+    assert json.dumps(history_line) == json.dumps(
         {
             "schema": 1,
             "time": "2026-11-01T09:00:00+00:00",
@@ -87,27 +87,30 @@ def test_a_line_has_the_run_and_its_scores_in_one_order() -> None:
 
 
 def test_of_several_thresholds_on_a_score_the_worst_verdict_counts() -> None:
-    """Also where the baseline is of another one."""
-    found = history_entry(
+    """With several thresholds on a score, the worst verdict counts, and the baseline is that of whichever has one."""
+    history_line = history_entry(
         document(
             entry("recall@3", 0.9, verdict="pass"),
             entry("recall@3", 0.9, verdict="fail", baseline={"mean": 0.95}),
             entry("recall@3", 0.9, verdict="inconclusive"),
         )
     )
-    [recall] = found["tests"][NODEID]["scores"].values()
+    [recall] = history_line["tests"][NODEID]["scores"].values()
     assert (recall["verdict"], recall["baseline"]) == ("fail", 0.95)
 
 
 def test_each_slice_of_a_threshold_by_tag_is_a_score_of_its_own() -> None:
-    """The entry itself is the worst one, which is another one in each run."""
+    """Each slice of a threshold by tag is a score.
+
+    The entry itself is left out, because its slice varies between runs.
+    """
     slices = [
         entry("recall@3", mean, value=topic, verdict=verdict)
         for topic, mean, verdict in (("a", 0.2, "fail"), ("b", 0.8, "pass"))
     ]
     whole = entry("recall@3", 0.2, where={"topic": "a"}, by={"tag": "topic", "slices": slices})
-    found = history_entry(document(whole))["tests"][NODEID]["scores"]
-    assert {name: each["mean"] for name, each in found.items()} == {
+    scores = history_entry(document(whole))["tests"][NODEID]["scores"]
+    assert {name: score_line["mean"] for name, score_line in scores.items()} == {
         "recall@3 [topic=a]": 0.2,
         "recall@3 [topic=b]": 0.8,
     }
@@ -115,27 +118,32 @@ def test_each_slice_of_a_threshold_by_tag_is_a_score_of_its_own() -> None:
 
 @pytest.mark.parametrize("scores", [[], [entry("recall@3", None, verdict="error")]])
 def test_a_run_without_a_score_has_no_line(scores: list[dict[str, Any]]) -> None:
-    """Such as one of other tests, or without a server."""
+    """A run without a mean has no line, such as a run of other tests or without a server."""
     assert history_entry(document(*scores)) == {}
 
 
 def test_a_stopped_run_says_so() -> None:
-    """It may lack tests."""
+    """The line of a stopped run is marked, because the run may lack tests."""
     assert history_entry(document(entry("recall@3", 1.0), stopped=True))["stopped"] is True
 
 
 def test_runs_are_read_by_time_whatever_the_order_of_lines(tmp_path: Path) -> None:
-    """With `merge=union` the lines of two branches follow each other; time zones may differ."""
+    """Runs are sorted by time across time zones, because `merge=union` does not sort the lines of two branches."""
     path = tmp_path / "history.jsonl"
     later = line(1) | {"time": "2026-11-01T08:30:00-03:00"}
-    for each in (line(3), later, line(0), line(2)):
-        append_run(path, each)
-    assert [each.title for each in read_history(path)] == ["change 0", "change 2", "change 1", "change 3"]
-    assert [each.title for each in read_history(path, last=2)] == ["change 1", "change 3"]
+    for history_run in (line(3), later, line(0), line(2)):
+        append_run(path, history_run)
+    assert [history_run.title for history_run in read_history(path)] == [
+        "change 0",
+        "change 2",
+        "change 1",
+        "change 3",
+    ]
+    assert [history_run.title for history_run in read_history(path, last=2)] == ["change 1", "change 3"]
 
 
 def test_every_text_survives_on_one_line(tmp_path: Path) -> None:
-    """Line separators of other scripts, and halves of surrogate pairs, too."""
+    """A text with Unicode line separators or unpaired surrogates is stored on one line and read back unchanged."""
     path = tmp_path / "history.jsonl"
     title = 'a\n\u2028b\r "c" \ud800 ü'
     append_run(path, line(0, title=title))
@@ -144,7 +152,7 @@ def test_every_text_survives_on_one_line(tmp_path: Path) -> None:
 
 
 def test_line_ends_of_windows_and_blank_lines_are_read(tmp_path: Path) -> None:
-    """Git and editors write them."""
+    """CRLF line ends, blank lines and a byte order mark, as Git and editors write them, are accepted."""
     path = tmp_path / "history.jsonl"
     texts = [json.dumps(line(0)), "", json.dumps(line(1)), ""]
     path.write_bytes(b"\xef\xbb\xbf" + "\r\n".join(texts).encode())
@@ -155,7 +163,7 @@ GOOD = json.dumps(line(0))
 
 
 @pytest.mark.parametrize(
-    ("damaged", "said"),
+    ("damaged", "message"),
     [
         (GOOD[:70], "is not JSON"),
         ("[]", "it is not an object"),
@@ -176,40 +184,40 @@ GOOD = json.dumps(line(0))
         (json.dumps(line(0) | {"tests": {"t": 3}}), "t is not an object"),
     ],
 )
-def test_a_damaged_line_is_named(tmp_path: Path, damaged: str, said: str) -> None:
-    """With its number and what to do, and appending still works."""
+def test_a_damaged_line_is_named(tmp_path: Path, damaged: str, message: str) -> None:
+    """The error names the damaged line's number and the problem, and a run can still be appended."""
     path = tmp_path / "history.jsonl"
     path.write_bytes(f"{GOOD}\n\n{damaged}\n{GOOD}\n".encode(errors="surrogateescape"))
     with pytest.raises(InputError) as caught:
         read_history(path)
     assert str(caught.value).startswith(f"{path}, line 3: ")
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     before = path.read_bytes()
     append_run(path, line(1))
     assert path.read_bytes() == before + json.dumps(line(1), separators=(",", ":")).encode() + b"\n"
 
 
 def test_a_file_that_is_missing_or_a_folder_is_an_error(tmp_path: Path) -> None:
-    """With the option that writes one."""
+    """A missing file or a folder raises InputError, which names the option that writes a history."""
     for path in (tmp_path, tmp_path / "none.jsonl"):
         with pytest.raises(InputError, match=r"cannot be read.*\n.*--rageval-history"):
             read_history(path)
 
 
 def test_an_expected_failure_does_not_count() -> None:
-    """Of a test with `xfail`."""
+    """A failed score of a test marked `xfail` has the verdict "expected"."""
     expected = {"t": {"outcome": "xfailed", "scores": {"recall@3": score(0.5, "fail"), "mrr": score(1.0)}}}
     verdicts = [point.verdict for point in run(0, tests=expected).points.values()]
     assert verdicts == ["expected", "pass"]
 
 
 def test_names_are_whole_or_parts_and_a_whole_one_comes_first() -> None:
-    """`--score recall@3` is not also its slice."""
+    """Runs are filtered by a whole name or a part; a whole name, such as `recall@3`, does not match its slices."""
     names = ("recall@3", "recall@3 [topic=a]", "mrr")
     runs = [run(0, {name: score(0.5) for name in names}), run(1, {"mrr": score(0.5)})]
 
     def found(**words: str) -> list[list[str]]:
-        return [[key.score for key in each.points] for each in filter_runs(runs, **words)]
+        return [[key.score for key in filtered_run.points] for filtered_run in filter_runs(runs, **words)]
 
     assert found(score="recall@3") == [["recall@3"]]
     assert found(score="recall") == [["recall@3", "recall@3 [topic=a]"]]
@@ -225,11 +233,13 @@ def test_names_are_whole_or_parts_and_a_whole_one_comes_first() -> None:
 
 
 def test_a_series_has_the_runs_that_have_the_score() -> None:
-    """In the order of the runs."""
+    """A series has the runs with the score, in the order of the runs."""
     runs = [run(0), run(1, {"mrr": score(0.1)}), run(2, {"recall@3": score(0.7)})]
-    found = series(runs)
-    assert list(found) == [ScoreKey(NODEID, "mrr"), ScoreKey(NODEID, "recall@3")]
-    assert [(each.title, point.mean) for each, point in found[ScoreKey(NODEID, "recall@3")]] == [
+    all_series = series(runs)
+    assert list(all_series) == [ScoreKey(NODEID, "mrr"), ScoreKey(NODEID, "recall@3")]
+    assert [
+        (history_run.title, point.mean) for history_run, point in all_series[ScoreKey(NODEID, "recall@3")]
+    ] == [
         ("change 0", 0.9),
         ("change 2", 0.7),
     ]

@@ -1,4 +1,4 @@
-"""The report for a browser: one page with every question, whatever the texts hold."""
+"""The HTML report: one page with every question, safe for all texts."""
 
 import re
 from base64 import b64encode
@@ -25,7 +25,7 @@ SHOWN = re.compile(r"\s+")
 
 
 class Page(HTMLParser):
-    """What a browser makes of it: elements with their text, which must be closed in order."""
+    """The parsed page: its elements with their texts; every element must be closed in order."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -37,7 +37,7 @@ class Page(HTMLParser):
         assert self.open == []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Open an element."""
+        """Open an element and check its attributes."""
         self.tags.append((tag, sorted(name for name, _ in attrs)))
         for name, value in attrs:
             assert not name.startswith("on"), (tag, name)
@@ -50,7 +50,7 @@ class Page(HTMLParser):
             self._attributes.append(dict(attrs))
 
     def handle_endtag(self, tag: str) -> None:
-        """Close the innermost, whose text goes to the one around it too."""
+        """Close the innermost element and add its text to the enclosing element."""
         opened, texts = self.open.pop()
         assert opened == tag
         text = "".join(texts)
@@ -59,18 +59,18 @@ class Page(HTMLParser):
             self.open[-1][1].append(text if tag == "em" else f" {text} ")
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """As in SVG."""
+        """Open and close an element, as in SVG."""
         self.handle_starttag(tag, attrs)
         if tag not in VOID:
             self.handle_endtag(tag)
 
     def handle_data(self, data: str) -> None:
-        """Text of the innermost."""
+        """Add text to the innermost element."""
         if self.open:
             self.open[-1][1].append(data)
 
     def texts(self, tag: str, class_: str | None = None) -> list[str]:
-        """The texts of all elements of a kind, with single spaces."""
+        """Return the texts of all elements with this tag and class, with single spaces."""
         return [
             SHOWN.sub(" ", text).strip()
             for found, attributes, text in self.found
@@ -78,7 +78,7 @@ class Page(HTMLParser):
         ]
 
     def attributes(self, tag: str) -> list[dict[str, str | None]]:
-        """The attributes of all elements of a kind."""
+        """Return the attributes of all elements with this tag."""
         return [attributes for found, attributes, _ in self.found if found == tag]
 
 
@@ -97,18 +97,18 @@ class Page(HTMLParser):
     ],
 )
 def test_a_text_stays_text_in_every_field(text: str) -> None:
-    """It makes no element and no attribute: the page has those that it has with a harmless text."""
+    """Markup in any text of the report creates no element and no attribute: the page equals that of a harmless text."""
     written = html_report(planted(whole_document(), text))
     written.encode("utf-8")
     page, harmless = Page(written), Page(html_report(planted(whole_document(), "harmless")))
     assert page.tags == harmless.tags
     shown = text.translate({0: 0xFFFD, 0x1B: 0xFFFD, 0xD83D: 0xFFFD})
-    said = "".join(text for tag, _, text in page.found if tag == "body")
-    assert said.count(shown) > 60
+    body_text = "".join(text for tag, _, text in page.found if tag == "body")
+    assert body_text.count(shown) > 60
 
 
 def test_only_addresses_of_the_web_are_links() -> None:
-    """The address of a run comes from the environment."""
+    """The URL of a run, which comes from the environment, is a link only if it is an http or https URL."""
     document = whole_document(run={"url": "javascript:alert(1)"})
     page = Page(html_report(document))
     assert "javascript:alert(1)" in page.texts("dd")
@@ -118,7 +118,10 @@ def test_only_addresses_of_the_web_are_links() -> None:
 
 
 def test_the_policy_allows_this_style_and_this_script_alone() -> None:
-    """By the hashes that a browser computes; one file, as an artefact of a build is kept."""
+    """The content security policy allows only the page's own style and script, by their hashes.
+
+    The page is one file, so that it can be stored as a build artefact.
+    """
     written = html_report(whole_document())
     policy = next(
         attribute["content"] for attribute in Page(written).attributes("meta") if "http-equiv" in attribute
@@ -137,7 +140,7 @@ def test_the_policy_allows_this_style_and_this_script_alone() -> None:
 
 
 def test_each_question_has_one_row_with_all_its_scores() -> None:
-    """Also those that got better, the worst first."""
+    """Each question has one row with all its scores, worst first, gained questions included."""
     page = Page(html_report(whole_document()))
     assert page.texts("summary")[-3:] == [
         "lost q1 How many days 1? answer.correct@2 1.00 → 0.00 recall@2 1.00",
@@ -150,7 +153,7 @@ def test_each_question_has_one_row_with_all_its_scores() -> None:
 
 
 def test_a_question_without_a_score_has_an_empty_cell_for_it() -> None:
-    """The score of a slice is of some questions; those after it stay in their columns."""
+    """A question outside the slice of a score has an empty cell, so that later scores stay in their columns."""
     document = whole_document()
     first = document["tests"][0]["scores"][0]
     document["tests"][0]["scores"][0] = {**first, "examples": first["examples"][1:]}
@@ -164,7 +167,10 @@ def test_a_question_without_a_score_has_an_empty_cell_for_it() -> None:
 
 
 def test_a_question_shows_what_was_retrieved_and_answered_now_and_before() -> None:
-    """Its passages with their texts, the gold ones marked, and the words that the answer took from one."""
+    """A question has its passages, with gold ones marked, and its answers now and before.
+
+    Words that the answer took from a passage are marked.
+    """
     written = html_report(whole_document())
     page = Page(
         written[written.index('<details class="q lost"') : written.index('<details class="q unscored"')]
@@ -193,7 +199,7 @@ def test_a_question_shows_what_was_retrieved_and_answered_now_and_before() -> No
     assert page.texts("li", "gold") == [
         "kb-1 gold was 1 label 1 answer from it alone: five Returns take five days."
     ]
-    # The third passage is beyond k: no model was given it.
+    # The third passage is beyond k, so no model got it.
     assert page.texts("em") == ["thirteen weeks"]
     assert page.texts("p", "about") == [
         "Link to q1 topic: returns lang: en lang: de 0.250 s 77 tokens of context"
@@ -201,7 +207,7 @@ def test_a_question_shows_what_was_retrieved_and_answered_now_and_before() -> No
 
 
 def test_links_to_questions_are_the_same_in_every_run() -> None:
-    """They are made of the test and the question alone."""
+    """The anchor of a question depends only on the test and the question."""
     document = whole_document()
     ids = _anchors(document)
     changed = whole_document(started="2027-01-01T00:00:00+00:00")
@@ -218,7 +224,7 @@ def _anchors(document: dict[str, Any]) -> list[str | None]:
 
 
 def test_the_overview_has_each_score_with_its_interval_and_its_change() -> None:
-    """In numbers and as charts, with words for those who do not see them."""
+    """Each score has its interval and change as numbers and as charts, and the charts have text alternatives."""
     page = Page(html_report(whole_document()))
     row = "answer.correct@2 ✕ fail 0.500 answer.correct@2 0.500, 0.100 to 0.900 0.100 to 0.900 "
     assert (
@@ -233,7 +239,7 @@ def test_the_overview_has_each_score_with_its_interval_and_its_change() -> None:
 
 
 def test_the_page_says_which_run_it_is_of() -> None:
-    """And of which baseline."""
+    """The page has the commit and branch of the run, and the baseline."""
     page = Page(html_report(whole_document()))
     facts = dict(zip(page.texts("dt"), page.texts("dd"), strict=True))
     assert facts["Commit"] == "0123456789ab, with changes that are not committed"
@@ -244,7 +250,7 @@ def test_the_page_says_which_run_it_is_of() -> None:
 
 
 def test_slices_are_a_table_of_tag_values_and_scores() -> None:
-    """The lowest first, with the change from the baseline, and coloured by the distance from the mean of all."""
+    """Slices are listed lowest first, with the change from the baseline, coloured by distance from the overall mean."""
     page = Page(html_report(whole_document()))
     rows = page.texts("tr")
     at = rows.index("topic Questions answer.correct@2 recall@2")
@@ -260,7 +266,7 @@ def test_slices_are_a_table_of_tag_values_and_scores() -> None:
 
 
 def test_systems_ratings_and_disagreements_with_people_are_tables() -> None:
-    """Their cells say in words what the Markdown report says with signs."""
+    """Systems, ratings and disagreements are tables whose cells have words for the Markdown report's signs."""
     page = Page(html_report(whole_document()))
     rows = page.texts("tr")
     assert "bm25 0.900 best, n = 3" in rows
@@ -278,12 +284,15 @@ def test_systems_ratings_and_disagreements_with_people_are_tables() -> None:
 
 
 def test_without_script_everything_is_there_but_the_filters() -> None:
-    """The script shows these; the template of a prompt is there once, to be filled by it."""
+    """Without JavaScript, everything but the filters is visible; prompt templates are stored once.
+
+    The script shows the filters and fills the templates.
+    """
     written = html_report(whole_document())
     assert '<form class="filters" id="filters" hidden>' in written
     page = Page(written)
     assert page.texts("pre") == ["as pytest said it", "Answer {question} from {passages}."]
-    options = [(each.get("value"), text) for tag, each, text in page.found if tag == "option"]
+    options = [(attributes.get("value"), text) for tag, attributes, text in page.found if tag == "option"]
     assert {text for _, text in options} >= {"C", "retriever", "returns", "plans", "en", "de"}
     tokens = {text: value for value, text in options}
     lost = next(attribute for attribute in page.attributes("details") if attribute.get("class") == "q lost")
@@ -294,7 +303,7 @@ def test_without_script_everything_is_there_but_the_filters() -> None:
 
 
 def test_text_that_does_not_fit_is_left_out_and_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The worst questions are shown in full, then passages are left out, then questions."""
+    """The worst questions are shown in full; beyond the size limit, passages are left out, then questions."""
     document = whole_document()
     whole = len(html_report(document))
     for entry in document["tests"][0]["questions"]:
@@ -327,10 +336,10 @@ def test_text_that_does_not_fit_is_left_out_and_reported(monkeypatch: pytest.Mon
 
 def _outcome(name: str, value: float | None, text: str = "Why?", **evidence: Any) -> Outcome:
     ranking = Ranking("q", (Document("alpha", "kb-1"), Document("beta", "kb-9")))
-    told = Evidence(ranking, text, ("five days", "a week"), **evidence)
+    outcome_evidence = Evidence(ranking, text, ("five days", "a week"), **evidence)
     unscored = "the judge was silent" if value is None else None
     example = Example(name, text, gold=(Gold("kb-9"),))
-    return Outcome(example, value, unscored, told, lost_by=None if value else "retriever")
+    return Outcome(example, value, unscored, outcome_evidence, lost_by=None if value else "retriever")
 
 
 def _page(outcomes: list[Outcome], message: str = "", **bounds: Any) -> str:
@@ -363,7 +372,7 @@ def _page(outcomes: list[Outcome], message: str = "", **bounds: Any) -> str:
 
 
 def test_a_report_of_an_earlier_version_has_its_questions() -> None:
-    """All examples, and of those that got worse what was retrieved and answered."""
+    """A report of an earlier version has all examples, and documents and answers of those that got worse."""
     outcomes = [_outcome(f"q{n}", 0.0) for n in range(30)] + [_outcome("q30", None), _outcome("q31", 1.0)]
     page = Page(_page(outcomes, "as pytest\nsaid it", max_drop=0.1))
     assert page.texts("h1") == ["rageval: 1 of 1 threshold failed"]
@@ -386,7 +395,7 @@ def test_where_all_is_well_the_questions_are_there_too() -> None:
 
 
 def test_the_columns_of_tables_are_named_for_screen_readers() -> None:
-    """Each head of a table says what it heads."""
+    """Every header cell of a table has a scope."""
     heads = Page(html_report(whole_document())).attributes("th")
     assert len(heads) > 20
     assert all(head["scope"] in {"col", "row", "rowgroup"} for head in heads)
@@ -396,13 +405,13 @@ def test_the_columns_of_tables_are_named_for_screen_readers() -> None:
     ("value", "shown"), [(1.0, "<details open><summary>As"), (0.0, "<details><summary>As")]
 )
 def test_why_a_test_failed_is_not_folded(value: float, shown: str) -> None:
-    """Where no score says it, pytest's words do."""
+    """The message of pytest is unfolded only if no score explains the failure."""
     assert shown in _page([_outcome(f"q{n}", value) for n in range(9)], "boom", max_drop=0.1)
 
 
 @pytest.mark.slow
 def test_ten_thousand_questions_with_ten_passages_are_a_page_of_15_mb() -> None:
-    """All questions are there; most without their passages, which alone would be 50 MB."""
+    """All ten thousand questions are on the page, most without their passages, which alone would be 50 MB."""
     text = "words of a passage " * 27
     example = {"score": 0.0, "unscored": None, "before": 1.0, "k": 5, "answer": text[:100]}
     retrieved = [{"document": f"document-{n:04}", "text": text[:500]} for n in range(10)]
@@ -421,7 +430,7 @@ def test_ten_thousand_questions_with_ten_passages_are_a_page_of_15_mb() -> None:
 
 
 def test_times_reach_over_their_histogram() -> None:
-    """Shares are drawn from 0 to 1; times of milliseconds would all be in the first bar of that."""
+    """The histogram of latencies ends at the largest one, while that of shares goes from 0 to 1."""
     times = Histogram.from_scores([0.004, 0.008, 0.04], is_time=True)
     assert times.high == 0.04
     assert [count for _, count in times.bars if count] == [1, 1, 1]
@@ -430,7 +439,7 @@ def test_times_reach_over_their_histogram() -> None:
 
 
 def test_a_scale_is_shown_from_end_to_end() -> None:
-    """Grades go from 1 to 5: none is 0, and 5 is the best."""
+    """The histogram of grades covers their scale, 1 to 5."""
     entry = {"spec": "judged.correctness@5", "where": {}, "mean": 3.0, "ci95": [2.5, 3.5], "scale": [1, 5]}
     view = ScoreView({**entry, "threshold": None, "examples": [{"score": 3.0}, {"score": 5.0}]})
     assert view.scale == (1, 5)

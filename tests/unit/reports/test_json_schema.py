@@ -36,7 +36,7 @@ def _report(score: Score) -> str:
 
 
 def test_the_report_has_the_keys_of_schema_1(score: Score) -> None:
-    """Run, models, tests, scores and examples, as they are documented."""
+    """Run, models, tests, scores and examples have the documented keys."""
     report = json.loads(_report(score))
     assert report.keys() == {
         *(
@@ -65,7 +65,7 @@ def test_the_report_has_the_keys_of_schema_1(score: Score) -> None:
 
 
 def test_the_report_is_readable_text(score: Score) -> None:
-    """Letters stay letters, lines are short enough to compare, and the last one ends."""
+    """The report keeps non-ASCII letters, has short lines for diffs, and ends with a newline."""
     text = _report(score)
     assert "test_ümlaut" in text
     assert text.endswith("}\n")
@@ -73,14 +73,14 @@ def test_the_report_is_readable_text(score: Score) -> None:
 
 
 def test_a_run_without_scores_has_an_empty_list() -> None:
-    """The report is written all the same."""
+    """A run without tests has a report with an empty list."""
     document = report_document([], settings=SETTINGS, llm=LLM, package="0", started="", duration_s=0.0)
     report = json.loads("".join(json_report(document)))
     assert report["tests"] == []
 
 
 def test_a_large_report_comes_in_parts_of_the_same_bytes() -> None:
-    """No string holds the whole; the parts are what `json.dumps` gives."""
+    """A large report is written in parts, whose bytes together equal those of `json.dumps`."""
     document = {"texts": [f"Ümlaut \x00\x1b\u2028\ud800 {n}" for n in range(20_000)], "empty": [{}, [], ""]}
     parts = list(json_report(document))
     assert len(parts) > 3
@@ -90,6 +90,6 @@ def test_a_large_report_comes_in_parts_of_the_same_bytes() -> None:
 
 
 def test_a_number_that_json_does_not_have_is_an_error() -> None:
-    """No report that other programs cannot read."""
+    """NaN raises ValueError, because other programs could not parse the report."""
     with pytest.raises(ValueError, match="not JSON compliant"):
         list(json_report({"mean": float("nan")}))

@@ -1,4 +1,4 @@
-"""Lines that fit a terminal, whatever they hold."""
+"""Layout of text in lines that fit a terminal."""
 
 from unicodedata import east_asian_width
 
@@ -8,7 +8,7 @@ from pytest_rageval.reports.layout import field_lines, wrap_text
 
 
 def _columns(line: str) -> int:
-    return sum(2 if east_asian_width(each) in "WF" else 1 for each in line)
+    return sum(2 if east_asian_width(character) in "WF" else 1 for character in line)
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ def _columns(line: str) -> int:
     ],
 )
 def test_lines_fit_whatever_the_script(text: str) -> None:
-    """Characters of two columns count as two, and a script without spaces is broken between them."""
+    """Wide characters count as two columns, and a script without spaces is broken between characters."""
     lines = wrap_text(f"  q1  1.00 → 0.00  {text}", 6)
     assert max(map(_columns, lines)) <= 80
     assert all(_columns(line) > 60 for line in lines[:-1])
@@ -32,7 +32,7 @@ def test_lines_fit_whatever_the_script(text: str) -> None:
 
 
 def test_a_word_that_is_too_long_stays_whole() -> None:
-    """It may be an address, to be copied."""
+    """A word that is longer than a line is not broken, because it may be a URL to be copied."""
     assert wrap_text(f"  q1  {'a' * 100} b", 6) == ["  q1", f"      {'a' * 100}", "      b"]
 
 
@@ -46,5 +46,5 @@ def test_a_word_that_is_too_long_stays_whole() -> None:
     ],
 )
 def test_controls_are_measured_as_they_are_printed(text: str, shown: str) -> None:
-    """As code; what is only unusual stays as it is, and white space is one space."""
+    """Control characters are escaped, other unusual characters are kept, and whitespace becomes one space."""
     assert list(field_lines("answer", [text])) == [f"      answer      {shown}"]

@@ -1,4 +1,4 @@
-"""The report for a pull request: what it shows in how many lines, and that nothing in it is markup, link or mention."""
+"""The Markdown report for a pull request: its contents, its size, and the escaping of all texts."""
 
 import copy
 import re
@@ -30,7 +30,7 @@ DEVIL = (
 
 
 def _ruled(values: list[float], then: float | None, text: str = "Why?", **bounds: Any) -> dict[str, Any]:
-    """The entry of a score that was the same everywhere before."""
+    """Return the entry of a score whose questions all had the score `then` in the baseline."""
     ranking = Ranking("q", (Document("alpha", "kb-1"),))
     outcomes = [
         Outcome(Example(f"q{n}", text, gold=(Gold("kb-9"),)), value, evidence=Evidence(ranking, text))
@@ -68,7 +68,7 @@ def _test(name: str, *scores: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 
 def _question(name: str = "q1", **more: Any) -> dict[str, Any]:
-    """A question that got worse."""
+    """Return a question that got worse."""
     question: dict[str, Any] = {
         "id": name,
         "question": "Why?",
@@ -81,29 +81,32 @@ def _question(name: str = "q1", **more: Any) -> dict[str, Any]:
 
 
 def _lost(*questions: dict[str, Any], **more: Any) -> dict[str, Any]:
-    """The entry of a score that failed for these questions."""
+    """Return the entry of a score that failed because of these questions."""
     listed = {"why": "worse", "of": 9, "better": 0, "lost_by": {}, "listed": list(questions)}
     return _ruled([0.0] * 12, 1.0, max_drop=0.02) | {"questions": listed} | more
 
 
 def _failing(*questions: dict[str, Any], **more: Any) -> str:
-    """A report with a test that failed for these questions."""
+    """Return a report with a test that failed because of these questions."""
     return _report(_test("test_bad", _lost(*questions), outcome="failed", message="-", **more))
 
 
 def _rows(page: Rendered, table: int = 0) -> list[list[str]]:
-    """The cells of a table without its head; spaces that do not break are as others."""
+    """Return the cells of a table without its header, with non-breaking characters replaced by plain ones."""
     plain = str.maketrans({"\N{NO-BREAK SPACE}": " ", "\N{NON-BREAKING HYPHEN}": "-"})
     return [[cell.translate(plain) for cell in row] for row in page.tables[table][1:]]
 
 
 def test_failed_tests_are_first_and_named_once() -> None:
-    """The verdict, then a row per score: with its mark, interval, change from the baseline and threshold."""
+    """Below the verdict, each score has a row with its mark, interval, change from the baseline and threshold.
+
+    Failed tests come first, and a test's name is in the first of its rows only.
+    """
     fail = _ruled([0.0] * 8, 1.0, max_drop=0.02)
-    asked = score_entry(Score("recall@5", [Outcome(Example("q", "?"), 1.0)]), None, None)
+    unbounded = score_entry(Score("recall@5", [Outcome(Example("q", "?"), 1.0)]), None, None)
     text = _report(
         _test("test_fine", _ruled([1.0, 1.0], 1.0, max_drop=0.1)),
-        _test("test_bad", fail, asked, outcome="failed", message="it is\nworse"),
+        _test("test_bad", fail, unbounded, outcome="failed", message="it is\nworse"),
     )
     assert text.startswith("### rageval: 1 of 2 thresholds failed, 1 passed\n")
     page = rendered(text)
@@ -119,13 +122,16 @@ def test_failed_tests_are_first_and_named_once() -> None:
 
 
 def test_a_test_that_failed_otherwise_has_a_row_of_its_own() -> None:
-    """Where its thresholds passed, or it came to no score; where it only asked for scores, these show it."""
+    """A failed test has its own row if its thresholds passed or it has no score.
+
+    Without thresholds, its score's row shows it.
+    """
     passed = _ruled([1.0], 1.0, max_drop=0.1)
-    asked = score_entry(Score("recall@5", [Outcome(Example("q", "?"), 1.0)]), None, None)
+    unbounded = score_entry(Score("recall@5", [Outcome(Example("q", "?"), 1.0)]), None, None)
     page = rendered(
         _report(
             _test("test_own", passed, outcome="failed", message="assert 1"),
-            _test("test_asked", asked, outcome="failed", message="assert 2"),
+            _test("test_asked", unbounded, outcome="failed", message="assert 2"),
             _test("test_lost", outcome="error", message="no index"),
             _test("test_known", _ruled([0.0], None, min=0.5), outcome="xfailed", message="slow"),
         )
@@ -142,14 +148,14 @@ def test_a_test_that_failed_otherwise_has_a_row_of_its_own() -> None:
 
 
 def test_unscored_questions_are_shown_with_n() -> None:
-    """They are neither 0 nor dropped."""
+    """Unscored questions are counted in the column n."""
     outcomes = [Outcome(Example("a", "?"), 1.0), Outcome(Example("b", "?"), None, "no answer")]
     text = _report(_test("test_a", score_entry(Score("recall@5", outcomes), None, None)))
     assert [row[4] for row in _rows(rendered(text))] == ["1, 1 unscored"]
 
 
 def test_the_worst_questions_show_what_they_lost() -> None:
-    """Three of them: the gold passage from rank to rank, the answers, and what lost it."""
+    """The worst three questions show the ranks of gold before and now, the answers, and the cause."""
     answered = _question(
         answer="ten days",
         expected={"as": "reference", "texts": ["five days", "a week"]},
@@ -173,7 +179,7 @@ def test_the_worst_questions_show_what_they_lost() -> None:
 
 
 @pytest.mark.parametrize(
-    ("question", "said"),
+    ("question", "detail"),
     [
         (_question(retrieved=["kb-7", "kb-1"]), "gold `kb-1` rank 1 → 2"),
         (_question(retrieved=[]), "gold `kb-1` rank 1 → (nothing)"),
@@ -189,14 +195,17 @@ def test_the_worst_questions_show_what_they_lost() -> None:
         (_question("known"), "gold `kb-1` rank 1 → 17"),
     ],
 )
-def test_a_gold_passage_is_followed_as_far_as_it_is_known(question: dict[str, Any], said: str) -> None:
-    """Beyond the cut-off where another score reads further; one that is found by its text is in no ranking of ids."""
+def test_a_gold_passage_is_followed_as_far_as_it_is_known(question: dict[str, Any], detail: str) -> None:
+    """A gold passage's rank beyond the cut-off is shown if another score retrieved more documents.
+
+    A gold passage that is matched by its text has no rank among the ids, so the retrieved ids are listed.
+    """
     details = [{"id": "known", "gold_ranks": {"kb-1": 17}}]
-    assert f"\n  - {said}\n" in _failing(question, questions=details)
+    assert f"\n  - {detail}\n" in _failing(question, questions=details)
 
 
 def test_a_question_without_a_score_says_why() -> None:
-    """It is no 0."""
+    """An unscored question is shown as unscored, with the reason."""
     lost = _question(score=None, unscored="no answer: timeout")
     text = _failing(lost)
     assert "- `q1` `answer.em@1` **1.00 → unscored**: `Why?`" in text
@@ -204,7 +213,7 @@ def test_a_question_without_a_score_says_why() -> None:
 
 
 def test_a_question_that_is_worse_in_several_scores_is_listed_first_and_once() -> None:
-    """Of two tests as well; then its score has the name of its test."""
+    """A question that got worse in several scores is listed first and once; with several tests, its test is named."""
     first = _test("test_a", _lost(_question("one"), _question("both")), outcome="failed", message="-")
     second = _test("test_b", _lost(_question("both"), _question("two")), outcome="failed", message="-")
     lines = [line for line in _report(first, second).splitlines() if "1.00 → 0.00" in line]
@@ -216,7 +225,7 @@ def test_a_question_that_is_worse_in_several_scores_is_listed_first_and_once() -
 
 
 def test_questions_that_got_worse_are_folded_where_the_test_passes() -> None:
-    """The drop is allowed, so nothing was lost that must be looked at; a doubt is shown as a failure is."""
+    """Questions that got worse are folded if the test passes; an inconclusive verdict is shown like a failure."""
     allowed = _report(_test("test_a", _ruled([0.0, 1.0], 1.0, max_drop=0.6)))
     doubtful = _report(_test("test_a", _ruled([0.0, 1.0], 1.0, max_drop=0.1)))
     assert "**The question" not in allowed
@@ -226,7 +235,7 @@ def test_questions_that_got_worse_are_folded_where_the_test_passes() -> None:
 
 
 def test_questions_below_a_bound_are_shown_where_nothing_is_compared() -> None:
-    """There is no before; with a baseline, what got worse says more."""
+    """Questions below a bound are listed only if no baseline is compared."""
     below = _test("test_a", _ruled([0.0, 1.0], None, min=0.9), outcome="failed", message="-")
     text = _report(below)
     assert (
@@ -238,7 +247,7 @@ def test_questions_below_a_bound_are_shown_where_nothing_is_compared() -> None:
 
 
 def test_a_drop_comes_with_the_command_that_accepts_it() -> None:
-    """As on the terminal: whole, and quoted for a shell; where bounds must change first, it says so."""
+    """The report has the complete, shell-quoted command that accepts the drop, or tells to change the bounds first."""
     dropped = {"outcome": "failed", "message": "-"}
     text = _report(
         _test("test_a[a b]", _lost(_question()), accept="update", **dropped),
@@ -257,7 +266,7 @@ def test_a_drop_comes_with_the_command_that_accepts_it() -> None:
 
 
 def test_a_gain_is_reported_with_the_command_that_updates_the_baseline() -> None:
-    """Where it is significant."""
+    """A significant gain is reported with the command that updates the baseline."""
     gained = _ruled([1.0] * 9, 0.0, max_drop=0.1)
     assert (
         "- `answer.em@1 gained 1.000, which is significant`: lock it in with "
@@ -267,7 +276,7 @@ def test_a_gain_is_reported_with_the_command_that_updates_the_baseline() -> None
 
 
 def test_a_command_for_many_tests_stays_readable() -> None:
-    """Each argument is whole, and those that are left out are counted."""
+    """A long command is cut between arguments, and the tests left out are counted."""
     tests = [
         _test(f"test_{'long_' * 20}{n}", _lost(_question()), outcome="failed", message="-", accept="update")
         for n in range(40)
@@ -280,7 +289,7 @@ def test_a_command_for_many_tests_stays_readable() -> None:
 
 
 def test_a_long_message_has_its_first_and_its_last_words() -> None:
-    """An assertion says why at its beginning, a traceback at its end."""
+    """The middle of a long message is left out: assertions have the reason first, tracebacks last."""
     message = "first\n" + "word\n" * 400 + "last"
     text = _report(_test("test_own", outcome="failed", message=message))
     (line,) = [line for line in text.splitlines() if line.startswith("- ❌")]
@@ -289,7 +298,7 @@ def test_a_long_message_has_its_first_and_its_last_words() -> None:
 
 
 def test_a_reason_has_the_mark_of_its_score() -> None:
-    """Which may have failed in a test that ended as an error, or passed in one that failed."""
+    """A reason has the mark of its score, not of its test, whose outcome may differ."""
     failed, passed = _ruled([0.0], None, min=0.9), _ruled([0.0, 1.0], 1.0, max_drop=0.6)
     text = _report(_test("test_a", failed, passed, failed | ERROR, outcome="error", message="-"))
     marks = [line.split()[1] for line in text.splitlines() if line.startswith("- ") and "test_a" in line]
@@ -297,7 +306,10 @@ def test_a_reason_has_the_mark_of_its_score() -> None:
 
 
 def test_the_reason_of_a_failure_is_printed_by_the_scores_or_by_pytest() -> None:
-    """By the scores whatever pytest was asked to show; pytest tells what no score does. It is folded."""
+    """The reason is the score's; pytest's message is used only if no score explains the failure. Reasons are folded.
+
+    The reason does not depend on pytest's verbosity.
+    """
     text = _report(
         _test("test_bad", _ruled([0.0] * 14, 1.0, max_drop=0.02), outcome="failed", message="as with -q"),
         _test("test_own", outcome="failed", message="it is\nworse"),
@@ -321,7 +333,7 @@ def test_the_reason_of_a_failure_is_printed_by_the_scores_or_by_pytest() -> None
 
 
 @pytest.mark.parametrize(
-    ("tests", "said"),
+    ("tests", "headline"),
     [
         ([], "nothing was scored"),
         ([_test("test_a", outcome="failed", message=""), _test("test_b")], "1 test failed, 1 test passed"),
@@ -344,13 +356,15 @@ def test_the_reason_of_a_failure_is_printed_by_the_scores_or_by_pytest() -> None
         ),
     ],
 )
-def test_the_headline_counts_thresholds_and_other_failures(tests: list[dict[str, Any]], said: str) -> None:
-    """A test may fail by an assertion of its own, or before there was a score; it may be expected to, or not run."""
-    assert _report(*tests).splitlines()[0] == f"### rageval: {said}"
+def test_the_headline_counts_thresholds_and_other_failures(
+    tests: list[dict[str, Any]], headline: str
+) -> None:
+    """The headline counts thresholds and other tests that failed, were expected to fail, or were skipped."""
+    assert _report(*tests).splitlines()[0] == f"### rageval: {headline}"
 
 
 def test_a_run_that_was_stopped_says_so_at_once() -> None:
-    """A reader of "1 of 1 passed" must know that there was more to come."""
+    """The headline says that a run was stopped early, because "1 of 1 passed" would mislead."""
     document = report_document(
         [], settings=SETTINGS, llm=LLM, package="0.1.0", started="2026-01-01", duration_s=1.0, stopped=True
     )
@@ -360,7 +374,7 @@ def test_a_run_that_was_stopped_says_so_at_once() -> None:
 
 
 def test_thresholds_that_failed_are_first() -> None:
-    """Thresholds that failed, other failures, inconclusive, passed, skipped."""
+    """Rows are sorted: failed thresholds, other failures, inconclusive, passed, skipped."""
     text = _report(
         _test("test_a", outcome="skipped", message="no key"),
         _test("test_b", _ruled([1.0], None, min=0.5)),
@@ -374,7 +388,7 @@ def test_thresholds_that_failed_are_first() -> None:
 
 
 def _devil() -> dict[str, Any]:
-    """A document with planted signs in each text that is not the package's own."""
+    """Return a document with markup planted in each text that is not the package's own."""
     question = _question(
         DEVIL,
         question=DEVIL,
@@ -386,11 +400,16 @@ def _devil() -> dict[str, Any]:
         before={"score": 1.0, "retrieved": [DEVIL], "answer": f"then {DEVIL}"},
     )
     evalset = {"name": DEVIL, "size": 3, "digest": "d", "warnings": [DEVIL]}
-    said = {"reason": DEVIL, "where": {DEVIL: DEVIL}, "warnings": [DEVIL]}
+    planted_texts = {"reason": DEVIL, "where": {DEVIL: DEVIL}, "warnings": [DEVIL]}
     gained = _ruled([1.0] * 9, 0.0, max_drop=0.1) | {"where": {DEVIL: DEVIL}}
     tests = [
         _test(
-            DEVIL, _lost(question, **said), outcome="failed", message=DEVIL, evalset=evalset, accept="update"
+            DEVIL,
+            _lost(question, **planted_texts),
+            outcome="failed",
+            message=DEVIL,
+            evalset=evalset,
+            accept="update",
         ),
         _test(f"{DEVIL} 2", outcome="error", message=DEVIL, warnings=[DEVIL]),
         _test(f"{DEVIL} 3", gained, evalset=evalset),
@@ -409,7 +428,7 @@ def _devil() -> dict[str, Any]:
 
 
 def test_nothing_that_others_wrote_is_markup() -> None:
-    """Every text of a user, passage or model is read as code: no element, link, mention or cell comes from it."""
+    """Texts of a user, passage or model are shown as code: they create no element, link, mention or cell."""
     text = markdown_report(_devil())
     assert len(text.splitlines()) <= MAX_LINES
     page = rendered(text)
@@ -430,13 +449,13 @@ def test_nothing_that_others_wrote_is_markup() -> None:
     }
     assert set(page.tags) <= ours | {"code", "pre", "br", "wbr", "sub", "blockquote"}
     assert not page.unclosed
-    # Folded blocks are closed, and nothing has an attribute but a block of code its language.
+    # Only a code block has an attribute, its language.
     assert {name for name, _ in page.attributes} <= {"class"}
     assert not re.search(r"[@#<>`\\|~]|\*\*|GH-|bold|_it_|evil|javascript|amp", page.text)
     assert page.tags.count("strong") == page.text.count("→ 0.00") + page.text.count("that got worse")
     assert page.tags.count("h3") == 1
     assert {len(row) for table in page.tables for row in table} == {7}
-    # It is there, in each of these places.
+    # The planted text is shown in these places.
     line = " ".join(DEVIL.split())
     assert any(line[:100] in code for code in page.code)
     assert {cell[:40] for row in _rows(page) for cell in row if cell.startswith("test_")} == {
@@ -445,7 +464,7 @@ def test_nothing_that_others_wrote_is_markup() -> None:
 
 
 def _many(failing: int, passing: int, scores: int = 1) -> list[dict[str, Any]]:
-    """Tests with long names and texts, with warnings, some of them failing."""
+    """Return tests with long names and texts and with warnings, some of which failed."""
     lost = _lost(
         *(_question(f"q{n}", answer="word " * 400, before={"score": 1.0, "answer": "x"}) for n in range(30))
     )
@@ -477,7 +496,10 @@ def _many(failing: int, passing: int, scores: int = 1) -> list[dict[str, Any]]:
     ],
 )
 def test_it_has_sixty_lines_however_much_there_is(failing: int, passing: int, scores: int) -> None:
-    """What does not fit is counted, and the verdict, the table, the command and three questions always do."""
+    """The report has at most sixty lines: the rest is counted.
+
+    The verdict, the table, the command and three questions are always included.
+    """
     text = _report(*_many(failing, passing, scores))
     lines = text.splitlines()
     assert len(lines) <= MAX_LINES
@@ -485,8 +507,8 @@ def test_it_has_sixty_lines_however_much_there_is(failing: int, passing: int, sc
     page = rendered(text)
     assert not page.unclosed
     rows = [row for number in range(len(page.tables)) for row in _rows(page, number)]
-    found = re.search(r"Left out here: .*?(\d+) scores?", text)
-    assert len(rows) + int(found[1] if found else 0) == (failing + passing) * scores
+    left_out = re.search(r"Left out here: .*?(\d+) scores?", text)
+    assert len(rows) + int(left_out[1] if left_out else 0) == (failing + passing) * scores
     if failing:
         assert len(page.tables[0]) > min(failing * scores, 8)
         assert all(row[0] == "❌ fail" for row in _rows(page)[: min(failing * scores, 8)])
@@ -496,7 +518,7 @@ def test_it_has_sixty_lines_however_much_there_is(failing: int, passing: int, sc
 
 
 def test_of_many_tests_those_that_passed_are_folded() -> None:
-    """With how many they are; three that failed have the table for themselves."""
+    """Of many tests, those that passed are folded and counted, and the table has only the three failed ones."""
     text = _report(*_many(3, 37))
     page = rendered(text)
     assert [row[0] for row in _rows(page)] == ["❌ fail"] * 3
@@ -505,7 +527,7 @@ def test_of_many_tests_those_that_passed_are_folded() -> None:
 
 
 def test_texts_are_cut_to_the_size_of_a_comment() -> None:
-    """A host refuses a longer one; each text is cut for itself."""
+    """Each text is cut so that the report fits the size limit of a comment."""
     signs = "|`&<" * 5_000
     tests = [
         _test(
@@ -523,7 +545,7 @@ def test_texts_are_cut_to_the_size_of_a_comment() -> None:
 
 
 def test_systems_and_notes_are_folded_blocks_of_code() -> None:
-    """Their columns stay aligned."""
+    """The table of systems and the notes are folded code blocks, which keep columns aligned."""
     best = {"mean": 0.5, "n": 3, "shared": 3, "p_value": 1.0, "best": True}
     rows = [{"system": {"rageval_retriever": name}, "cells": [best]} for name in ("bm25", "ours")]
     matrix = {"test": "test_a.py::t", "parameters": {}, "evalset": None, "scores": ["recall@3"], "rows": rows}
@@ -541,12 +563,12 @@ def test_systems_and_notes_are_folded_blocks_of_code() -> None:
 
 
 def test_where_nothing_was_scored_there_is_no_table() -> None:
-    """A head without rows says nothing."""
+    """Without a score there is no table, not a header without rows."""
     assert not rendered(_report()).tables
 
 
 def test_run_models_and_replies_are_shown_below() -> None:
-    """In a small line; what is not known of the run is left out."""
+    """The last line has the run, the models and the replies, in small type; unknown facts of the run are left out."""
     assert _report().splitlines()[-1] == (
         "<sub>`generator m_1, judge m2, compared by judge or em` · `4 replies: 4 cached, 0 live` · "
         "`2 × 2 | 3 @team`</sub>"
@@ -565,7 +587,7 @@ def test_run_models_and_replies_are_shown_below() -> None:
 
 
 def test_the_models_are_left_out_of_a_run_that_called_none() -> None:
-    """The generator of the settings took no part in a run of ranking measures."""
+    """The models are left out if no request was sent, as in a run of ranking measures."""
     document = copy.deepcopy(_document())
     document["llm"] |= {"requests": 0, "cached": 0, "remarks": {}}
     text = markdown_report(document)
@@ -575,9 +597,9 @@ def test_the_models_are_left_out_of_a_run_that_called_none() -> None:
 
 
 def test_a_test_with_a_generator_of_its_own_is_not_of_the_one_in_force() -> None:
-    """What the options say generated nothing there."""
+    """The models line counts tests with a generator or judge of their own, which do not use those of the options."""
     text = _report(
         _test("test_a", own=["generator", "judge"]), _test("test_b", own=["generator"]), _test("test_c")
     )
-    told = "compared by judge or em; own generator in 2 of 3 tests; own judge in 1 of 3 tests` · "
-    assert told in text
+    models_line = "compared by judge or em; own generator in 2 of 3 tests; own judge in 1 of 3 tests` · "
+    assert models_line in text

@@ -1,4 +1,4 @@
-"""Systems × scores, for tests whose retriever, generator or judge is parametrized."""
+"""The matrix of systems and scores for tests whose retriever, generator or judge is parametrized."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -39,7 +39,10 @@ def _test(parts: Mapping[str, str], *entries: dict[str, Any], **more: Any) -> di
 
 
 def test_the_best_of_each_column_and_who_may_be_as_good() -> None:
-    """By hand: 10 lost of 10 are p = 6 / 2^10, 1 of 10 is 6 / 2, at most 1; 7 of 10 are 6 / 2^7 = 0.047."""
+    """The best of each column and those not significantly lower are marked; means and p values are checked by hand.
+
+    10 lost of 10 are p = 6 / 2^10, 1 of 10 is 6 / 2, at most 1; 7 of 10 are 6 / 2^7 = 0.047.
+    """
     tests = [
         _test({"retriever": "bm25"}, _entry("recall@3", [0] * 10), _entry("mrr@3", [0.5] * 10)),
         _test({"retriever": "dense"}, _entry("recall@3", [1] * 10), _entry("mrr@3", [0.5] * 7 + [1] * 3)),
@@ -66,13 +69,16 @@ def test_the_best_of_each_column_and_who_may_be_as_good() -> None:
 
 
 def test_systems_without_scores_have_no_matrix() -> None:
-    """Such as those of a test that only holds the judge against people."""
+    """Tests without scores, such as those that only compare the judge with people, have no matrix."""
     tests = [_test({"retriever": name}) for name in ("bm25", "dense")]
     assert matrix_entries(tests) == []
 
 
 def test_rows_are_combinations_and_columns_have_words_and_slices() -> None:
-    """A system without a score has a dash there; one on the worst value of a tag is left out."""
+    """Rows are combinations of systems; columns have the keywords and slices of their scores.
+
+    A system without a score has a dash, and a score on the worst value of a tag is left out.
+    """
     words = {"comparator": "em", "where": {"topic": "billing"}}
     tests = [
         _test(
@@ -96,7 +102,7 @@ def test_rows_are_combinations_and_columns_have_words_and_slices() -> None:
 
 
 def test_unscored_examples_are_reported_and_not_paired() -> None:
-    """Rows with as many others, and rows with fewer."""
+    """Systems are compared over the questions that both scored; the line below has the numbers of questions."""
     tests = [
         _test({"retriever": "bm25", "judge": "j"}, _entry("recall@3", [None, 0, 0, 1])),
         _test({"retriever": "dense", "judge": "j"}, _entry("recall@3", [1, 1, 1, None])),
@@ -112,7 +118,7 @@ def test_unscored_examples_are_reported_and_not_paired() -> None:
 
 
 def test_a_column_of_fewer_questions_says_so() -> None:
-    """Its means are shown next to those over other questions."""
+    """A column over fewer questions has a line with its n, because its means are next to those over all questions."""
     tests = [
         _test({"retriever": name}, _entry("hit@3", [1, 1, 0]), _entry("rel.citation@3", [1, None, 0]))
         for name in ("bm25", "dense")
@@ -121,7 +127,7 @@ def test_a_column_of_fewer_questions_says_so() -> None:
 
 
 def test_a_score_that_a_parameter_does_not_change_is_one_column() -> None:
-    """In a grid of orders, of which only the other score knows."""
+    """In a grid over `order`, a score that ignores the parameter has one column."""
     tests = [
         _test(
             {"generator": name},
@@ -137,7 +143,7 @@ def test_a_score_that_a_parameter_does_not_change_is_one_column() -> None:
 
 
 def test_a_wide_matrix_is_continued_below() -> None:
-    """Lines of 80 characters; five scores of usual names go into one block."""
+    """A wide matrix is split into blocks with lines of at most 80 characters; five scores fit into one block."""
     specs = ["recall@3", "mrr@10", "ndcg@3", "answer.rougeL@3", "llm_reteval@3", "answer.bertscore@3", "f1@3"]
     tests = [_test({"retriever": name}, *(_entry(spec, [1, 0]) for spec in specs)) for name in ("a", "b")]
     lines = matrix_lines(matrix_entries(tests))
@@ -150,7 +156,7 @@ def test_a_wide_matrix_is_continued_below() -> None:
 
 @pytest.mark.parametrize("more", [{}, {"order": "random"}])
 def test_other_parameters_are_columns_where_they_ask_for_other_scores(more: dict[str, str]) -> None:
-    """One matrix of all cut-offs and orders."""
+    """If another parameter changes the score's name (cut-off, order), one matrix has a column for each value."""
     tests = [
         _test({"generator": name}, _entry(f"rel.answer@{k}", [1, 0], **more), parameters={"k": str(k)})
         for k in (1, 2)
@@ -163,7 +169,7 @@ def test_other_parameters_are_columns_where_they_ask_for_other_scores(more: dict
 
 
 def test_other_parameters_part_matrices_where_scores_are_the_same() -> None:
-    """As where a parameter changes something that no score's name says."""
+    """If another parameter does not change the score's name, each of its values has a matrix."""
     tests = [
         _test({"retriever": name}, _entry("recall@3", [1, 0]), parameters={"heat": heat})
         for heat in ("0", "1")
@@ -177,7 +183,7 @@ def test_other_parameters_part_matrices_where_scores_are_the_same() -> None:
 
 
 def test_eval_sets_are_not_mixed() -> None:
-    """Nor are functions, nor a system with itself."""
+    """Tests with different eval sets, functions or systems, or with one system only, have no matrix."""
     others = [
         {},
         {"evalset": EVALSET | {"digest": "e"}},
@@ -190,7 +196,7 @@ def test_eval_sets_are_not_mixed() -> None:
 
 
 def test_one_score_under_two_bounds_is_one_column() -> None:
-    """Its examples are the same."""
+    """A score with two thresholds has one column."""
     tests = [
         _test({"retriever": name}, _entry("recall@3", [1, 0]), _entry("recall@3", [1, 0]))
         for name in ("a", "b")

@@ -1,4 +1,4 @@
-"""What events say of the results of a run; and events over HTTP, to a collector on this machine."""
+"""The OpenTelemetry events of a run's results, and their export over HTTP to a local collector."""
 
 import socket
 from collections.abc import Callable, Iterator
@@ -25,8 +25,8 @@ from tests.otlp_server import Collector
 
 
 def entry(*examples: dict[str, Any], **changes: Any) -> dict[str, Any]:
-    """A score with these examples."""
-    found: dict[str, Any] = {
+    """Return the entry of a score with these examples."""
+    fields: dict[str, Any] = {
         "spec": "recall@3",
         "where": {},
         "mean": 0.5,
@@ -39,11 +39,11 @@ def entry(*examples: dict[str, Any], **changes: Any) -> dict[str, Any]:
         "baseline": None,
         "examples": [{"score": None, "unscored": None, **example} for example in examples],
     }
-    return found | changes
+    return fields | changes
 
 
 def document(*scores: dict[str, Any], **changes: Any) -> dict[str, Any]:
-    """A report of one test with these scores."""
+    """Return a report of one test with these scores."""
     test = {
         "nodeid": "test_a.py::test_b",
         "outcome": "failed",
@@ -51,7 +51,7 @@ def document(*scores: dict[str, Any], **changes: Any) -> dict[str, Any]:
         "fingerprint": {"generator": "m1"},
         "scores": list(scores),
     }
-    found: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "package": "1.2",
         "started": "2026-11-22T10:00:00+00:00",
         "duration_s": 1.5,
@@ -59,27 +59,27 @@ def document(*scores: dict[str, Any], **changes: Any) -> dict[str, Any]:
         "settings": {"generator": "m1 at http://h", "judge": "m2"},
         "tests": [test],
     }
-    return found | changes
+    return fields | changes
 
 
 @pytest.fixture
 def collector() -> Iterator[Collector]:
-    """A collector that takes everything."""
+    """Start a collector that accepts all events."""
     with Collector() as server:
         yield server
 
 
 def questions(n: int) -> dict[str, Any]:
-    """A report of n questions, which is n events and one of the score."""
+    """Return a report with n questions, which has n question events and one score event."""
     return document(entry(*({"id": f"q{i}", "score": i / 10} for i in range(n))))
 
 
 def test_every_event_arrives_with_its_values_and_types(collector: Collector) -> None:
-    """As the conventions have them: a value is a double, also where it is whole."""
-    said = send_events(
+    """Events arrive with the types of the semantic conventions: a score value is a double even if it is an integer."""
+    message = send_events(
         document(entry({"id": "q1", "score": 1, "explanation": "half a pair: \ud800 é"})), collector.url
     )
-    assert said == f"2 events sent to {collector.url}/v1/logs"
+    assert message == f"2 events sent to {collector.url}/v1/logs"
     ((path, headers),) = collector.requests
     assert path == "/v1/logs"
     assert headers["content-type"] == "application/x-protobuf"
@@ -102,10 +102,10 @@ def test_every_event_arrives_with_its_values_and_types(collector: Collector) -> 
 
 
 def test_many_events_are_sent_in_several_requests(collector: Collector) -> None:
-    """Each once, in their order."""
+    """Many events are sent in several requests, each event once and in order."""
     send_events(questions(1200), collector.url)
     assert len(collector.bodies) == 3
-    assert [found.get("rageval.question.id") for _, found in collector.events] == [
+    assert [attributes.get("rageval.question.id") for _, attributes in collector.events] == [
         None,
         *(f"q{i}" for i in range(1200)),
     ]
@@ -114,7 +114,7 @@ def test_many_events_are_sent_in_several_requests(collector: Collector) -> None:
 def test_the_environment_names_the_service_and_the_run(
     collector: Collector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With the variables of OpenTelemetry."""
+    """OpenTelemetry's environment variables set the resource, the endpoint and the headers."""
     monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "service.name=x,deployment.environment.name=a%20b")
     monkeypatch.setenv("OTEL_SERVICE_NAME", "support bot")
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"{collector.url}/tenant/")
@@ -139,7 +139,7 @@ def test_the_environment_names_the_service_and_the_run(
         ("", {"HEADERS": "k=v", "LOGS_HEADERS": "l=w"}, "http://localhost:4318/v1/logs", {"l": "w"}),
         ("http://i", {"HEADERS": "k=v"}, "http://i/v1/logs", {"k": "v"}),
         ("http://h", {"HEADERS": "k=v", "ENDPOINT": "http://h/"}, "http://h/v1/logs", {"k": "v"}),
-        # The key is for the other one.
+        # The headers are only sent to the endpoint of the environment.
         ("http://i", {"HEADERS": "k=v", "ENDPOINT": "http://h"}, "http://i/v1/logs", {}),
         ("http://me:pw@h", {}, "http://h/v1/logs", {"Authorization": "Basic bWU6cHc="}),
     ],
@@ -147,27 +147,29 @@ def test_the_environment_names_the_service_and_the_run(
 def test_the_address_follows_from_the_option_and_the_environment(
     address: str, environ: dict[str, str], url: str, headers: dict[str, str]
 ) -> None:
-    """An address of the option counts first; a variable of logs is the whole address."""
-    found = Target.from_address(
+    """The option's address takes precedence; a variable of the logs signal is the complete URL."""
+    target = Target.from_address(
         address, {f"OTEL_EXPORTER_OTLP_{name}": value for name, value in environ.items()}
     )
-    assert found.url.url == url
+    assert target.url.url == url
     assert {
-        name: each for name, each in found.headers.items() if name not in {"Content-Type", "User-Agent"}
+        name: header for name, header in target.headers.items() if name not in {"Content-Type", "User-Agent"}
     } == headers
 
 
 @pytest.mark.parametrize(
-    ("address", "environ", "said"),
+    ("address", "environ", "message"),
     [
         ("localhost:4318", {}, "the address of the collector: expected a URL that begins with http://"),
         ("", {"ENDPOINT": "h:4317"}, "OTEL_EXPORTER_OTLP_ENDPOINT of the collector: expected a URL"),
         ("", {"PROTOCOL": "grpc", "ENDPOINT": "http://h:4317"}, "give the collector's HTTP address"),
     ],
 )
-def test_an_address_that_cannot_be_used_is_an_error(address: str, environ: dict[str, str], said: str) -> None:
-    """With one that can."""
-    with pytest.raises(InputError, match=said):
+def test_an_address_that_cannot_be_used_is_an_error(
+    address: str, environ: dict[str, str], message: str
+) -> None:
+    """An unusable address raises InputError, which tells what address is expected."""
+    with pytest.raises(InputError, match=message):
         Target.from_address(address, {f"OTEL_EXPORTER_OTLP_{name}": value for name, value in environ.items()})
 
 
@@ -178,7 +180,7 @@ def _refused() -> str:
 
 
 def test_a_collector_that_cannot_be_reached_is_reported() -> None:
-    """With its address, the reason, and how many events are missing."""
+    """The error has the collector's address, the reason, and the number of accepted events."""
     url = _refused()
     with pytest.raises(ConnectionError, match=rf"{url}/v1/logs: .*refused.*; 0 of 3 events were taken"):
         send_events(questions(2), url)
@@ -187,7 +189,7 @@ def test_a_collector_that_cannot_be_reached_is_reported() -> None:
 def test_a_collector_that_does_not_answer_delays_nothing(
     collector: Collector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A request has a limit."""
+    """A request times out if the collector does not reply."""
     monkeypatch.setattr(otlp, "REQUEST_TIMEOUT_S", 0.1)
     collector.hang.clear()
     with pytest.raises(ConnectionError, match=r"no answer in 0.1 s; 0 of 1 events were taken"):
@@ -195,7 +197,7 @@ def test_a_collector_that_does_not_answer_delays_nothing(
 
 
 def test_all_requests_together_have_a_limit(collector: Collector, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where each one is within its own."""
+    """All requests together have a time limit, even if each is within its own limit."""
     monkeypatch.setattr(otlp, "TOTAL_TIMEOUT_S", 0.1)
     collector.hang.clear()
     with pytest.raises(ConnectionError, match=r"it took more than 0.1 s; 0 of 1 events were taken"):
@@ -203,7 +205,7 @@ def test_all_requests_together_have_a_limit(collector: Collector, monkeypatch: p
 
 
 def test_what_follows_a_batch_that_was_not_taken_is_not_sent(collector: Collector) -> None:
-    """The number says what the collector has; the reason names the status."""
+    """After a rejected batch, no further batch is sent; the error has the status and the number of accepted events."""
     collector.replies += [(200, {}, b""), (401, {}, b"secret")]
     with pytest.raises(ConnectionError, match=r"it answered 401 Unauthorized; 500 of 1201 events were taken"):
         send_events(questions(1200), collector.url)
@@ -211,7 +213,7 @@ def test_what_follows_a_batch_that_was_not_taken_is_not_sent(collector: Collecto
 
 
 def test_a_busy_collector_is_asked_again(collector: Collector, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After the time that it names, else after a pause that doubles."""
+    """A request to a busy collector is retried after `Retry-After`, or else after a pause that doubles."""
     pauses: list[float] = []
     monkeypatch.setattr(otlp.time, "sleep", pauses.append)
     collector.replies += [(503, {"Retry-After": "7"}, b""), (429, {}, b""), (502, {}, b"")]
@@ -223,7 +225,7 @@ def test_a_busy_collector_is_asked_again(collector: Collector, monkeypatch: pyte
 def test_a_collector_that_is_busy_for_too_long_is_not_waited_for(
     collector: Collector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Beyond the limit of all requests."""
+    """If `Retry-After` exceeds the limit of all requests, the request is not retried."""
     monkeypatch.setattr(otlp.time, "sleep", lambda _: pytest.fail("waited"))
     collector.replies.append((503, {"Retry-After": "3600"}, b""))
     with pytest.raises(ConnectionError, match="it answered 503"):
@@ -231,7 +233,7 @@ def test_a_collector_that_is_busy_for_too_long_is_not_waited_for(
 
 
 def test_no_redirect_is_followed(collector: Collector) -> None:
-    """The key would go with it."""
+    """A redirect is not followed, because the API key would be sent to the other address."""
     collector.replies.append((302, {"Location": f"{collector.url}/other"}, b""))
     with pytest.raises(ConnectionError, match="it answered 302 Found"):
         send_events(questions(0), collector.url)
@@ -239,7 +241,7 @@ def test_no_redirect_is_followed(collector: Collector) -> None:
 
 
 def test_events_that_the_collector_rejects_are_counted(collector: Collector) -> None:
-    """It takes the others; its text cannot steer a terminal."""
+    """The error has the number of rejected events and the collector's text, with control characters escaped."""
     partial = ExportLogsPartialSuccess(rejected_log_records=2, error_message="too\n::error::long")
     reply = ExportLogsServiceResponse(partial_success=partial).SerializeToString()
     collector.replies.append((200, {}, reply))
@@ -252,13 +254,13 @@ def test_events_that_the_collector_rejects_are_counted(collector: Collector) -> 
 
 @pytest.mark.parametrize("body", [b"\xff\xff not protobuf", b"{}"])
 def test_a_reply_that_is_no_protobuf_is_no_problem(collector: Collector, body: bytes) -> None:
-    """The status said that the events were taken."""
+    """A reply with status 200 that cannot be parsed counts as success."""
     collector.replies.append((200, {}, body))
     assert send_events(questions(1), collector.url).startswith("2 events sent")
 
 
 def test_secrets_of_the_address_are_not_shown(collector: Collector) -> None:
-    """Neither user nor password nor a key in the query."""
+    """The error does not contain the user, the password or the query of the collector's address."""
     collector.replies.append((500, {}, b""))
     address = collector.url.replace("//", "//me:secret-1@") + "?api_key=secret-2"
     with pytest.raises(ConnectionError) as caught:
@@ -268,7 +270,7 @@ def test_secrets_of_the_address_are_not_shown(collector: Collector) -> None:
 
 
 def test_without_the_extra_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And nothing is sent."""
+    """Without the OpenTelemetry packages, InputError names the extra to install, and nothing is sent."""
 
     def missing(name: str) -> Callable[..., Any]:
         raise ModuleNotFoundError(name=name)
@@ -279,7 +281,7 @@ def test_without_the_extra_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_each_question_of_each_score_is_an_event() -> None:
-    """With what the semantic conventions name, and where the result comes from."""
+    """Each question has an event with the attributes of the semantic conventions and the origin of the result."""
     question = {"id": "q1", "score": 1.0, "explanation": "It says so.", "lost_by": None, "case": "A"}
     summary, result = generate_events(document(entry(question)))
     assert summary.name == SCORE_EVENT == "rageval.score"
@@ -299,7 +301,7 @@ def test_each_question_of_each_score_is_an_event() -> None:
 
 
 def test_the_mean_of_a_score_is_an_event_of_another_name() -> None:
-    """So that a mean over the results counts no mean."""
+    """The mean has another event name, so that an average over question events does not include it."""
     baseline = {"mean": 0.75, "drop": 0.25, "p_value": 0.01, "worse": [], "better": []}
     (summary,) = generate_events(document(entry(baseline=baseline, where={"topic": "a", "kind": "b"})))
     assert summary.attributes == {
@@ -326,7 +328,7 @@ def test_the_mean_of_a_score_is_an_event_of_another_name() -> None:
 
 
 def test_a_question_without_a_score_has_no_value_and_says_why() -> None:
-    """Unscored is an error; undefined and not asked are none."""
+    """A question without a score has no value but a reason; only an unscored one has `error.type`."""
     questions = (
         {"id": "q1", "unscored": "no verdict"},
         {"id": "q2", "undefined": "nothing to rank"},
@@ -352,7 +354,7 @@ def test_a_question_without_a_score_has_no_value_and_says_why() -> None:
 
 
 def test_a_score_that_could_not_be_computed_is_an_error() -> None:
-    """Its reason is the explanation."""
+    """The event of a score that could not be computed has `error.type`, and the reason as its explanation."""
     (event,) = generate_events(document(entry(mean=None, ci95=None, verdict="error", reason="no retriever")))
     assert event.attributes["error.type"] == "not_computed"
     assert event.attributes["gen_ai.evaluation.explanation"] == "no retriever"
@@ -361,7 +363,7 @@ def test_a_score_that_could_not_be_computed_is_an_error() -> None:
 
 
 def test_the_label_of_a_result_compares_it_with_the_baseline() -> None:
-    """Only where the question was compared."""
+    """A question that was compared with the baseline has the label worse, better or same."""
     baseline = {"mean": 0.5, "drop": 0.0, "worse": ["q1"], "better": ["q2"]}
     questions = (
         {"id": "q1", "score": 0.0, "before": 1.0},
@@ -378,7 +380,10 @@ def test_the_label_of_a_result_compares_it_with_the_baseline() -> None:
 
 @pytest.mark.parametrize("first", [0, 1])
 def test_two_thresholds_on_a_score_have_one_result_for_each_question(first: int) -> None:
-    """Else a mean over the results would count it twice. Either threshold may compare it with the baseline."""
+    """With two thresholds on a score, each question has one event, with the comparison of whichever has one.
+
+    With two events, an average over the events would count the question twice.
+    """
     compared = entry(
         {"id": "q1", "score": 0.0, "before": 1.0}, baseline={"mean": 1.0, "worse": ["q1"], "better": []}
     )
@@ -393,15 +398,15 @@ def test_two_thresholds_on_a_score_have_one_result_for_each_question(first: int)
     ("outcome", "status"), [("passed", "pass"), ("failed", "fail"), ("error", "fail"), ("skipped", None)]
 )
 def test_the_outcome_of_the_test_is_one_of_the_conventions(outcome: str, status: str | None) -> None:
-    """They have two."""
-    found = document(entry())
-    found["tests"][0]["outcome"] = outcome
-    (event,) = generate_events(found)
+    """Outcomes of pytest are mapped to the two of the semantic conventions; "skipped" has none."""
+    report = document(entry())
+    report["tests"][0]["outcome"] = outcome
+    (event,) = generate_events(report)
     assert event.attributes.get("test.case.result.status") == status
 
 
 def test_the_fingerprint_is_that_of_the_score_else_of_the_test() -> None:
-    """Two scores under one fingerprint can be compared."""
+    """The fingerprint is the score's, or else the test's; results with the same fingerprint are comparable."""
     first, second, third = generate_events(
         document(entry(fingerprint={"generator": "m1"}), entry(), entry(fingerprint={"generator": "m2"}))
     )
@@ -411,7 +416,7 @@ def test_the_fingerprint_is_that_of_the_score_else_of_the_test() -> None:
 
 
 def test_the_resource_is_the_run() -> None:
-    """Its commit, its models and its baseline; what is not known is left out."""
+    """The resource has the run's commit, models and baseline; unknown values are left out."""
     assert resource_attributes(document()) == {
         "service.name": "pytest-rageval",
         "rageval.run.started": "2026-11-22T10:00:00+00:00",
@@ -437,5 +442,5 @@ def test_the_resource_is_the_run() -> None:
 
 
 def test_events_are_of_the_end_of_the_run() -> None:
-    """In nanoseconds."""
+    """The time of events is the end of the run, in nanoseconds."""
     assert end_ns(document()) == 1_795_341_601_500_000_000

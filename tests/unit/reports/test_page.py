@@ -1,4 +1,4 @@
-"""Pages as single files: escaped, with a policy that allows their own style and script alone."""
+"""HTML pages as single files: escaped, with a policy that allows only their own style and script."""
 
 import re
 from base64 import b64encode
@@ -18,7 +18,7 @@ def _hash(text: str) -> str:
 
 
 def test_the_policy_allows_the_style_of_the_page_and_nothing_else() -> None:
-    """By its hash, as a browser computes it; without a script none may run."""
+    """The policy allows the page's style by its hash, and no script if the page has none."""
     written = page.render("base.html")
     (policy,) = re.findall(r'http-equiv="Content-Security-Policy" content="([^"]*)"', written)
     (style,) = re.findall(r"<style>(.*?)</style>", written, re.DOTALL)
@@ -31,14 +31,14 @@ def test_the_policy_allows_the_style_of_the_page_and_nothing_else() -> None:
 
 
 def test_a_name_that_no_value_has_is_an_error() -> None:
-    """A misspelt key must not become an empty place in the page."""
+    """An undefined name in a template raises an error and is not rendered as an empty text."""
     with pytest.raises(UndefinedError, match="nowhere"):
         page.environment().from_string("{{ nowhere }}").render()
 
 
 @pytest.mark.parametrize("name", SOURCES)
 def test_templates_have_nothing_that_the_policy_forbids(name: str) -> None:
-    """No style or event attributes, nothing that ends the element they are in, no markup made of text."""
+    """Sources have no style or event attributes, no text that ends their element, and create no markup from text."""
     text = files(page).joinpath(name).read_text(encoding="utf-8")
     if name.endswith(".html"):
         assert not re.search(r"<[^>]*\s(style|on\w+)=", text)
@@ -50,7 +50,7 @@ def test_templates_have_nothing_that_the_policy_forbids(name: str) -> None:
 
 
 def test_charts_say_their_numbers_in_words() -> None:
-    """As screen readers read them; the label of a chart is escaped."""
+    """Charts have an escaped text alternative for screen readers."""
     template = """{% import "charts.html" as charts %}
     {{ charts.interval(0.8, (0.7, 0.9), "recall <0.8>", baseline=0.75, bound=0.85) }}
     {{ charts.stack([("lost", 3), ("same", 0), ("gained", 1)], "3 lost") }}

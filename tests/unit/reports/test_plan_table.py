@@ -1,4 +1,4 @@
-"""What a run would ask and cost, as a table."""
+"""The table of the requests and costs that a run would have."""
 
 from collections import Counter
 
@@ -15,7 +15,7 @@ DEPENDENT = (
 
 
 def test_the_whole_table() -> None:
-    """A block per test, a row of numbers each, and the total; no trailing spaces."""
+    """The table has a block and a row of numbers per test, and the total, without trailing spaces."""
     planned = [
         ("t.py::test_one", Usage(requests=1200, cached=200, live=1000, tokens_in=123456, tokens_out=16000)),
         (
@@ -42,7 +42,7 @@ def test_the_whole_table() -> None:
 
 
 def test_a_test_that_ended_as_an_error_is_no_test_without_requests() -> None:
-    """What it would ask is not known, whether some of it was counted or not."""
+    """A test that ended as an error is not counted as one without requests: its requests are not known completely."""
     planned = [("t::a", Usage(requests=3, cached=3)), ("t::b", Usage()), ("t::c", Usage()), ("t::d", Usage())]
     assert plan_lines(planned, failed={"t::b"})[-2:] == [
         "2 other tests send no requests.",
@@ -54,7 +54,7 @@ def test_a_test_that_ended_as_an_error_is_no_test_without_requests() -> None:
 
 
 def test_a_plan_without_live_requests_has_no_notes() -> None:
-    """Everything is in the cache, or there is nothing to ask."""
+    """If all replies are cached, or no request is planned, the table has no notes."""
     for planned in ([], [("t", Usage(requests=3, cached=3))]):
         lines = plan_lines(planned)
         assert lines[-2] == "in total"
@@ -83,14 +83,14 @@ def test_a_plan_without_live_requests_has_no_notes() -> None:
     ],
 )
 def test_unknown_costs_are_reported(usage: Usage, cells: str, note: str) -> None:
-    """In the row, in the total, and in a line that says what to do."""
+    """Unknown costs are shown in the row and in the total, and a note tells what to do."""
     lines = plan_lines([("t", usage)])
     assert sum(" ".join(line.split()).endswith(" ".join(cells.split())) for line in lines) == 2
     assert any(note in line for line in lines)
 
 
 def test_notes_for_the_reader_have_counts() -> None:
-    """Added up over tests, the most frequent first."""
+    """Remarks are added up over the tests and listed with their counts, most frequent first."""
     planned = [
         ("t", Usage(remarks=Counter({"seldom": 1, "often": 2}))),
         ("u", Usage(remarks=Counter(often=3))),

@@ -1,4 +1,4 @@
-"""The questions of a test, each with its scores, as the page of a run lists them."""
+"""The rows of the HTML report: the questions of a test with all their scores."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from pytest_rageval.reports.question_rows import question_rows
 
 @pytest.mark.parametrize("first", [0, 1])
 def test_of_two_thresholds_on_a_score_either_may_compare(first: int) -> None:
-    """What one of them knows of the baseline is not lost."""
+    """If two thresholds have the same score, a row shows the comparison of whichever has a baseline."""
     example = {"id": "q1", "score": 0.0, "unscored": None}
     bounded = {"spec": "recall@3", "where": {}, "examples": [example]}
     compared = {

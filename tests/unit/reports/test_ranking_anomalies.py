@@ -1,4 +1,4 @@
-"""What was odd about rankings, counted."""
+"""Counts of anomalies in rankings."""
 
 from dataclasses import replace
 
@@ -18,15 +18,15 @@ def _outcome(*documents: Document, k: int = 2) -> Outcome:
 
 
 def test_nothing_odd_is_nothing_to_say() -> None:
-    """As many documents as asked for, each once, with their text."""
+    """Rankings with k distinct documents that have a text have no anomalies."""
     counts = anomalies_entry([_outcome(A, B), Outcome(Example("e", "q"), None, "no gold passages")])
     assert counts == {}
     assert anomalies_text(counts) == ""
 
 
 def test_each_oddity_is_counted() -> None:
-    """Documents where there are more of them or no text, else rankings and questions."""
-    failed, otherwise = (
+    """Duplicates and empty texts are counted by document, other anomalies by ranking or question."""
+    retriever_failure, other_failure = (
         Outcome(Example("e", "q"), None, "raised", failed=QueryError("raised", part=part))
         for part in ("rageval_retriever", "rageval_judge.compare")
     )
@@ -36,8 +36,8 @@ def test_each_oddity_is_counted() -> None:
             _outcome(),
             _outcome(A, B, A, A, EMPTY),
             _outcome(EMPTY, EMPTY, B, A),
-            failed,
-            otherwise,
+            retriever_failure,
+            other_failure,
             _outcome(A, B),
         ]
     )
@@ -70,7 +70,10 @@ def test_each_oddity_is_counted() -> None:
 def test_what_became_of_the_retrievers_own_k(
     own_k: int, documents: tuple[Document, ...], k: int, expected: dict[str, int]
 ) -> None:
-    """It was kept where it is larger, and replaced where it is smaller; more documents than it says are odd."""
+    """The retriever's own k is kept if it is larger, and raised if it is smaller.
+
+    More documents than k are an anomaly.
+    """
     ranking = replace(Ranking.of("q", documents, k), own_k=own_k)
     assert anomalies_entry([Outcome(Example("e", "q"), 1.0, evidence=Evidence(ranking))]) == expected
 
@@ -87,7 +90,7 @@ def _matched(gold: Gold, *ids: str | None) -> list[Outcome]:
 
 
 def test_ids_of_another_kind_are_reported() -> None:
-    """Every score is 0 then, now and in the baseline; nothing else would say why."""
+    """If no retrieved id is that of any gold passage, the anomaly is reported: it would make every score 0."""
     counts = anomalies_entry(_matched(Gold(id="faq.md"), *TEN, None))
     assert counts == {"foreign_ids": 10}
     assert anomalies_text(counts) == (
@@ -96,13 +99,13 @@ def test_ids_of_another_kind_are_reported() -> None:
 
 
 def test_one_id_of_another_questions_passage_shows_that_the_ids_are_of_one_kind() -> None:
-    """Every ranking is then simply bad."""
+    """If one ranking has a gold id, even of another question, no foreign ids are reported."""
     outcomes = [*_matched(Gold(id="faq.md"), *TEN), *_matched(Gold(id=TEN[-1]), "z")]
     assert anomalies_entry(outcomes) == {}
 
 
 def test_ids_that_are_returned_as_strings_are_named() -> None:
-    """They are read as texts, which no gold passage has."""
+    """Strings that equal gold ids are reported, because strings are read as texts."""
     documents = [Document("doc-4"), Document("doc-7")]
     zero = Outcome(
         Example("e", "q", gold=(Gold(id="doc-7", text="Tulsa."),)),
@@ -131,5 +134,5 @@ def test_ids_that_are_returned_as_strings_are_named() -> None:
     ids=["one is found", "too few", "no ids", "gold by text", "gold by span", "nothing relevant"],
 )
 def test_other_misses_are_no_oddity(gold: Gold, ids: list[str | None]) -> None:
-    """A retriever may find nothing."""
+    """A retriever that finds no gold passage is not an anomaly."""
     assert anomalies_entry(_matched(gold, *ids)) == {}

@@ -17,7 +17,7 @@ def _test(nodeid: str, *scores: dict[str, Any], digest: str = "0") -> dict[str, 
 
 
 def _entry(results: str, spec: str = "arena.win@5") -> dict[str, Any]:
-    """A score's entry by a letter per example: won, tied, lost, or unscored."""
+    """Return a score's entry, given a letter per example: won, tied, lost, or unscored."""
     return {
         "spec": spec,
         "where": {},
@@ -38,7 +38,10 @@ def _entry(results: str, spec: str = "arena.win@5") -> dict[str, Any]:
 
 
 def test_ratings_are_those_of_hand_computation() -> None:
-    """One wins 3 of 4 against the reference, one 1.5 of 4: 400 log10 of the odds apart from it, 1000 in the mean."""
+    """Ratings are 400 log10 of the odds against the reference, shifted to a mean of 1000.
+
+    One system wins 3 of 4 battles against the reference, the other 1.5 of 4.
+    """
     tests = [
         _test("t.py::test_it[bm25]", _entry("wlltu")),
         _test("t.py::test_it[dense]", _entry("wwwl")),
@@ -65,7 +68,7 @@ def test_ratings_are_those_of_hand_computation() -> None:
 
 
 def test_a_battle_counts_once() -> None:
-    """Both scores of a test tell of the same battles."""
+    """The two arena scores of a test have the same battles, which are counted once."""
     once = [_test(f"t.py::test_it[{name}]", _entry(fought)) for name, fought in (("a", "wwl"), ("b", "wll"))]
     again = [
         {
@@ -78,14 +81,14 @@ def test_a_battle_counts_once() -> None:
 
 
 def test_each_cutoff_is_a_system() -> None:
-    """One test with two cut-offs, or two tests with one each."""
+    """Each cut-off is a system, within one test or in two tests."""
     tests = [_test("t.py::test_it", _entry("wl", "arena.win@1"), _entry("wl", "arena.win@10"))]
     (table,) = ratings_entries(tests, seed=0)
     assert {row["system"] for row in table["systems"]} == {"@1", "@10", "reference"}
 
 
 def test_what_cannot_be_rated_says_why() -> None:
-    """A system that lost every battle would be infinitely worse."""
+    """If a system lost every battle, there are no ratings but a reason: its rating would be minus infinity."""
     tests = [_test("t.py::test_it[a]", _entry("wl")), _test("t.py::test_it[b]", _entry("ll"))]
     (table,) = ratings_entries(tests, seed=0)
     assert table["systems"] == []
@@ -109,12 +112,12 @@ def test_what_cannot_be_rated_says_why() -> None:
     ],
 )
 def test_one_system_alone_is_not_rated(tests: list[dict[str, Any]]) -> None:
-    """Other functions, other eval sets, other scores and slices are no rivals."""
+    """Systems are rated only if they share the test function, the eval set, an arena score, and no slice."""
     assert ratings_entries(tests, seed=0) == []
 
 
 def _battles(system: str, opponent: str, results: str) -> dict[str, Any]:
-    """The battles of a pair by a letter per question, as in `_entry`, from the side of `system`."""
+    """Return the battles of a pair, given a letter per question as in `_entry`, from the side of `system`."""
     value = {"w": 1.0, "t": 0.5, "l": 0.0, "u": None}
     return {
         "system": system,
@@ -131,16 +134,16 @@ def _three(**battles: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [
         {
             **_test(f"t.py::test_it[{name}]", _entry("wwll"), _entry("wwll", "arena.win_tie@5")),
-            "battles": found,
+            "battles": system_battles,
         }
-        for name, found in battles.items()
+        for name, system_battles in battles.items()
     ]
 
 
 def test_battles_between_systems_are_joined_into_one_rating() -> None:
-    """All are even against the reference; the rest is between them, and the ratings are the joint fit's.
+    """Battles with the reference, which are all even, and between systems are fitted jointly.
 
-    The likelihood is highest where each system's expected results add up to its own, which is checked here.
+    The likelihood is maximal if each system's expected results add up to its observed results, which is checked here.
     """
     tests = _three(
         a=[],
@@ -186,7 +189,7 @@ def test_battles_between_systems_are_joined_into_one_rating() -> None:
 
 
 def test_battles_that_the_questions_do_not_allow_are_named() -> None:
-    """Below the pairs, and of each pair in the report."""
+    """If there are fewer questions than requested battles, the report has the requested number, and a line says so."""
     battles = {**_battles("a@5", "b@5", "wwwl"), "wanted": 500}
     (table,) = ratings_entries(_three(a=[], b=[battles], c=[_battles("a@5", "c@5", "wwtl")]), seed=0)
     assert [pair.get("wanted") for pair in table["pairs"]] == [None, None, None, 500, None, None]
@@ -195,7 +198,7 @@ def test_battles_that_the_questions_do_not_allow_are_named() -> None:
 
 
 def test_the_matrix_of_pairs_is_antisymmetric() -> None:
-    """A share and its interval as each side sees them; nothing on the diagonal."""
+    """Both sides of a pair have complementary shares and intervals, and the diagonal is empty."""
     tests = _three(a=[], b=[_battles("a@5", "b@5", "wwwl")])
     (table,) = ratings_entries(tests, seed=0)
     names, cells = pairs_table(table)
@@ -211,7 +214,7 @@ def test_the_matrix_of_pairs_is_antisymmetric() -> None:
 
 
 def test_pairs_of_what_cannot_be_rated_are_shown() -> None:
-    """By name; one of them lost every battle."""
+    """If systems cannot be rated because one lost every battle, their pairs are shown, sorted by name."""
     tests = [
         {**_test("t.py::test_it[b]", _entry("wl")), "battles": []},
         {**_test("t.py::test_it[a]", _entry("ll")), "battles": [_battles("a@5", "b@5", "l")]},
@@ -225,7 +228,7 @@ def test_pairs_of_what_cannot_be_rated_are_shown() -> None:
 
 
 def test_pairs_of_different_processes_are_named() -> None:
-    """Each test had no other system: all pairs are missing, and the battles with the reference rated."""
+    """If each test ran in its own process, the missing pairs are named, and battles with the reference are rated."""
     (table,) = ratings_entries(_three(a=[], b=[]), seed=0)
     assert [row["system"] for row in table["systems"]] == ["a@5", "b@5", "reference"]
     assert ratings_lines([table])[-1] == (
@@ -235,7 +238,7 @@ def test_pairs_of_different_processes_are_named() -> None:
 
 
 def test_battles_between_systems_may_rate_what_the_reference_does_not() -> None:
-    """A system that lost every battle against the reference, and won one against another system."""
+    """A system that lost every battle with the reference is rated if it won a battle against another system."""
     tests = [
         {**_test("t.py::test_it[a]", _entry("wl")), "battles": []},
         {**_test("t.py::test_it[b]", _entry("ll")), "battles": [_battles("a@5", "b@5", "wl")]},
@@ -246,7 +249,10 @@ def test_battles_between_systems_may_rate_what_the_reference_does_not() -> None:
 
 @pytest.mark.parametrize("order", ["abc", "cab", "acb"])
 def test_a_system_that_is_gated_on_slices_alone_keeps_its_battles(order: str) -> None:
-    """These are on the whole set; which test comes last, and so holds them, makes no difference."""
+    """A system whose thresholds are on slices keeps its battles on the whole set, in any order of the tests.
+
+    The test that ran last has the battles of a pair.
+    """
     tests = {
         name: {**_test(f"t.py::test_it[{name}]", _entry("wwll")), "battles": list[Any]()} for name in order
     }

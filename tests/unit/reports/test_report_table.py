@@ -43,7 +43,7 @@ def _entry(**changes: Any) -> dict[str, Any]:
 def test_cases_have_a_line(
     cases: dict[str, int], rhos: tuple[float | None, float | None], line: str | None
 ) -> None:
-    """Under the scores of a test; only what there is."""
+    """LLM-retEval's cases and Spearman correlations have a line below the score, as far as they are known."""
     spearman = dict(zip(("all", "refined"), rhos, strict=True))
     entry = _entry(spec="llm_reteval@3", cases=cases, spearman=spearman)
     lines = table_lines([{"nodeid": "test_a.py::test_support", "evalset": None, "scores": [entry]}])
@@ -51,7 +51,7 @@ def test_cases_have_a_line(
 
 
 def test_the_whole_table() -> None:
-    """A block per test, a row per score, numbers to the right, no trailing spaces."""
+    """The table has a block per test and a row per score, right-aligned numbers, and no trailing spaces."""
     tests = [
         {
             "nodeid": "test_a.py::test_support",
@@ -83,7 +83,7 @@ def test_the_whole_table() -> None:
 
 
 def test_oddities_are_reported_once_for_the_scores_that_share_them() -> None:
-    """Scores at one cut-off read the same rankings."""
+    """Anomalies of rankings that several scores share are reported once."""
     entries = [
         _entry(spec=spec, oddities=oddities)
         for spec, oddities in [
@@ -102,7 +102,7 @@ def test_oddities_are_reported_once_for_the_scores_that_share_them() -> None:
 
 
 def test_counts_that_belong_to_a_score_are_below_it() -> None:
-    """In a line, where anything was; the order of the prompt belongs to the score's name."""
+    """A score's counts are on a line below it if any is positive; the prompt's order is part of the score's name."""
     counts = {"parametric_answers": 3, "hallucinated_citations": 0}
     entries = [
         _entry(spec="rel.answer@5", counts=counts, order="random"),
@@ -115,7 +115,7 @@ def test_counts_that_belong_to_a_score_are_below_it() -> None:
 
 @pytest.mark.parametrize("what", ["unscored", "undefined"])
 @pytest.mark.parametrize(
-    ("reasons", "told"),
+    ("reasons", "reason_text"),
     [
         (["a", "b", None, "b"], "2 × b, 1 × a"),
         (["raised\nE: red"], "1 × raised E: red"),
@@ -124,17 +124,23 @@ def test_counts_that_belong_to_a_score_are_below_it() -> None:
     ],
 )
 def test_the_reasons_for_unscored_examples_are_below_the_score(
-    what: str, reasons: list[str | None], told: str | None
+    what: str, reasons: list[str | None], reason_text: str | None
 ) -> None:
-    """Also where the test passes: the reasons, most frequent first."""
+    """The reasons for unscored or undefined examples are listed below the score, most frequent first.
+
+    A passing test has this line, too.
+    """
     entry = _entry(spec="rel.x@5", examples=[{"id": "q", what: reason} for reason in reasons])
     lines = table_lines([{"nodeid": "test_a.py::test_support", "evalset": None, "scores": [entry]}])
     count = sum(reason is not None for reason in reasons)
-    assert lines[3:] == ([f"    rel.x@5: {count} {what}: {told}"] if told else [])
+    assert lines[3:] == ([f"    rel.x@5: {count} {what}: {reason_text}"] if reason_text else [])
 
 
 def test_the_flip_rate_of_votes_is_below_a_score() -> None:
-    """One of four verdicts, one of eleven votes; those that were not read only where there are any."""
+    """One of four verdicts is split, and one of eleven votes is in the minority.
+
+    Votes not read are shown if there are any.
+    """
     tally = {"verdicts": 4, "split": 1, "votes": 11, "minority": 1, "unread": 1}
     voted = _entry(judge_votes=tally | {"flip_rate": 0.25, "minority_rate": 1 / 11})
     agreed = _entry(judge_votes={**tally, "split": 0, "minority": 0, "unread": 0})
@@ -159,7 +165,7 @@ def test_the_flip_rate_of_votes_is_below_a_score() -> None:
     ],
 )
 def test_what_was_asked_of_models(changes: dict[str, int], line: str) -> None:
-    """Tokens and their cost are those of live replies, failures are reported where there are any."""
+    """Tokens and cost are those of live replies; failed requests are shown if there are any."""
     assert usage_lines(usage_entry(replace(USAGE, **changes))) == [line]
 
 
@@ -171,7 +177,7 @@ def test_what_was_asked_of_models(changes: dict[str, int], line: str) -> None:
     ],
 )
 def test_what_came_in_batches_has_its_own_line(unpriced: int, line: str, cost: float | None) -> None:
-    """The replies count as cached: the run itself paid nothing for them."""
+    """Replies of a batch count as cached, because the run itself did not pay for them, and have their own line."""
     numbers = {"batches": 1, "replies": 3, "tokens_in": 30, "tokens_out": 6, "cost_usd": 0.002}
     entry = usage_entry(replace(USAGE, batches=Counter(numbers | {"unpriced": unpriced})))
     assert usage_lines(entry) == ["4 replies: 4 cached, 0 live", line]
@@ -179,7 +185,7 @@ def test_what_came_in_batches_has_its_own_line(unpriced: int, line: str, cost: f
 
 
 def test_each_note_has_a_line() -> None:
-    """Replies that were cut, and remarks with their count, the most frequent first, whichever came up first."""
+    """Cut replies and remarks have a line each; remarks are sorted by count, then by text."""
     remarks = {"n refuses seed: asked without": 1, "m refuses seed: asked without": 1, "other": 2}
     usage = replace(USAGE, cut=3, remarks=Counter(remarks))
     assert usage_lines(usage_entry(usage)) == [
@@ -193,7 +199,7 @@ def test_each_note_has_a_line() -> None:
 
 
 @pytest.mark.parametrize(
-    ("n", "left_out", "told"),
+    ("n", "left_out", "comparison"),
     [
         (55, 0, "baseline 0.792, drop 0.029 (p = 0.21, 2 of 55 worse)"),
         (60, 0, "baseline 0.792 over 55 of 60, drop 0.029 (p = 0.21, 2 of 55 worse)"),
@@ -205,9 +211,9 @@ def test_each_note_has_a_line() -> None:
         (55, 3, "baseline 0.792, 3 new, edited or removed, drop 0.029 (p = 0.21, 2 of 55 worse)"),
     ],
 )
-def test_a_comparison_says_how_much_it_compares(n: int, left_out: int, told: str) -> None:
-    """Also where it passes: a baseline of half of the questions says half as much."""
+def test_a_comparison_says_how_much_it_compares(n: int, left_out: int, comparison: str) -> None:
+    """The line has the number of compared questions if it is not all, also if the test passes."""
     baseline = {"mean": 0.792, "drop": 0.029, "n": 55, "left_out": left_out, "better": []}
     entry = _entry(n=n, baseline={**baseline, "p_value": 0.21, "worse": ["q1", "q2"]})
     lines = table_lines([{"nodeid": "test_a.py::test_support", "evalset": None, "scores": [entry]}])
-    assert " ".join(" ".join(lines[3:]).split()) == f"recall@5: {told}"
+    assert " ".join(" ".join(lines[3:]).split()) == f"recall@5: {comparison}"

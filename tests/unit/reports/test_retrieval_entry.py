@@ -1,4 +1,4 @@
-"""What the retrievals behind the scores of a test took."""
+"""Duration, calls and cost of the retrievals of a test."""
 
 import pytest
 
@@ -22,7 +22,10 @@ def _score(spec: str, *seconds: float | None) -> Score:
 
 @pytest.mark.parametrize("order", [1, -1])
 def test_a_time_that_one_score_knows_counts(order: int) -> None:
-    """A score of latency asks the first question again, and the other scores keep its first ranking."""
+    """If one of two scores has the duration of a ranking, the duration counts.
+
+    A latency score repeats the first question's retrieval, and other scores keep the first ranking.
+    """
     scores = [_score("latency.p95@3", 0.3, 0.1), _score("recall@3", None, 0.1)]
     entry = retrieval_entry(longest_retrievals(scores[::order]).values())
     assert entry is not None

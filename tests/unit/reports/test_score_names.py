@@ -1,4 +1,4 @@
-"""Reports render what an entry holds: a new score needs no change here."""
+"""Reports have no code for a particular score, so that a new score needs no change in them."""
 
 import ast
 from pathlib import Path
@@ -13,6 +13,7 @@ from pytest_rageval.evaluations.registry import SCORES
     "path", sorted(Path(reports.__file__).parent.glob("*.py")), ids=lambda path: path.stem
 )
 def test_no_report_has_code_for_a_score_by_name(path: Path) -> None:
+    """No module of the reports contains the name of a score as a string."""
     nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
     texts = {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}
     assert texts.isdisjoint(SCORES)

@@ -1,4 +1,4 @@
-"""What got worse against the baseline, and how thresholds with slices are reported."""
+"""Questions that got worse against the baseline, and reports of thresholds with slices."""
 
 import json
 from typing import Any
@@ -25,7 +25,7 @@ def _outcome(name: str, value: float, *labels: str, answer: str | None = None, *
 
 
 def _before(*outcomes: Outcome, **kept: Any) -> BaselineScore:
-    """All of these scored 1 before, with what `kept` says."""
+    """Return a baseline in which these questions scored 1, with these other stored values."""
     return BaselineScore(
         {outcome.example.id: outcome.example.digest for outcome in outcomes},
         {},
@@ -54,7 +54,7 @@ LONG = "so many words " * 40
             ["retrieved   (nothing)", "→           kb-2, kb-9", "answer      no"],
         ),
         ({}, ["retrieved   kb-2, kb-9", "answer      no"]),
-        # Another order is another ranking; more documents than before are, too.
+        # A ranking differs if its order or its number of documents differs.
         (
             {"ranking": ["kb-9", "kb-2"], "answer": "no"},
             ["retrieved   kb-9, kb-2", "→           kb-2, kb-9", "answer      no"],
@@ -68,9 +68,9 @@ LONG = "so many words " * 40
 def test_differing_old_and_new_values_are_shown_below_each_other(
     then: dict[str, Any], lines: list[str]
 ) -> None:
-    """Once where they do not, or nobody knows what was."""
-    found = _worse(_outcome("q1", 0.5, "kb-2", "kb-9", answer="no"), **then)
-    assert found == [
+    """Old and new values are on two lines if they differ, else (or if the old one is unknown) on one line."""
+    shown_lines = _worse(_outcome("q1", 0.5, "kb-2", "kb-9", answer="no"), **then)
+    assert shown_lines == [
         "      gold        kb-1",
         *(f"      {line}" for line in lines),
         "      reference   yes",
@@ -79,25 +79,25 @@ def test_differing_old_and_new_values_are_shown_below_each_other(
 
 
 def test_a_long_answer_is_compared_with_its_stored_beginning() -> None:
-    """Its beginning: an answer that goes on as before is no other one."""
+    """A long answer differs only if its beginning differs from the beginning that the baseline stores."""
     outcome = _outcome("q1", 0.0, "kb-2", answer=LONG)
-    kept = " ".join(LONG.split())[:MAX_ANSWER_LENGTH]
-    assert sum("→" in line for line in _worse(outcome, answer=kept)) == 0
-    other = _worse(outcome, answer=f"not {kept}"[:MAX_ANSWER_LENGTH])
+    stored = " ".join(LONG.split())[:MAX_ANSWER_LENGTH]
+    assert sum("→" in line for line in _worse(outcome, answer=stored)) == 0
+    other = _worse(outcome, answer=f"not {stored}"[:MAX_ANSWER_LENGTH])
     (now,) = (n for n, line in enumerate(other) if "→" in line)
     assert other[now - 1].endswith("…")
     assert not any("…" in line for line in _worse(outcome, answer="short"))
 
 
 def test_a_long_ranking_is_compared_whole() -> None:
-    """Documents that came in behind what was there are shown."""
+    """A long ranking is compared completely: an additional document at its end is a difference."""
     labels = [f"document-number-{n}" for n in range(20)]
     outcome = _outcome("q1", 0.0, *labels, "one-more")
     assert any("→" in line for line in _worse(outcome, ranking=labels))
 
 
 def test_lines_fit_a_terminal() -> None:
-    """Eighty columns, however long things are; only the first are shown, the others named."""
+    """Lines have at most eighty columns; only the first questions are shown, and the others are named."""
     outcomes = [
         _outcome(f"a-long-name-{n}", 0.0, *(f"doc-{m}" for m in range(40)), answer=LONG) for n in range(30)
     ]
@@ -121,7 +121,10 @@ def test_lines_fit_a_terminal() -> None:
 
 @pytest.mark.parametrize("bounds", [{}, {"min": 0.2}, {"max": 0.9}])
 def test_where_nothing_got_worse_there_is_nothing_to_list(bounds: dict[str, float]) -> None:
-    """As where a strict threshold fails for want of examples; a bound that is kept is no reason."""
+    """If a strict threshold fails for lack of examples and no question got worse, no questions are listed.
+
+    A bound that is kept is no reason to list questions.
+    """
     outcomes = [_outcome("q1", 1.0), _outcome("q2", 0.0)]
     before = BaselineScore(
         {outcome.example.id: outcome.example.digest for outcome in outcomes},
@@ -136,22 +139,22 @@ def test_where_nothing_got_worse_there_is_nothing_to_list(bounds: dict[str, floa
 
 
 @pytest.mark.parametrize(
-    ("values", "then", "bounds", "told"),
+    ("values", "then", "bounds", "headline"),
     [
-        # The baseline was above the minimum: what got worse since is why the score is not.
+        # The baseline was above the minimum, so the questions that got worse explain the failure.
         ([0, 0, 1, 1], [0, 1, 1, 1], {"min": 0.6, "max_drop": 0.5}, "1 of 4 questions got worse, 0 better"),
-        # It was below as well, and nothing was lost in the mean; one question for another is no reason.
+        # The baseline was below the minimum with the same mean, so the changes do not explain the failure.
         ([1, 0, 0, 0], [0, 1, 0, 0], {"min": 0.6, "max_drop": 0.5}, "3 of 4 questions are below 0.6"),
-        # More was lost than is allowed, from a baseline that was too low already.
+        # The baseline was below the minimum, and the drop is larger than allowed.
         ([0, 0, 0, 0], [0, 1, 1, 0], {"min": 0.6, "max_drop": 0.1}, "2 of 4 questions got worse, 0 better"),
-        # Nothing that got worse makes a score too high.
+        # Questions that got worse do not explain why a score is too high.
         ([1, 1, 1, 0], [0, 0, 1, 1], {"max": 0.6, "max_drop": 0.5}, "3 of 4 questions are above 0.6"),
     ],
 )
 def test_the_questions_that_are_listed_are_why_a_bound_is_passed(
-    values: list[float], then: list[float], bounds: dict[str, float], told: str
+    values: list[float], then: list[float], bounds: dict[str, float], headline: str
 ) -> None:
-    """What got worse since the baseline, or where that explains nothing all questions beyond the bound."""
+    """The list has the questions that got worse, or all beyond the bound if the former do not explain the failure."""
     outcomes = [_outcome(f"q{n}", float(value)) for n, value in enumerate(values)]
     before = BaselineScore(
         {outcome.example.id: outcome.example.digest for outcome in outcomes},
@@ -160,11 +163,11 @@ def test_the_questions_that_are_listed_are_why_a_bound_is_passed(
     )
     ruling = rule_on(Score("em", outcomes), Threshold("em", **bounds), BaselineLookup({}, before), alpha=0.05)
     assert ruling.verdict.status == "fail"
-    assert f"{told}:" in failure_lines(ruling, limit=0)
+    assert f"{headline}:" in failure_lines(ruling, limit=0)
 
 
 def _ruled(values: dict[str, list[float]], **words: Any) -> ThresholdResult:
-    """A threshold by topic: each has these values, and 1 before."""
+    """Return the result of a threshold by topic: each topic has these values now, and 1 in the baseline."""
     outcomes = [
         _outcome(f"{topic}{n}", value, "kb-9", tags={"topic": topic})
         for topic, several in values.items()
@@ -177,7 +180,7 @@ def _ruled(values: dict[str, list[float]], **words: Any) -> ThresholdResult:
 
 
 def test_the_values_that_fail_are_named_between_the_reason_and_the_score() -> None:
-    """Behind the whole reason, which takes two lines, and the worst of them is told in full."""
+    """The failed values of the tag are named after the worst one's complete reason, which has several lines."""
     ruling = _ruled({"a": [0.0] * 8, "b": [1.0] * 8, "c": [0.0] * 7 + [1.0]}, max_drop=0.02)
     assert failure_lines(ruling, limit=0) == [
         "answer.em@1 where topic='a': 0.000: drop 1.000 (90% interval 0.354 to 1.000)",
@@ -192,7 +195,10 @@ def test_the_values_that_fail_are_named_between_the_reason_and_the_score() -> No
 
 
 def test_the_entry_of_slices_is_that_of_the_worst_and_lists_all() -> None:
-    """Worst first, with means, intervals, baselines and reasons; the table names the others in a line."""
+    """The entry is that of the worst slice and lists all slices, worst first; the table names the others in a line.
+
+    Each slice has its mean, interval, baseline and reason.
+    """
     ruling = _ruled({"a": [0.0] * 8, "b": [1.0] * 8, "c": [0.0, 1.0]}, max_drop=0.02)
     entry = json.loads(json.dumps(threshold_result_entry(ruling)))
     assert (entry["where"], entry["verdict"], entry["mean"]) == ({"topic": "a"}, "fail", 0.0)
@@ -214,7 +220,7 @@ def test_the_entry_of_slices_is_that_of_the_worst_and_lists_all() -> None:
 
 
 def test_an_inconclusive_slice_is_reported_even_if_another_is_worse() -> None:
-    """A warning is for the reader of a run that passes: each value has its own, the worst first."""
+    """Each inconclusive slice has a warning, worst first, because a passing run shows no failure text."""
     values = {"a": [1.0] * 8, "b": [0.0, 1.0, 1.0, 1.0], "c": [0.0, 1.0]}
     entry = json.loads(json.dumps(threshold_result_entry(_ruled(values, max_drop=0.02))))
     lines = warning_lines([{"nodeid": "test_a.py::test", "scores": [entry]}])
@@ -247,7 +253,10 @@ def test_an_inconclusive_slice_is_reported_even_if_another_is_worse() -> None:
     ],
 )
 def test_the_baseline_is_shown_below_the_score(values: list[float], text: str) -> None:
-    """Its mean, how far the score moved, whether that may be noise, how many got worse, and which got better."""
+    """The line has the baseline's mean, the change with its p value, and the numbers of worse and better questions.
+
+    Better questions are named.
+    """
     outcomes = [_outcome(f"q{n}", value) for n, value in enumerate(values)]
     score = Score("answer.em@1", outcomes)
     memory = BaselineLookup({}, _before(*outcomes))
@@ -257,7 +266,7 @@ def test_the_baseline_is_shown_below_the_score(values: list[float], text: str) -
 
 
 def test_a_strict_threshold_is_marked_in_the_entry() -> None:
-    """It turns the meaning of p around, and has no detectable drop."""
+    """The entry of a strict threshold is marked, because p has the opposite meaning and there is no detectable drop."""
     outcome = _outcome("q1", 1.0)
     threshold = Threshold("answer.em@5", max_drop=0.5, strict=True, alpha=0.1)
     score = Score("answer.em@5", [outcome])
