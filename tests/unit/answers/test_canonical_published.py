@@ -33,7 +33,7 @@ def test_an_initialism_from_the_question_is_ignored(prediction: str, reference: 
     ],
 )
 def test_an_initialism_of_the_answer_states_it(prediction: str, reference: str, question: str) -> None:
-    """An initialism matches if the question does not have it, or offers it as a choice."""
+    """An initialism matches if the question does not have it or offers it as a choice; equal words always match."""
     assert matches_any(prediction, [reference], question=question)
 
 
@@ -49,7 +49,7 @@ def test_an_initialism_of_the_answer_states_it(prediction: str, reference: str, 
     ],
 )
 def test_names_in_another_order(prediction: str, reference: str, *, stated: bool) -> None:
-    """A family name shared by two persons, and a family name before a comma, match in any order."""
+    """Two persons with a shared family name match in either order, as does a family name before a comma."""
     assert matches_any(prediction, [reference], question=FOUNDERS) is stated
 
 

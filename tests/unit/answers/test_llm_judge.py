@@ -41,7 +41,7 @@ from pytest_rageval.prompts.rendering import DEFAULT_PROMPTS
     ],
 )
 def test_a_reply_that_begins_with_yes_or_no(reply: str, verdict: float) -> None:
-    """If the first word of a reply is yes or no, that word is the verdict, whatever follows."""
+    """A reply that starts with yes or no, also after a label or within markup, has that verdict."""
     assert parse_yes_no(reply) == verdict
 
 
@@ -63,7 +63,7 @@ def test_a_reply_that_begins_with_yes_or_no(reply: str, verdict: float) -> None:
     ],
 )
 def test_any_other_reply_is_no_verdict(reply: str) -> None:
-    """A reply with neither word at its start is unscored; a verdict within a sentence is not parsed."""
+    """A reply without a clear yes or no at its start is unscored: a verdict within a sentence does not count."""
     with pytest.raises(Unscored, match="the judge's reply is neither yes nor no"):
         parse_yes_no(reply)
 

@@ -64,7 +64,7 @@ def test_meteor_by_hand() -> None:
 
 @pytest.mark.parametrize(("words", "expected"), [(1, 0.5), (2, 0.9375), (10, 0.9995)])
 def test_meteor_of_equal_texts_keeps_a_penalty(words: int, expected: float) -> None:
-    """Equal texts are one chunk, so METEOR stays below 1, the more so the shorter the text."""
+    """Equal texts are one chunk, whose penalty keeps METEOR below 1 and is largest for short texts."""
     text = " ".join("abcdefghij"[:words])
     assert meteor(text, [text]) == pytest.approx(expected, abs=1e-15)
 

@@ -17,7 +17,7 @@ Run = Callable[..., Done]
 
 
 def _left(cache: CacheFolder) -> set[str]:
-    return {kept.key for kept in cache.entries()}
+    return {stored.key for stored in cache.entries()}
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,7 @@ def test_a_damaged_entry_is_named_and_deleted(
     done = rageval("verify", "--repair")
     assert done.status == 1
     assert done.out.endswith(f"deleted: {key(1)}\n")
-    assert {kept.key for kept in cache.entries()} == {key(0), key(2), key(3)}
+    assert {stored.key for stored in cache.entries()} == {key(0), key(2), key(3)}
     assert rageval("verify").status == 0
 
 
@@ -90,7 +90,7 @@ def test_a_valid_reply_survives_a_damaged_outline_or_date(
     assert done.status == 1
     assert f"{FILE}: damaged: entry {key(1)}: {why}\n" in done.out
     assert done.out.endswith(f"mended, its reply is kept: {key(1)}\n")
-    assert {kept.key: kept.reply for kept in cache.entries()}[key(1)] == entry(1).reply
+    assert {stored.key: stored.reply for stored in cache.entries()}[key(1)] == entry(1).reply
     assert rageval("verify").status == 0
 
 
@@ -127,7 +127,7 @@ def test_many_damaged_entries_among_many_are_all_found(rageval: Run, cache: Cach
     )
     done = rageval("verify", "--repair")
     assert {line.split("entry ")[1][:64] for line in done.out.splitlines() if "damaged: entry" in line} == bad
-    assert {kept.key for kept in cache.entries()} == {key(n) for n in range(2000)} - bad
+    assert {stored.key for stored in cache.entries()} == {key(n) for n in range(2000)} - bad
 
 
 def test_claims_are_reported(rageval: Run, cache: CacheFolder) -> None:
@@ -230,7 +230,7 @@ def test_all_bad_lines_are_listed(rageval: Run, tmp_path: Path) -> None:
 
 def test_repeated_keys_and_disorder_are_only_noticed(rageval: Run, tmp_path: Path) -> None:
     """A merge in git leaves repeated and unsorted lines: `verify` prints notices and exits with status 0."""
-    first, second = sorted([entry(0), entry(1)], key=lambda made: made.key, reverse=True)
+    first, second = sorted([entry(0), entry(1)], key=lambda item: item.key, reverse=True)
     other = entry_line(first).replace("Antwort", "Wort")
     lines = [entry_line(first), entry_line(second), other, entry_line(first)]
     (tmp_path / "x.jsonl").write_text("\n".join(lines), encoding="utf-8")

@@ -137,7 +137,7 @@ def test_scores_without_a_common_question_have_no_difference(
 def test_a_score_that_failed_in_a_report_is_not_the_same(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """If a score failed in one report, the terminal and the page show the reason and the verdict "unclear"."""
+    """If a score failed in one report, terminal and page show the reason, and the page counts the score as unclear."""
     first = report(tmp_path / "a.json", entry("recall@3", {"q1": 1.0}))
     broken = {**entry("recall@3", {}), "verdict": "error", "reason": "it raised\nTimeoutError"}
     second, page = report(tmp_path / "b.json", broken), tmp_path / "d.html"
@@ -380,9 +380,9 @@ def test_nothing_in_a_report_is_markup_on_the_page(tmp_path: Path) -> None:
 
 def test_less_of_a_cost_is_a_gain(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """If a cost such as context.tokens falls, the change is a gain."""
-    many, few = ({f"q{n}": tokens for n in range(9)} for tokens in (900.0, 300.0))
-    before = report(tmp_path / "a.json", entry("context.tokens@3", many))
-    after = report(tmp_path / "b.json", entry("context.tokens@3", few))
+    high, low = ({f"q{n}": tokens for n in range(9)} for tokens in (900.0, 300.0))
+    before = report(tmp_path / "a.json", entry("context.tokens@3", high))
+    after = report(tmp_path / "b.json", entry("context.tokens@3", low))
     assert main(["diff", before, after, "--json", "--html", str(tmp_path / "d.html")]) == 0
     (difference,) = json.loads(capsys.readouterr().out)["scores"]
     assert (len(difference["gained"]), len(difference["lost"]), difference["difference"]) == (9, 0, -600)

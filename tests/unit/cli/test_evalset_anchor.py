@@ -25,12 +25,12 @@ CORPUS = [
 
 
 def lines(path: Path, records: list[Any]) -> None:
-    """Write JSON lines."""
+    """Write records as JSON lines."""
     path.write_text("".join(f"{json.dumps(record)}\n" for record in records), encoding="utf-8")
 
 
 def read(path: Path) -> list[Any]:
-    """Read JSON lines."""
+    """Read the records of a file of JSON lines."""
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
@@ -42,7 +42,7 @@ def anchor(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, 
 
     def run(records: list[Any], *arguments: str) -> Done:
         lines(tmp_path / "e.jsonl", records)
-        words = [
+        command = [
             "evalset",
             "anchor",
             "e.jsonl",
@@ -53,7 +53,7 @@ def anchor(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, 
             "--unanchored",
             "rest.jsonl",
         ]
-        return Done(main([*words, *arguments]), *capsys.readouterr())
+        return Done(main([*command, *arguments]), *capsys.readouterr())
 
     return run
 

@@ -80,7 +80,7 @@ def test_long_texts_are_cut_and_nothing_is_lost(mark: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("document", "kept"),
+    ("document", "is_candidate"),
     [
         (Document("one two three four five", span=Span("a", 0, 23)), True),
         (Document("one two three four", span=Span("a", 0, 18)), False),
@@ -90,9 +90,9 @@ def test_long_texts_are_cut_and_nothing_is_lost(mark: str) -> None:
         (Document(" \n ", span=Span("a", 0, 3)), False),
     ],
 )
-def test_what_can_be_asked_about(document: Document, kept: bool) -> None:  # noqa: FBT001 - a table
+def test_what_can_be_asked_about(document: Document, is_candidate: bool) -> None:  # noqa: FBT001 - a table
     """Only passages that have a span and enough words are candidates for questions."""
-    assert list(corpus_passages([document])) == ([(document.span, document.text)] if kept else [])
+    assert list(corpus_passages([document])) == ([(document.span, document.text)] if is_candidate else [])
 
 
 PASSAGE = "A season ticket costs 45\n crowns. It is sold at the kiosk, and 45 crowns it stays."

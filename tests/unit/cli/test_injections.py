@@ -31,7 +31,7 @@ class _Judge:
         if "???" in text:
             raise Unscored("unreadable")
         orders = {"Say yes": 1.0, "Say no": 0.0}
-        return next((said for order, said in orders.items() if order in text), float(otherwise))
+        return next((verdict for order, verdict in orders.items() if order in text), float(otherwise))
 
 
 def _trials(*cases: Injection) -> list[Trial]:

@@ -24,16 +24,16 @@ def shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., lis
         marks = [EVALS, threshold(max_drop=0.02)]
         if not settings.baseline.exists():
             write_baseline(settings, tmp_path, marks, components())
-        found = shards_of(replace(settings, sample=sample), tmp_path, marks, 2, lambda: components(*lost))
-        for shard in found:
+        reports = shards_of(replace(settings, sample=sample), tmp_path, marks, 2, lambda: components(*lost))
+        for shard in reports:
             Path(shard.path).write_text(json.dumps(shard.document), encoding="utf-8")
-        return [shard.path for shard in found]
+        return [shard.path for shard in reports]
 
     return write
 
 
 def merge(*arguments: str) -> int:
-    """Run the command."""
+    """Run `rageval merge` and return its exit status."""
     return main(["merge", *arguments])
 
 

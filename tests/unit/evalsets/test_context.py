@@ -107,8 +107,8 @@ def test_a_field_map_names_context(tmp_path: Path) -> None:
 
 def test_a_question_in_a_conversation_is_another_question() -> None:
     """full_question prints as the question, but differs from the same question without the conversation."""
-    asked = _example(RECORD).full_question
-    assert str(asked) == "And in winter?"
-    assert asked != "And in winter?"
-    assert len({asked, _example(RECORD).full_question, "And in winter?", str(asked)}) == 2
+    question = _example(RECORD).full_question
+    assert str(question) == "And in winter?"
+    assert question != "And in winter?"
+    assert len({question, _example(RECORD).full_question, "And in winter?", str(question)}) == 2
     assert _example({"id": "q1", "question": "q"}).full_question == "q"

@@ -82,7 +82,7 @@ def test_it_is_read_compressed(files: Files, ending: str, tmp_path: Path) -> Non
     pack = gzip.compress if ending == ".gz" else zstd_compress()
     if pack is None:
         pytest.skip("no package for Zstandard is installed")
-    words = {
+    options = {
         option: f"{value}{ending}" if value in list(files.contents) else value
         for option, value in files.words.items()
     }
@@ -91,7 +91,7 @@ def test_it_is_read_compressed(files: Files, ending: str, tmp_path: Path) -> Non
         {f"{name}{ending}": pack(content) for name, content in files.contents.items()},
         files.path and f"{files.path}{ending}",
         files.ids,
-        words,
+        options,
     )
     assert _load(packed, tmp_path / "packed").digest == _load(files, tmp_path / "plain").digest
 
@@ -120,11 +120,11 @@ def test_records_come_one_by_one(files: Files, tmp_path: Path) -> None:
     SQuAD, which is read article by article, is left out: its only article here has two questions.
     """
     path = files.write(tmp_path)
-    read = FORMATS[files.format].records
-    first = next(iter(read(path, files.words)))
+    read_records = FORMATS[files.format].records
+    first = next(iter(read_records(path, files.words)))
     path.write_bytes(path.read_bytes().rstrip(b"]} \n") + b" " * 200_000 + b"\xff")
     if files.format == "trec":
         with pytest.raises(InputError):
-            next(iter(read(path, files.words)))
+            next(iter(read_records(path, files.words)))
     else:
-        assert next(iter(read(path, files.words))) == first
+        assert next(iter(read_records(path, files.words))) == first

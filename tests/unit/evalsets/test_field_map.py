@@ -12,19 +12,19 @@ from pytest_rageval.evalsets.field_map import NearMiss, map_fields, near_misses
 
 
 def _one(record: dict[str, Any], **fields: str) -> dict[str, Any]:
-    ((_, made),) = map_fields(
+    ((_, mapped),) = map_fields(
         [("record 1", record)], {key.replace("__", "."): name for key, name in fields.items()}
     )
-    return made
+    return mapped
 
 
-def _table(folder: Path, content: str, **words: Any) -> tuple[Example, ...]:
+def _table(folder: Path, content: str, **options: Any) -> tuple[Example, ...]:
     (folder / "t.csv").write_text(content, encoding="utf-8")
-    return load(folder / "t.csv", LoadOptions.parse(words)).examples
+    return load(folder / "t.csv", LoadOptions.parse(options)).examples
 
 
 @pytest.mark.parametrize(
-    ("fields", "made"),
+    ("fields", "expected"),
     [
         ({"question": "query"}, {"question": "Where?", "doc": 7, "meta": {"kind": "made", "a.b": 1}}),
         ({"id": "#", "answers": "query"}, {"id": 1, "answers": ["Where?"]}),
@@ -35,10 +35,12 @@ def _table(folder: Path, content: str, **words: Any) -> tuple[Example, ...]:
         ({"question": "query", "reference": "query"}, {"question": "Where?", "reference": "Where?"}),
     ],
 )
-def test_fields_of_the_file_are_mapped_to_native_fields(fields: dict[str, str], made: dict[str, Any]) -> None:
+def test_fields_of_the_file_are_mapped_to_native_fields(
+    fields: dict[str, str], expected: dict[str, Any]
+) -> None:
     """A mapped single value becomes a list of one answer or passage; fields that are not mapped stay."""
     record = {"query": "Where?", "doc": 7, "score": 8.0, "meta": {"kind": "made", "a.b": 1}}
-    assert _one(record, **fields).items() >= made.items()
+    assert _one(record, **fields).items() >= expected.items()
 
 
 def test_a_field_that_was_read_is_removed() -> None:
@@ -49,8 +51,8 @@ def test_a_field_that_was_read_is_removed() -> None:
 def test_parts_of_several_passages_are_lists_of_one_length() -> None:
     """Lists for parts of gold passages need one value per passage; other lengths are an error."""
     record = {"ids": ["a", "b"], "texts": ["A", "B"], "n": 1}
-    made = _one(record, gold__id="ids", gold__text="texts")
-    assert made["gold"] == [{"id": "a", "text": "A"}, {"id": "b", "text": "B"}]
+    mapped = _one(record, gold__id="ids", gold__text="texts")
+    assert mapped["gold"] == [{"id": "a", "text": "A"}, {"id": "b", "text": "B"}]
     with pytest.raises(InputError, match=r"^record 1: .*2 of gold\.id, 1 of gold\.text"):
         _one(record, gold__id="ids", gold__text="n")
 
@@ -85,18 +87,18 @@ def test_gold_passages_that_are_there_are_not_overwritten() -> None:
 def test_tags_are_joined_whatever_the_order_of_the_map() -> None:
     """`tags` is mapped before `tags.NAME`, in any order of the map, so both are kept."""
     record = {"labels": {"a": 1}, "kind": "made"}
-    made = {"tags": {"a": 1, "kind": "made"}}
+    expected = {"tags": {"a": 1, "kind": "made"}}
     assert (
         _one(record, tags__kind="kind", tags="labels")
         == _one(record, tags="labels", tags__kind="kind")
-        == made
+        == expected
     )
 
 
 def test_a_field_may_be_missing_from_some_records() -> None:
     """A mapped field may be missing from some records; only a field that no record has is an error."""
     records = [("record 1", {"q": "a", "short": "x"}), ("record 2", {"q": "b"})]
-    assert [made for _, made in map_fields(records, {"question": "q", "answers": "short"})] == [
+    assert [mapped for _, mapped in map_fields(records, {"question": "q", "answers": "short"})] == [
         {"question": "a", "answers": ["x"]},
         {"question": "b"},
     ]
@@ -130,7 +132,7 @@ def test_rows_may_be_numbered(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "words", "message"),
+    ("content", "options", "message"),
     [
         ("id,question\n1,a,b\n", {}, "t.csv line 2 has 3 cells, the header 2: id, question."),
         ('id,question\n1,"a\nb"\n2\n', {}, "t.csv line 4 has 1 cells"),
@@ -154,11 +156,11 @@ def test_rows_may_be_numbered(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_a_table_that_does_not_fit_is_named_with_its_line(
-    content: str, words: dict[str, Any], message: str, tmp_path: Path
+    content: str, options: dict[str, Any], message: str, tmp_path: Path
 ) -> None:
     """The error for a table that cannot be read names the file, the line and the invalid content."""
     with pytest.raises(InputError) as caught:
-        _table(tmp_path, content, **words)
+        _table(tmp_path, content, **options)
     assert str(caught.value).startswith(message)
 
 

@@ -13,9 +13,9 @@ from pytest_rageval.evalsets import FORMATS, Format, LoadOptions, load, load_rec
 from pytest_rageval.evalsets.loading import find_file
 
 
-def _error(path: Path, **words: Any) -> str:
+def _error(path: Path, **options: Any) -> str:
     with pytest.raises(InputError) as caught:
-        load(path, LoadOptions.parse(words))
+        load(path, LoadOptions.parse(options))
     return str(caught.value)
 
 
@@ -224,8 +224,8 @@ def test_other_options_are_refused() -> None:
 def test_the_real_ones_are_read_the_same(package: str) -> None:
     """Real data frames and data sets give the same examples, if the package is installed."""
     module = pytest.importorskip(package)
-    made = module.Dataset.from_list(ROWS) if package == "datasets" else module.DataFrame(ROWS)
-    evalset = load_records(made)
+    source = module.Dataset.from_list(ROWS) if package == "datasets" else module.DataFrame(ROWS)
+    evalset = load_records(source)
     assert evalset is not None
     assert evalset.examples == EXPECTED
 

@@ -140,14 +140,14 @@ def test_nuggets_are_vital_unless_they_say_otherwise() -> None:
 
     They are vital by default.
     """
-    written = [
+    nuggets = [
         "a",
         {"text": "b"},
         {"text": "c", "vital": False},
         {"text": "d", "importance": "okay"},
         {"text": "e", "importance": "vital", "vital": None},
     ]
-    example = example_from(_record(nuggets=written), place=PLACE)
+    example = example_from(_record(nuggets=nuggets), place=PLACE)
     vital = {"a": True, "b": True, "c": False, "d": False, "e": True}
     assert example.nuggets == tuple(Nugget(*item) for item in vital.items())
     assert not example.extra
@@ -197,8 +197,8 @@ def test_nuggets_are_written_and_read_back(tmp_path: Path) -> None:
     """Nuggets are written and loaded with their importance."""
     evalset = EvalSet("s", (Example("a", "Q?", nuggets=(Nugget("one"), Nugget("two", vital=False))),))
     write_jsonl(evalset, tmp_path / "s.jsonl")
-    read = load(tmp_path / "s.jsonl")
-    assert (read.digest, read.examples) == (evalset.digest, evalset.examples)
+    loaded = load(tmp_path / "s.jsonl")
+    assert (loaded.digest, loaded.examples) == (evalset.digest, evalset.examples)
 
 
 def test_nuggets_in_the_cells_of_a_table(tmp_path: Path) -> None:

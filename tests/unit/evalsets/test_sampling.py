@@ -28,8 +28,8 @@ def _records(counts: dict[str, int], tag: str = "topic") -> list[tuple[str, dict
     ]
 
 
-def _draw(records: list[tuple[str, dict[str, Any]]], size: int, **words: Any) -> EvalSet:
-    return draw_sample(lambda: iter(records), SampleSpec.parse(size, **words), name="set")
+def _draw(records: list[tuple[str, dict[str, Any]]], size: int, **options: Any) -> EvalSet:
+    return draw_sample(lambda: iter(records), SampleSpec.parse(size, **options), name="set")
 
 
 def _topics(evalset: EvalSet) -> Counter[str]:
@@ -126,17 +126,17 @@ def test_all_tags_divide_the_sample_where_they_can() -> None:
     ]
     groups = Counter((example.tags["a"], example.tags["b"]) for example in _draw(both, 20))
     assert set(groups.values()) == {5}
-    many = _records({f"topic {i}": 1 for i in range(100)})
-    assert len(_draw(many, 20)) == 20
+    many_groups = _records({f"topic {i}": 1 for i in range(100)})
+    assert len(_draw(many_groups, 20)) == 20
 
 
 def test_a_tag_with_too_many_values_is_an_error() -> None:
     """If `stratify` names a tag with more values than examples to draw, that is an error."""
-    many = _records({f"topic {i}": 1 for i in range(100)})
+    many_groups = _records({f"topic {i}": 1 for i in range(100)})
     with pytest.raises(
         InputError, match=r"the values of topic make more groups than the 20 examples to draw"
     ):
-        _draw(many, 20, stratify="topic")
+        _draw(many_groups, 20, stratify="topic")
 
 
 def test_a_small_set_is_drawn_whole() -> None:
@@ -180,7 +180,7 @@ def test_size_and_seed_may_be_integers_of_numpy() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("options", "message"),
     [
         ({"sample": 0}, "sample=0 is not a number of examples."),
         ({"sample": "200"}, "sample='200' is not a number of examples."),
@@ -199,10 +199,10 @@ def test_size_and_seed_may_be_integers_of_numpy() -> None:
         ({"format": 3}, "format=3 is not a name."),
     ],
 )
-def test_words_that_make_no_sense_are_refused(words: dict[str, Any], message: str) -> None:
+def test_words_that_make_no_sense_are_refused(options: dict[str, Any], message: str) -> None:
     """An invalid option is an error that says what to write."""
     with pytest.raises(InputError, match=message):
-        load_records([{"id": 1, "question": "Q?"}], LoadOptions.parse(words))
+        load_records([{"id": 1, "question": "Q?"}], LoadOptions.parse(options))
 
 
 @pytest.mark.slow
@@ -253,8 +253,8 @@ def test_a_sample_and_its_shards_are_independent() -> None:
 
 def test_an_example_that_is_added_moves_no_other() -> None:
     """New examples do not move others to another shard, so the cache of a shard stays useful."""
-    few, more = select_subset(_evalset(50), shard=(2, 4)), select_subset(_evalset(60), shard=(2, 4))
-    assert [example.id for example in more][: len(few)] == [example.id for example in few]
+    before, after = select_subset(_evalset(50), shard=(2, 4)), select_subset(_evalset(60), shard=(2, 4))
+    assert [example.id for example in after][: len(before)] == [example.id for example in before]
 
 
 def test_a_sample_without_examples_is_an_error() -> None:

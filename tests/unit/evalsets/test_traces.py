@@ -471,9 +471,9 @@ def test_spans_that_contain_each_other_end(tmp_path: Path) -> None:
     assert ids(only(tmp_path, spans)) == ["d1", "d2"]
 
 
-def way_out(said: str) -> str:
+def way_out(start: str) -> str:
     """Return a pattern for the error for an export that is given as an eval set."""
-    return rf"(?s){said}.*`rageval evalset from-traces FILE --output evalset\.jsonl` makes an eval set of it"
+    return rf"(?s){start}.*`rageval evalset from-traces FILE --output evalset\.jsonl` makes an eval set of it"
 
 
 @pytest.mark.parametrize("name", EXPORTS)

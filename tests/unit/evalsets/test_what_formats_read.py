@@ -15,19 +15,19 @@ from tests.evalset_files import CONTEXTS, FILES, PASSAGES, jsonl
 
 
 def _files(form: str, path: str) -> Any:
-    (found,) = [files for files in FILES if (files.format, files.path) == (form, path)]
-    return found
+    (sample_files,) = [files for files in FILES if (files.format, files.path) == (form, path)]
+    return sample_files
 
 
-def _examples(form: str, path: str, folder: Path, **words: Any) -> tuple[Example, ...]:
+def _examples(form: str, path: str, folder: Path, **options: Any) -> tuple[Example, ...]:
     files = _files(form, path)
-    return load(files.write(folder), LoadOptions.parse({**files.words, **words})).examples
+    return load(files.write(folder), LoadOptions.parse({**files.words, **options})).examples
 
 
-def _error(path: Path, content: bytes, **words: Any) -> str:
+def _error(path: Path, content: bytes, **options: Any) -> str:
     path.write_bytes(content)
     with pytest.raises(InputError) as caught:
-        load(path, LoadOptions.parse(words))
+        load(path, LoadOptions.parse(options))
     return str(caught.value)
 
 
@@ -232,17 +232,17 @@ def test_trec_topics_and_judgements(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("options", "message"),
     [
         ({"question": "narr"}, r"topics\.txt line 12: topic 302 has no <narr>\. Found: title, desc\."),
         ({"topics": "other.txt"}, r"topics='other\.txt': there is no file"),
         ({"topics": 3}, r"topics=3 is not a path"),
     ],
 )
-def test_trec_options_that_make_no_sense(words: dict[str, Any], message: str, tmp_path: Path) -> None:
+def test_trec_options_that_make_no_sense(options: dict[str, Any], message: str, tmp_path: Path) -> None:
     """The error for an invalid TREC option names what is missing and its place."""
     with pytest.raises(InputError, match=message):
-        _examples("trec", "", tmp_path, **words)
+        _examples("trec", "", tmp_path, **options)
 
 
 def test_qrels_alone_ask_for_their_topics(tmp_path: Path) -> None:
@@ -286,8 +286,8 @@ def test_what_does_not_fit_is_named_in_the_formats_own_words(
     name: str, content: bytes, message: str, tmp_path: Path
 ) -> None:
     """The error has the file, the line or record, and the field as the format names it."""
-    words = {"topics": "ids"} if name == "a.qrels" else {}
-    assert _error(tmp_path / name, content, **words).startswith(message)
+    options = {"topics": "ids"} if name == "a.qrels" else {}
+    assert _error(tmp_path / name, content, **options).startswith(message)
 
 
 def test_an_array_of_records_is_read_as_lines_are(tmp_path: Path) -> None:

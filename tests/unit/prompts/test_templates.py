@@ -159,10 +159,10 @@ def test_the_preferring_judge_sees_both_answers_on_a_line_each() -> None:
 @pytest.mark.parametrize("name", REWORDED_TEMPLATES)
 def test_other_words_ask_the_same(name: str) -> None:
     """A reworded template has the same placeholders and no sentence in common with the original."""
-    own, other = TEMPLATES[name], REWORDED_TEMPLATES[name]
-    assert set(PLACEHOLDER.findall(own)) == set(PLACEHOLDER.findall(other))
+    original, reworded = TEMPLATES[name], REWORDED_TEMPLATES[name]
+    assert set(PLACEHOLDER.findall(original)) == set(PLACEHOLDER.findall(reworded))
     sentences = [
-        set(PLACEHOLDER.sub("", text).replace("\n", ". ").split(". ")) - {""} for text in (own, other)
+        set(PLACEHOLDER.sub("", text).replace("\n", ". ").split(". ")) - {""} for text in (original, reworded)
     ]
     assert not sentences[0] & sentences[1]
 
@@ -274,11 +274,11 @@ def test_worked_examples_of_preferences_show_each_rating_once() -> None:
         prompts.preference("Q?", "one", "two")
         for prompts in (DEFAULT_PROMPTS.with_examples(), DEFAULT_PROMPTS)
     )
-    rules, *examples, asked = prompt.split("Question: ")
+    rules, *examples, last = prompt.split("Question: ")
     assert [re.search(r"<rating>(\d)</rating>\n\n\Z", example)[1] for example in examples] == ["1", "2", "0"]
     assert plain.startswith(rules.partition("Give your reasons")[0])
     assert re.search(r"Give your reasons.*\Z", plain, re.DOTALL)[0] in rules
-    assert asked.startswith("Q?\n\nAnswer 1:\n<first ")
+    assert last.startswith("Q?\n\nAnswer 1:\n<first ")
     mark = re.search(r"with the mark (\w+)", prompt)[1]
     assert prompt.count(f"<first {mark}>") == 4
     for example in examples:

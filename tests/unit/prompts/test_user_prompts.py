@@ -53,8 +53,8 @@ def test_a_prompt_is_replaced_alone(name: str) -> None:
 @pytest.mark.parametrize("mark", ["", "Mind {mark}.\n\n"])
 def test_prompts_without_fences_differ_in_these_alone(name: str, mark: str) -> None:
     """Prompts without fences differ only in the fences, also a user's, with or without {mark}."""
-    own = build_prompts({name: mark + TEMPLATES[name].replace("{mark}", "")}, "here")
-    fenced, bare = METHODS[name](own), METHODS[name](own.without_fences())
+    prompts = build_prompts({name: mark + TEMPLATES[name].replace("{mark}", "")}, "here")
+    fenced, bare = METHODS[name](prompts), METHODS[name](prompts.without_fences())
     quotes = bool(mark) or not set(PLACEHOLDER.findall(TEMPLATES[name])) <= UNFENCED_PLACEHOLDERS
     assert bool(re.search("[0-9a-f]{12}", fenced)) == quotes
     assert not re.search("[0-9a-f]{12}", bare)
@@ -71,11 +71,13 @@ def test_what_replies_depend_on_names_the_prompt_in_force() -> None:
     """The identity of generators and judges changes with the prompt, so old baselines become stale."""
     worded = build_prompts({name: f"{text} Danke." for name, text in TEMPLATES.items()}, "here")
     for method in ("generate", "cite", "explain"):
-        own, other = (
+        default_identity, worded_identity = (
             LLMGenerator(None, SERVER, "m", prompts=prompts).identity(method)
             for prompts in (DEFAULT_PROMPTS, worded)
         )
-        assert {name for name in own if own[name] != other[name]} == {f"prompt to {method}"}
+        assert {name for name in default_identity if default_identity[name] != worded_identity[name]} == {
+            f"prompt to {method}"
+        }
     for method in (
         "compare",
         "grade",
@@ -85,11 +87,13 @@ def test_what_replies_depend_on_names_the_prompt_in_force() -> None:
         "support",
         *(f"rate {criterion}" for criterion in CRITERIA),
     ):
-        own, other = (
+        default_identity, worded_identity = (
             LLMJudge(None, SERVER, "m", prompts=prompts).identity(method)
             for prompts in (DEFAULT_PROMPTS, worded)
         )
-        assert {name for name in own if own[name] != other[name]} == {f"prompt to {method}"}
+        assert {name for name in default_identity if default_identity[name] != worded_identity[name]} == {
+            f"prompt to {method}"
+        }
 
 
 @pytest.mark.parametrize(
@@ -122,11 +126,11 @@ def test_an_unusable_value_is_reported_with_the_allowed_ones(given: object, mess
 
 def test_worked_examples_may_be_left_out() -> None:
     """A user's template without worked examples is used without them, as a zero-shot prompt."""
-    own = build_prompts(
+    prompts = build_prompts(
         {"hypothetical_passage": "Answer: {question}", "search_queries": "{n} for {question}:"}, "here"
     )
-    assert own.hypothetical_passage("Q1") == "Answer: Q1"
-    assert own.search_queries("Q1", 2) == "2 for Q1:"
+    assert prompts.hypothetical_passage("Q1") == "Answer: Q1"
+    assert prompts.search_queries("Q1", 2) == "2 for Q1:"
 
 
 def test_a_file_of_prompts(tmp_path: Path) -> None:

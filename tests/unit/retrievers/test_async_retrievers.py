@@ -43,7 +43,7 @@ class _BelowAsync(_Async):
 
 
 @pytest.mark.parametrize(
-    ("kind", "own"),
+    ("kind", "overrides"),
     [
         (_Base, False),
         (_Sync, False),
@@ -53,12 +53,12 @@ class _BelowAsync(_Async):
         (object, False),
     ],
 )
-def test_only_what_is_defined_outside_the_framework_is_its_own(kind: type[Any], own: bool) -> None:  # noqa: FBT001
+def test_only_what_is_defined_outside_the_framework_is_its_own(kind: type[Any], overrides: bool) -> None:  # noqa: FBT001
     """Only a method that is defined outside the framework counts as an override.
 
     A framework's default would call the synchronous method in a thread where it must not run.
     """
-    assert overrides_method(kind(), "asks") is own
+    assert overrides_method(kind(), "asks") is overrides
 
 
 def test_what_a_framework_writes_into_a_class_is_not_its_own() -> None:

@@ -169,24 +169,24 @@ class _OverStore:
 
 
 @pytest.mark.parametrize(
-    ("own", "expected"),
+    ("search_kwargs", "expected"),
     [
         ({"k": 3}, "{'k': 3, 'filter': {'tenant': 'a'}}"),
         ({"k": 1, "filter": {"lang": "en"}}, "{'k': 3, 'filter': {'lang': 'en', 'tenant': 'a'}}"),
     ],
 )
 def test_filters_join_those_of_search_kwargs(
-    loop: BackgroundEventLoop, own: dict[str, object], expected: str
+    loop: BackgroundEventLoop, search_kwargs: dict[str, object], expected: str
 ) -> None:
     """Filters of the example are merged with those of `search_kwargs`, which LangChain would replace."""
-    assert _asked(loop, _OverStore(**own)) == f"To Norway? {expected}"
+    assert _asked(loop, _OverStore(**search_kwargs)) == f"To Norway? {expected}"
 
 
-@pytest.mark.parametrize("own", [{"tenant": "b"}, lambda document: document])
-def test_filters_that_cannot_be_joined_are_an_error(loop: BackgroundEventLoop, own: object) -> None:
+@pytest.mark.parametrize("own_filter", [{"tenant": "b"}, lambda document: document])
+def test_filters_that_cannot_be_joined_are_an_error(loop: BackgroundEventLoop, own_filter: object) -> None:
     """If the two filters conflict or one is a function, that is an error: one would replace the other."""
     with pytest.raises(CallableError, match=r"which cannot be joined to it\.\nReturn a function"):
-        _asked(loop, _OverStore(filter=own))
+        _asked(loop, _OverStore(filter=own_filter))
 
 
 def test_inputs_of_a_haystack_component_receive_context_by_name(loop: BackgroundEventLoop) -> None:

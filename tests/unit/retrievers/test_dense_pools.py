@@ -22,16 +22,16 @@ def test_each_query_searches_its_own_pool() -> None:
 
 def test_a_retriever_is_made_when_its_pool_is_first_searched() -> None:
     """The retriever of a pool is created once, at the first search; for an empty pool none is created."""
-    made: list[Sequence[object]] = []
+    indexed: list[Sequence[object]] = []
 
     def make(documents: Sequence[object]) -> BM25Retriever:
-        made.append(documents)
+        indexed.append(documents)
         return BM25Retriever(documents)
 
     search = PooledRetriever(POOLS, make)
-    assert not made
+    assert not indexed
     assert [len(search(query, 5)) for query in ("dogs?", "none?", "dogs?")] == [1, 0, 1]
-    assert made == [["a bird sang"]]
+    assert indexed == [["a bird sang"]]
 
 
 def test_an_async_retriever_of_a_pool_is_awaited() -> None:

@@ -43,13 +43,13 @@ def search() -> Recorded:
     return Recorded()
 
 
-def _ids(found: list[Document]) -> list[str | None]:
-    return [document.id for document in found]
+def _ids(documents: list[Document]) -> list[str | None]:
+    return [document.id for document in documents]
 
 
 def _run(retriever: Callable[[str, int], object], query: str = "10", k: int = 2) -> list[Document]:
-    found = asyncio.run(retriever(query, k))
-    return list(getattr(found, "documents", found))
+    result = asyncio.run(retriever(query, k))
+    return list(getattr(result, "documents", result))
 
 
 def test_hyde_searches_with_the_passage_alone(
@@ -100,8 +100,8 @@ def test_rewriting_searches_with_the_better_query_and_answers_it(
 def test_prompts_are_those_of_the_user(llm: LLMServer, ask: Callable[..., LLM], search: Recorded) -> None:
     """Prompts of the user replace the default prompts, as for generators and judges."""
     client = ask()
-    own = {"hypothetical_passage": "H {question}", "search_queries": "S {n} {question}"}
-    client.prompts = build_prompts({**own, "better_query": "B {question} {passages}"}, "here")
+    templates = {"hypothetical_passage": "H {question}", "search_queries": "S {n} {question}"}
+    client.prompts = build_prompts({**templates, "better_query": "B {question} {passages}"}, "here")
     llm.model = lambda _: "30"
     for technique in (HyDERetriever, FusionRetriever, partial(RewriteRetriever, passages=1)):
         asyncio.run(technique(search, client)("11", 1))
@@ -152,7 +152,7 @@ def test_fusion_asks_for_n_queries_that_differ(
 
 
 @pytest.mark.parametrize(
-    ("written", "queries"),
+    ("reply", "queries"),
     [
         (" 20\n2. 30\n3. 40\n4. 50", ["20", "30", "40", "50"]),
         ("1. 20\n2) 30\n- 40\n* 50\n60", ["20", "30", "40", "50"]),
@@ -167,13 +167,13 @@ def test_fusion_asks_for_n_queries_that_differ(
     ],
 )
 def test_queries_are_read_from_lines(
-    llm: LLMServer, ask: Callable[..., LLM], search: Recorded, written: str, queries: list[str]
+    llm: LLMServer, ask: Callable[..., LLM], search: Recorded, reply: str, queries: list[str]
 ) -> None:
     """Queries are parsed without introduction, numbers, bullets and quotes; at most n, each once.
 
     The question is always the first query.
     """
-    llm.model = lambda _: written
+    llm.model = lambda _: reply
     _run(FusionRetriever(search, ask(), depth=7))
     assert search.asked == [(query, 7) for query in ["10", *queries]]
 

@@ -29,10 +29,10 @@ def test_three_rankings_by_hand() -> None:
 def test_the_constant_says_how_much_a_first_rank_counts() -> None:
     """With k = 0, one first rank beats two third ranks; with k = 60 it does not."""
     rankings = [_ranking("axy"), _ranking("xyb"), _ranking("yxb")]
-    few, many = (reciprocal_rank_fusion(rankings, k=k) for k in (0, RRF_K))
-    assert [d.id for d in few] == ["x", "y", "a", "b"]
-    assert [d.id for d in many] == ["x", "y", "b", "a"]
-    assert few[2].score == 1.0
+    with_0, with_60 = (reciprocal_rank_fusion(rankings, k=k) for k in (0, RRF_K))
+    assert [d.id for d in with_0] == ["x", "y", "a", "b"]
+    assert [d.id for d in with_60] == ["x", "y", "b", "a"]
+    assert with_0[2].score == 1.0
 
 
 def test_a_document_that_comes_twice_in_a_ranking_counts_once() -> None:
