@@ -1,4 +1,4 @@
-"""Whether a generator declined to answer."""
+"""Whether an answer is an abstention: the generator declined to answer."""
 
 import time
 
@@ -189,18 +189,18 @@ No indication
 
 @pytest.mark.parametrize("answer", DECLINED.strip().splitlines())
 def test_usual_ways_to_decline(answer: str) -> None:
-    """They speak of what was read, of the answer itself, or of the speaker."""
+    """Usual abstentions are detected: they refer to the passages, the answer or the speaker."""
     assert abstains(answer)
 
 
 @pytest.mark.parametrize("answer", ["", *ANSWERED.strip().splitlines()])
 def test_answers_with_such_words_are_answers(answer: str) -> None:
-    """A no, a negative fact, a title; and what tells something before or after it declines."""
+    """A "no", a negative fact, a title, or a text that also gives an answer is not an abstention."""
     assert not abstains(answer)
 
 
 def test_expected_words_are_recognised_anywhere() -> None:
-    """In any case, and with words around them."""
+    """The abstention that the prompt asks for is detected in any case and within other words."""
     assert abstains(f"  {ABSTENTION.capitalize()}.\n")
     assert abstains(f"Answer: {ABSTENTION.title()}")
 
@@ -209,7 +209,7 @@ def test_expected_words_are_recognised_anywhere() -> None:
     "text", ["the passages " * 3000, "no answer " * 3000, "is not given " * 3000, "x" * 50_000]
 )
 def test_a_runaway_answer_is_read_in_time(text: str) -> None:
-    """No form takes forever."""
+    """Very long answers take less than 2 seconds: no pattern backtracks without limit."""
     began = time.process_time()
     abstains(text)
     assert time.process_time() - began < 2

@@ -1,4 +1,4 @@
-"""Comparators by rule."""
+"""The rule-based comparator "canonical"."""
 
 import pytest
 
@@ -19,7 +19,7 @@ from pytest_rageval.errors import Unscored
 def test_canonical_comparison_wants_one_of_the_references(
     loop: BackgroundEventLoop, references: list[str], prediction: str, expected: float
 ) -> None:
-    """Any one of them, in canonical form."""
+    """A prediction is correct if it matches any of the references in canonical form."""
     assert loop.run(CanonicalComparator().compare("How far?", references, prediction)) == expected
 
 
@@ -27,7 +27,7 @@ LONG = "It is far, and further than anybody thought. " * 100
 
 
 def test_a_reference_too_long_for_the_rules_has_no_verdict(loop: BackgroundEventLoop) -> None:
-    """Unless another reference is stated, or it is the same text."""
+    """A reference of more than 300 words raises Unscored, unless another reference matches or the texts are equal."""
     compare = CanonicalComparator().compare
     with pytest.raises(Unscored, match="a reference is longer than 300 words"):
         loop.run(compare("How far?", [LONG, "6 km"], "5 km"))
@@ -36,7 +36,7 @@ def test_a_reference_too_long_for_the_rules_has_no_verdict(loop: BackgroundEvent
 
 
 def test_only_the_beginning_of_a_long_prediction_is_read(loop: BackgroundEventLoop) -> None:
-    """A runaway output is no short answer, but may begin with one."""
+    """Only the beginning of a long prediction is compared: it may start with a short answer."""
     compare = CanonicalComparator().compare
     assert loop.run(compare("How far?", ["5 km"], f"5 km. {LONG}")) == 1.0
     assert loop.run(compare("How far?", ["5 km"], f"{LONG} 5 km.")) == 0.0

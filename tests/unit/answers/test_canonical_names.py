@@ -1,4 +1,4 @@
-"""Names: order, adjacency, titles, initials, short forms and initialisms."""
+"""Comparing names: order, adjacency, titles, initials, short forms and initialisms."""
 
 import pytest
 
@@ -22,7 +22,7 @@ from pytest_rageval.answers.canonical import matches_any
     ],
 )
 def test_another_name_is_not_stated(prediction: str, reference: str) -> None:
-    """Words of a name count only together, in order, and without a word that makes it another name."""
+    """A name matches only if its words are together, in order, and not part of another name."""
     assert not matches_any(prediction, [reference])
 
 
@@ -46,7 +46,7 @@ def test_another_name_is_not_stated(prediction: str, reference: str) -> None:
     ],
 )
 def test_a_usual_form_of_the_name_is_stated(prediction: str, reference: str) -> None:
-    """Titles, middle names, initials and customary short names do not make another person."""
+    """Names match if they differ only in titles, middle names, initials or customary short names."""
     assert matches_any(prediction, [reference])
 
 
@@ -66,7 +66,7 @@ def test_a_usual_form_of_the_name_is_stated(prediction: str, reference: str) -> 
     ],
 )
 def test_a_person_may_be_named_by_the_family_name(prediction: str, reference: str, *, expected: bool) -> None:
-    """Where a person is asked for, the family name suffices, unless another given name or an office stands there."""
+    """If the question asks for a person, the family name matches, unless it has another given name or an office."""
     assert matches_any(prediction, [reference], question="Who was it?") is expected
 
 
@@ -85,5 +85,5 @@ def test_a_person_may_be_named_by_the_family_name(prediction: str, reference: st
     ],
 )
 def test_initialisms_are_checked_letter_by_letter(prediction: str, reference: str, *, expected: bool) -> None:
-    """An initialism states the words whose first letters it is made of."""
+    """An initialism matches the words whose first letters it consists of."""
     assert matches_any(prediction, [reference]) is expected

@@ -1,4 +1,4 @@
-"""Numbers: words, digits, separators, fractions, ordinals, ranges and bounds."""
+"""Comparing numbers: words, digits, separators, fractions, ordinals, ranges and bounds."""
 
 import pytest
 
@@ -35,7 +35,7 @@ from pytest_rageval.answers.canonical import matches_any
     ],
 )
 def test_one_number_in_two_writings_is_stated(prediction: str, reference: str) -> None:
-    """A number counts by its value, however it is written."""
+    """Numbers are compared by value, whatever their notation."""
     assert matches_any(prediction, [reference])
 
 
@@ -57,7 +57,7 @@ def test_one_number_in_two_writings_is_stated(prediction: str, reference: str) -
     ],
 )
 def test_another_number_is_not_stated(prediction: str, reference: str) -> None:
-    """A different number, or one that counts another thing, states nothing."""
+    """A different number, or a number that counts something else, does not match."""
     assert not matches_any(prediction, [reference])
 
 
@@ -73,12 +73,12 @@ def test_another_number_is_not_stated(prediction: str, reference: str) -> None:
     ],
 )
 def test_one_of_several_offered_numbers_is_no_statement(prediction: str, *, expected: bool) -> None:
-    """The end of a range or a choice does not state a single number; extra information may stand beside it."""
+    """The end of a range or a choice does not match a single number; a number with extra information does."""
     assert matches_any(prediction, ["six months"]) is expected
 
 
 def test_a_range_states_the_same_range() -> None:
-    """A range is stated by both of its ends, in any writing."""
+    """A range matches only a range with the same two ends, in any notation."""
     assert matches_any("between three and six months", ["3-6 months"])
     assert not matches_any("six months", ["3-6 months"])
 
@@ -94,7 +94,7 @@ def test_a_range_states_the_same_range() -> None:
     ],
 )
 def test_a_bound_may_be_left_out_but_not_reversed(prediction: str, reference: str, *, expected: bool) -> None:
-    """The opposite of a bound contradicts it; saying neither does not."""
+    """The opposite bound ("at most" for "at least") does not match; a number without a bound does."""
     assert matches_any(prediction, [reference]) is expected
 
 
@@ -113,7 +113,7 @@ def test_only_an_approximate_reference_is_stated_by_its_rounding(
     *,
     expected: bool,
 ) -> None:
-    """A reference that says "about" is stated by a rounding to two digits or more."""
+    """Only a reference that says "about" is matched by its value rounded to two digits or more."""
     assert matches_any(prediction, [reference]) is expected
 
 
@@ -129,11 +129,11 @@ def test_only_an_approximate_reference_is_stated_by_its_rounding(
     ],
 )
 def test_rates_are_compared_by_their_period(prediction: str, reference: str, *, expected: bool) -> None:
-    """One rate may be written "a week", "per week", "every week" or "weekly"."""
+    """A rate matches in any form ("a week", "per week", "every week", "weekly"), but not with another period."""
     assert matches_any(prediction, [reference]) is expected
 
 
 def test_a_row_of_digits_too_long_for_a_number_is_compared_as_a_word() -> None:
-    """Thousands of digits neither fail nor equal others."""
+    """Thousands of digits are compared as text: equal digits match, other digits do not, and nothing is raised."""
     assert matches_any(f"code {'7' * 3000}", ["7" * 3000])
     assert not matches_any("7" * 3000, ["7" * 2999])

@@ -1,4 +1,4 @@
-"""What holds for every text."""
+"""Properties of canonical comparison that hold for every text."""
 
 from unittest.mock import MagicMock, patch
 
@@ -22,24 +22,24 @@ _TEXTS = st.one_of(
 
 @given(prediction=_TEXTS, reference=_TEXTS, question=_TEXTS)
 def test_any_texts_can_be_compared(prediction: str, reference: str, question: str) -> None:
-    """Comparing never fails, whatever the texts are."""
+    """matches_any returns a bool for any texts and never raises."""
     assert matches_any(prediction, [reference], question=question) in {True, False}
 
 
 @given(text=_TEXTS.filter(str.strip), question=_TEXTS)
 def test_every_text_states_itself(text: str, question: str) -> None:
-    """An answer equal to the reference is accepted, to every question."""
+    """A prediction equal to the reference matches, whatever the question."""
     assert matches_any(text, [text], question=question)
 
 
 @pytest.mark.slow
 @given(prediction=_TEXTS, reference=_TEXTS, question=_TEXTS)
 def test_case_and_surrounding_space_do_not_matter(prediction: str, reference: str, question: str) -> None:
-    """Upper case and space around a text change no verdict."""
+    """Upper case and surrounding white space do not change the verdict."""
     verdict = matches_any(prediction, [reference], question=question)
     assert matches_any(f" {prediction}\n", [f"\t{reference} "], question=f" {question} ") is verdict
     loud, lower = prediction.upper(), prediction.casefold()
-    # Some letters have no upper case that leads back to them.
+    # For some letters, the upper case does not casefold to the original letter.
     if loud.casefold() == lower:
         assert matches_any(loud, [reference], question=question) is verdict
     assert matches_any(prediction, [reference.casefold()], question=question.casefold()) is verdict
@@ -47,7 +47,7 @@ def test_case_and_surrounding_space_do_not_matter(prediction: str, reference: st
 
 @given(text=_TEXTS)
 def test_a_blank_prediction_states_nothing(text: str) -> None:
-    """Saying nothing is never correct."""
+    """A blank prediction never matches."""
     assert not matches_any(" ", [text])
 
 
@@ -59,7 +59,7 @@ _STARTS = st.sampled_from(
 @pytest.mark.slow
 @given(text=_TEXTS | st.lists(_STARTS | _PIECES, max_size=8).map(" ".join))
 def test_no_word_is_read_at_once_that_may_start_more(text: str) -> None:
-    """As if every word might."""
+    """The fast path for words that start no longer expression does not change the result of the parser."""
     every = MagicMock()
     every.__contains__.return_value = True
     with patch.object(parsing, "_FIRST_WORDS", every):

@@ -1,4 +1,4 @@
-"""What published data and answers to it show: initialisms of the question, shared names, glued text, coarser facts."""
+"""Cases from published data sets: initialisms in the question, shared family names, glued text, less exact facts."""
 
 import pytest
 
@@ -18,7 +18,7 @@ FOUNDERS = "Who founded it?"
     ],
 )
 def test_an_initialism_from_the_question_is_ignored(prediction: str, reference: str) -> None:
-    """Many words have it."""
+    """If the question has the initialism, the initialism alone, or other words for it, does not match."""
     assert not matches_any(prediction, [reference], question=PDF)
 
 
@@ -33,7 +33,7 @@ def test_an_initialism_from_the_question_is_ignored(prediction: str, reference: 
     ],
 )
 def test_an_initialism_of_the_answer_states_it(prediction: str, reference: str, question: str) -> None:
-    """Where the question does not have it, or offers it as a choice."""
+    """An initialism matches if the question does not have it or offers it as a choice; equal words always match."""
     assert matches_any(prediction, [reference], question=question)
 
 
@@ -49,7 +49,7 @@ def test_an_initialism_of_the_answer_states_it(prediction: str, reference: str, 
     ],
 )
 def test_names_in_another_order(prediction: str, reference: str, *, stated: bool) -> None:
-    """A family name that two share, and one before a comma."""
+    """Two persons with a shared family name match in either order, as does a family name before a comma."""
     assert matches_any(prediction, [reference], question=FOUNDERS) is stated
 
 
@@ -75,7 +75,7 @@ def test_names_in_another_order(prediction: str, reference: str, *, stated: bool
     ],
 )
 def test_glued_text_is_parted(prediction: str, reference: str, *, stated: bool) -> None:
-    """Numbers of footnotes are no part of an answer; a number that another answer has in this place is."""
+    """Footnote numbers and glued words are split off, unless the other answer has another number in that position."""
     assert matches_any(prediction, [reference]) is stated
 
 
@@ -98,7 +98,10 @@ OPENED = "When did it open?"
     ],
 )
 def test_a_coarser_date_answers_when(prediction: str, reference: str, question: str, *, stated: bool) -> None:
-    """The year, or year and month, as people accept; not where the question asks for the day or has the year."""
+    """A "when" question accepts the year, or the month and year, of the reference.
+
+    It does not if the question asks for the day or already has the year.
+    """
     assert matches_any(prediction, [reference], question=question) is stated
 
 
@@ -116,7 +119,7 @@ def test_a_coarser_date_answers_when(prediction: str, reference: str, question: 
     ],
 )
 def test_an_exact_date_is_held_against_the_exact_reference(prediction: str, *, stated: bool) -> None:
-    """A bare year among the references does not accept a wrong day of it."""
+    """If one reference is a bare year, an exact date in that year must still equal the exact reference."""
     assert matches_any(prediction, ["1990", "14 June 1990"], question=OPENED) is stated
 
 
@@ -133,7 +136,10 @@ def test_an_exact_date_is_held_against_the_exact_reference(prediction: str, *, s
     ],
 )
 def test_the_place_around_answers_where(prediction: str, question: str, *, stated: bool) -> None:
-    """The town of a building, as people accept; not with another building, nor where the question has the town."""
+    """A "where" question accepts the town of a building.
+
+    It does not if the prediction names another building, or if the question has the town.
+    """
     assert matches_any(prediction, ["Camping World Stadium in Orlando"], question=question) is stated
     assert not matches_any("Florida", ["Orlando, Florida"], question="Where is the bowl held?")
 
@@ -150,7 +156,7 @@ def test_the_place_around_answers_where(prediction: str, question: str, *, state
     ],
 )
 def test_a_name_that_is_only_mentioned_is_not_stated(prediction: str, question: str, *, stated: bool) -> None:
-    """It says who somebody else is, unless the question asks for this."""
+    """A name that only describes another person does not match, unless the question asks for that relation."""
     assert matches_any(prediction, ["Queen Victoria"], question=question) is stated
 
 
@@ -168,12 +174,12 @@ def test_a_name_that_is_only_mentioned_is_not_stated(prediction: str, question: 
 def test_one_of_several_that_are_wanted_is_not_enough(
     prediction: str, reference: str, *, stated: bool
 ) -> None:
-    """Each item of a list is wanted, in any order."""
+    """If the reference is a list, the prediction needs every item, in any order."""
     assert matches_any(prediction, [reference], question="Which were they?") is stated
 
 
 def test_a_year_alone_does_not_choose_among_exact_dates() -> None:
-    """Of several years; the exact date does."""
+    """If the references are dates in several years, a bare year does not match; the exact date does."""
     dates = ["8 March 2008", "24 February 2018"]
     assert not matches_any("2018", dates, question=OPENED)
     assert matches_any("24 February 2018", dates, question=OPENED)

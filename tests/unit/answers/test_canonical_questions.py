@@ -1,4 +1,4 @@
-"""What the question changes: yes and no, words it gives away, places."""
+"""How the question changes the comparison: yes and no, words of the question, places."""
 
 import pytest
 
@@ -23,12 +23,12 @@ from pytest_rageval.answers.canonical import matches_any
     ],
 )
 def test_yes_and_no_are_one_form_each(prediction: str, reference: str, *, expected: bool) -> None:
-    """Repeating the question says yes, denying it says no; what the reference adds is needed."""
+    """Repeating the question means yes, denying it means no; details in the reference are required."""
     assert matches_any(prediction, [reference], question="Is parking free for staff?") is expected
 
 
 def test_true_and_false_answer_as_yes_and_no() -> None:
-    """A text of "true" is a yes and one of "false" is a no, with or without a question."""
+    """The text "true" counts as yes and "false" as no, with or without a question."""
     assert matches_any("That is true", ["yes"], question="Is the claim that parking is free true?")
     assert matches_any("nope", ["no"])
     assert matches_any("no", ["false"])
@@ -54,7 +54,7 @@ def test_words_of_the_question_need_not_be_repeated(
     *,
     expected: bool,
 ) -> None:
-    """A word that the question gives away may be left out but not replaced, unless the question offers a choice."""
+    """A word of the question may be left out but not replaced, unless the question offers a choice."""
     assert matches_any(prediction, [reference], question=question) is expected
 
 
@@ -67,7 +67,7 @@ def test_words_of_the_question_need_not_be_repeated(
     ],
 )
 def test_a_place_needs_no_region(prediction: str, reference: str, *, expected: bool) -> None:
-    """Where a place is asked for, the region behind its comma may be left out."""
+    """If the question asks for a place, the region after the comma may be left out."""
     assert matches_any(prediction, [reference], question="Where is it?") is expected
 
 
@@ -82,7 +82,7 @@ def test_a_place_needs_no_region(prediction: str, reference: str, *, expected: b
     ],
 )
 def test_parentheses_and_slashes_in_a_reference(prediction: str, reference: str, *, expected: bool) -> None:
-    """A parenthesis may be left out, an abbreviation in it may stand alone; a slash separates alternatives."""
+    """A parenthesis may be left out, an abbreviation in it may stand alone, and a slash separates alternatives."""
     assert matches_any(prediction, [reference]) is expected
 
 
@@ -99,11 +99,11 @@ def test_parentheses_and_slashes_in_a_reference(prediction: str, reference: str,
     ],
 )
 def test_two_thirds_of_a_longer_reference_suffice(prediction: str, reference: str, *, expected: bool) -> None:
-    """A detail of three or more words may be missing, but not a figure, a distinguishing or a replaced word."""
+    """A detail of a long reference may be missing, but not a number or a distinguishing or replaced word."""
     assert matches_any(prediction, [reference], question="Where is it held?") is expected
 
 
 def test_every_item_of_a_list_is_needed() -> None:
-    """Two thirds of a list are not the list."""
+    """A list with a missing item does not match, even if two thirds of its words are there."""
     assert not matches_any("copper and gold", ["copper, gold and silver"])
     assert matches_any("silver, copper, gold", ["copper, gold and silver"])

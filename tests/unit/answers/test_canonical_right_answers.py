@@ -1,4 +1,4 @@
-"""Canonical comparison accepts right answers whose form is also that of wrong ones."""
+"""Canonical comparison accepts right answers whose syntax some wrong answers also have."""
 
 import pytest
 
@@ -26,5 +26,5 @@ from pytest_rageval.answers.canonical import matches_any
     ],
 )
 def test_a_right_answer_with_a_second_clause_is_accepted(question: str, answer: str, reference: str) -> None:
-    """A second clause may place, repeat or complete the answer, so syntax alone does not make it another one."""
+    """A second clause may locate, repeat or complete the answer, so the answer still matches."""
     assert matches_any(answer, [reference], question=question)

@@ -1,4 +1,4 @@
-"""Scripts other than Latin, and texts with nothing to read."""
+"""Scripts other than Latin, and texts without content words."""
 
 import pytest
 
@@ -24,7 +24,7 @@ _MOSCOW = "\u041c\u043e\u0441\u043a\u0432\u0430"
     ],
 )
 def test_letters_of_every_script_stay(prediction: str, reference: str, *, expected: bool) -> None:
-    """No script is emptied; without spaces, characters are found side by side."""
+    """Letters of every script are compared; in scripts without spaces, adjacent characters are matched."""
     assert matches_any(prediction, [reference]) is expected
 
 
@@ -46,5 +46,5 @@ def test_letters_of_every_script_stay(prediction: str, reference: str, *, expect
 def test_texts_without_content_words_are_compared_literally(
     prediction: str, reference: str, *, expected: bool
 ) -> None:
-    """Blank predictions state nothing; signs and function words must be the same."""
+    """A blank prediction never matches; symbols and function words must be identical."""
     assert matches_any(prediction, [reference]) is expected

@@ -1,4 +1,4 @@
-"""Units and currencies: exact conversion, and what a bare number stands for."""
+"""Units and currencies: exact conversion, and the unit of a bare number."""
 
 import pytest
 
@@ -34,7 +34,7 @@ from pytest_rageval.answers.canonical import matches_any
     ],
 )
 def test_a_quantity_in_another_exact_unit_is_stated(prediction: str, reference: str) -> None:
-    """Units convert where the relation is exact; signs and words are one currency."""
+    """Units are converted if the ratio is exact; a currency symbol equals the word for the currency."""
     assert matches_any(prediction, [reference])
 
 
@@ -54,7 +54,7 @@ def test_a_quantity_in_another_exact_unit_is_stated(prediction: str, reference: 
     ],
 )
 def test_the_same_number_of_another_unit_is_not_stated(prediction: str, reference: str) -> None:
-    """Another unit is another quantity; months are no fixed number of days; a bare number lacks its unit."""
+    """Another unit does not match; a month has no fixed number of days; a bare number lacks its unit."""
     assert not matches_any(prediction, [reference])
 
 
@@ -78,5 +78,5 @@ def test_a_bare_number_has_the_unit_of_the_question(
     *,
     expected: bool,
 ) -> None:
-    """A unit that the question names may be left out of either answer."""
+    """If the question names a unit, the prediction or the reference may omit the unit."""
     assert matches_any(prediction, [reference], question=question) is expected

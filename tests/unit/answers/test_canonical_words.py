@@ -1,4 +1,4 @@
-"""Content words: inflection, spelling, accents, order and negation."""
+"""Comparing content words: inflection, spelling, accents, order and negation."""
 
 import pytest
 
@@ -29,7 +29,7 @@ from pytest_rageval.answers.canonical import matches_any
     ],
 )
 def test_forms_and_spellings_of_one_word_are_equal(prediction: str, reference: str) -> None:
-    """Inflection, American and British spelling, accents and word division do not matter."""
+    """Inflection, American or British spelling, accents and hyphens do not matter."""
     assert matches_any(prediction, [reference])
 
 
@@ -49,7 +49,7 @@ def test_forms_and_spellings_of_one_word_are_equal(prediction: str, reference: s
     ],
 )
 def test_other_words_are_not_stated(prediction: str, reference: str) -> None:
-    """Every content word of a short reference is needed."""
+    """Every content word of a short reference must be in the prediction."""
     assert not matches_any(prediction, [reference])
 
 
@@ -69,10 +69,10 @@ def test_other_words_are_not_stated(prediction: str, reference: str) -> None:
     ],
 )
 def test_a_denied_answer_is_not_stated(prediction: str, reference: str, *, expected: bool) -> None:
-    """A negation before the words, or a verb with "not" behind them, turns the statement round."""
+    """A negation before the words, or a verb with "not" after them, negates the statement."""
     assert matches_any(prediction, [reference]) is expected
 
 
 def test_the_negation_of_the_question_is_not_counted_twice() -> None:
-    """To a question with "not" an answer may repeat it."""
+    """If the question has "not", an answer that repeats the "not" still matches."""
     assert matches_any("Dogs are not allowed", ["dogs"], question="What is not allowed?")

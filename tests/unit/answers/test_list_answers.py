@@ -1,4 +1,4 @@
-"""Which wanted answers an output lists."""
+"""Matching the items that an output lists with the wanted answers."""
 
 import time
 
@@ -10,12 +10,12 @@ WANTED = [["Marazan"], ["Stephen Morris"], ["In the Wet", "Wet"], ["Trustee from
 
 
 def test_a_worked_example() -> None:
-    """Two of four wanted answers, one of them twice, and an item that is none."""
-    found = match_listed_answers(
+    """Two of four wanted answers match, one of them twice; an item that is not wanted is unmatched."""
+    listed = match_listed_answers(
         "Marazan [1], stephen morris! [1][2], Marazan [3], The Great Gatsby [2].", WANTED
     )
-    assert found.matched == {0, 1}
-    assert found.unmatched == ("The Great Gatsby",)
+    assert listed.matched == {0, 1}
+    assert listed.unmatched == ("The Great Gatsby",)
 
 
 @pytest.mark.parametrize(
@@ -43,9 +43,9 @@ def test_a_worked_example() -> None:
     ],
 )
 def test_lists_in_many_forms(output: str) -> None:
-    """Commas, semicolons, lines, bullets, numbers and "and"."""
-    found = match_listed_answers(output, [["Paris"], ["Rome"], ["Oslo"]])
-    assert (found.matched, found.unmatched, len(found.candidates)) == ({0, 1, 2}, (), 3)
+    """Commas, semicolons, lines, bullets, numbers, citations and "and" separate items."""
+    listed = match_listed_answers(output, [["Paris"], ["Rome"], ["Oslo"]])
+    assert (listed.matched, listed.unmatched, len(listed.candidates)) == ({0, 1, 2}, (), 3)
 
 
 @pytest.mark.parametrize(
@@ -68,19 +68,19 @@ def test_lists_in_many_forms(output: str) -> None:
     ],
 )
 def test_an_alias_with_a_separator_stays_whole(output: str, alias: str) -> None:
-    """The longest stretch that equals an alias is one item."""
+    """An alias that contains a separator matches: the longest stretch equal to an alias is one item."""
     assert match_listed_answers(output, [[alias], ["nothing"]]).matched == {0}
 
 
 def test_the_longest_stretch_wins() -> None:
-    """Its parts, wanted too, are not listed by it."""
+    """If "Simon and Garfunkel" matches as a whole, its parts do not match as well."""
     wanted = [["Simon"], ["Garfunkel"], ["Simon and Garfunkel"]]
     assert match_listed_answers("Simon and Garfunkel", wanted).matched == {2}
     assert match_listed_answers("Simon, Garfunkel", wanted).matched == {0, 1}
 
 
 def test_names_with_signs_are_not_broken() -> None:
-    """Nor is an alias looked for across a citation, which ends an item."""
+    """A name is not split at "&" or "/", and an alias does not match across a citation, which ends an item."""
     assert (
         match_listed_answers("Simon & Garfunkel, AC/DC", [["Simon"], ["AC"], ["DC"]]).matched == frozenset()
     )
@@ -91,25 +91,25 @@ def test_names_with_signs_are_not_broken() -> None:
 
 
 def test_an_article_joins_nothing() -> None:
-    """An item that vanishes in normal form must not swallow its neighbour."""
+    """The item "A", which is empty in normal form as an article, does not join its neighbour."""
     assert match_listed_answers("A, B", [["A"], ["B"]]).matched == {0, 1}
     assert match_listed_answers("A, B", [["B"]]).unmatched == ("A",)
 
 
 @pytest.mark.parametrize("output", ["Marazan is a book", "Marazan (novel)", "The Marazans", "Mara, zan", ""])
 def test_an_answer_counts_when_it_is_the_whole_item(output: str) -> None:
-    """A longer or broken one is another."""
+    """A wanted answer matches only an entire item, not a longer or a split item."""
     assert match_listed_answers(output, WANTED).matched == frozenset()
 
 
 def test_years_in_a_row_are_items() -> None:
-    """A comma parts digits except before a group of three."""
+    """A comma between digits separates items unless a group of three digits follows."""
     wanted = [["2006"], ["1977"], ["2004"]]
     assert match_listed_answers("2006 [1],1977 [2], 2004,2006", wanted).matched == {0, 1, 2}
 
 
 def test_an_item_counts_for_one_answer() -> None:
-    """One "Bush" is one of two; with the full name of one beside it, the other is found."""
+    """An item matches one answer only: "Bush" is one of two presidents; with one full name, it is the other."""
     wanted = [["George W. Bush", "Bush"], ["George H. W. Bush", "Bush"]]
     assert len(match_listed_answers("Bush", wanted).matched) == 1
     assert len(match_listed_answers("Bush, Bush", wanted).matched) == 1
@@ -118,14 +118,14 @@ def test_an_item_counts_for_one_answer() -> None:
 
 
 def test_two_aliases_of_an_answer_find_it_once() -> None:
-    """And neither is another item."""
-    found = match_listed_answers("In the Wet, Wet", WANTED)
-    assert (found.matched, found.unmatched) == ({2}, ())
+    """Two aliases of the same answer match it once, and neither is unmatched."""
+    listed = match_listed_answers("In the Wet, Wet", WANTED)
+    assert (listed.matched, listed.unmatched) == ({2}, ())
 
 
 @pytest.mark.parametrize("wanted", [[], [[]], [[""]], [["", " "]]])
 def test_without_wanted_answers_nothing_is_found(wanted: list[list[str]]) -> None:
-    """A blank alias equals no item, an empty one neither."""
+    """Without wanted answers, or with blank aliases only, nothing matches and each item is unmatched once."""
     assert match_listed_answers("Paris, , Rome", wanted).matched == frozenset()
     assert match_listed_answers("Paris, , Rome, Paris", wanted).unmatched == ("Paris", "Rome")
 
@@ -134,7 +134,7 @@ def test_without_wanted_answers_nothing_is_found(wanted: list[list[str]]) -> Non
     "output", ["," * 5000, "\n- " * 3000, "[1]" * 5000, ", ".join(f"東京{n}" for n in range(2000))]
 )
 def test_a_runaway_output_is_read_in_time(output: str) -> None:
-    """Thousands of separators, and nothing wanted between them."""
+    """An output with thousands of separators is parsed in less than 5 seconds."""
     began = time.process_time()
     assert (
         match_listed_answers(output, [["東京都庁舎本館ビル展望室"], ["Washington, D.C."]]).matched
@@ -144,6 +144,6 @@ def test_a_runaway_output_is_read_in_time(output: str) -> None:
 
 
 def test_signs_alone_are_an_item_only_where_they_are_wanted() -> None:
-    """A full stop behind a citation is none; a song called "?" may be."""
+    """Punctuation alone is an item only if it is wanted, such as a song called "?"."""
     assert match_listed_answers("Paris [1]. !", [["?"]]).unmatched == ("Paris",)
     assert match_listed_answers("Paris, ?", [["?"]]).matched == {0}

@@ -1,4 +1,4 @@
-"""A model as judge."""
+"""The LLM judge: parsing of replies, its requests and its votes."""
 
 import asyncio
 import contextlib
@@ -41,7 +41,7 @@ from pytest_rageval.prompts.rendering import DEFAULT_PROMPTS
     ],
 )
 def test_a_reply_that_begins_with_yes_or_no(reply: str, verdict: float) -> None:
-    """The first word is the verdict, whatever is around and behind it."""
+    """A reply that starts with yes or no, also after a label or within markup, has that verdict."""
     assert parse_yes_no(reply) == verdict
 
 
@@ -63,7 +63,7 @@ def test_a_reply_that_begins_with_yes_or_no(reply: str, verdict: float) -> None:
     ],
 )
 def test_any_other_reply_is_no_verdict(reply: str) -> None:
-    """A verdict is never looked for in the middle."""
+    """A reply without a clear yes or no at its start is unscored: a verdict within a sentence does not count."""
     with pytest.raises(Unscored, match="the judge's reply is neither yes nor no"):
         parse_yes_no(reply)
 
@@ -89,7 +89,7 @@ def test_any_other_reply_is_no_verdict(reply: str) -> None:
     ],
 )
 def test_a_verdict_at_the_end_or_in_json(reply: str, verdict: float) -> None:
-    """As a labelled sentence or a line of its own; as the value of a key that says what it is."""
+    """A verdict is also parsed from a labelled sentence, a line of its own, or a JSON key such as "verdict"."""
     assert parse_yes_no(reply) == verdict
 
 
@@ -119,7 +119,7 @@ def test_a_verdict_at_the_end_or_in_json(reply: str, verdict: float) -> None:
     ],
 )
 def test_two_verdicts_are_none(reply: str) -> None:
-    """Nor is one within a sentence, or under a key that may mean anything."""
+    """A reply is unscored if it has two verdicts, a verdict within a sentence, or an ambiguous JSON key."""
     with pytest.raises(Unscored, match="the judge's reply is neither yes nor no"):
         parse_yes_no(reply)
 
@@ -135,7 +135,7 @@ def test_two_verdicts_are_none(reply: str) -> None:
     ],
 )
 def test_two_grades_are_none(reply: str) -> None:
-    """Nobody can say which is meant; and a bare number at the end may be anything."""
+    """A reply with two grades, or with a bare number at its end, is unscored."""
     with pytest.raises(Unscored, match="the judge's reply is not a grade from 1 to 5"):
         parse_grade(reply)
 
@@ -158,7 +158,7 @@ def test_two_grades_are_none(reply: str) -> None:
     ],
 )
 def test_reading_takes_time_in_proportion_to_the_length(filler: str) -> None:
-    """Ten times the text takes about ten times as long, and not a hundred times, for text of any kind."""
+    """Parsing time is linear: ten times the text takes less than 40 times as long, for text of any kind."""
 
     def seconds(length: int) -> float:
         text = (filler * length)[:length] + "x"
@@ -172,7 +172,7 @@ def test_reading_takes_time_in_proportion_to_the_length(filler: str) -> None:
 
 
 def test_the_reason_shows_the_beginning_of_the_reply() -> None:
-    """On one line, of at most sixty characters."""
+    """The reason for an unscored reply quotes its beginning on one line, in at most 60 characters."""
     with pytest.raises(Unscored) as caught:
         parse_yes_no("well,\n" + "it depends " * 50)
     assert str(caught.value).startswith("the judge's reply is neither yes nor no: 'well, it depends")
@@ -210,7 +210,7 @@ def test_the_reason_shows_the_beginning_of_the_reply() -> None:
     ],
 )
 def test_a_grade_from_one_to_five_is_mapped_to_the_unit_interval(reply: str, value: float) -> None:
-    """(grade - 1) / 4, whatever is around and behind the number."""
+    """A grade is parsed with any text around it, and its value is (grade - 1) / 4."""
     assert parse_grade(reply) == value
 
 
@@ -243,7 +243,7 @@ def test_a_grade_from_one_to_five_is_mapped_to_the_unit_interval(reply: str, val
     ],
 )
 def test_any_other_reply_is_no_grade(reply: str) -> None:
-    """A grade is never looked for in the middle; a list, a range and another scale are none."""
+    """A number in the middle of a reply, a list, a range or another scale is not a grade."""
     with pytest.raises(Unscored, match=f"the judge's reply is not a grade from 1 to 5: '{re.escape(reply)}'"):
         parse_grade(reply)
 
@@ -259,7 +259,7 @@ def test_any_other_reply_is_no_grade(reply: str) -> None:
     ],
 )
 def test_a_preference_is_the_number_in_the_tag(reply: str, preferred: float) -> None:
-    """Whatever numbers the reasons name."""
+    """A preference is the number in the tag, whatever numbers the explanation has."""
     assert parse_preference(reply) == preferred
 
 
@@ -292,7 +292,7 @@ OTHER_FORMS: dict[str, float] = {
 
 @pytest.mark.parametrize(("reply", "verdict"), OTHER_FORMS.items())
 def test_forms_that_models_use_of_their_own_accord(reply: str, verdict: float) -> None:
-    """A preamble, a heading, a tag, LaTeX, JSON between other text, an explanation behind the verdict."""
+    """A verdict is parsed after a preamble or heading, in a tag, LaTeX or JSON, and before an explanation."""
     assert parse_yes_no(reply) == verdict
 
 
@@ -315,7 +315,7 @@ def test_forms_that_models_use_of_their_own_accord(reply: str, verdict: float) -
     ],
 )
 def test_of_other_forms_too_only_one_clear_verdict_counts(reply: str) -> None:
-    """One that is quoted, or contradicted, is none."""
+    """In these forms, a quoted or contradicted verdict is unscored."""
     with pytest.raises(Unscored, match="the judge's reply is neither yes nor no"):
         parse_yes_no(reply)
 
@@ -334,7 +334,7 @@ def test_of_other_forms_too_only_one_clear_verdict_counts(reply: str) -> None:
     ],
 )
 def test_other_forms_of_a_grade(reply: str, value: float) -> None:
-    """The same as of yes and no."""
+    """Grades are parsed in the same forms as yes and no."""
     assert parse_grade(reply) == value
 
 
@@ -358,7 +358,7 @@ def test_other_forms_of_a_grade(reply: str, value: float) -> None:
     ],
 )
 def test_other_forms_of_a_preference(reply: str, preferred: float) -> None:
-    """With a label, in JSON, or alone; a tag stays the only one that counts where there is any."""
+    """A preference is also parsed with a label, in JSON or alone; if there is any tag, only the tag counts."""
     assert parse_preference(reply) == preferred
 
 
@@ -393,13 +393,16 @@ def test_other_forms_of_a_preference(reply: str, preferred: float) -> None:
     ],
 )
 def test_anything_else_is_no_preference(reply: str) -> None:
-    """Without exactly one tag with one of three numbers; never the last digit of the text."""
+    """Without exactly one tag with 0, 1 or 2, or another clear form, a reply is unscored.
+
+    The last digit of the text is never used.
+    """
     with pytest.raises(Unscored, match="the judge's reply is not one rating of 0, 1 or 2 in a tag"):
         parse_preference(reply)
 
 
 class _Gateway:
-    """Says the same to everything, and notes what was asked."""
+    """A gateway that returns the same reply to every request, and stores the requests."""
 
     def __init__(self, said: str = "Yes") -> None:
         self.requests: list[Request] = []
@@ -411,7 +414,7 @@ class _Gateway:
 
 
 def test_the_judge_is_asked_without_chance_and_with_each_reference_once() -> None:
-    """Temperature 0; repeated samples of one answer add nothing to the prompt."""
+    """The judge is requested at temperature 0, and repeated references are in the prompt once."""
     gateway = _Gateway()
     judge = LLMJudge(gateway, RemoteServer("http://here/v1"), "j")
     assert asyncio.run(judge.compare("How far?", ["5 km", "5 miles", "5 km"], "five km")) == 1.0
@@ -421,7 +424,10 @@ def test_the_judge_is_asked_without_chance_and_with_each_reference_once() -> Non
 
 
 def test_parameters_of_the_user_replace_ours() -> None:
-    """They are part of the key and of the identity; without any both are what they were."""
+    """Parameters of the user replace the defaults, and are part of the cache key and of the identity.
+
+    Without user parameters, the identity does not change.
+    """
     gateway, server = _Gateway(), RemoteServer("http://here/v1")
     given = {
         "temperature": 1,
@@ -429,8 +435,8 @@ def test_parameters_of_the_user_replace_ours() -> None:
         "chat_template_kwargs": {"enable_thinking": False},
     }
     plain, judge = LLMJudge(gateway, server, "j", 16), LLMJudge(gateway, server, "j", 16, parameters=given)
-    for each in (plain, judge):
-        assert asyncio.run(each.compare("How far?", ["5 km"], "5")) == 1.0
+    for either in (plain, judge):
+        assert asyncio.run(either.compare("How far?", ["5 km"], "5")) == 1.0
     assert [request.parameters for request in gateway.requests] == [
         {"temperature": 0.0, "max_tokens": 16},
         given,
@@ -448,7 +454,7 @@ def test_parameters_of_the_user_replace_ours() -> None:
 
 
 def test_a_grade_is_asked_for_by_a_prompt_of_its_own() -> None:
-    """Likewise without chance; its reply is read as a grade and not as yes or no."""
+    """A grade is requested with its own prompt at temperature 0, and the reply is parsed as a grade only."""
     gateway = _Gateway("4")
     judge = LLMJudge(gateway, RemoteServer("http://here/v1"), "j")
     assert asyncio.run(judge.grade("How far?", ["5 km", "5 km"], "five")) == 0.75
@@ -460,7 +466,10 @@ def test_a_grade_is_asked_for_by_a_prompt_of_its_own() -> None:
 
 
 def test_a_preference_is_asked_for_with_both_answers_in_order() -> None:
-    """Without chance; the two have names of their own in what is kept of the request."""
+    """A preference is requested at temperature 0 with both answers in order.
+
+    The stored parts of the request name them "first answer" and "second answer".
+    """
     gateway = _Gateway("The second is correct. <rating>2</rating>")
     judge = LLMJudge(gateway, RemoteServer("http://here/v1"), "j")
     assert asyncio.run(judge.prefer("How far?", "6 km", "5 km")) == (2, "The second is correct.")
@@ -472,18 +481,19 @@ def test_a_preference_is_asked_for_with_both_answers_in_order() -> None:
 
 
 @pytest.mark.parametrize(
-    "said", ["<think>Yes? The year differs.</think>\n\nno", "Yes? No.\n</think>\nNo.", " <Think>\n</Think>no"]
+    "reply",
+    ["<think>Yes? The year differs.</think>\n\nno", "Yes? No.\n</think>\nNo.", " <Think>\n</Think>no"],
 )
-def test_reasoning_is_no_verdict(said: str) -> None:
-    """The text before the verdict is removed; the request is the same."""
-    gateway = _Gateway(said)
+def test_reasoning_is_no_verdict(reply: str) -> None:
+    """Reasoning before the verdict is removed from the reply; the request has the same key."""
+    gateway = _Gateway(reply)
     judge = LLMJudge(gateway, RemoteServer("http://here/v1"), "j", 16)
     assert asyncio.run(judge.compare("How far?", ["5 km"], "5")) == 0.0
     assert gateway.requests[0].key == "b803dc486a270bde4380239ede547ab38af7478d9453d15c90ed14679ba3a446"
 
 
 def test_reasoning_without_a_verdict_is_unscored() -> None:
-    """Whatever it says: it was not done."""
+    """A reply with unfinished reasoning and no answer is unscored, even if the reasoning says yes."""
     judge = LLMJudge(_Gateway("<think>yes"), RemoteServer("http://here/v1"), "j")
     with pytest.raises(Unscored, match="the judge's reply is empty: it holds reasoning and no answer"):
         asyncio.run(judge.compare("How far?", ["5 km"], "5"))
@@ -491,7 +501,7 @@ def test_reasoning_without_a_verdict_is_unscored() -> None:
 
 @pytest.mark.parametrize("method", ["compare", "grade"])
 def test_votes_are_samples_of_one_prompt(method: str) -> None:
-    """Distinguished by the number of the sample alone, so each has its own place in the cache; drawn at 0.5."""
+    """Votes are requests at temperature 0.5 that differ only in the sample number, so each has its own cache key."""
     gateway = _Gateway("yes" if method == "compare" else "5")
     judge = LLMJudge(gateway, RemoteServer("http://here/v1"), "j", voting=Voting(3))
     assert asyncio.run(getattr(judge, method)("How far?", ["5 km"], "five km")) == 1.0
@@ -507,14 +517,14 @@ def test_votes_are_samples_of_one_prompt(method: str) -> None:
     ("replies", "preference"),
     [
         (("Far. <rating>1</rating>", "Near. <rating>2</rating>", "So. <rating>2</rating>"), (2, "Near.")),
-        # One vote is lost and the others differ: neither speaks for a tie.
+        # One vote is lost and the other two differ: the result is a tie, which neither vote explains.
         (("Far. <rating>1</rating>", "Near. <rating>2</rating>", "?"), (0, "")),
     ],
 )
 def test_the_reasons_of_a_preference_are_those_of_a_vote_for_it(
     replies: tuple[str, ...], preference: tuple[int, str]
 ) -> None:
-    """The first one; where the votes only cancel out there are none."""
+    """The explanation of a preference is that of the first vote for it; a tie of opposite votes has none."""
 
     class Several:
         async def get_reply_for_score(self, _server: object, request: Request) -> Reply:
@@ -525,22 +535,22 @@ def test_the_reasons_of_a_preference_are_those_of_a_vote_for_it(
 
 
 def test_several_judges_get_the_requests_of_a_single_one() -> None:
-    """Their requests have the keys of single judges, so that their replies are shared; the identity names all."""
-    gateway, alone = _Gateway("<rating>2</rating>"), []
+    """Requests of several judges have the keys of single judges, so replies are shared; the identity names all."""
+    gateway, single_keys = _Gateway("<rating>2</rating>"), []
     for model in "abc":
-        one = _Gateway("<rating>2</rating>")
-        asyncio.run(LLMJudge(one, RemoteServer("http://here/v1"), model).prefer("How far?", "6", "5 km"))
-        alone += [request.key for request in one.requests]
+        single = _Gateway("<rating>2</rating>")
+        asyncio.run(LLMJudge(single, RemoteServer("http://here/v1"), model).prefer("How far?", "6", "5 km"))
+        single_keys += [request.key for request in single.requests]
     judge = LLMJudge(gateway, RemoteServer("http://here/v1"), "a", other_models=("b", "c"))
     assert asyncio.run(judge.prefer("How far?", "6", "5 km")).better == 2
-    assert [request.key for request in gateway.requests] == alone
+    assert [request.key for request in gateway.requests] == single_keys
     assert judge.identity("prefer")[""] == "a, b, c at http://here/v1"
     assert judge.model_names == {"a", "b", "c"}
     assert judge.repetition(1).other_models == ("b", "c")
 
 
 def test_passages_are_voted_on_too() -> None:
-    """Whether one is relevant is a verdict like any other."""
+    """Relevance verdicts are voted on like any other verdict."""
     gateway = _Gateway("no")
     judge = LLMJudge(gateway, RemoteServer("http://here/v1"), "j", voting=Voting(5))
     assert asyncio.run(judge.relevant("How far?", "It is 5 km.")) == 0.0
@@ -548,7 +558,7 @@ def test_passages_are_voted_on_too() -> None:
 
 
 def test_a_single_vote_has_the_key_that_it_has_had_since_prompts_of_version_2() -> None:
-    """Recorded replies are found by it; a changed key asks everything again, as only another prompt may."""
+    """The key of a single vote does not change, so recorded replies are found; only a new prompt may change it."""
     gateway = _Gateway()
     asyncio.run(LLMJudge(gateway, RemoteServer("http://here/v1"), "j", 16).compare("How far?", ["5 km"], "5"))
     assert gateway.requests[0].key == "b803dc486a270bde4380239ede547ab38af7478d9453d15c90ed14679ba3a446"

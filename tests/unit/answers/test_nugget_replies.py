@@ -1,4 +1,4 @@
-"""Which nuggets a text supports, by a model or by the user's own judge; and nuggets that a model proposes."""
+"""Nuggets that a text supports, labelled by a model or the user's judge; and nuggets that a model proposes."""
 
 import asyncio
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ YES, PART, NO = 1.0, 0.5, 0.0
 
 
 class _Gateway:
-    """Gives one reply after the other, and keeps the requests."""
+    """A gateway that returns the given replies in order, and stores the requests."""
 
     def __init__(self, *replies: str) -> None:
         self.requests: list[Request] = []
@@ -51,12 +51,12 @@ def _judge(gateway: _Gateway, votes: int = 1) -> LLMJudge:
     ],
 )
 def test_labels_are_read(reply: str) -> None:
-    """As JSON or as a Python list, alone or with words around it."""
+    """Labels are parsed from a JSON or Python list, alone or with text around it."""
     assert parse_support(reply, 3) == (YES, PART, NO)
 
 
 @pytest.mark.parametrize(
-    ("reply", "said"),
+    ("reply", "reason"),
     [
         ("", "not one list of labels"),
         ("support", "not one list of labels"),
@@ -68,20 +68,20 @@ def test_labels_are_read(reply: str) -> None:
         ('["support", "support", "support"]', "3 labels for 2 nuggets"),
     ],
 )
-def test_other_replies_have_no_labels(reply: str, said: str) -> None:
-    """None is guessed, and none is cut off: the reason says what there was."""
-    with pytest.raises(Unscored, match=f"the judge's reply is {said}"):
+def test_other_replies_have_no_labels(reply: str, reason: str) -> None:
+    """A reply without exactly one list of the right length is unscored; the reason says what it had."""
+    with pytest.raises(Unscored, match=f"the judge's reply is {reason}"):
         parse_support(reply, 2)
 
 
 def test_reading_takes_linear_time() -> None:
-    """Also of a reply that a model did not end."""
+    """A reply of 200,000 opening brackets, which a model did not end, is unscored in linear time."""
     with pytest.raises(Unscored):
         parse_support("[" * 200_000, 2)
 
 
 def test_all_nuggets_are_labelled_in_one_request() -> None:
-    """By the prompt, without chance."""
+    """All nuggets are in one request, at temperature 0."""
     gateway = _Gateway('["support", "not_support"]')
     labels = asyncio.run(_judge(gateway).support("How far?", ["5 km", "by bus"], "It is 5 km."))
     assert labels == (YES, NO)
@@ -93,7 +93,10 @@ def test_all_nuggets_are_labelled_in_one_request() -> None:
 
 
 def test_the_median_of_several_votes_counts_for_each_nugget() -> None:
-    """A reply that cannot be read is a lost vote; of two the lower label counts. The verdict is one, and was split."""
+    """The label of each nugget is the median of the votes; of two votes, the lower label counts.
+
+    A reply that cannot be parsed is a lost vote. The labels count as one verdict, and here the votes were split.
+    """
     replies = ('["support", "not_support"]', '["support", "support"]', '["not_support", "partial_support"]')
     judging = _judge(_Gateway(*replies), 3).support("Q?", ["a", "b"], "T")
     assert asyncio.run(collect_tallies(judging)) == ((YES, PART), Tally(1, 1, 3, 3))
@@ -110,7 +113,7 @@ def _own(loop: BackgroundEventLoop, returned: object) -> Sequence[float]:
     "returned", [["support", "not_support"], ("support", "not_support"), [True, False], [1, 0.0]]
 )
 def test_a_judge_of_the_users_labels(loop: BackgroundEventLoop, returned: object) -> None:
-    """By words or by numbers."""
+    """A judge of the user may return labels as words, bools or numbers."""
     assert _own(loop, returned) == (YES, NO)
 
 
@@ -118,7 +121,7 @@ def test_a_judge_of_the_users_labels(loop: BackgroundEventLoop, returned: object
     "returned", ["support", ["support", "yes"], [1, 0.3], [None, 1], {"5 km": "support"}, 1.0]
 )
 def test_anything_else_that_it_returns_is_an_error(loop: BackgroundEventLoop, returned: object) -> None:
-    """It shows what came back, and what would do."""
+    """The error for another return value shows that value and the valid ones."""
     with pytest.raises(CallableError) as caught:
         _own(loop, returned)
     assert f"rageval_judge.support returned {returned!r} for 'How far?'" in str(caught.value)
@@ -131,13 +134,13 @@ def test_anything_else_that_it_returns_is_an_error(loop: BackgroundEventLoop, re
 def test_without_a_label_for_each_a_question_is_unscored(
     loop: BackgroundEventLoop, returned: object, reason: str
 ) -> None:
-    """With the reason."""
+    """If a judge of the user returns None or too few labels, the question is unscored, with the reason."""
     with pytest.raises(Unscored, match=reason):
         _own(loop, returned)
 
 
 def test_a_judge_without_the_method_is_an_error(loop: BackgroundEventLoop) -> None:
-    """It names the method, what needs it, and what it returns."""
+    """The error for a missing method names the method, the scores that need it, and its return value."""
     judge = adapt_judge(SimpleNamespace(compare=print), loop)
     with pytest.raises(CallableError) as caught:
         loop.run(judge.support("Q?", ["a"], "T"))
@@ -158,19 +161,19 @@ def test_a_judge_without_the_method_is_an_error(loop: BackgroundEventLoop) -> No
     ],
 )
 def test_proposed_nuggets_are_read(reply: str) -> None:
-    """Each once, in their order; what is no nugget is left out."""
+    """Proposed nuggets are parsed in order, each once; invalid items are left out."""
     assert parse_nuggets(reply) == (Nugget("a b"), Nugget("c", vital=False))
 
 
 @pytest.mark.parametrize("reply", ["", "[]", "a, b", '["a"]', '{"text": "a", "vital": true}'])
 def test_a_reply_without_nuggets(reply: str) -> None:
-    """Proposes none."""
+    """A reply without a valid nugget is unscored."""
     with pytest.raises(Unscored, match="the judge's reply is not a list of nuggets"):
         parse_nuggets(reply)
 
 
 def test_nuggets_are_asked_for_once() -> None:
-    """From all sources in one prompt."""
+    """All sources are in one prompt, so nuggets need one request."""
     gateway = _Gateway('[{"text": "5 km", "vital": true}]')
     assert asyncio.run(_judge(gateway).nuggets("How far?", ["It is 5 km."])) == (Nugget("5 km"),)
     (request,) = gateway.requests

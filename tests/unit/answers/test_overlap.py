@@ -21,24 +21,24 @@ ALL = (rouge1, rouge2, rouge_l, bleu, meteor)
     ],
 )
 def test_rouge_by_hand(measure, expected: float) -> None:
-    """2PR / (P + R) is twice what is shared over the sum of the lengths."""
+    """2PR / (P + R) is twice the number of shared units over the sum of the lengths."""
     assert measure("the cat sat on mat", ["the cat on the mat sat"]) == pytest.approx(expected, abs=1e-15)
 
 
 def test_bleu_by_hand() -> None:
-    """Precisions 4/4, 2/3, then 1/2 and none, which the smoothing counts as half a match of one."""
+    """Precisions are 4/4, 2/3, 1/2 and 0 of 1, which smoothing counts as half a match of one."""
     expected = math.exp(1 - 5 / 4) * (1 * 2 / 3 * 1 / 2 * 1 / 2) ** (1 / 4)
     assert bleu("a b c e", ["a b c d e"]) == pytest.approx(expected, abs=1e-12)
 
 
 def test_bleu_of_a_short_text_looks_at_the_orders_it_has() -> None:
-    """Two words have no 3-grams."""
+    """BLEU of a text of two words uses 1-grams and 2-grams only."""
     assert bleu("red cat", ["red cat"]) == 1.0
     assert bleu("red cat", ["red dog"]) == pytest.approx(math.sqrt(1 / 2 * 1 / 2), abs=1e-12)
 
 
 def test_bleu_without_smoothing_needs_four_words_in_a_row() -> None:
-    """As published: Papineni et al. (2002), over four orders whatever the length."""
+    """Without smoothing, BLEU uses four orders whatever the length, as published: Papineni et al. (2002)."""
     assert bleu("a b c e", ["a b c d e"], smoothing="none") == 0.0
     assert bleu("red cat", ["red cat"], smoothing="none") == 0.0
     expected = (4 / 5 * 3 / 4 * 2 / 3 * 1 / 2) ** (1 / 4)
@@ -50,7 +50,7 @@ def test_meteor_by_hand() -> None:
 
     prediction: the cats | sat | on the mat      reference: on the mat the cat sat here
 
-    the and mat are in both; cats and cat share a stem: 6 aligned of 6 and of 7.
+    "the" and "mat" are in both; "cats" and "cat" share a stem: 6 aligned of 6 and of 7.
     nltk aligns from the right, each word with its last free twin: the second
     "the" with the one before "cat", the first with the one before "mat". In the
     order of the prediction the places in the reference are 1 4 5 0 3 2: the
@@ -58,25 +58,25 @@ def test_meteor_by_hand() -> None:
     """
     p, r = 6 / 6, 6 / 7
     expected = p * r / (0.9 * p + 0.1 * r) * (1 - 0.5 * (5 / 6) ** 3)
-    found = meteor("the cats sat on the mat", ["On the mat the cat sat here."])
-    assert found == pytest.approx(expected, abs=1e-15)
+    score = meteor("the cats sat on the mat", ["On the mat the cat sat here."])
+    assert score == pytest.approx(expected, abs=1e-15)
 
 
 @pytest.mark.parametrize(("words", "expected"), [(1, 0.5), (2, 0.9375), (10, 0.9995)])
 def test_meteor_of_equal_texts_keeps_a_penalty(words: int, expected: float) -> None:
-    """One chunk of so many words."""
+    """Equal texts are one chunk, whose penalty keeps METEOR below 1 and is largest for short texts."""
     text = " ".join("abcdefghij"[:words])
     assert meteor(text, [text]) == pytest.approx(expected, abs=1e-15)
 
 
 def test_meteor_matches_no_synonyms() -> None:
-    """And looks for no data to learn them."""
+    """METEOR does not match synonyms, and loads no data for them."""
     assert meteor("big", ["large"]) == 0.0
 
 
 @pytest.mark.parametrize("measure", ALL)
 def test_the_best_reference_counts(measure) -> None:
-    """In whatever place it stands."""
+    """The score is that of the best reference, in any order of the references."""
     near, far = "the cat sat on the mat", "dogs bark"
     alone = measure("the cat sat on a mat", [near])
     assert alone > 0
@@ -87,7 +87,7 @@ def test_the_best_reference_counts(measure) -> None:
 
 @pytest.mark.parametrize("measure", ALL)
 def test_nothing_in_common_or_nothing_at_all_is_0(measure) -> None:
-    """Without references too."""
+    """Texts with nothing in common, blank texts and an empty list of references score 0."""
     assert measure("cat", ["dog"]) == measure("", ["dog"]) == measure("cat", [""]) == measure("", [""]) == 0.0
     assert measure("cat", []) == 0.0
 
@@ -104,13 +104,13 @@ def test_nothing_in_common_or_nothing_at_all_is_0(measure) -> None:
     ],
 )
 def test_other_scripts_have_words(prediction: str, reference: str) -> None:
-    """They are not dropped, as rouge-score's own tokenizer would."""
+    """Words of other scripts count, though rouge-score's own tokenizer would drop them."""
     for measure in (rouge1, rouge_l, meteor):
         assert 0 < measure(prediction, [reference]) < 1
 
 
 def test_characters_of_scripts_without_spaces_have_bigrams() -> None:
-    """Two of three neighbouring characters."""
+    """ROUGE-2 of 3 and 2 characters has 2 and 1 bigrams, of which 1 is shared: 2 · 1 / (2 + 1)."""
     assert rouge2("\u6771\u4eac\u90fd", ["\u6771\u4eac"]) == pytest.approx(2 / 3, abs=1e-15)
 
 
@@ -118,5 +118,5 @@ def test_characters_of_scripts_without_spaces_have_bigrams() -> None:
 @pytest.mark.parametrize("measure", ALL)
 @given(prediction=st.text(max_size=30), references=st.lists(st.text(max_size=30), max_size=3))
 def test_scores_are_between_0_and_1(measure, prediction: str, references: list[str]) -> None:
-    """Whatever the texts."""
+    """Every measure is between 0 and 1 for any texts."""
     assert 0.0 <= measure(prediction, references) <= 1.0

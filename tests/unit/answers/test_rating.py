@@ -1,4 +1,4 @@
-"""Ratings: a grade from 1 to 5, and why."""
+"""Ratings: a grade from 1 to 5 with an explanation."""
 
 import asyncio
 import json
@@ -20,7 +20,7 @@ from pytest_rageval.prompts.templates import CRITERIA
 
 
 def said(grade: object, explanation: object = "So it is.") -> str:
-    """A reply of the form that is asked for."""
+    """Return a reply in the requested JSON format."""
     return json.dumps({"explanation": explanation, "grade": grade})
 
 
@@ -36,7 +36,7 @@ def said(grade: object, explanation: object = "So it is.") -> str:
     ],
 )
 def test_a_reply_that_is_a_json_object_is_a_rating(reply: str) -> None:
-    """In any order, perhaps in a code block; the explanation on one line."""
+    """A rating is parsed from a JSON object, also in a code block; its explanation is put on one line."""
     assert parse_rating(reply) == (4.0, "The year is missing.")
 
 
@@ -64,14 +64,14 @@ def test_a_reply_that_is_a_json_object_is_a_rating(reply: str) -> None:
     ],
 )
 def test_any_other_reply_is_not_a_verdict(reply: str, why: str) -> None:
-    """A grade is never looked for in a text; the reason is what the second request tells the model."""
+    """Any other reply raises ValueError with the reason, which the repair request sends to the model."""
     with pytest.raises(ValueError) as caught:  # noqa: PT011 - the whole text is compared
         parse_rating(reply)
     assert str(caught.value) == why
 
 
 class _Gateway:
-    """Says one thing after the other, by sample, and notes what was asked."""
+    """A gateway that returns the given replies in order, and stores the requests."""
 
     def __init__(self, *replies: str) -> None:
         self.requests: list[Request] = []
@@ -91,7 +91,7 @@ def _rate(gateway: _Gateway, votes: int = 1) -> Rating:
 
 
 def test_a_rating_is_asked_for_in_its_form() -> None:
-    """By the prompt of the criterion, without chance, and with a schema for servers that know one."""
+    """A rating is requested with the prompt of its criterion, at temperature 0, and with a JSON schema."""
     gateway = _Gateway(said(4))
     assert _rate(gateway) == (4.0, "So it is.")
     (request,) = gateway.requests
@@ -104,7 +104,7 @@ def test_a_rating_is_asked_for_in_its_form() -> None:
 
 
 def test_a_reply_that_is_none_is_repaired_once() -> None:
-    """The model sees its reply and what is wrong with it; both requests have their own place in the cache."""
+    """If a reply is invalid, a second request has that reply and the reason; its cache key is another one."""
     gateway = _Gateway("4, say", said(4))
     assert _rate(gateway).grade == 4
     first, second = gateway.requests
@@ -118,14 +118,14 @@ def test_a_reply_that_is_none_is_repaired_once() -> None:
 
 
 def test_a_reply_without_end_is_not_repeated_whole() -> None:
-    """Its beginning shows the model what it did."""
+    """The repair request quotes at most MAX_QUOTED_LENGTH characters of the invalid reply."""
     gateway = _Gateway("no" * MAX_QUOTED_LENGTH, said(4))
     _rate(gateway)
     assert len(gateway.requests[1].messages[1]["content"]) == MAX_QUOTED_LENGTH
 
 
 def test_after_one_repair_there_is_no_rating() -> None:
-    """The reason says what was said the second time, and why that is none."""
+    """If the second reply is invalid too, the rating is unscored, and the reason quotes the second reply."""
     gateway = _Gateway("4", said(9), said(5))
     with pytest.raises(Unscored) as caught:
         _rate(gateway)
@@ -138,7 +138,7 @@ def test_after_one_repair_there_is_no_rating() -> None:
 
 
 def test_silence_is_not_repaired() -> None:
-    """There is nothing to say about it."""
+    """An empty reply is unscored without a repair request."""
     gateway = _Gateway(" ")
     with pytest.raises(Unscored, match="the judge's reply is empty"):
         _rate(gateway)
@@ -149,17 +149,17 @@ def test_silence_is_not_repaired() -> None:
     ("replies", "rating"),
     [
         ((said(2, "Bad."), said(5, "Good."), said(4, "Fair.")), (4.0, "Fair.")),
-        # One vote is lost: the median lies between the others, and the first of them explains it.
+        # One vote is lost: the median is between the other two, and the first of these explains it.
         ((said(2, "Bad."), said(5, "Good."), "?", "?"), (3.5, "Bad.")),
     ],
 )
 def test_the_median_of_several_votes_counts(replies: tuple[str, ...], rating: Rating) -> None:
-    """Explained by the vote that is nearest to it."""
+    """The grade is the median of the votes, with the explanation of the nearest vote."""
     assert _rate(_Gateway(*replies), votes=3) == rating
 
 
 def test_of_several_votes_on_a_context_the_first_of_most_gives_the_reasons() -> None:
-    """Those of the minority would contradict the verdict."""
+    """The explanation is that of the first vote of the majority: the minority would contradict the verdict."""
     judge = _judge(
         _Gateway("All is there.\nVerdict: yes", "A year.\nVerdict: no", "A date.\nVerdict: no"), votes=3
     )
@@ -168,7 +168,10 @@ def test_of_several_votes_on_a_context_the_first_of_most_gives_the_reasons() -> 
 
 @pytest.mark.parametrize("criterion", CRITERIA)
 def test_each_criterion_has_its_prompt_and_its_identity(criterion: str) -> None:
-    """What is rated and what it is held against are in it, with five anchors; what a rating depends on says so."""
+    """The prompt of a criterion has the rated text, the text to rate it against, and five grade descriptions.
+
+    The identity of the judge has the prompt of the criterion, and differs between criteria.
+    """
     prompt = DEFAULT_PROMPTS.rating(criterion, "How {far}?", ["five {answer}"], ["5 km"])
     assert "Question: How {far}?\n" in prompt
     assert prompt.index("5 km") != prompt.index("five {answer}")
@@ -191,7 +194,7 @@ def test_each_criterion_has_its_prompt_and_its_identity(criterion: str) -> None:
     ],
 )
 def test_a_judge_of_the_users_rates(loop: BackgroundEventLoop, returned: object, rating: Rating) -> None:
-    """By `rate`, in the test's thread, with what is rated and what it is held against as lists."""
+    """The user's `rate` is called in the test's thread, with the rated texts and the texts to rate against as lists."""
     seen: list[object] = []
 
     def rate(*arguments: object) -> object:
@@ -208,7 +211,7 @@ def test_a_judge_of_the_users_rates(loop: BackgroundEventLoop, returned: object,
     [0, 0.5, 5.5, "5", True, (True, "why"), (4, 4), (4, "why", "more"), float("nan"), [None, "why"]],
 )
 def test_anything_else_that_it_returns_is_an_error(loop: BackgroundEventLoop, returned: object) -> None:
-    """It shows what came back, and what would do."""
+    """The error for another return value of `rate` shows that value and the valid ones."""
     judge = adapt_judge(SimpleNamespace(compare=print, rate=lambda *_: returned), loop)
     with pytest.raises(CallableError) as caught:
         loop.run(judge.rate("correctness", "How far?", ["five"], ["5 km"]))
@@ -217,7 +220,7 @@ def test_anything_else_that_it_returns_is_an_error(loop: BackgroundEventLoop, re
 
 
 def test_an_exception_of_rate_is_reported_with_the_question(loop: BackgroundEventLoop) -> None:
-    """And not with the criterion, which comes first."""
+    """If `rate` raises, the error names the question, not the criterion, which is the first argument."""
 
     def rate(*_: object) -> float:
         raise LookupError("no model")
@@ -228,14 +231,14 @@ def test_an_exception_of_rate_is_reported_with_the_question(loop: BackgroundEven
 
 
 def test_none_means_no_rating(loop: BackgroundEventLoop) -> None:
-    """The example is unscored."""
+    """If `rate` returns None, the example is unscored."""
     judge = adapt_judge(SimpleNamespace(compare=print, rate=lambda *_: None), loop)
     with pytest.raises(Unscored, match="the judge gave no rating"):
         loop.run(judge.rate("correctness", "How far?", ["five"], ["5 km"]))
 
 
 def test_a_judge_without_rate_is_an_error_that_names_the_method(loop: BackgroundEventLoop) -> None:
-    """With its arguments, and with what it returns."""
+    """The error for a missing `rate` names its arguments and its return value."""
     judge = adapt_judge(SimpleNamespace(compare=print), loop)
     with pytest.raises(CallableError) as caught:
         loop.run(judge.rate("correctness", "How far?", ["five"], ["5 km"]))

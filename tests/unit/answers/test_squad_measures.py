@@ -1,4 +1,4 @@
-"""Exact match, token F1 and containment, as SQuAD defines them and in other scripts."""
+"""Exact match, token F1, token recall and containment, as SQuAD defines them and in other scripts."""
 
 import unicodedata
 
@@ -27,7 +27,7 @@ from pytest_rageval.tokenize import fold
     ],
 )
 def test_the_normal_form(answer: str, expected: str) -> None:
-    """Lower case, no ASCII punctuation, no articles; what consists of nothing else stays."""
+    """The normal form is lower case without ASCII punctuation and articles, unless the text has nothing else."""
     assert normalize(answer) == expected
 
 
@@ -53,7 +53,7 @@ def test_the_normal_form(answer: str, expected: str) -> None:
     ],
 )
 def test_punctuation_of_every_script(answer: str, expected: str) -> None:
-    """Dropped, but for spaced dashes and single quotation marks, which SQuAD's scores hold."""
+    """Punctuation of every script is removed, except spaced dashes and single quotes, which SQuAD keeps."""
     assert normalize(answer) == expected
 
 
@@ -75,7 +75,7 @@ def test_punctuation_of_every_script(answer: str, expected: str) -> None:
     ],
 )
 def test_one_form_of_each_character(answer: str, expected: str) -> None:
-    """Case, width, ligatures, digits and composition; superscripts and fractions keep their meaning."""
+    """Case, width, ligatures, digits and composition are unified; superscripts and fractions are not."""
     assert normalize(answer) == expected
 
 
@@ -95,14 +95,14 @@ def test_one_form_of_each_character(answer: str, expected: str) -> None:
     ],
 )
 def test_no_answer_is_emptied(answer: str) -> None:
-    """Letters, marks and signs stay, and what has nothing else keeps its punctuation."""
+    """No text becomes empty: letters, marks and symbols stay, as does punctuation if there is nothing else."""
     assert normalize(answer)
     assert exact_match(answer, [answer]) == token_f1(answer, [answer]) == 1.0
 
 
 @given(st.text(alphabet=st.characters(min_codepoint=1)))
 def test_letters_and_digits_survive(answer: str) -> None:
-    """Of a text with letters that can be in no article, the normal form has some."""
+    """If a text has letters or digits that cannot be part of an article, its normal form has some."""
     if any(unicodedata.category(c)[0] in "LN" and not set(fold(c)) <= set("anthe") for c in answer):
         assert any(unicodedata.category(c)[0] in "LN" for c in normalize(answer))
 
@@ -120,7 +120,7 @@ def test_letters_and_digits_survive(answer: str) -> None:
     ],
 )
 def test_exact_match(prediction: str, references: list[str], expected: float) -> None:
-    """Equal in normal form to any of the references."""
+    """A prediction is an exact match if its normal form equals that of any reference."""
     assert exact_match(prediction, references) == expected
 
 
@@ -134,21 +134,21 @@ def test_exact_match(prediction: str, references: list[str], expected: float) ->
         ("dog", ["cat"], 0.0),
         ("", ["cat"], 0.0),
         ("cat", [], 0.0),
-        # One of two ideographs, two of three kana, a consonant with its vowel sign and tone.
+        # Shared: one of two ideographs; two of three kana; a consonant with its vowel sign and tone.
         ("\u6771\u4eac", ["\u4eac\u90fd"], 1 / 2),
         ("\u3055\u304f\u3089", ["\u3055\u304f"], 4 / 5),
         ("\u0e17\u0e35\u0e48\u0e19\u0e35\u0e48", ["\u0e17\u0e35\u0e48"], 2 / 3),
         ("\u0e17\u0e35\u0e48", ["\u0e17\u0e35\u0e49"], 0.0),
-        # Words between spaces in Korean.
+        # Korean words are separated by spaces.
         ("\uc11c\uc6b8 \uc2dc", ["\uc11c\uc6b8"], 2 / 3),
-        # The reference has no such script: the run is one wrong word.
+        # The reference has no ideographs: the run of ideographs counts as one wrong word.
         ("Yuan \u5927\u5143\u901a\u5236", ["Yuan"], 2 / 3),
         ("Yuan\u5927\u5143", ["Yuan"], 2 / 3),
         ("iPhone\u624b\u673a", ["iPhone \u624b"], 4 / 5),
     ],
 )
 def test_token_f1(prediction: str, references: list[str], expected: float) -> None:
-    """Tokens count as often as both have them; the best reference counts."""
+    """A shared token counts as often as both texts have it; the best reference counts."""
     assert token_f1(prediction, references) == pytest.approx(expected, abs=1e-15)
 
 
@@ -171,13 +171,13 @@ def test_token_f1(prediction: str, references: list[str], expected: float) -> No
     ],
 )
 def test_containment(prediction: str, references: list[str], expected: float) -> None:
-    """Whole tokens side by side; a blank reference is in nothing."""
+    """A reference is contained if its tokens are adjacent in the prediction; a blank reference never is."""
     assert containment(prediction, references) == expected
 
 
 @given(prediction=st.text(), references=st.lists(st.text(), max_size=3))
 def test_what_is_equal_is_contained(prediction: str, references: list[str]) -> None:
-    """An exact match of texts that are not blank."""
+    """If a prediction that is not blank is an exact match, containment is 1."""
     if prediction.strip() and exact_match(prediction, references):
         assert containment(prediction, references) == 1.0
 
@@ -196,5 +196,8 @@ def test_what_is_equal_is_contained(prediction: str, references: list[str]) -> N
     ],
 )
 def test_token_recall(prediction: str, references: list[str], expected: float) -> None:
-    """The share of the reference's tokens, a token as often as both have it; the best of the references."""
+    """Token recall is the share of the tokens of the best reference that the prediction has.
+
+    A token counts as often as both texts have it.
+    """
     assert token_recall(prediction, references) == pytest.approx(expected, abs=1e-15)

@@ -1,4 +1,4 @@
-"""The user's own judge."""
+"""The user's own judge: the fixture rageval_judge."""
 
 import threading
 from types import SimpleNamespace
@@ -22,18 +22,18 @@ def _compare(loop: BackgroundEventLoop, method: Any, *references: str) -> float:
 
 @pytest.mark.parametrize(("returned", "score"), [(True, 1.0), (False, 0.0), (1, 1.0), (0, 0.0), (0.25, 0.25)])
 def test_a_verdict_is_a_bool_or_a_number(loop: BackgroundEventLoop, returned: float, score: float) -> None:
-    """Sync or async, the score is a float."""
+    """A judge, sync or async, may return a bool or a number; the score is a float."""
 
     async def judge(*_: object) -> float:
         return returned
 
     for method in (lambda *_: returned, judge):
-        found = _compare(loop, method)
-        assert (found, type(found)) == (score, float)
+        verdict = _compare(loop, method)
+        assert (verdict, type(verdict)) == (score, float)
 
 
 def test_question_references_and_prediction_are_handed_over(loop: BackgroundEventLoop) -> None:
-    """By position, the references as a list, in the test's thread."""
+    """`compare` is called by position in the test's thread, with the references as a list."""
     seen: list[object] = []
 
     def judge(*arguments: object) -> bool:
@@ -45,14 +45,14 @@ def test_question_references_and_prediction_are_handed_over(loop: BackgroundEven
 
 
 def test_none_means_no_verdict(loop: BackgroundEventLoop) -> None:
-    """The example is unscored, not scored 0."""
+    """If the judge returns None, the example is unscored, not scored 0."""
     with pytest.raises(Unscored, match="the judge gave no verdict"):
         _compare(loop, lambda *_: None)
 
 
 @pytest.mark.parametrize("returned", ["yes", 1.5, -0.1, float("nan"), [True]])
 def test_anything_else_is_an_error(loop: BackgroundEventLoop, returned: object) -> None:
-    """It shows what came back, and what would do."""
+    """The error for another return value shows that value and the valid ones."""
     with pytest.raises(CallableError) as caught:
         _compare(loop, lambda *_: returned)
     assert f"rageval_judge.compare returned {returned!r} for 'How far?'" in str(caught.value)
@@ -66,14 +66,14 @@ def test_anything_else_is_an_error(loop: BackgroundEventLoop, returned: object) 
 def test_a_verdict_on_a_context_may_be_explained(
     loop: BackgroundEventLoop, returned: object, verdict: object
 ) -> None:
-    """A verdict alone has no explanation."""
+    """`sufficient` may return a verdict with an explanation; a verdict alone has an empty explanation."""
     judge = adapt_judge(SimpleNamespace(compare=print, sufficient=lambda *_: returned), loop)
     assert loop.run(judge.sufficient("How far?", ["5 km"])) == verdict
 
 
 @pytest.mark.parametrize("returned", ["yes", (True, 1), (2, "why"), ("why", True), (True, "why", "more")])
 def test_any_other_verdict_on_a_context_is_an_error(loop: BackgroundEventLoop, returned: object) -> None:
-    """It names the pair too."""
+    """The error for another return value of `sufficient` also names the pair (verdict, explanation)."""
     judge = adapt_judge(SimpleNamespace(compare=print, sufficient=lambda *_: returned), loop)
     with pytest.raises(CallableError) as caught:
         loop.run(judge.sufficient("How far?", ["5 km"]))
@@ -82,7 +82,7 @@ def test_any_other_verdict_on_a_context_is_an_error(loop: BackgroundEventLoop, r
 
 
 def test_an_exception_of_the_judge_is_reported_with_the_question(loop: BackgroundEventLoop) -> None:
-    """The user's exception is the cause."""
+    """If the judge raises, CallableError names the question and the exception."""
 
     def judge(*_: object) -> bool:
         raise LookupError("no model")
@@ -93,7 +93,7 @@ def test_an_exception_of_the_judge_is_reported_with_the_question(loop: Backgroun
 
 @pytest.mark.parametrize("error", [Unscored("too long"), InputError("no key")])
 def test_our_own_errors_pass(loop: BackgroundEventLoop, error: Exception) -> None:
-    """A judge may say itself that there is no verdict."""
+    """Unscored and InputError of a judge are raised unchanged: a judge may say that there is no verdict."""
 
     async def judge(*_: object) -> bool:
         raise error
@@ -119,7 +119,7 @@ async def _function(question: str, references: list[str], prediction: str) -> bo
 
 @pytest.mark.parametrize("judge", [_function, _Object().compare, _Called()])
 def test_a_function_compares(loop: BackgroundEventLoop, judge: Any) -> None:
-    """Sync or async, a method or an object that can be called; its name is in the baseline."""
+    """A function, method or callable object, sync or async, is a judge; its name is its identity."""
     adapted = adapt_judge(judge, loop)
     assert loop.run(adapted.compare("How far?", ("5 km",), "five kilometres")) == 1.0
     assert adapted.identity("compare")[""].startswith(f"{__name__}.")
@@ -131,7 +131,7 @@ def test_a_function_compares(loop: BackgroundEventLoop, judge: Any) -> None:
     "judge", [lambda _q, _p: True, lambda: True, SimpleNamespace(compare=lambda _q: True), _Object]
 )
 def test_other_arguments_are_an_error_that_shows_them(loop: BackgroundEventLoop, judge: Any) -> None:
-    """Before anything is asked, and in a plan too."""
+    """A judge with a wrong signature is an error before the first call, in a plan too."""
     for part in (judge, PlanStub("rageval_judge", judge, print)):
         with pytest.raises(CallableError) as caught:
             adapt_judge(part, loop)
@@ -143,7 +143,7 @@ def test_other_arguments_are_an_error_that_shows_them(loop: BackgroundEventLoop,
 
 
 def test_an_exception_of_a_function_is_reported_with_the_fixture(loop: BackgroundEventLoop) -> None:
-    """It has no name of a method."""
+    """If a judge that is a function raises, the error names the fixture without a method."""
 
     def judge(_question: str, _references: list[str], _prediction: str) -> bool:
         raise LookupError("no model")
@@ -154,13 +154,13 @@ def test_an_exception_of_a_function_is_reported_with_the_fixture(loop: Backgroun
 
 @pytest.mark.parametrize("judge", [None, object(), SimpleNamespace(compare="yes")])
 def test_a_missing_method_is_named(loop: BackgroundEventLoop, judge: object) -> None:
-    """The error says which method, with its arguments."""
+    """If a judge has no `compare`, the error names the method and its arguments."""
     with pytest.raises(CallableError, match=r"lacks the method compare\(question, references, prediction\)"):
         adapt_judge(judge, loop)
 
 
 def test_a_judge_that_grades_is_a_comparator(loop: BackgroundEventLoop) -> None:
-    """By its method `grade`, sync or async; what it returns is checked like a verdict."""
+    """The comparator "graded" calls `grade`, sync or async, and checks its return value like a verdict."""
 
     async def grade(_question: str, references: list[str], prediction: str) -> float:
         return 0.25 if references == ["5 km"] and prediction == "five" else 1.5
@@ -176,7 +176,7 @@ def test_a_judge_that_grades_is_a_comparator(loop: BackgroundEventLoop) -> None:
 def test_a_grade_out_of_range_is_reported_with_the_method_and_the_range(
     loop: BackgroundEventLoop, returned: float
 ) -> None:
-    """Nothing is clipped: grades from 1 to 5 are told how they become shares."""
+    """A grade out of range is an error, not clipped; the error shows how to convert grades from 1 to 5."""
     judge = adapt_judge(SimpleNamespace(compare=print, grade=lambda *_: returned), loop)
     with pytest.raises(CallableError) as caught:
         loop.run(judge.grade("How far?", ["5 km"], "five"))
@@ -188,7 +188,7 @@ def test_a_grade_out_of_range_is_reported_with_the_method_and_the_range(
 
 
 def test_a_judge_without_grade_is_an_error_that_names_the_method(loop: BackgroundEventLoop) -> None:
-    """With its arguments, and with what it returns."""
+    """The error for a missing `grade` names its arguments and its return value."""
     judge = adapt_judge(SimpleNamespace(compare=print), loop)
     with pytest.raises(CallableError) as caught:
         loop.run(GradedComparator(judge).compare("How far?", ("5 km",), "five"))
@@ -206,7 +206,7 @@ def _prefer(loop: BackgroundEventLoop, method: Any) -> Preference:
 
 @pytest.mark.parametrize("returned", [0, 1, 2, np.int64(2)])
 def test_a_preference_is_a_whole_number(loop: BackgroundEventLoop, returned: int) -> None:
-    """1 or 2 for the better answer, 0 for neither; sync or async, with the answers in their order."""
+    """`prefer`, sync or async, gets the answers in order and returns 1 or 2 for the better one, 0 for neither."""
     seen: list[object] = []
 
     async def prefer(*arguments: object) -> int:
@@ -214,25 +214,25 @@ def test_a_preference_is_a_whole_number(loop: BackgroundEventLoop, returned: int
         return returned
 
     for method in (prefer, lambda *_: returned):
-        found = _prefer(loop, method)
-        assert (found, type(found.better)) == ((int(returned), ""), int)
+        preference = _prefer(loop, method)
+        assert (preference, type(preference.better)) == ((int(returned), ""), int)
     assert seen == [("How far?", "5 km", "6 km")]
 
 
 def test_a_preference_may_be_explained(loop: BackgroundEventLoop) -> None:
-    """As a pair."""
+    """`prefer` may return a pair of the preference and an explanation."""
     assert _prefer(loop, lambda *_: (2, "It is 6 km.")) == (2, "It is 6 km.")
 
 
 def test_no_preference_at_all_is_unscored(loop: BackgroundEventLoop) -> None:
-    """None is no tie."""
+    """If `prefer` returns None, the comparison is unscored, not a tie."""
     with pytest.raises(Unscored, match="the judge gave no verdict"):
         _prefer(loop, lambda *_: None)
 
 
 @pytest.mark.parametrize("returned", [3, -1, True, False, 1.0, "1", [1]])
 def test_anything_but_1_2_or_0_is_not_a_preference(loop: BackgroundEventLoop, returned: object) -> None:
-    """True could mean the first answer, or anything."""
+    """Any other return value of `prefer` is an error, including True, which is ambiguous."""
     with pytest.raises(CallableError) as caught:
         _prefer(loop, lambda *_: returned)
     assert str(caught.value) == (
@@ -242,7 +242,7 @@ def test_anything_but_1_2_or_0_is_not_a_preference(loop: BackgroundEventLoop, re
 
 
 def test_a_judge_without_prefer_is_an_error_that_names_the_method(loop: BackgroundEventLoop) -> None:
-    """With its arguments, and with what it returns."""
+    """The error for a missing `prefer` names its arguments and its return value."""
     with pytest.raises(CallableError) as caught:
         _prefer(loop, None)
     assert str(caught.value) == (

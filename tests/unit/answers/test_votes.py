@@ -1,4 +1,4 @@
-"""A verdict by several votes, and the votes behind a result."""
+"""Verdicts by several votes, and the tally of votes behind a result."""
 
 import asyncio
 from collections.abc import Sequence
@@ -16,10 +16,10 @@ from pytest_rageval.stats.agreement import majority as majority_or
 
 def _decided(votes: Sequence[float | Exception], aggregate=majority) -> tuple[float, Tally]:
     async def vote(voter: Voter) -> float:
-        said = votes[voter.sample]
-        if isinstance(said, Exception):
-            raise said
-        return said
+        ballot = votes[voter.sample]
+        if isinstance(ballot, Exception):
+            raise ballot
+        return ballot
 
     return asyncio.run(collect_tallies(Voting(len(votes)).decide("q", ["j"], vote, aggregate)))
 
@@ -39,7 +39,10 @@ LOST = Unscored("the judge's reply is neither yes nor no: 'maybe'")
     ],
 )
 def test_most_of_the_votes_that_can_be_read_decide(votes, verdict: float, tally: Tally) -> None:
-    """Split where they are not all the same; those of the minority and those not read are counted."""
+    """The majority of the votes that can be parsed decides.
+
+    The tally counts split verdicts, minority votes and lost votes.
+    """
     assert _decided(votes) == (verdict, tally)
 
 
@@ -53,7 +56,7 @@ def test_most_of_the_votes_that_can_be_read_decide(votes, verdict: float, tally:
     ],
 )
 def test_the_median_of_the_grades_counts(votes, verdict: float, tally: Tally) -> None:
-    """One that is far off does not move it; of two it is their mean."""
+    """The verdict is the median of the grades, so an outlier does not move it; of two grades it is their mean."""
     assert _decided(votes, median) == (verdict, tally)
 
 
@@ -68,7 +71,7 @@ def test_the_median_of_the_grades_counts(votes, verdict: float, tally: Tally) ->
     ],
 )
 def test_preferences_without_a_majority_are_a_tie(votes, verdict: float, tally: Tally) -> None:
-    """More than half of the votes that can be read, not merely the most of them."""
+    """A preference needs more than half of the votes that can be parsed, not only the most votes."""
     assert _decided(votes, partial(majority_or, tie=0.0)) == (verdict, tally)
 
 
@@ -81,7 +84,7 @@ def test_preferences_without_a_majority_are_a_tie(votes, verdict: float, tally: 
     ],
 )
 def test_without_a_majority_there_is_no_verdict(votes, why: str) -> None:
-    """Unscored, and not guessed: a tie, or no vote at all."""
+    """If votes are tied, or none can be parsed, the verdict is unscored, with the reason."""
     with pytest.raises(Unscored) as caught:
         _decided(votes)
     assert str(caught.value) == why
@@ -89,51 +92,54 @@ def test_without_a_majority_there_is_no_verdict(votes, why: str) -> None:
 
 @pytest.mark.parametrize("error", [Planned("not asked"), ServerError("no server")])
 def test_other_errors_end_the_voting_when_all_have_voted(error: Exception) -> None:
-    """A plan counts every vote, and what was paid for is kept."""
-    asked: list[int] = []
+    """Other errors are raised after all votes ended: a plan counts every vote, and paid replies are stored."""
+    samples: list[int] = []
 
     async def vote(voter: Voter) -> float:
         if voter.sample == 0:
             raise error
         await asyncio.sleep(0)
-        asked.append(voter.sample)
+        samples.append(voter.sample)
         return 1.0
 
     with pytest.raises(type(error)):
         asyncio.run(Voting(3).decide("q", ["j"], vote, majority))
-    assert asked == [1, 2]
+    assert samples == [1, 2]
 
 
 def test_a_single_vote_is_the_verdict_without_a_tally() -> None:
-    """Without chance; there is nothing that it could agree with, and so nothing to count."""
+    """A single vote is the verdict, at temperature 0, and is not counted in the tally of agreement."""
     assert _decided([1.0]) == (1.0, Tally())
     assert [Voting(n).temperature for n in (1, 3)] == [0.0, 0.5]
 
 
 @pytest.mark.parametrize("votes", [1, 3])
 def test_several_models_vote_together(votes: int) -> None:
-    """Each as often as one alone would; the majority of all decides."""
-    asked: list[Voter] = []
+    """Several models vote as often each as a single model would, and the majority of all votes decides."""
+    voters: list[Voter] = []
 
     async def vote(voter: Voter) -> float:
-        asked.append(voter)
+        voters.append(voter)
         return float(voter.model != "b")
 
     verdict = asyncio.run(
         collect_tallies(Voting(votes, first_sample=5).decide("q", ["a", "b", "c"], vote, majority))
     )
     assert verdict == (1.0, Tally(1, 1, 3 * votes, votes))
-    assert asked == [(model, 5 + n) for model in "abc" for n in range(votes)]
+    assert voters == [(model, 5 + n) for model in "abc" for n in range(votes)]
 
 
 def test_votes_are_counted_for_what_rests_on_them() -> None:
-    """Once a verdict, in whatever task it is reached; not for what surrounds it, unless that is passed on."""
+    """Votes are counted for the innermost collector, once for each verdict, in any asyncio task.
+
+    An outer collector counts them only if they are recorded again.
+    """
 
     async def inner() -> str:
-        async def one(about: str) -> None:
-            record_tally(about, Tally(1, 0, 3))
+        async def decide(question: str) -> None:
+            record_tally(question, Tally(1, 0, 3))
 
-        await asyncio.gather(one("a"), one("b"), one("a"))
+        await asyncio.gather(decide("a"), decide("b"), decide("a"))
         return "done"
 
     async def outer() -> Tally:

@@ -1,4 +1,4 @@
-"""The commands of `rageval cache` where there are embeddings."""
+"""The commands of `rageval cache` on a folder that holds embeddings."""
 
 import contextlib
 import json
@@ -20,7 +20,7 @@ FILE = Path("cache/embeddings.sqlite")
 
 @pytest.fixture
 def embeddings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """Four, kept one day after the other, the last now; and how to change the file as accidents do."""
+    """Store four embeddings, one a day, the last one now; return a function that runs SQL to damage the file."""
     store = EmbeddingStore(tmp_path / "cache")
     now = time.time()
     for days in range(4):
@@ -42,19 +42,19 @@ def _left(directory: Path) -> set[str]:
 
 @pytest.mark.usefixtures("embeddings")
 def test_info_tells_of_embeddings_without_replies(rageval: Run) -> None:
-    """A project that asks no model has a cache too."""
+    """If a cache has embeddings but no replies, `info` reports the embeddings, as text and as JSON."""
     done = rageval("info")
     assert (done.status, done.err) == (0, "")
     size = FILE.stat().st_size / 1000
     assert done.out.startswith(f"cache: 4 embeddings, {size:.1f} kB on disk; the oldest kept 20")
-    found = json.loads(rageval("info", "--json").out)
-    assert (found["replies"], found["embeddings"]["embeddings"], found["embeddings"]["damaged"]) == (0, 4, 0)
-    assert found["embeddings"]["oldest"] < found["embeddings"]["newest"]
+    info = json.loads(rageval("info", "--json").out)
+    assert (info["replies"], info["embeddings"]["embeddings"], info["embeddings"]["damaged"]) == (0, 4, 0)
+    assert info["embeddings"]["oldest"] < info["embeddings"]["newest"]
 
 
 @pytest.mark.usefixtures("cache", "embeddings")
 def test_info_tells_of_both(rageval: Run) -> None:
-    """The embeddings last."""
+    """If a cache has replies and embeddings, `info` prints the replies first and the embeddings last."""
     first, *_, last = rageval("info").out.splitlines()
     assert first.startswith("cache: 4 replies, ")
     assert last.startswith("cache: 4 embeddings, ")
@@ -65,17 +65,17 @@ def test_info_tells_of_both(rageval: Run) -> None:
 )
 @pytest.mark.usefixtures("embeddings")
 def test_prune_deletes_by_age(rageval: Run, tmp_path: Path, days: str, left: set[str]) -> None:
-    """A dry run says the same, and deletes nothing."""
-    told = f"cache: {4 - len(left)} of 4 embeddings"
-    assert rageval("prune", "--older-than", days, "--dry-run") == Done(0, f"{told} would be deleted\n", "")
+    """`--older-than` deletes older embeddings; a dry run prints the same counts and deletes nothing."""
+    summary = f"cache: {4 - len(left)} of 4 embeddings"
+    assert rageval("prune", "--older-than", days, "--dry-run") == Done(0, f"{summary} would be deleted\n", "")
     assert len(_left(tmp_path)) == 4
-    assert rageval("prune", "--older-than", days) == Done(0, f"{told} deleted\n", "")
+    assert rageval("prune", "--older-than", days) == Done(0, f"{summary} deleted\n", "")
     assert _left(tmp_path) == left
 
 
 @pytest.mark.usefixtures("embeddings")
 def test_other_conditions_leave_them(rageval: Run, cache: CacheFolder, tmp_path: Path) -> None:
-    """They are of no model that answers, and are never cut: not all conditions hold."""
+    """`--cut` and `--model` apply to replies only: no embedding meets them, so no embedding is deleted."""
     for condition in (["--cut"], ["--model", "m"]):
         assert "embedding" not in rageval("prune", "--older-than", "0", *condition).out
     assert len(_left(tmp_path)) == 4
@@ -83,7 +83,7 @@ def test_other_conditions_leave_them(rageval: Run, cache: CacheFolder, tmp_path:
 
 
 def test_prune_makes_the_file_smaller(rageval: Run, tmp_path: Path) -> None:
-    """As it is for replies."""
+    """Pruning embeddings makes the file smaller, as pruning replies does."""
     store = EmbeddingStore(tmp_path / "cache")
     store.put_many({f"k{n}": np.zeros(384, np.float32) for n in range(500)})
     store.close()
@@ -104,13 +104,13 @@ def test_prune_makes_the_file_smaller(rageval: Run, tmp_path: Path) -> None:
 def test_verify_finds_and_deletes_damaged_ones(
     rageval: Run, tmp_path: Path, embeddings: Callable[[str], None], damage: str
 ) -> None:
-    """And nothing else."""
+    """`verify` reports a damaged embedding, and `verify --repair` deletes only that embedding."""
     assert rageval("verify") == Done(0, f"{FILE}: 4 good embeddings, 0 damaged entries\n", "")
     embeddings(damage)
     assert "1 damaged embedding not counted" in rageval("info").err
-    found = rageval("verify")
-    assert (found.status, found.out) == (1, f"{FILE}: 3 good embeddings, 1 damaged entry\n")
-    assert "--repair" in found.err
+    result = rageval("verify")
+    assert (result.status, result.out) == (1, f"{FILE}: 3 good embeddings, 1 damaged entry\n")
+    assert "--repair" in result.err
     assert rageval("verify", "--repair").out.endswith("deleted: 1 damaged embedding\n")
     assert rageval("verify").out == f"{FILE}: 3 good embeddings, 0 damaged entries\n"
     assert _left(tmp_path) == {"k0", "k1", "k3"}
@@ -120,7 +120,7 @@ def test_verify_finds_and_deletes_damaged_ones(
 def test_a_file_that_cannot_be_used_is_reported(
     rageval: Run, cache: CacheFolder, embeddings: Callable[[str], None], tmp_path: Path, how: str
 ) -> None:
-    """The replies are reported, pruned and checked all the same."""
+    """If the embedding file cannot be used, `info`, `verify` and `prune` report this and still handle the replies."""
     if how == "no database":
         (tmp_path / FILE).write_bytes(b"x" * 5000)
     else:

@@ -14,11 +14,13 @@ Run = Callable[..., Done]
 
 @pytest.mark.parametrize("name", ["replies.jsonl", "evals/replies.jsonl.gz"])
 def test_all_replies_are_written(rageval: Run, cache: CacheFolder, tmp_path: Path, name: str) -> None:
-    """With their outlines, as recording would."""
+    """`export` writes every reply to the cassette, with the summary of its request."""
     done = rageval("export", name)
     assert done == Done(0, f"{name}: 4 replies written\n", "")
     written = read_cassette(tmp_path / name)
-    assert {key: kept.reply for key, kept in written.items()} == {e.key: e.reply for e in cache.entries()}
+    assert {key: recorded.reply for key, recorded in written.items()} == {
+        e.key: e.reply for e in cache.entries()
+    }
     assert written[key(0)].summary == entry(0).summary
 
 
@@ -27,14 +29,14 @@ def test_all_replies_are_written(rageval: Run, cache: CacheFolder, tmp_path: Pat
 )
 @pytest.mark.usefixtures("cache")
 def test_models_can_be_chosen(rageval: Run, tmp_path: Path, models: list[str], keys: list[int]) -> None:
-    """One or several, as `info` names them."""
+    """`--model` exports the replies of one model; the option can be repeated."""
     assert rageval("export", "x.jsonl", *(f"--model={name}" for name in models)).status == 0
     assert read_cassette(tmp_path / "x.jsonl").keys() == {key(number) for number in keys}
 
 
 @pytest.mark.usefixtures("cache")
 def test_a_model_without_replies_is_an_error(rageval: Run, tmp_path: Path) -> None:
-    """A typing error does not make an empty cassette."""
+    """If `--model` names a model without replies (a typing error), `export` writes no cassette."""
     done = rageval("export", "x.jsonl", "--model", "m", "--model", "M")
     assert done.status == 2
     assert "cache has no reply of model M, nothing was written; it has replies of: alt, m.\n" in done.err
@@ -43,7 +45,7 @@ def test_a_model_without_replies_is_an_error(rageval: Run, tmp_path: Path) -> No
 
 @pytest.mark.usefixtures("cache")
 def test_a_file_is_replaced_only_by_force(rageval: Run, tmp_path: Path) -> None:
-    """What is there may be the only copy."""
+    """An existing file may be the only copy of a cassette: `export` replaces it only with `--force`."""
     (tmp_path / "x.jsonl").write_text("mine", encoding="utf-8")
     done = rageval("export", "x.jsonl")
     assert (done.status, done.out) == (2, "")
@@ -54,7 +56,7 @@ def test_a_file_is_replaced_only_by_force(rageval: Run, tmp_path: Path) -> None:
 
 
 def test_damaged_entries_are_left_out_and_named(rageval: Run, cache: CacheFolder, tmp_path: Path) -> None:
-    """The others are written, and the status tells."""
+    """`export` leaves out damaged entries, names them on stderr, writes the rest and has exit status 1."""
     cache.sql("UPDATE replies SET text = 'forged' WHERE key = ?", key(0))
     cache.sql("UPDATE replies SET text = CAST(x'ff41' AS TEXT) WHERE key = ?", key(1))
     cache.sql("UPDATE replies SET outline = '{' WHERE key = ?", key(2))
@@ -71,22 +73,25 @@ def test_damaged_entries_are_left_out_and_named(rageval: Run, cache: CacheFolder
 def test_a_damaged_file_is_read_until_sqlite_fails(
     rageval: Run, cache: CacheFolder, tmp_path: Path, seed: int
 ) -> None:
-    """Nothing that is read is wrong, and the message says how many there are and what to do."""
+    """`export` of a damaged database writes the replies that SQLite can read, unchanged.
+
+    The message says how many replies could be read and how to restore the cache from the cassette.
+    """
     cache.put([entry(number, text="x" * 500) for number in range(4, 1300)])
-    entries = {kept.key: kept for kept in cache.entries()}
+    entries = {stored.key: stored for stored in cache.entries()}
     content = bytearray(cache.file.read_bytes())
     page = _leaf_of(content, sorted(entries)[800 + 80 * seed])
     content[page : page + 4096] = random.Random(seed).randbytes(4096)
     cache.file.write_bytes(content)
     done = rageval("export", "x.jsonl")
-    found = read_cassette(tmp_path / "x.jsonl")
-    assert (done.status, done.out) == (1, f"x.jsonl: {len(found):,} replies written\n")
-    assert 700 < len(found) < len(entries)
-    for name, kept in found.items():
-        assert (kept.reply, kept.summary) == (entries[name].reply, entries[name].summary)
+    cassette = read_cassette(tmp_path / "x.jsonl")
+    assert (done.status, done.out) == (1, f"x.jsonl: {len(cassette):,} replies written\n")
+    assert 700 < len(cassette) < len(entries)
+    for name, stored in cassette.items():
+        assert (stored.reply, stored.summary) == (entries[name].reply, entries[name].summary)
     assert "replies.sqlite is damaged: database disk image is malformed.\n" in done.err
     assert (
-        f"\n{len(found):,} replies could be read; others may be lost. `rageval cache verify` shows"
+        f"\n{len(cassette):,} replies could be read; others may be lost. `rageval cache verify` shows"
         in done.err
     )
     assert "SQLite's integrity_check" in done.err
@@ -96,17 +101,19 @@ def test_a_damaged_file_is_read_until_sqlite_fails(
     for file in cache.directory.glob("replies.sqlite*"):
         file.unlink()
     assert rageval("import", "x.jsonl").status == 0
-    assert {kept.key for kept in cache.entries()} == found.keys()
+    assert {stored.key for stored in cache.entries()} == cassette.keys()
 
 
 def test_entries_that_vanish_without_an_error_are_missed(
     rageval: Run, cache: CacheFolder, tmp_path: Path
 ) -> None:
-    """A page that has lost its count: SQLite reads on, and its integrity check alone knows."""
+    """If a page has a wrong cell count, SQLite skips entries without an error; its integrity check finds the damage."""
     cache.put([entry(number, text="x" * 500) for number in range(4, 200)])
     content = bytearray(cache.file.read_bytes())
     leaf = next(
-        at for at in range(4096 * 5, len(content), 4096) if content[at] == 0x0A and content[at + 4] > 3
+        offset
+        for offset in range(4096 * 5, len(content), 4096)
+        if content[offset] == 0x0A and content[offset + 4] > 3
     )
     content[leaf + 4] -= 2
     cache.file.write_bytes(content)
@@ -122,7 +129,7 @@ def test_entries_that_vanish_without_an_error_are_missed(
 def test_where_nothing_can_be_read_nothing_is_written(
     rageval: Run, cache: CacheFolder, tmp_path: Path
 ) -> None:
-    """Not even by force: a good cassette is not replaced by an empty one."""
+    """If no reply can be read, `export --force` does not replace an existing cassette by an empty one."""
     (tmp_path / "x.jsonl").write_text("mine", encoding="utf-8")
     good = cache.file.read_bytes()
     for content in (b"", b"SQLite", b"not a database" * 1000, good[:-5000], bytes(4096) + good[4096:]):
@@ -136,7 +143,7 @@ def test_where_nothing_can_be_read_nothing_is_written(
 
 
 def test_an_empty_cache_makes_an_empty_cassette(rageval: Run, cache: CacheFolder, tmp_path: Path) -> None:
-    """That nothing is kept is no damage."""
+    """An empty cache is not damaged: `export` writes an empty cassette and has exit status 0."""
     cache.sql("DELETE FROM replies")
     assert rageval("export", "x.jsonl") == Done(0, "x.jsonl: 0 replies written\n", "")
     assert not read_cassette(tmp_path / "x.jsonl")
@@ -144,7 +151,7 @@ def test_an_empty_cache_makes_an_empty_cassette(rageval: Run, cache: CacheFolder
 
 @pytest.mark.usefixtures("cache")
 def test_a_file_that_cannot_be_written_is_named(rageval: Run, tmp_path: Path) -> None:
-    """The system says why."""
+    """If the cassette cannot be written, the error names the file and has the reason of the operating system."""
     (tmp_path / "blocked").write_text("", encoding="utf-8")
     done = rageval("export", "blocked/x.jsonl")
     assert done.status == 2
@@ -152,7 +159,7 @@ def test_a_file_that_cannot_be_written_is_named(rageval: Run, tmp_path: Path) ->
 
 
 def test_empty_replies_stay_where_they_are(rageval: Run, cache: CacheFolder, tmp_path: Path) -> None:
-    """Each counts in its own run alone, and on a cassette it would count in all."""
+    """`export` leaves out an empty reply, which a run requests again, unless the model refused or was cut off."""
     cache.put(
         [entry(7, text=" \n"), entry(8, text="", finish_reason="length"), entry(9, text="", refusal="no")]
     )
@@ -163,6 +170,6 @@ def test_empty_replies_stay_where_they_are(rageval: Run, cache: CacheFolder, tmp
 
 
 def _leaf_of(content: bytes, name: str) -> int:
-    """The offset of the page that holds an entry."""
-    at = content.index(name.encode())
-    return at - at % 4096
+    """Return the offset of the page that holds an entry."""
+    offset = content.index(name.encode())
+    return offset - offset % 4096

@@ -14,11 +14,11 @@ Run = Callable[..., Done]
 
 @pytest.mark.parametrize("name", ["x.jsonl", "x.jsonl.gz"])
 def test_a_cassette_becomes_a_cache(rageval: Run, tmp_path: Path, name: str) -> None:
-    """The folder is made, and keeps itself out of git."""
+    """If there is no cache, `import` creates its folder, with a .gitignore, and stores every reply of the cassette."""
     write_cassette(tmp_path / name, [entry(n) for n in range(3)])
     assert rageval("import", name) == Done(0, "cache: 3 new replies, 0 there already\n", "")
-    kept = CacheFolder(tmp_path / "cache").entries()
-    assert {e.key: (e.reply, e.summary) for e in kept} == {
+    entries = CacheFolder(tmp_path / "cache").entries()
+    assert {e.key: (e.reply, e.summary) for e in entries} == {
         entry(n).key: (entry(n).reply, entry(n).summary) for n in range(3)
     }
     assert (tmp_path / "cache" / ".gitignore").exists()
@@ -26,7 +26,7 @@ def test_a_cassette_becomes_a_cache(rageval: Run, tmp_path: Path, name: str) -> 
 
 @pytest.mark.slow
 def test_five_thousand_replies_go_there_and_back(rageval: Run, tmp_path: Path) -> None:
-    """The same bytes come out."""
+    """5,000 replies that are imported and then exported give a cassette of the same bytes."""
     write_cassette(tmp_path / "x.jsonl", [entry(n) for n in range(5000)])
     assert rageval("import", "x.jsonl").out == "cache: 5,000 new replies, 0 there already\n"
     assert rageval("info").out.startswith("cache: 5,000 replies, ")
@@ -36,7 +36,7 @@ def test_five_thousand_replies_go_there_and_back(rageval: Run, tmp_path: Path) -
 
 
 def test_what_is_there_stays(rageval: Run, cache: CacheFolder, tmp_path: Path) -> None:
-    """The same and other texts are distinguished."""
+    """`import` does not change replies in the cache; it counts how many have another text on the cassette."""
     write_cassette(tmp_path / "x.jsonl", [entry(0), entry(1, text="other"), entry(7)])
     done = rageval("import", "x.jsonl")
     assert (
@@ -46,17 +46,17 @@ def test_what_is_there_stays(rageval: Run, cache: CacheFolder, tmp_path: Path) -
 
 
 def test_it_is_replaced_on_demand(rageval: Run, cache: CacheFolder, tmp_path: Path) -> None:
-    """What is the same keeps its date."""
+    """`import --replace` replaces replies that differ from the cassette; an equal reply keeps its date."""
     write_cassette(tmp_path / "x.jsonl", [entry(0), entry(1, text="other")])
     done = rageval("import", "x.jsonl", "--replace")
     assert done.out == "cache: 0 new replies, 2 there already, of these 1 with another text, replaced\n"
-    kept = {e.key: e for e in cache.entries()}
-    assert kept[key(1)].reply.text == "other"
-    assert kept[key(0)].written == entry(0).written
+    entries = {e.key: e for e in cache.entries()}
+    assert entries[key(1)].reply.text == "other"
+    assert entries[key(0)].written == entry(0).written
 
 
 def test_a_damaged_entry_is_replaced_by_a_good_one(rageval: Run, cache: CacheFolder, tmp_path: Path) -> None:
-    """Whatever was meant by it cannot be read."""
+    """`import` replaces a damaged entry of the cache even without `--replace`."""
     write_cassette(tmp_path / "x.jsonl", [entry(0)])
     cache.sql("UPDATE replies SET text = x'80' WHERE key = ?", key(0))
     done = rageval("import", "x.jsonl")
@@ -65,7 +65,7 @@ def test_a_damaged_entry_is_replaced_by_a_good_one(rageval: Run, cache: CacheFol
 
 
 def test_the_first_of_two_files_counts(rageval: Run, tmp_path: Path) -> None:
-    """As within a file."""
+    """If two cassettes have replies to the same request, the reply of the first cassette is imported."""
     write_cassette(tmp_path / "x.jsonl", [entry(0)])
     write_cassette(tmp_path / "y.jsonl", [entry(0, text="other"), entry(1)])
     assert rageval("import", "x.jsonl", "y.jsonl").out == "cache: 2 new replies, 0 there already\n"
@@ -73,7 +73,7 @@ def test_the_first_of_two_files_counts(rageval: Run, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "found"),
+    ("line", "message"),
     [
         ("<<<<<<< HEAD", "x.jsonl line 2 is not a recorded reply: Expecting value"),
         (
@@ -87,19 +87,19 @@ def test_the_first_of_two_files_counts(rageval: Run, tmp_path: Path) -> None:
         ("[" * 100_000, "line 2 is not a recorded reply: it is nested too deeply"),
     ],
 )
-def test_a_bad_line_prevents_the_whole_import(rageval: Run, tmp_path: Path, line: str, found: str) -> None:
-    """Nothing is imported by halves, and no folder is made."""
+def test_a_bad_line_prevents_the_whole_import(rageval: Run, tmp_path: Path, line: str, message: str) -> None:
+    """If a line of the cassette is invalid, `import` stores no reply and creates no folder."""
     write_cassette(tmp_path / "x.jsonl", [entry(0)])
     text = (tmp_path / "x.jsonl").read_text(encoding="utf-8")
     (tmp_path / "x.jsonl").write_text(f"{text}{line}\n", encoding="utf-8")
     done = rageval("import", "x.jsonl")
     assert (done.status, done.out) == (2, "")
-    assert found in done.err
+    assert message in done.err
     assert not (tmp_path / "cache").exists()
 
 
 def test_a_missing_file_is_an_error(rageval: Run, tmp_path: Path) -> None:
-    """Also where the other one is there."""
+    """If one of two cassettes is missing, `import` names the missing file and imports nothing."""
     write_cassette(tmp_path / "x.jsonl", [entry(0)])
     done = rageval("import", "x.jsonl", "none.jsonl")
     assert done.status == 2
@@ -109,7 +109,7 @@ def test_a_missing_file_is_an_error(rageval: Run, tmp_path: Path) -> None:
 
 
 def test_a_damaged_cache_is_not_written(rageval: Run, cache: CacheFolder, tmp_path: Path) -> None:
-    """The message says what to do."""
+    """If the cache file is damaged, `import` does not write to it, and the error says how to restore the cache."""
     write_cassette(tmp_path / "x.jsonl", [entry(0)])
     cache.file.write_bytes(cache.file.read_bytes()[:8192])
     done = rageval("import", "x.jsonl")

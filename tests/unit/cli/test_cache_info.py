@@ -16,7 +16,7 @@ Run = Callable[..., Done]
 
 
 def test_it_reports_what_is_cached(rageval: Run, cache: CacheFolder) -> None:
-    """By model as asked for; by the server's name where that is not known."""
+    """`info` groups replies by the requested model, or by the model in the reply if the request is not known."""
     size = cache.file.stat().st_size
     done = rageval("info")
     assert done == Done(
@@ -31,10 +31,10 @@ def test_it_reports_what_is_cached(rageval: Run, cache: CacheFolder) -> None:
 
 
 def test_programs_get_json(rageval: Run, cache: CacheFolder) -> None:
-    """With plain numbers, and all names."""
+    """`info --json` prints the same facts with plain numbers and full names."""
     size = cache.file.stat().st_size
-    found = json.loads(rageval("info", "--json").out)
-    assert found == {
+    info = json.loads(rageval("info", "--json").out)
+    assert info == {
         "directory": "cache",
         "schema": 1,
         "bytes": size,
@@ -58,15 +58,15 @@ def test_programs_get_json(rageval: Run, cache: CacheFolder) -> None:
 
 
 def test_an_empty_cache_has_no_dates(rageval: Run, cache: CacheFolder) -> None:
-    """Nor a table."""
+    """For an empty cache, `info` prints neither dates nor a table."""
     cache.sql("DELETE FROM replies")
     assert rageval("info").out.count("\n") == 1
-    found = json.loads(rageval("info", "--json").out)
-    assert (found["replies"], found["oldest"], found["newest"], found["models"]) == (0, None, None, [])
+    info = json.loads(rageval("info", "--json").out)
+    assert (info["replies"], info["oldest"], info["newest"], info["models"]) == (0, None, None, [])
 
 
 def test_damaged_entries_are_counted_apart(rageval: Run, cache: CacheFolder) -> None:
-    """They are in no sum."""
+    """`info` counts damaged entries separately and adds them to no sum."""
     cache.sql("UPDATE replies SET tokens_in = 1000000 WHERE key = ?", key(0))
     done = rageval("info")
     assert done.status == 0
@@ -81,7 +81,7 @@ def test_damaged_entries_are_counted_apart(rageval: Run, cache: CacheFolder) -> 
 def test_a_missing_cache_is_an_error_and_is_not_made(
     rageval: Run, tmp_path: Path, command: list[str]
 ) -> None:
-    """Nor is the file in a folder that is there."""
+    """If there is no cache file, a command exits with status 2 and creates neither the folder nor the file."""
     done = rageval(*command)
     assert (done.status, done.out) == (2, "")
     assert done.err.startswith("There is no reply cache in cache: no file replies.sqlite is there.\nName the")
@@ -91,7 +91,7 @@ def test_a_missing_cache_is_an_error_and_is_not_made(
 
 
 def test_another_programs_file_is_left_alone(rageval: Run, tmp_path: Path) -> None:
-    """It is named, and has not changed."""
+    """If replies.sqlite was written by another program, each command says so and does not change the file."""
     (tmp_path / "cache").mkdir()
     file = tmp_path / "cache" / "replies.sqlite"
     connection = sqlite3.connect(file)
@@ -108,7 +108,7 @@ def test_another_programs_file_is_left_alone(rageval: Run, tmp_path: Path) -> No
 
 
 def test_a_later_schema_is_left_alone(rageval: Run, cache: CacheFolder) -> None:
-    """Both numbers are said."""
+    """If the cache has a later schema, each command names both schema numbers and exits with status 2."""
     cache.sql("PRAGMA user_version = 99")
     for command in (["info"], ["verify"], ["export", "x.jsonl"], ["prune", "--cut"]):
         done = rageval(*command)
@@ -120,7 +120,7 @@ def test_a_later_schema_is_left_alone(rageval: Run, cache: CacheFolder) -> None:
 
 
 def test_the_folder_may_be_named_after_the_command(rageval: Run, cache: CacheFolder, tmp_path: Path) -> None:
-    """And overrides the option before it."""
+    """`--cache-dir` after the subcommand overrides `--cache-dir` before the subcommand."""
     shutil.move(cache.directory, tmp_path / "elsewhere")
     assert rageval("info").status == 2
     assert rageval("info", "--cache-dir", tmp_path / "elsewhere").status == 0
@@ -132,7 +132,7 @@ def test_the_folder_may_be_named_after_the_command(rageval: Run, cache: CacheFol
 def test_reading_needs_no_leave_to_write(
     rageval: Run, cache: CacheFolder, monkeypatch: pytest.MonkeyPatch, command: list[str]
 ) -> None:
-    """A cache that CI mounts to be read alone."""
+    """Commands that only read work on a read-only cache, such as one that CI mounts read-only."""
     _forbid_writing(monkeypatch, cache)
     done = rageval(*command)
     assert (done.status, done.err) == (0, "")
@@ -142,7 +142,7 @@ def test_reading_needs_no_leave_to_write(
 def test_replies_that_a_killed_run_left_in_the_log_are_read(
     rageval: Run, cache: CacheFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They count as much as those that were moved into the file."""
+    """`info` reads changes that are still in SQLite's write-ahead log, not only the main file."""
     with contextlib.closing(sqlite3.connect(cache.file)) as other:
         other.execute("DELETE FROM replies")
         other.commit()
@@ -156,7 +156,7 @@ def test_replies_that_a_killed_run_left_in_the_log_are_read(
 def test_changing_needs_leave_to_write(
     rageval: Run, cache: CacheFolder, monkeypatch: pytest.MonkeyPatch, command: list[str]
 ) -> None:
-    """The error says so."""
+    """A command that changes the cache exits with status 2 if the cache is read-only, and says so."""
     rageval("export", "x.jsonl")
     _forbid_writing(monkeypatch, cache)
     done = rageval(*command)
@@ -165,13 +165,13 @@ def test_changing_needs_leave_to_write(
 
 
 def test_a_name_cannot_command_the_terminal(rageval: Run, cache: CacheFolder) -> None:
-    """What came from a server is shown, not obeyed."""
+    """Control characters in a model name from a server are escaped in the output of `info`."""
     cache.put([entry(9, summary={}, model="\x1b[2Jmodèle\n")])
     assert "\\u001b[2Jmodèle\\n " in rageval("info").out
 
 
 def _forbid_writing(monkeypatch: pytest.MonkeyPatch, cache: CacheFolder) -> None:
-    """As permissions do; and for root, for whom those do not hold, as they would."""
+    """Make the cache read-only by permissions, and patch the store to refuse too, because root ignores permissions."""
     cache.file.chmod(0o444)
     cache.directory.chmod(0o555)
     error = sqlite3.OperationalError("attempt to write a readonly database")

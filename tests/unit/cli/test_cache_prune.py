@@ -17,7 +17,7 @@ Run = Callable[..., Done]
 
 
 def _left(cache: CacheFolder) -> set[str]:
-    return {kept.key for kept in cache.entries()}
+    return {stored.key for stored in cache.entries()}
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def _left(cache: CacheFolder) -> set[str]:
 def test_all_conditions_must_hold(
     rageval: Run, cache: CacheFolder, conditions: list[str], left: set[int]
 ) -> None:
-    """A dry run says the same, and deletes nothing."""
+    """`prune` deletes replies that meet all conditions; a dry run prints the same count and deletes nothing."""
     dry = rageval("prune", "--dry-run", *conditions)
     assert dry.out.startswith(f"cache: {4 - len(left)} of 4 replies would be deleted\n")
     assert len(_left(cache)) == 4
@@ -48,7 +48,7 @@ def test_all_conditions_must_hold(
 
 @pytest.mark.parametrize(("days", "left"), [("2", {0}), ("3.5", {0, 1}), ("0.5", set())])
 def test_age_is_in_days(rageval: Run, cache: CacheFolder, days: str, left: set[int]) -> None:
-    """Since a reply was kept."""
+    """`--older-than` takes a number of days since the reply was stored."""
     cache.sql("DELETE FROM replies")
     cache.put([entry(n, written=time.time() - age * 86_400) for n, age in enumerate([1, 3])])
     rageval("prune", "--older-than", days)
@@ -57,12 +57,12 @@ def test_age_is_in_days(rageval: Run, cache: CacheFolder, days: str, left: set[i
 
 @pytest.mark.usefixtures("cache")
 def test_deleted_replies_are_counted_by_model(rageval: Run) -> None:
-    """As `info` tells what is there."""
+    """`prune` prints the deleted replies by model, in the table format of `info`."""
     assert "m at http://host/v1        1         10           2    1\n" in rageval("prune", "--cut").out
 
 
 def test_the_file_becomes_smaller(rageval: Run, cache: CacheFolder) -> None:
-    """Space is given back, not only marked as free."""
+    """`prune` returns the freed space to the file system: the file becomes smaller."""
     cache.put([entry(n, text="x" * 1000, summary={"model": "big"}) for n in range(10, 500)])
     before = cache.file.stat().st_size
     done = rageval("prune", "--model", "big")
@@ -72,7 +72,7 @@ def test_the_file_becomes_smaller(rageval: Run, cache: CacheFolder) -> None:
 
 
 def test_a_cache_in_use_becomes_smaller_later(rageval: Run, cache: CacheFolder) -> None:
-    """What a run holds open is not taken from it."""
+    """If a run has the cache open, `prune` says that the file becomes smaller after that run."""
     with contextlib.closing(Database(cache.directory)):
         done = rageval("prune", "--cut")
     assert done.status == 0
@@ -82,7 +82,7 @@ def test_a_cache_in_use_becomes_smaller_later(rageval: Run, cache: CacheFolder) 
 def test_a_disk_too_full_to_make_it_smaller_is_no_failure(
     rageval: Run, cache: CacheFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The replies are deleted, and that is said."""
+    """If VACUUM fails because the disk is full, the replies are still deleted and `prune` exits with status 0."""
     execute = Database.execute
 
     def full(self: Database, sql: str, *parameters: object) -> object:
@@ -99,7 +99,7 @@ def test_a_disk_too_full_to_make_it_smaller_is_no_failure(
 
 
 def test_a_condition_is_needed(rageval: Run, cache: CacheFolder) -> None:
-    """`prune` alone does not delete everything."""
+    """`prune` without a condition is an error and deletes nothing."""
     done = rageval("prune")
     assert (done.status, done.out) == (2, "")
     assert "--older-than DAYS, --model NAME and --cut" in done.err
@@ -108,7 +108,7 @@ def test_a_condition_is_needed(rageval: Run, cache: CacheFolder) -> None:
 
 @pytest.mark.parametrize("days", ["-1", "nan", "inf", "soon", ""])
 def test_days_are_a_number(rageval: Run, cache: CacheFolder, days: str) -> None:
-    """What is allowed is said."""
+    """If `--older-than` is not a number of at least 0, the error names the allowed values and nothing is deleted."""
     done = rageval("prune", f"--older-than={days}")
     assert done.status == 2
     assert "is not a number of days, expected 0 or more, such as 30 or 0.5" in done.err
@@ -117,14 +117,14 @@ def test_days_are_a_number(rageval: Run, cache: CacheFolder, days: str) -> None:
 
 @pytest.mark.usefixtures("cache")
 def test_a_missing_model_is_reported(rageval: Run) -> None:
-    """It is no error: it may have been pruned before."""
+    """If no reply is of the model in `--model`, which may be pruned already, `prune` says so and exits with 0."""
     done = rageval("prune", "--model", "gone")
     assert (done.status, done.out) == (0, "cache: 0 of 4 replies deleted\n")
     assert done.err == "cache has no reply of model gone; it has replies of: alt, m.\n"
 
 
 def test_damaged_entries_stay(rageval: Run, cache: CacheFolder) -> None:
-    """Nothing that one says of itself can be believed."""
+    """`prune` does not delete damaged entries, because their fields cannot be trusted."""
     cache.sql("UPDATE replies SET text = 'forged' WHERE key = ?", key(2))
     done = rageval("prune", "--cut")
     assert (done.status, done.out) == (0, "cache: 0 of 3 replies deleted\n")
@@ -134,7 +134,7 @@ def test_damaged_entries_stay(rageval: Run, cache: CacheFolder) -> None:
 
 @pytest.mark.parametrize("name", ["x.jsonl", "x.jsonl.gz"])
 def test_a_cassette_can_be_pruned(rageval: Run, tmp_path: Path, name: str) -> None:
-    """The cache need not be there."""
+    """`prune --cassette` deletes replies of a cassette, compressed or not, and needs no cache folder."""
     write_cassette(
         tmp_path / name, [entry(0), entry(1, finish_reason="length"), entry(2, summary={"model": "n"})]
     )
@@ -151,7 +151,7 @@ def test_a_cassette_can_be_pruned(rageval: Run, tmp_path: Path, name: str) -> No
 
 
 def test_a_cassette_without_such_replies_is_not_touched(rageval: Run, tmp_path: Path) -> None:
-    """Not even sorted."""
+    """If no reply of a cassette meets the conditions, `prune` does not rewrite or sort the file."""
     lines = [entry(n).reply.dumps(key=str(9 - n)) for n in range(3)]
     (tmp_path / "x.jsonl").write_text("\n\n".join(lines), encoding="utf-8")
     before = (tmp_path / "x.jsonl").read_bytes()
@@ -160,7 +160,7 @@ def test_a_cassette_without_such_replies_is_not_touched(rageval: Run, tmp_path: 
 
 
 def test_a_cassette_has_no_dates(rageval: Run, tmp_path: Path) -> None:
-    """So none can be asked for."""
+    """Cassettes store no dates, so `--older-than` with `--cassette` is an error."""
     write_cassette(tmp_path / "x.jsonl", [entry(0)])
     done = rageval("prune", "--cassette", "x.jsonl", "--older-than", "1", "--cut")
     assert done.status == 2
@@ -168,7 +168,7 @@ def test_a_cassette_has_no_dates(rageval: Run, tmp_path: Path) -> None:
 
 
 def test_a_bad_cassette_is_not_rewritten(rageval: Run, tmp_path: Path) -> None:
-    """Its bad lines would be lost."""
+    """If a cassette has an invalid line, `prune` does not rewrite the file, which would lose that line."""
     (tmp_path / "x.jsonl").write_text("<<<<<<< HEAD\n", encoding="utf-8")
     done = rageval("prune", "--cassette", "x.jsonl", "--cut")
     assert done.status == 2

@@ -16,7 +16,7 @@ FILE = "cache/replies.sqlite"
 
 
 class _Bomb:
-    """Makes a file when it is unpickled."""
+    """An object that creates a file when it is unpickled."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
@@ -27,7 +27,7 @@ class _Bomb:
 
 @pytest.mark.usefixtures("cache")
 def test_a_good_cache_is_good(rageval: Run) -> None:
-    """Also after a repair of nothing."""
+    """`verify` and `verify --repair` of an undamaged cache print the same counts and exit with status 0."""
     expected = Done(0, f"{FILE}: 4 good replies, 0 damaged entries, schema 1\n", "")
     assert rageval("verify") == expected
     assert rageval("verify", "--repair") == expected
@@ -52,7 +52,7 @@ def test_a_good_cache_is_good(rageval: Run) -> None:
 def test_a_damaged_entry_is_named_and_deleted(
     rageval: Run, cache: CacheFolder, change: str, why: str
 ) -> None:
-    """It alone; and then the cache is good."""
+    """`verify` names a damaged entry, and `verify --repair` deletes only that entry; then the cache is good."""
     cache.sql(f"UPDATE replies SET {change} WHERE key = ?", key(1))  # noqa: S608 - our own
     done = rageval("verify")
     assert done.status == 1
@@ -64,7 +64,7 @@ def test_a_damaged_entry_is_named_and_deleted(
     done = rageval("verify", "--repair")
     assert done.status == 1
     assert done.out.endswith(f"deleted: {key(1)}\n")
-    assert {kept.key for kept in cache.entries()} == {key(0), key(2), key(3)}
+    assert {stored.key for stored in cache.entries()} == {key(0), key(2), key(3)}
     assert rageval("verify").status == 0
 
 
@@ -84,18 +84,18 @@ def test_a_damaged_entry_is_named_and_deleted(
 def test_a_valid_reply_survives_a_damaged_outline_or_date(
     rageval: Run, cache: CacheFolder, change: str, why: str
 ) -> None:
-    """It was paid for: the outline or the date is given up instead."""
+    """If only the outline or the date is damaged, `--repair` replaces these and keeps the reply, which cost money."""
     cache.sql(f"UPDATE replies SET {change} WHERE key = ?", key(1))  # noqa: S608 - our own
     done = rageval("verify", "--repair")
     assert done.status == 1
     assert f"{FILE}: damaged: entry {key(1)}: {why}\n" in done.out
     assert done.out.endswith(f"mended, its reply is kept: {key(1)}\n")
-    assert {kept.key: kept.reply for kept in cache.entries()}[key(1)] == entry(1).reply
+    assert {stored.key: stored.reply for stored in cache.entries()}[key(1)] == entry(1).reply
     assert rageval("verify").status == 0
 
 
 def test_a_planted_pickle_is_named_and_not_run(rageval: Run, cache: CacheFolder, tmp_path: Path) -> None:
-    """Cache folders are restored from elsewhere; looking at one must run no code of theirs."""
+    """Cache folders may come from elsewhere: no command unpickles, and so executes, a pickle in the database."""
     mark = tmp_path / "it ran"
     bomb = pickle.dumps(_Bomb(mark))
     cache.sql("UPDATE replies SET text = ?, outline = ? WHERE key = ?", bomb, bomb, key(0))
@@ -109,7 +109,7 @@ def test_a_planted_pickle_is_named_and_not_run(rageval: Run, cache: CacheFolder,
 
 @pytest.mark.parametrize("bad", ["x'6162'", "CAST(x'61ff' AS TEXT)"])
 def test_a_key_that_is_no_text_can_be_deleted(rageval: Run, cache: CacheFolder, bad: str) -> None:
-    """Though no request can ever have it."""
+    """`--repair` deletes an entry whose key is not valid text."""
     cache.sql(f"UPDATE replies SET key = {bad} WHERE key = ?", key(0))  # noqa: S608 - our own
     cache.put([entry(0)])
     assert rageval("verify", "--repair").status == 1
@@ -118,7 +118,7 @@ def test_a_key_that_is_no_text_can_be_deleted(rageval: Run, cache: CacheFolder, 
 
 
 def test_many_damaged_entries_among_many_are_all_found(rageval: Run, cache: CacheFolder) -> None:
-    """And no good one is among them."""
+    """Of 2,000 entries, `--repair` reports and deletes all damaged ones and no good one."""
     cache.put([entry(n) for n in range(4, 2000)])
     bad = {key(n) for n in range(0, 2000, 7)}
     cache.sql(
@@ -127,11 +127,11 @@ def test_many_damaged_entries_among_many_are_all_found(rageval: Run, cache: Cach
     )
     done = rageval("verify", "--repair")
     assert {line.split("entry ")[1][:64] for line in done.out.splitlines() if "damaged: entry" in line} == bad
-    assert {kept.key for kept in cache.entries()} == {key(n) for n in range(2000)} - bad
+    assert {stored.key for stored in cache.entries()} == {key(n) for n in range(2000)} - bad
 
 
 def test_claims_are_reported(rageval: Run, cache: CacheFolder) -> None:
-    """They are no damage; whose they are, only time shows."""
+    """`verify` reports claims of running or killed runs as a notice, not as damage."""
     cache.sql("INSERT INTO leases VALUES ('a', 'x', 1), ('b', 'x', 1), ('c', 'y', 1e300)")
     done = rageval("verify")
     assert (done.status, done.err) == (0, "")
@@ -145,7 +145,7 @@ def test_claims_are_reported(rageval: Run, cache: CacheFolder) -> None:
 def test_a_file_that_was_cut_off_is_damaged(
     rageval: Run, cache: CacheFolder, length: int, more: list[str]
 ) -> None:
-    """Deleting entries would not mend it, so none is deleted; the message says what to do."""
+    """If the file is truncated, `verify` deletes no entry, even with `--repair`, and says how to restore the cache."""
     cache.file.write_bytes(cache.file.read_bytes()[:length])
     done = rageval("verify", *more)
     assert done.status == 1
@@ -155,7 +155,7 @@ def test_a_file_that_was_cut_off_is_damaged(
 
 
 def test_a_file_whose_pages_are_damaged_is_not_repaired_by_entry(rageval: Run, cache: CacheFolder) -> None:
-    """Writing to it could harm what is whole."""
+    """If pages of the database are damaged, `--repair` does not write to it: writing could damage good entries."""
     cache.put([entry(n) for n in range(4, 300)])
     cache.sql("UPDATE replies SET text = 'forged' WHERE key = ?", key(0))
     content = bytearray(cache.file.read_bytes())
@@ -175,7 +175,7 @@ def test_a_file_whose_pages_are_damaged_is_not_repaired_by_entry(rageval: Run, c
 def test_a_file_whose_tables_are_lost_is_damaged(
     rageval: Run, cache: CacheFolder, tmp_path: Path, before: bytes, after: bytes
 ) -> None:
-    """No reply can be read from it."""
+    """If the table of replies is lost, `verify` reports damage and `export` writes no file."""
     content = cache.file.read_bytes()
     assert before in content
     cache.file.write_bytes(content.replace(before, after))
@@ -187,7 +187,7 @@ def test_a_file_whose_tables_are_lost_is_damaged(
 
 
 def test_a_good_cassette_is_good(rageval: Run, tmp_path: Path) -> None:
-    """Compressed or not, several at once; the cache need not be there."""
+    """`verify` checks several cassettes, compressed or not, and needs no cache folder."""
     write_cassette(tmp_path / "x.jsonl", [entry(n) for n in range(3)])
     write_cassette(tmp_path / "y.jsonl.gz", [entry(0)])
     done = rageval("verify", "x.jsonl", "y.jsonl.gz")
@@ -195,7 +195,10 @@ def test_a_good_cassette_is_good(rageval: Run, tmp_path: Path) -> None:
 
 
 def test_all_bad_lines_are_listed(rageval: Run, tmp_path: Path) -> None:
-    """With their numbers, blank ones counted; the good ones between them are seen."""
+    """`verify` lists every invalid line of a cassette by its number, and counts the valid lines between them.
+
+    Blank lines count in the line numbers.
+    """
     lines = [
         b"<<<<<<< HEAD",
         entry_line(entry(0)).encode(),
@@ -218,16 +221,16 @@ def test_all_bad_lines_are_listed(rageval: Run, tmp_path: Path) -> None:
         "line 6 is not a recorded reply: 'tokens_in' is 1844674407",
     ]
     starts += ["line 7 is not a recorded reply: 'text' is None, expected str"]
-    found = [line for line in done.out.splitlines() if "damaged: " in line]
+    damaged = [line for line in done.out.splitlines() if "damaged: " in line]
     assert all(
-        line.startswith(f"x.jsonl: damaged: {start}") for line, start in zip(found, starts, strict=True)
+        line.startswith(f"x.jsonl: damaged: {start}") for line, start in zip(damaged, starts, strict=True)
     )
     assert done.out.endswith("x.jsonl: 2 good replies, 5 faults\n")
 
 
 def test_repeated_keys_and_disorder_are_only_noticed(rageval: Run, tmp_path: Path) -> None:
-    """As a merge leaves them: the file can be used."""
-    first, second = sorted([entry(0), entry(1)], key=lambda made: made.key, reverse=True)
+    """A merge in git leaves repeated and unsorted lines: `verify` prints notices and exits with status 0."""
+    first, second = sorted([entry(0), entry(1)], key=lambda item: item.key, reverse=True)
     other = entry_line(first).replace("Antwort", "Wort")
     lines = [entry_line(first), entry_line(second), other, entry_line(first)]
     (tmp_path / "x.jsonl").write_text("\n".join(lines), encoding="utf-8")
@@ -243,7 +246,7 @@ def test_repeated_keys_and_disorder_are_only_noticed(rageval: Run, tmp_path: Pat
 
 @pytest.mark.parametrize("how", ["cut", "flipped", "not compressed"])
 def test_a_damaged_compressed_cassette_is_named(rageval: Run, tmp_path: Path, how: str) -> None:
-    """With the line after which it cannot be read."""
+    """If a compressed cassette is damaged, `verify` names the last line that can be read."""
     write_cassette(tmp_path / "x.jsonl.gz", [entry(n) for n in range(3000)])
     content = bytearray((tmp_path / "x.jsonl.gz").read_bytes())
     if how == "cut":
@@ -259,7 +262,7 @@ def test_a_damaged_compressed_cassette_is_named(rageval: Run, tmp_path: Path, ho
 
 
 def test_a_missing_cassette_is_an_error(rageval: Run) -> None:
-    """A folder in its place is not one either."""
+    """`verify` of a missing cassette, or of a folder, is an error."""
     for name in ("none.jsonl", "."):
         done = rageval("verify", name)
         assert (done.status, done.out) == (2, "")
@@ -267,7 +270,7 @@ def test_a_missing_cassette_is_an_error(rageval: Run) -> None:
 
 
 def test_cassettes_are_not_repaired(rageval: Run, tmp_path: Path) -> None:
-    """They are in git, where a person looks at changes."""
+    """`--repair` with a cassette is an error: cassettes are in git, where a person reviews changes."""
     write_cassette(tmp_path / "x.jsonl", [entry(0)])
     done = rageval("verify", "--repair", "x.jsonl")
     assert done.status == 2

@@ -1,4 +1,4 @@
-"""How things are printed."""
+"""How the commands format sizes, counts, texts and tables."""
 
 import pytest
 
@@ -18,12 +18,12 @@ from pytest_rageval.cli.console import format_bytes, format_count, format_table,
     ],
 )
 def test_sizes_have_a_unit_that_suits(number: float, shown: str) -> None:
-    """Powers of 1000, as disks are sold."""
+    """Sizes are formatted with units that are powers of 1000."""
     assert format_bytes(number) == shown
 
 
 @pytest.mark.parametrize(
-    ("number", "what", "shown"),
+    ("number", "noun", "shown"),
     [
         (1, "reply", "1 reply"),
         (0, "reply", "0 replies"),
@@ -31,9 +31,9 @@ def test_sizes_have_a_unit_that_suits(number: float, shown: str) -> None:
         (2, "fault", "2 faults"),
     ],
 )
-def test_numbers_of_things_are_english(number: int, what: str, shown: str) -> None:
-    """One, and all else."""
-    assert format_count(number, what) == shown
+def test_numbers_of_things_are_english(number: int, noun: str, shown: str) -> None:
+    """The noun after a count is singular for 1, otherwise plural."""
+    assert format_count(number, noun) == shown
 
 
 @pytest.mark.parametrize(
@@ -46,12 +46,12 @@ def test_numbers_of_things_are_english(number: int, what: str, shown: str) -> No
     ],
 )
 def test_a_text_is_shown_on_one_line(text: str | bytes, shown: str) -> None:
-    """Letters of all scripts stay."""
+    """Control characters and invalid characters are escaped; letters of all scripts are not."""
     assert to_one_line(text) == shown
 
 
 def test_columns_are_as_wide_as_what_is_in_them() -> None:
-    """Names left, numbers right."""
+    """Columns are as wide as their longest cell; text is left-aligned, numbers are right-aligned."""
     assert format_table(["name", "n"], [["a", "1,000"], ["long name", "1"]]) == (
         "name           n\na          1,000\nlong name      1"
     )

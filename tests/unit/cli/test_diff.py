@@ -13,7 +13,7 @@ from pytest_rageval.stats.paired_tests import PairedDrops, joint_drop_test
 
 
 def entry(spec: str, values: Mapping[str, float | None], **more: Any) -> dict[str, Any]:
-    """A score of a report."""
+    """Return a score as it is in a report."""
     scored = [value for value in values.values() if value is not None]
     return {
         "spec": spec,
@@ -25,7 +25,7 @@ def entry(spec: str, values: Mapping[str, float | None], **more: Any) -> dict[st
 
 
 def report(path: Path, *scores: dict[str, Any], **more: Any) -> str:
-    """A report with one test."""
+    """Write a report with one test, and return its path."""
     test = {
         "nodeid": "test_r.py::test_found",
         "evalset": {"digest": more.pop("digest", "d")},
@@ -47,7 +47,10 @@ SCORE = (
 def test_a_drop_has_its_interval_its_p_value_and_its_questions(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The p-value is twice that of the one-sided test, and the interval agrees with it."""
+    """A drop is printed with its interval, p-value and lost questions.
+
+    The p-value is twice that of the one-sided test, and the interval agrees with it.
+    """
     before = report(tmp_path / "a.json", entry("recall@3", BEFORE))
     after = report(tmp_path / "b.json", entry("recall@3", AFTER))
     assert main(["diff", before, after]) == 0
@@ -67,15 +70,15 @@ def test_a_drop_has_its_interval_its_p_value_and_its_questions(
 def test_the_other_way_round_it_is_a_gain_with_the_same_p_value(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Nothing but the sign changes."""
+    """If the two reports are swapped, only the signs change, and lost questions become gained ones."""
     paths = [
         report(tmp_path / f"{n}.json", entry("ndcg@3", values)) for n, values in enumerate((BEFORE, AFTER))
     ]
-    found = []
+    differences = []
     for order in (paths, paths[::-1]):
         assert main(["diff", *order, "--json"]) == 0
-        found.append(json.loads(capsys.readouterr().out)["scores"][0])
-    drop, gain = found
+        differences.append(json.loads(capsys.readouterr().out)["scores"][0])
+    drop, gain = differences
     assert gain["difference"] == -drop["difference"]
     assert gain["p_value"] == pytest.approx(drop["p_value"])
     assert gain["interval"] == pytest.approx([-bound for bound in reversed(drop["interval"])])
@@ -86,7 +89,10 @@ def test_the_other_way_round_it_is_a_gain_with_the_same_p_value(
 def test_only_questions_with_two_scores_are_compared(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The others are counted; what only one report has is named; so are other models."""
+    """Only questions that are scored in both reports are compared; the rest are listed.
+
+    Scores that only one report has are listed, too, as are differences in models and eval sets.
+    """
     before = report(
         tmp_path / "a.json",
         entry("recall@3", {"q1": 1.0, "q2": 0.5, "q3": None, "old": 1.0}),
@@ -115,34 +121,37 @@ def test_only_questions_with_two_scores_are_compared(
 def test_scores_without_a_common_question_have_no_difference(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A dash, not a number; and reports without a common score say so."""
-    one = report(tmp_path / "a.json", entry("recall@3", {"q1": 1.0}))
-    two = report(tmp_path / "b.json", entry("recall@3", {"q2": 0.0}))
-    three = report(tmp_path / "c.json", entry("mrr@3", {"q2": 0.0}))
-    assert main(["diff", one, two]) == 0
+    """If two scores have no question in common, the difference is "-".
+
+    If two reports have no score in common, the output says so.
+    """
+    first = report(tmp_path / "a.json", entry("recall@3", {"q1": 1.0}))
+    second = report(tmp_path / "b.json", entry("recall@3", {"q2": 0.0}))
+    third = report(tmp_path / "c.json", entry("mrr@3", {"q2": 0.0}))
+    assert main(["diff", first, second]) == 0
     assert re.search(r"recall@3 +1\.000 +0\.000 +- +- +- +0 +0 +0 +0\n", capsys.readouterr().out)
-    assert main(["diff", one, three]) == 0
-    assert f"{one} and {three} have no score in common." in capsys.readouterr().out
+    assert main(["diff", first, third]) == 0
+    assert f"{first} and {third} have no score in common." in capsys.readouterr().out
 
 
 def test_a_score_that_failed_in_a_report_is_not_the_same(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Why it was not computed is said on the terminal and on the page."""
-    one = report(tmp_path / "a.json", entry("recall@3", {"q1": 1.0}))
+    """If a score failed in one report, terminal and page show the reason, and the page counts the score as unclear."""
+    first = report(tmp_path / "a.json", entry("recall@3", {"q1": 1.0}))
     broken = {**entry("recall@3", {}), "verdict": "error", "reason": "it raised\nTimeoutError"}
-    two, page = report(tmp_path / "b.json", broken), tmp_path / "d.html"
-    assert main(["diff", one, two, "--html", str(page)]) == 0
-    said = f"not computed in {two}: it raised TimeoutError"
-    assert f"recall@3: {said}\n" in capsys.readouterr().out
-    assert said in page.read_text(encoding="utf-8")
+    second, page = report(tmp_path / "b.json", broken), tmp_path / "d.html"
+    assert main(["diff", first, second, "--html", str(page)]) == 0
+    reason = f"not computed in {second}: it raised TimeoutError"
+    assert f"recall@3: {reason}\n" in capsys.readouterr().out
+    assert reason in page.read_text(encoding="utf-8")
     assert "rageval diff: 1 unclear of 1 score" in page.read_text(encoding="utf-8")
 
 
 def test_grades_and_embeddings_are_compared_on_their_scale(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """From 1 to 5; and what differs by rounding on another machine is no change."""
+    """Grades are compared on the scale from 1 to 5; cosines that differ only by rounding count as equal."""
     grades = ({"q1": 5.0, "q2": 1.0}, {"q1": 1.0, "q2": 1.0})
     cosines = ({"q1": 0.5, "q2": 0.25}, {"q1": 0.5 + 3e-7, "q2": 0.25})
     paths = [
@@ -162,7 +171,7 @@ def test_grades_and_embeddings_are_compared_on_their_scale(
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "reason"),
     [
         (None, "cannot be read: No such file"),
         ("{", "is not JSON: "),
@@ -185,9 +194,9 @@ def test_grades_and_embeddings_are_compared_on_their_scale(
     ],
 )
 def test_a_file_that_is_no_report_is_named_with_the_reason(
-    text: str | None, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    text: str | None, reason: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """And with the command that writes one; the exit status is 2."""
+    """If a file is not a report, the error names it, the reason and the command that writes a report."""
     good = report(tmp_path / "a.json", entry("recall@3", BEFORE))
     bad = tmp_path / "b.json"
     if text is not None:
@@ -196,14 +205,14 @@ def test_a_file_that_is_no_report_is_named_with_the_reason(
         assert main(["diff", *arguments]) == 2
         err = capsys.readouterr().err
         assert str(bad) in err
-        assert said in err
+        assert reason in err
         assert "pytest --rageval-report b.json" in err
 
 
 def test_a_baseline_is_not_to_be_overwritten_with_a_report(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The command in the message writes another file."""
+    """If a baseline is given, the suggested command writes the report to another file."""
     baseline = tmp_path / "rageval_baseline.json"
     baseline.write_text('{"schema": 1, "tests": {}}', encoding="utf-8")
     assert main(["diff", str(baseline), report(tmp_path / "a.json", entry("recall@3", BEFORE))]) == 2
@@ -216,7 +225,7 @@ def test_a_baseline_is_not_to_be_overwritten_with_a_report(
 def seen(
     spec: str, values: Mapping[str, float | None], answers: Mapping[str, str], labels: list[str], **more: Any
 ) -> dict[str, Any]:
-    """A test of a report with what was retrieved and answered."""
+    """Return a test of a report, with the retrieved passages and the answers."""
     score = entry(spec, values)
     score["examples"] = [
         {
@@ -246,7 +255,7 @@ def seen(
 
 
 def runs(tmp_path: Path) -> tuple[str, str]:
-    """Two reports with texts: one question lost, one gained, one is the same, one is in each alone."""
+    """Write two reports with texts: one question lost, one gained, one unchanged, and one only in each report."""
     before = seen(
         "answer.em@2",
         {"q1": 1.0, "q2": 0.0, "q3": 1.0, "old": 1.0},
@@ -269,7 +278,10 @@ def runs(tmp_path: Path) -> tuple[str, str]:
 def test_changed_questions_show_what_was_retrieved_and_answered(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With -v: then and now, where then is the first report and not the baseline of the second one."""
+    """With -v, changed questions show the passages and answers of the first and of the second report.
+
+    Values of the baseline of the second report are not shown.
+    """
     before, after = runs(tmp_path)
     assert main(["diff", before, after, "-v"]) == 0
     out = capsys.readouterr().out
@@ -295,7 +307,7 @@ def test_changed_questions_show_what_was_retrieved_and_answered(
 def test_the_page_has_every_question_of_both_reports(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As the page of a run has them, with the first report in the place of the baseline."""
+    """The page shows every question as the page of a run does, with the first report in place of the baseline."""
     before, after = runs(tmp_path)
     page = tmp_path / "diff.html"
     assert main(["diff", before, after, "--html", str(page)]) == 0
@@ -303,8 +315,8 @@ def test_the_page_has_every_question_of_both_reports(
     text = page.read_text(encoding="utf-8")
     assert "<title>rageval diff: 1 unclear of 1 score</title>" in text
     assert f"{before}, a, generator m-1, judge m-2" in text
-    for one in ("q1", "q2", "q3", "old", "new"):
-        assert f"What is {one}?" in text
+    for name in ("q1", "q2", "q3", "old", "new"):
+        assert f"What is {name}?" in text
     assert "1.00 → 0.00" in text
     assert "0.00 → 1.00" in text
     assert "Text of kb-9." in text
@@ -317,8 +329,8 @@ def test_the_page_has_every_question_of_both_reports(
 def test_reports_of_earlier_versions_have_what_explained_their_verdicts(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Only questions that got worse had texts; of the others there is the id."""
-    told = {
+    """Reports of earlier versions have texts only for questions that got worse; other questions show their id."""
+    question = {
         "id": "q1",
         "question": "Why?",
         "score": 0.0,
@@ -326,10 +338,10 @@ def test_reports_of_earlier_versions_have_what_explained_their_verdicts(
         "answer": "two",
         "retrieved": ["kb-2"],
     }
-    told["before"] = {"score": 1.0, "answer": "of its baseline", "retrieved": ["kb-1"]}
-    listed = {"why": "worse", "of": 10, "better": 0, "lost_by": {}, "listed": [told]}
+    question["before"] = {"score": 1.0, "answer": "of its baseline", "retrieved": ["kb-1"]}
+    questions = {"why": "worse", "of": 10, "better": 0, "lost_by": {}, "listed": [question]}
     before = report(tmp_path / "a.json", entry("recall@3", BEFORE))
-    after = report(tmp_path / "b.json", entry("recall@3", AFTER, questions=listed))
+    after = report(tmp_path / "b.json", entry("recall@3", AFTER, questions=questions))
     page = tmp_path / "diff.html"
     assert main(["diff", before, after, "-v", "--html", str(page)]) == 0
     out = capsys.readouterr().out
@@ -346,7 +358,7 @@ DEVIL = "<img src=x onerror=alert(1)><script>alert(1)</script>\"'&"
 
 
 def test_nothing_in_a_report_is_markup_on_the_page(tmp_path: Path) -> None:
-    """A report may come from a fork."""
+    """A report may come from a fork: HTML in any of its texts is escaped on the page."""
     test = seen("recall@3", {DEVIL: 1.0}, {DEVIL: DEVIL}, [DEVIL], nodeid=DEVIL)
     test["questions"][0] |= {"question": DEVIL, "gold": [DEVIL], "tags": {DEVIL: DEVIL}, "history": [DEVIL]}
     document = {"schema": 1, "settings": {"judge": DEVIL}, "run": {"branch": DEVIL}, "tests": [test]}
@@ -367,20 +379,20 @@ def test_nothing_in_a_report_is_markup_on_the_page(tmp_path: Path) -> None:
 
 
 def test_less_of_a_cost_is_a_gain(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Such as of the tokens that passages need."""
-    many, few = ({f"q{n}": tokens for n in range(9)} for tokens in (900.0, 300.0))
-    before = report(tmp_path / "a.json", entry("context.tokens@3", many))
-    after = report(tmp_path / "b.json", entry("context.tokens@3", few))
+    """If a cost such as context.tokens falls, the change is a gain."""
+    high, low = ({f"q{n}": tokens for n in range(9)} for tokens in (900.0, 300.0))
+    before = report(tmp_path / "a.json", entry("context.tokens@3", high))
+    after = report(tmp_path / "b.json", entry("context.tokens@3", low))
     assert main(["diff", before, after, "--json", "--html", str(tmp_path / "d.html")]) == 0
-    (found,) = json.loads(capsys.readouterr().out)["scores"]
-    assert (len(found["gained"]), len(found["lost"]), found["difference"]) == (9, 0, -600)
+    (difference,) = json.loads(capsys.readouterr().out)["scores"]
+    assert (len(difference["gained"]), len(difference["lost"]), difference["difference"]) == (9, 0, -600)
     page = (tmp_path / "d.html").read_text(encoding="utf-8")
     assert "rageval diff: 1 better of 1 score" in page
     assert '<span class="change is-gain">−600.000</span>' in page
 
 
 def test_a_small_cost_has_digits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """As in the table of a run: it would be 0 in three decimals."""
+    """A small cost has enough digits, as in the table of a run: three decimals would print 0."""
     dear, cheap = ({f"q{n}": cost for n in range(9)} for cost in (0.0003, 0.0001))
     before = report(tmp_path / "a.json", entry("retrieval.cost", dear))
     after = report(tmp_path / "b.json", entry("retrieval.cost", cheap))
@@ -389,25 +401,29 @@ def test_a_small_cost_has_digits(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 
 def test_json_has_each_question(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """With its score in both reports; null where it has none."""
+    """`--json` lists each question with its score in both reports, or null if the report has no score."""
     before = report(tmp_path / "a.json", entry("recall@3", {"q1": 1.0, "q2": None, "old": 0.5}))
     after = report(tmp_path / "b.json", entry("recall@3", {"q1": 0.0, "q2": 1.0, "new": 1.0}))
     assert main(["diff", before, after, "--json"]) == 0
-    (found,) = json.loads(capsys.readouterr().out)["scores"]
-    assert found["examples"] == [
+    (difference,) = json.loads(capsys.readouterr().out)["scores"]
+    assert difference["examples"] == [
         {"id": "q1", "before": 1.0, "after": 0.0},
         {"id": "q2", "before": None, "after": 1.0},
         {"id": "old", "before": 0.5, "after": None},
         {"id": "new", "before": None, "after": 1.0},
     ]
-    assert (found["only_before"], found["only_after"], found["unscored"]) == (["old"], ["new"], ["q2"])
-    assert (found["n"], found["same"], found["left_out"]) == (1, 0, 3)
+    assert (difference["only_before"], difference["only_after"], difference["unscored"]) == (
+        ["old"],
+        ["new"],
+        ["q2"],
+    )
+    assert (difference["n"], difference["same"], difference["left_out"]) == (1, 0, 3)
 
 
 def test_questions_with_the_same_id_and_another_text_are_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """They are compared by their ids, which says nothing where the text is another one."""
+    """Questions are matched by id; if an id has another text in the second report, a note names the id."""
     before, after = runs(tmp_path)
     document = json.loads(Path(after).read_text(encoding="utf-8"))
     document["tests"][0]["questions"][1]["question"] = "Something else?"
@@ -418,7 +434,7 @@ def test_questions_with_the_same_id_and_another_text_are_named(
 
 
 def systems(path: Path, *names: tuple[str, str], lost: str = "") -> str:
-    """A report of a test with a retriever and a generator of these names each."""
+    """Write a report with one test for each pair of a retriever and a generator; return its path."""
     tests = [
         {
             "nodeid": f"test_r.py::test_found[{retriever}-{generator}-5]",
@@ -436,10 +452,10 @@ def systems(path: Path, *names: tuple[str, str], lost: str = "") -> str:
 
 
 def test_two_systems_of_one_report_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Test by test: those that differ in nothing else."""
+    """`--system A B` compares pairs of tests in one report that differ only in the system."""
     pairs = [(retriever, generator) for retriever in ("bm25", "dense") for generator in ("g1", "g2")]
-    one = systems(tmp_path / "a.json", *pairs, lost="dense")
-    assert main(["diff", one, "--system", "bm25", "dense", "--html", str(tmp_path / "d.html")]) == 0
+    path = systems(tmp_path / "a.json", *pairs, lost="dense")
+    assert main(["diff", path, "--system", "bm25", "dense", "--html", str(tmp_path / "d.html")]) == 0
     out = capsys.readouterr().out
     assert re.search(r"score +bm25  dense  difference", out)
     assert out.count("test_r.py::test_found[g1-5]\n") == out.count("test_r.py::test_found[g2-5]\n") == 1
@@ -452,17 +468,17 @@ def test_two_systems_of_one_report_are_compared(tmp_path: Path, capsys: pytest.C
 def test_a_system_of_one_report_is_compared_with_one_of_another(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Such as before and after a change of its name."""
-    one = systems(tmp_path / "a.json", ("bm25", "g1"))
-    two = systems(tmp_path / "b.json", ("bm25 tuned", "g1"), lost="bm25 tuned")
-    assert main(["diff", one, two, "--system", "bm25", "bm25 tuned", "--json"]) == 0
-    (found,) = json.loads(capsys.readouterr().out)["scores"]
-    assert found["nodeid"] == "test_r.py::test_found[g1-5]"
-    assert found["difference"] == -0.6
+    """`--system A B` with two reports compares A of the first with B of the second, as after a renaming."""
+    first = systems(tmp_path / "a.json", ("bm25", "g1"))
+    second = systems(tmp_path / "b.json", ("bm25 tuned", "g1"), lost="bm25 tuned")
+    assert main(["diff", first, second, "--system", "bm25", "bm25 tuned", "--json"]) == 0
+    (difference,) = json.loads(capsys.readouterr().out)["scores"]
+    assert difference["nodeid"] == "test_r.py::test_found[g1-5]"
+    assert difference["difference"] == -0.6
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (
             ["a.json"],
@@ -482,23 +498,23 @@ def test_a_system_of_one_report_is_compared_with_one_of_another(
 )
 def test_values_that_cannot_be_compared_or_written_are_reported(
     arguments: list[str],
-    said: str,
+    message: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """With what there is; the exit status is 2, and no report is overwritten."""
+    """Arguments that cannot be used exit with status 2, name the valid values, and overwrite no report."""
     monkeypatch.chdir(tmp_path)
     systems(tmp_path / "a.json", ("bm25", "g1"), ("dense", "g1"))
     report(tmp_path / "p.json", entry("recall@3", BEFORE))
-    kept = (tmp_path / "p.json").read_text(encoding="utf-8")
+    before = (tmp_path / "p.json").read_text(encoding="utf-8")
     assert main(["diff", *arguments]) == 2
-    assert said in capsys.readouterr().err
-    assert (tmp_path / "p.json").read_text(encoding="utf-8") == kept
+    assert message in capsys.readouterr().err
+    assert (tmp_path / "p.json").read_text(encoding="utf-8") == before
 
 
 def test_times_are_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Two reports may be of two machines, and a percentile is no mean."""
+    """Latency scores are not compared, with a note: times differ between machines, and a percentile is not a mean."""
     paths = [
         report(
             tmp_path / f"{name}.json",

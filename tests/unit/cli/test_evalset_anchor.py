@@ -25,24 +25,24 @@ CORPUS = [
 
 
 def lines(path: Path, records: list[Any]) -> None:
-    """Write JSON lines."""
+    """Write records as JSON lines."""
     path.write_text("".join(f"{json.dumps(record)}\n" for record in records), encoding="utf-8")
 
 
 def read(path: Path) -> list[Any]:
-    """Read JSON lines."""
+    """Read the records of a file of JSON lines."""
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 @pytest.fixture
 def anchor(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Anchor:
-    """Anchors records, in the temporary folder."""
+    """Return a function that runs `rageval evalset anchor` on records, in the temporary folder."""
     monkeypatch.chdir(tmp_path)
     lines(tmp_path / "c.jsonl", CORPUS)
 
     def run(records: list[Any], *arguments: str) -> Done:
         lines(tmp_path / "e.jsonl", records)
-        words = [
+        command = [
             "evalset",
             "anchor",
             "e.jsonl",
@@ -53,13 +53,13 @@ def anchor(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, 
             "--unanchored",
             "rest.jsonl",
         ]
-        return Done(main([*words, *arguments]), *capsys.readouterr())
+        return Done(main([*command, *arguments]), *capsys.readouterr())
 
     return run
 
 
 def asked(**fields: Any) -> dict[str, Any]:
-    """An example with these fields."""
+    """Return an example with these fields."""
     return {"id": "q", "question": "What?"} | fields
 
 
@@ -99,7 +99,10 @@ def asked(**fields: Any) -> dict[str, Any]:
 def test_what_has_one_place(
     anchor: Anchor, tmp_path: Path, fields: dict[str, Any], gold: dict[str, Any]
 ) -> None:
-    """Is anchored there; what overlapping passages have in common is one place."""
+    """Gold or an answer with exactly one place in the corpus is anchored there.
+
+    The overlap of two passages counts as one place.
+    """
     done = anchor([asked(**fields, tags={"topic": "x"}, source="kept")])
     assert done == Done(0, "out.jsonl: 1 example anchored\n", "")
     (record,) = read(tmp_path / "out.jsonl")
@@ -138,7 +141,7 @@ def test_what_has_one_place(
     ],
 )
 def test_what_has_none_or_several(anchor: Anchor, tmp_path: Path, fields: dict[str, Any], why: str) -> None:
-    """Is left over as it was, whole, with the reason."""
+    """An example without a unique place is written unchanged to the `--unanchored` file, with the reason."""
     done = anchor([asked(**fields)])
     assert done.status == 1
     assert done.out.startswith(
@@ -152,7 +155,10 @@ def test_what_has_none_or_several(anchor: Anchor, tmp_path: Path, fields: dict[s
 
 
 def test_the_places_between_which_nothing_is_chosen(anchor: Anchor, tmp_path: Path) -> None:
-    """Are told, so that somebody can choose; and the next run takes the reason away again."""
+    """If a text has several places, `unanchored` lists them for a person to choose.
+
+    The next run removes `unanchored` from the example.
+    """
     anchor([asked(gold=[{"text": "Dogs ride"}])])
     (record,) = read(tmp_path / "rest.jsonl")
     assert record["unanchored"] == [
@@ -174,21 +180,21 @@ def test_the_places_between_which_nothing_is_chosen(anchor: Anchor, tmp_path: Pa
 
 
 def test_what_nothing_answers_stays(anchor: Anchor, tmp_path: Path) -> None:
-    """There is nothing to anchor, and nothing lost."""
+    """An example without gold and answers is written unchanged."""
     done = anchor([asked(id="a"), asked(id="b", answers=["Tulsa"])])
     assert done == Done(0, "out.jsonl: 1 example anchored, and 1 without gold passages and answers\n", "")
     assert read(tmp_path / "out.jsonl")[0] == asked(id="a")
 
 
 def test_a_word_with_more_places_than_are_stored_is_ambiguous(anchor: Anchor, tmp_path: Path) -> None:
-    """Of ten places eight are kept, all within another alias; the ninth is elsewhere."""
+    """Only eight of ten places are stored, all within another alias; the ninth, elsewhere, makes the word ambiguous."""
     text = "so " * 9
     lines(tmp_path / "c.jsonl", [{"id": "a", "text": text}, {"id": "b", "text": "so"}])
     assert anchor([asked(answers=[text.strip(), "so"])]).status == 1
 
 
 def test_a_missing_folder_is_an_error_before_the_run(anchor: Anchor, tmp_path: Path) -> None:
-    """Of a command whose replies are paid for, too."""
+    """If the folder of an output file is missing, the command fails before it does any work."""
     done = anchor([asked(answers=["Tulsa"])], "--unanchored", str(tmp_path / "none" / "rest.jsonl"))
     assert done.status == 2
     assert "rest.jsonl cannot be written: there is no folder " in done.err
@@ -196,7 +202,7 @@ def test_a_missing_folder_is_an_error_before_the_run(anchor: Anchor, tmp_path: P
 
 
 def test_files_are_not_replaced_unasked(anchor: Anchor, tmp_path: Path) -> None:
-    """Neither of them, and never one by the other."""
+    """Without `--force`, existing output files are not replaced; both outputs may not be the same file."""
     for name in ("out.jsonl", "rest.jsonl"):
         (tmp_path / name).write_text("mine")
         done = anchor([asked(answers=["Tulsa"])])
@@ -215,7 +221,7 @@ def test_files_are_not_replaced_unasked(anchor: Anchor, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["e.jsonl", "c.jsonl"])
 @pytest.mark.parametrize("flag", ["--out", "--unanchored"])
 def test_what_is_read_is_not_replaced(anchor: Anchor, tmp_path: Path, flag: str, name: str) -> None:
-    """Not even by force: of the eval set, what goes to the other file, or to none, would be lost."""
+    """The eval set and the corpus are never overwritten, even with `--force`: examples would be lost."""
     records = [asked(answers=["Tulsa"]), asked(id="q2", gold=[{"id": "p1"}])]
     done = anchor(records, "--force", flag, f"./{name}")
     assert (done.status, done.err) == (
@@ -226,7 +232,7 @@ def test_what_is_read_is_not_replaced(anchor: Anchor, tmp_path: Path, flag: str,
 
 
 def test_a_folder_of_files(anchor: Anchor, tmp_path: Path) -> None:
-    """Sources are paths in the folder; what is anchored is clean by `check`."""
+    """With a folder as the corpus, sources are paths in the folder, and `check` finds no error in the output."""
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "a.md").write_text(
         "# Baths\r\n\r\nThe season ticket\r\ncosts 45 crowns.\r\n", newline=""

@@ -28,7 +28,7 @@ CORPUS = [
 
 @pytest.fixture
 def check(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Check:
-    """Checks records against a corpus of records, or without one."""
+    """Return a function that runs `rageval evalset check` on records, with or without a corpus of records."""
 
     def run(records: list[Any], *arguments: str, corpus: list[Any] | None = None) -> Done:
         for name, values in (("e.jsonl", records), ("c.jsonl", corpus or [])):
@@ -41,13 +41,13 @@ def check(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Check:
 
 
 def other(identifier: str, **changes: Any) -> dict[str, Any]:
-    """An example that is like the good one, but for its id and question."""
+    """Return an example like GOOD with another id and question."""
     questions = {"q2": "What is sold?", "q3": "Who founded it, and with whom?"}
     return GOOD | {"id": identifier, "question": questions.get(identifier, identifier)} | changes
 
 
 def kinds(done: Done) -> dict[str, list[list[str]]]:
-    """The ids of the findings, by kind."""
+    """Return the ids of the findings, by kind."""
     return {
         kind["name" if "name" in kind else "kind"]: [finding["ids"] for finding in kind["found"]]
         for kind in json.loads(done.out)["findings"]
@@ -55,7 +55,7 @@ def kinds(done: Done) -> dict[str, list[list[str]]]:
 
 
 def test_a_good_set_is_clean(check: Check) -> None:
-    """The last line says how small a drop it can show."""
+    """An eval set without faults has no findings; the last line names the smallest drop that it can detect."""
     done = check([GOOD, other("q2")], corpus=CORPUS)
     assert done.status == 0
     assert done.out.startswith("e.jsonl: 2 examples, 0 errors, 0 notes\nWith 2 examples, even a drop ")
@@ -63,7 +63,7 @@ def test_a_good_set_is_clean(check: Check) -> None:
 
 
 def test_findings_are_grouped_and_named(check: Check) -> None:
-    """Errors first; with the lines they are in, and only the first few."""
+    """Findings are grouped by kind, errors first, with line numbers; only the first few of a kind are listed."""
     done = check([other(f"q{n}", question=f"Is it{'?' * n}") for n in range(1, 9)])
     assert done.status == 1
     assert done.out.splitlines()[:3] == [
@@ -78,7 +78,7 @@ def test_findings_are_grouped_and_named(check: Check) -> None:
 
 
 def test_an_answer_that_is_yes_or_no_need_not_be_in_the_gold(check: Check) -> None:
-    """A passage that settles such a question says neither."""
+    """A yes or no answer is not searched in the gold passages, which seldom contain these words."""
     done = check(
         [other("q1", question="Is it there?", answers=["Yes."]), other("q2", question="Or?", answers=["no"])]
     )
@@ -89,7 +89,7 @@ def test_an_answer_that_is_yes_or_no_need_not_be_in_the_gold(check: Check) -> No
 
 
 @pytest.mark.parametrize(
-    ("second", "found"),
+    ("second", "findings"),
     [
         (other("q2", question="where IS company based"), {"duplicate": [["q1", "q2"]]}),
         (
@@ -108,12 +108,12 @@ def test_an_answer_that_is_yes_or_no_need_not_be_in_the_gold(check: Check) -> No
     ],
 )
 def test_what_the_set_alone_shows(
-    check: Check, second: dict[str, Any], found: dict[str, list[list[str]]]
+    check: Check, second: dict[str, Any], findings: dict[str, list[list[str]]]
 ) -> None:
-    """Each kind, and what is none of it; only errors make the status 1."""
+    """Each kind of finding that needs no corpus is reported; only errors make the exit status 1."""
     done = check([GOOD, second], "--json")
-    assert kinds(done) == found
-    assert done.status == int("duplicate" in found)
+    assert kinds(done) == findings
+    assert done.status == int("duplicate" in findings)
 
 
 @pytest.mark.parametrize(
@@ -146,14 +146,14 @@ def test_what_the_set_alone_shows(
     ],
 )
 def test_gold_in_the_corpus(check: Check, gold: dict[str, Any], why: str | None) -> None:
-    """By id, by text, by span; and that its text stands there."""
+    """Gold passages are looked up by id, text or span, and their text must equal the text of the corpus."""
     done = check([other("q2", gold=[gold], answers=[])], "--json", corpus=CORPUS)
-    found = {kind["kind"]: kind["found"] for kind in json.loads(done.out)["findings"]}
+    findings = {kind["kind"]: kind["found"] for kind in json.loads(done.out)["findings"]}
     assert done.status == int(why is not None)
     if why is None:
-        assert "gold_not_in_corpus" not in found
+        assert "gold_not_in_corpus" not in findings
     else:
-        assert found["gold_not_in_corpus"][0]["what"].endswith(f": {why}")
+        assert findings["gold_not_in_corpus"][0]["what"].endswith(f": {why}")
 
 
 FILES = {"a.md": "## Seat\n\nWe have been based in **Tulsa** since 1962.", "b.md": "We sell tea."}
@@ -178,19 +178,19 @@ FILES = {"a.md": "## Seat\n\nWe have been based in **Tulsa** since 1962.", "b.md
 def test_gold_in_a_folder_of_files(
     check: Check, tmp_path: Path, gold: dict[str, Any], why: str | None
 ) -> None:
-    """Its ids are the files' paths; passages with ids of their own are looked up by their texts."""
+    """In a folder, ids are file paths; a gold passage with another id is looked up by its text."""
     for name, text in FILES.items():
         (tmp_path / "docs").mkdir(exist_ok=True)
         (tmp_path / "docs" / name).write_text(text)
     done = check([other("q2", gold=[gold], answers=[])], "--json", "--corpus", str(tmp_path / "docs"))
-    found = {kind["kind"]: kind["found"] for kind in json.loads(done.out)["findings"]}
+    findings = {kind["kind"]: kind["found"] for kind in json.loads(done.out)["findings"]}
     assert done.status == int(why is not None)
     if why is not None:
-        assert found["gold_not_in_corpus"][0]["what"].endswith(f": {why}")
+        assert findings["gold_not_in_corpus"][0]["what"].endswith(f": {why}")
 
 
 def test_a_missing_id_among_those_of_files_is_a_slip(check: Check, tmp_path: Path) -> None:
-    """Whatever its text: the other ids are of the corpus's kind."""
+    """If other gold ids are in the corpus, a missing id is an error, even if its text is in the corpus."""
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "b.md").write_text("We sell tea.")
     golds = [{"id": "b.md"}, {"id": "c.md", "text": "We sell tea."}]
@@ -199,7 +199,7 @@ def test_a_missing_id_among_those_of_files_is_a_slip(check: Check, tmp_path: Pat
 
 
 def test_an_id_among_others_that_are_there(check: Check) -> None:
-    """The kind of id is right, so that the corpus's is not told."""
+    """If other gold ids are in the corpus, the message about a missing id does not show an example id."""
     done = check([other("q2", gold=[{"id": "d1"}, {"id": "d9"}], answers=[])], corpus=CORPUS)
     assert done.out.splitlines()[1].endswith(": d9: no passage has this id")
 
@@ -219,7 +219,10 @@ def test_an_id_among_others_that_are_there(check: Check) -> None:
 def test_gold_is_looked_for_in_the_one_file_that_its_source_names(
     check: Check, sources: list[str], why: str | None
 ) -> None:
-    """The file of just this path, in whichever order they come; two whose paths end so are one too many."""
+    """A source is looked up by its exact path, in any order of the files.
+
+    If only its end matches the paths of two files or more, the source is ambiguous.
+    """
     texts = {"a.md": "We are based in Tulsa.", "guide/a.md": "We are based in Tulsa."}
     texts |= {"guide/a.md": "Not a word of it here."} if "a.md" in sources else {}
     corpus = [
@@ -227,12 +230,15 @@ def test_gold_is_looked_for_in_the_one_file_that_its_source_names(
         for source in sources
     ]
     gold = {"source": "a.md", "start": 16, "end": 21, "text": "Tulsa"}
-    found = json.loads(check([GOOD | {"gold": [gold]}], "--json", corpus=corpus).out)["findings"]
-    assert [result["found"][0]["what"] for result in found] == ([] if why is None else [f'"Tulsa": {why}'])
+    findings = json.loads(check([GOOD | {"gold": [gold]}], "--json", corpus=corpus).out)["findings"]
+    assert [result["found"][0]["what"] for result in findings] == ([] if why is None else [f'"Tulsa": {why}'])
 
 
 def test_answers_are_looked_for_in_the_texts_of_the_corpus(check: Check) -> None:
-    """Where the gold passage has none; and nothing is said where a text is not known."""
+    """If a gold passage has no text, the answer is searched in its text in the corpus.
+
+    If that text is not known, there is no finding.
+    """
     golds = [[{"id": "d1"}], [{"source": "a.md", "start": 100, "end": 116}], [{"id": "d1"}, {"id": "d9"}]]
     records = [other(f"x{n}", gold=gold, answers=["sold"]) for n, gold in enumerate(golds)]
     assert kinds(check(records, "--json", corpus=CORPUS))["answer_not_in_gold"] == [["x0"], ["x1"]]
@@ -240,7 +246,10 @@ def test_answers_are_looked_for_in_the_texts_of_the_corpus(check: Check) -> None
 
 
 def test_tags_are_unbalanced_from_more_than_ten_to_one(check: Check) -> None:
-    """A missing tag is a value; one that names the examples is no tag to slice by."""
+    """Values of a tag that differ by more than 10 to 1 are a finding; a missing tag counts as a value.
+
+    A tag with another value in each example is ignored.
+    """
 
     def tagged(rare: int) -> list[dict[str, Any]]:
         tags = [{"topic": "a", "row": n} for n in range(30)] + [{"row": 30 + n} for n in range(rare)]
@@ -252,7 +261,7 @@ def test_tags_are_unbalanced_from_more_than_ten_to_one(check: Check) -> None:
 
 
 def test_a_key_that_is_nearly_ours_is_a_note(check: Check) -> None:
-    """With the examples that have it, and what to type."""
+    """A key that is nearly the name of a field is a note, with the examples and the option to type."""
     done = check([GOOD, other("q2", golds=[], author="Ann")])
     assert done.status == 0
     assert '  q2 (e.jsonl line 2): "golds"; if "gold" is meant, say --field gold=golds\n' in done.out
@@ -260,7 +269,7 @@ def test_a_key_that_is_nearly_ours_is_a_note(check: Check) -> None:
 
 
 def test_the_drop_is_that_of_the_gate(check: Check) -> None:
-    """By its own formula, for a score of 0 or 1 at one half."""
+    """The detectable drop is computed by the formula of the gate, for scores of 0 and 1 with a mean of 0.5."""
     records = [other(f"word{n}") for n in range(200)]
     report = json.loads(check(records, "--json").out)
     wanted = detectable_drop_unpaired([0.0, 1.0] * 100, alpha=0.05)
@@ -284,7 +293,7 @@ def test_the_drop_is_that_of_the_gate(check: Check) -> None:
 
 @pytest.mark.parametrize("n", [1, 9, 14, 20])
 def test_few_examples_show_no_drop_that_is_larger_than_the_mean(n: int, check: Check) -> None:
-    """A mean of 0.5 cannot fall by 0.74."""
+    """With few examples, no detectable drop above the mean is printed: a mean of 0.5 cannot fall by 0.74."""
     lines = check([other(f"word{number}") for number in range(n)]).out.splitlines()
     examples = "1 example" if n == 1 else f"{n} examples"
     assert (
@@ -293,7 +302,7 @@ def test_few_examples_show_no_drop_that_is_larger_than_the_mean(n: int, check: C
 
 
 def test_other_formats_and_fields(check: Check) -> None:
-    """As a marker names them."""
+    """`--format` and `--field` do what `format` and `fields` of the marker do."""
     records = [{"nr": "q1", "query": "Where?", "answer": "Tulsa", "doc": "d1"}]
     words = ["id=nr", "question=query", "answers=answer", "gold.id=doc"]
     fields = [argument for word in words for argument in ("--field", word)]
@@ -301,15 +310,15 @@ def test_other_formats_and_fields(check: Check) -> None:
 
 
 def evalset_file(folder: Path, name: str, content: str) -> str:
-    """A file in the folder, by its path."""
+    """Write a file in the folder, and return its path."""
     (folder / name).write_text(content, encoding="utf-8")
     return str(folder / name)
 
 
 def test_options_of_the_format(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """As a marker names them; a switch is true or false, and what is empty is empty."""
+    """`--option` passes options of the format; True and False are booleans, and an empty value is empty text."""
     table = evalset_file(tmp_path, "t.csv", 'nr;question;answers;gold.id\n1;"What?;Tulsa | Reno;d1\n')
-    options = [word for each in ("delimiter=;", "separator= | ", "quote=") for word in ("--option", each)]
+    options = [word for option in ("delimiter=;", "separator= | ", "quote=") for word in ("--option", option)]
     assert main(["evalset", "check", table, "--field", "id=nr", *options]) == 0
     assert "1 example, 0 errors, 0 notes" in capsys.readouterr().out
     evalset_file(tmp_path, "queries.jsonl", '{"_id": "1", "text": "Where?"}\n')
@@ -320,7 +329,7 @@ def test_options_of_the_format(tmp_path: Path, capsys: pytest.CaptureFixture[str
 
 
 @pytest.mark.parametrize(
-    ("file", "arguments", "said"),
+    ("file", "arguments", "message"),
     [
         (("t.csv", "n\n"), [], "At the command line, fields=… is --field OURS=THEIRS."),
         (("t.csv", "n;q\n"), [], "say delimiter=';'.\nAt the command line, delimiter=… is --option delimiter=VALUE."),
@@ -335,15 +344,19 @@ def test_options_of_the_format(tmp_path: Path, capsys: pytest.CaptureFixture[str
     ],
 )  # fmt: skip
 def test_messages_name_what_can_be_typed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], file: tuple[str, str], arguments: list[str], said: str
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    file: tuple[str, str],
+    arguments: list[str],
+    message: str,
 ) -> None:
-    """Those about the format have the words of the marker, and say how these are typed."""
+    """A message that names a marker argument also names the command-line option."""
     assert main(["evalset", "check", evalset_file(tmp_path, *file), *arguments]) == 2
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
-    ("queries", "said"),
+    ("queries", "message"),
     [
         ('{"_id": "1", "text": "Where?"}\n', "faq: 1 example"),
         (None, "faq looks like no format of eval sets."),
@@ -354,20 +367,20 @@ def test_the_folder_one_is_in_has_its_name(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
     queries: str | None,
-    said: str,
+    message: str,
 ) -> None:
-    """And not that of ".", which is none."""
+    """If the eval set is ".", messages show the name of the folder."""
     (tmp_path / "faq" / "qrels").mkdir(parents=True)
     if queries is not None:
         evalset_file(tmp_path / "faq", "queries.jsonl", queries)
         evalset_file(tmp_path / "faq" / "qrels", "test.tsv", "1\td1\t1\n")
     monkeypatch.chdir(tmp_path / "faq")
     main(["evalset", "check", ".", "--option", "texts=false"] if queries else ["evalset", "check", "."])
-    assert said in "".join(capsys.readouterr())
+    assert message in "".join(capsys.readouterr())
 
 
 def test_anchor_takes_options_too(tmp_path: Path) -> None:
-    """The same as check."""
+    """`evalset anchor` takes `--option`, as `evalset check` does."""
     table = evalset_file(tmp_path, "t.csv", "id;question\n1;What?\n")
     corpus = evalset_file(tmp_path, "c.jsonl", '{"id": "d", "text": "x"}\n')
     arguments = ["--corpus", corpus, "--out", str(tmp_path / "o.jsonl"), "--option", "delimiter=;"]
@@ -375,7 +388,7 @@ def test_anchor_takes_options_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--field", "question"], "is not of the form OURS=THEIRS"),
         (["--field", "colour=x"], "not a field of an example"),
@@ -383,33 +396,33 @@ def test_anchor_takes_options_too(tmp_path: Path) -> None:
         (["--corpus", "nowhere"], "The corpus nowhere cannot be read"),
     ],
 )
-def test_what_cannot_be_used_has_status_2(check: Check, arguments: list[str], said: str) -> None:
-    """With nothing on stdout."""
+def test_what_cannot_be_used_has_status_2(check: Check, arguments: list[str], message: str) -> None:
+    """Arguments that cannot be used exit with status 2 and print nothing on stdout."""
     done = check([GOOD], *arguments)
     assert (done.status, done.out) == (2, "")
-    assert said in done.err
+    assert message in done.err
 
 
 def test_an_unusable_line_is_named(check: Check) -> None:
-    """As a run would."""
+    """The error about an invalid line names the line, as in a test run."""
     done = check([GOOD, {"id": "q2"}])
     assert (done.status, done.out) == (2, "")
     assert done.err.startswith('e.jsonl line 2: "question" is missing')
 
 
 def test_one_question_in_two_contexts_is_no_duplicate(check: Check) -> None:
-    """Other filters, or another conversation before it, make it another search; other data do not."""
-    said = [[{"role": "user", "content": text}] for text in ("Tea?", "Coffee?")]
+    """Equal questions with other filters or another history are not duplicates; other tags make no difference."""
+    histories = [[{"role": "user", "content": text}] for text in ("Tea?", "Coffee?")]
     differing = [
-        other(f"q{n}", question="How much is it?", history=history) for n, history in enumerate(said)
+        other(f"q{n}", question="How much is it?", history=history) for n, history in enumerate(histories)
     ]
     differing += [other(f"f{n}", question="How much is it?", filters={"shop": n}) for n in range(2)]
     assert kinds(check(differing, "--json")) == {}
-    same = [other(f"q{n}", question="How much is it?", history=said[0], tags={"n": n}) for n in range(2)]
+    same = [other(f"q{n}", question="How much is it?", history=histories[0], tags={"n": n}) for n in range(2)]
     assert kinds(check(same, "--json")) == {"duplicate": [["q0", "q1"]]}
 
 
 def test_a_context_that_is_not_read_is_noted(check: Check) -> None:
-    """A history of plain texts, and filters that are no object."""
+    """A history of plain texts, and filters that are not an object, are reported as unread context."""
     done = check([other("q2", history=["Tea?"]), other("q3", filters="shop=1")], "--json")
     assert kinds(done) == {"unread_context": [["q2"], ["q3"]]}

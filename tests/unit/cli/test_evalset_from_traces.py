@@ -17,7 +17,7 @@ Run = Callable[..., Done]
 
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
-    """Makes an eval set of records, in the temporary folder."""
+    """Return a function that makes an eval set from records, in the temporary folder."""
     monkeypatch.chdir(tmp_path)
 
     def make(records: list[Any], *arguments: str) -> Done:
@@ -29,7 +29,7 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp
 
 
 def test_an_eval_set_is_written_that_can_be_read(run: Run) -> None:
-    """With what was retrieved and answered beside it, and neither gold nor a reference."""
+    """The written eval set can be loaded; it has the retrieved passages, but neither gold nor a reference."""
     done = run(phoenix())
     assert (done.status, done.out) == (
         0,
@@ -45,7 +45,7 @@ def test_an_eval_set_is_written_that_can_be_read(run: Run) -> None:
 
 
 def test_what_is_left_out_or_missing_is_counted(run: Run) -> None:
-    """Most frequent first."""
+    """Traces that are left out and missing ids are counted by reason, most frequent first."""
     again, failed = phoenix("t2", time="2026-03-02T10:00:0"), phoenix("t3", failed="CHAIN")
     other = phoenix("t4", question="When?", passages=[(None, "At ten.", 1.0), (None, "At noon.", 0.5)])
     done = run([*phoenix(), *again, *failed, *other])
@@ -59,7 +59,10 @@ def test_what_is_left_out_or_missing_is_counted(run: Run) -> None:
 
 
 def test_answers_may_be_references(run: Run) -> None:
-    """Where the user says so; what a data set expects always is one."""
+    """Answers of traces become references only with `--answers-are-references`.
+
+    The expected outputs of data sets always do.
+    """
     item = {"id": "i1", "inputs": {"question": "When?"}, "outputs": {"answer": "At ten."}}
     done = run([*phoenix(), item], "--answers-are-references")
     assert "2 references (expected by data sets: 1, given by the application: 1)\n" in done.out
@@ -69,7 +72,7 @@ def test_answers_may_be_references(run: Run) -> None:
 
 
 def test_traces_without_a_question_write_nothing(run: Run) -> None:
-    """With what was found."""
+    """If no trace has a question, nothing is written, and the error lists why traces were left out."""
     done = run(phoenix(failed="CHAIN"))
     assert (done.status, done.err.splitlines()[:2]) == (
         2,
@@ -79,7 +82,7 @@ def test_traces_without_a_question_write_nothing(run: Run) -> None:
 
 
 def test_a_file_that_exists_is_kept(run: Run) -> None:
-    """Gold passages may have been added to it."""
+    """An existing output file is not replaced without `--force`: gold passages may have been added to it."""
     Path("evalset.jsonl").write_text("mine")
     done = run(phoenix())
     assert (done.status, Path("evalset.jsonl").read_text()) == (2, "mine")
@@ -87,7 +90,7 @@ def test_a_file_that_exists_is_kept(run: Run) -> None:
 
 
 def test_an_eval_set_is_no_export(run: Run) -> None:
-    """Its gold would be lost."""
+    """An eval set as the input is an error: its gold passages would be lost."""
     done = run([{"id": "a", "question": "When?", "gold": [{"id": "d1"}]}])
     assert (done.status, done.err) == (
         2,
@@ -99,7 +102,7 @@ def test_an_eval_set_is_no_export(run: Run) -> None:
 
 
 def test_two_questions_with_one_id_are_named(run: Run) -> None:
-    """As in any eval set."""
+    """Two questions with the same id are an error that names both lines."""
     items = [{"id": 1, "input": {"question": text}, "output": {}} for text in ("When?", "Where?")]
     done = run(items)
     assert done.status == 2
@@ -107,7 +110,7 @@ def test_two_questions_with_one_id_are_named(run: Run) -> None:
 
 
 def test_texts_that_utf8_cannot_encode_are_stored(run: Run) -> None:
-    """Half of a surrogate pair, which JSON can hold."""
+    """A lone surrogate, which JSON can hold but UTF-8 cannot encode, is stored unchanged."""
     (Path("spans.jsonl")).unlink(missing_ok=True)
     run(phoenix(question="Where \ud800?"))
     assert json.loads(Path("evalset.jsonl").read_text())["question"] == "Where \ud800?"

@@ -1,4 +1,4 @@
-"""Passages drawn from a corpus, and the questions and answers in replies about them."""
+"""How `rageval evalset generate` samples passages from a corpus and parses questions and answers in replies."""
 
 import re
 from collections import Counter
@@ -17,7 +17,7 @@ from pytest_rageval.prompts.rendering import DEFAULT_PROMPTS, few_shot_question_
 
 
 def file(source: str, n: int) -> list[Document]:
-    """A file of n passages."""
+    """Return the n passages of a file."""
     return [
         Document(f"passage {m} of the file {source}", span=Span(source, 100 * m, 100 * m + len(text)))
         for m in range(n)
@@ -30,7 +30,7 @@ CORPUS = [*file("a", 60), *file("b", 30), *file("c", 10)]
 
 @pytest.mark.parametrize("seed", range(3))
 def test_each_file_has_its_share(seed: int) -> None:
-    """Of the whole sample, and of about every beginning of it."""
+    """Each file has its proportional share of the sample, and about that share of the first half of the sample."""
     drawn = draw_passages(lambda: CORPUS, 20, seed)
     assert Counter(span.source for span, _ in drawn) == {"a": 12, "b": 6, "c": 2}
     assert len(set(drawn)) == 20
@@ -39,13 +39,13 @@ def test_each_file_has_its_share(seed: int) -> None:
 
 
 def test_the_seed_decides_and_the_order_of_the_corpus_does_not() -> None:
-    """The same on every machine, whatever lists its files."""
+    """The sample depends on the seed, not on the order in which the corpus lists its files."""
     assert draw_passages(lambda: CORPUS, 20, 1) == draw_passages(lambda: CORPUS[::-1], 20, 1)
     assert draw_passages(lambda: CORPUS, 20, 1) != draw_passages(lambda: CORPUS, 20, 2)
 
 
 def test_every_passage_is_as_likely() -> None:
-    """Within its file: over many seeds, each of ten is drawn about a fifth of the time."""
+    """Within a file, all passages are equally likely: over 500 seeds, each of ten is drawn in about a fifth."""
     drawn = Counter(
         span.start for seed in range(500) for span, _ in draw_passages(lambda: file("a", 10), 2, seed)
     )
@@ -54,7 +54,7 @@ def test_every_passage_is_as_likely() -> None:
 
 
 def test_of_more_files_than_passages_at_most_one_each() -> None:
-    """Whichever comes first."""
+    """If there are more files than passages to draw, a file has at most one passage, in any order of the files."""
     corpus = [passage for n in range(50) for passage in file(f"f{n}", 1 + n % 3)]
     drawn = draw_passages(lambda: corpus, 20, 0)
     assert len({span.source for span, _ in drawn}) == len(drawn) == 20
@@ -62,13 +62,13 @@ def test_of_more_files_than_passages_at_most_one_each() -> None:
 
 
 def test_a_small_corpus_is_drawn_whole() -> None:
-    """All of it, once."""
+    """If the sample is larger than the corpus, every passage is drawn once."""
     assert len(set(draw_passages(lambda: CORPUS, 1000, 0))) == 100
 
 
 @pytest.mark.parametrize("mark", ["\n\n", "\n", ". ", " ", "。", "-"])
 def test_long_texts_are_cut_and_nothing_is_lost(mark: str) -> None:
-    """Each part is where its span says, and no longer than allowed; only white space is in none."""
+    """A long text is split into parts of limited length whose spans are right; only white space is dropped."""
     text = mark.join(f"word{n} and some others that follow" for n in range(200))
     cuts = list(corpus_passages([Document(text, span=Span("a", 7, 7 + len(text)))]))
     assert len(cuts) > 1
@@ -80,7 +80,7 @@ def test_long_texts_are_cut_and_nothing_is_lost(mark: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("document", "kept"),
+    ("document", "is_candidate"),
     [
         (Document("one two three four five", span=Span("a", 0, 23)), True),
         (Document("one two three four", span=Span("a", 0, 18)), False),
@@ -90,16 +90,16 @@ def test_long_texts_are_cut_and_nothing_is_lost(mark: str) -> None:
         (Document(" \n ", span=Span("a", 0, 3)), False),
     ],
 )
-def test_what_can_be_asked_about(document: Document, kept: bool) -> None:  # noqa: FBT001 - a table
-    """Some words, at a known place."""
-    assert list(corpus_passages([document])) == ([(document.span, document.text)] if kept else [])
+def test_what_can_be_asked_about(document: Document, is_candidate: bool) -> None:  # noqa: FBT001 - a table
+    """Only passages that have a span and enough words are candidates for questions."""
+    assert list(corpus_passages([document])) == ([(document.span, document.text)] if is_candidate else [])
 
 
 PASSAGE = "A season ticket costs 45\n crowns. It is sold at the kiosk, and 45 crowns it stays."
 
 
 def read(reply: str, passage: str = PASSAGE) -> Candidate:
-    """A reply about a passage that stands at 100."""
+    """Parse a reply about a passage that starts at offset 100."""
     return parse_reply(Candidate(Span("a.md", 100, 100 + len(passage)), passage, reply))
 
 
@@ -114,7 +114,7 @@ def read(reply: str, passage: str = PASSAGE) -> Candidate:
     ],
 )
 def test_a_question_and_an_answer(reply: str) -> None:
-    """In the forms that models give them; the answer with all of its places."""
+    """Replies in the formats that models use are parsed; the answer has all of its spans in the passage."""
     candidate = read(reply)
     assert candidate.rejected is None
     assert (candidate.question, candidate.answer) == ("What does it cost?", "45 crowns")
@@ -122,11 +122,11 @@ def test_a_question_and_an_answer(reply: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "answer"), [("Washington, D.C.", "Washington, D.C."), ("Washington.", "Washington")]
+    ("reply_answer", "answer"), [("Washington, D.C.", "Washington, D.C."), ("Washington.", "Washington")]
 )
-def test_a_full_stop_after_the_answer(said: str, answer: str) -> None:
-    """Is taken from the passage, and not from the model."""
-    candidate = read(f"Where?\nAnswer: {said}", "It is sold in Washington, D.C. alone.")
+def test_a_full_stop_after_the_answer(reply_answer: str, answer: str) -> None:
+    """A full stop at the end of the answer is kept only if it is in the passage."""
+    candidate = read(f"Where?\nAnswer: {reply_answer}", "It is sold in Washington, D.C. alone.")
     assert (candidate.answer, candidate.rejected) == (answer, None)
 
 
@@ -143,18 +143,18 @@ def test_a_full_stop_after_the_answer(said: str, answer: str) -> None:
     ],
 )
 def test_what_cannot_be_used(reply: str, why: str) -> None:
-    """And why."""
+    """An unusable reply is rejected with the reason."""
     assert read(reply).rejected == why
 
 
 def test_a_passage_without_offsets_has_no_place_for_its_answer() -> None:
-    """Its white space is not that of its file."""
+    """If the text of a passage does not match the length of its span, its answer has no span."""
     candidate = Candidate(Span("a.md", 0, 500), PASSAGE, "What does it cost?\nAnswer: 45 crowns")
     assert parse_reply(candidate).answer_spans == ()
 
 
 def test_the_page_for_a_base_model_shows_what_it_asks_for() -> None:
-    """Each worked answer is a quote from its passage, and the question does not hold it."""
+    """The worked examples of the few-shot prompt pass the checks that replies have to pass."""
     *worked, last = few_shot_question_prompt("The  last\none.").split("Passage: ")[1:]
     assert last == "The last one.\nQuestion:"
     assert len(worked) == 4
@@ -164,7 +164,7 @@ def test_the_page_for_a_base_model_shows_what_it_asks_for() -> None:
 
 
 def test_the_prompt_for_a_model_at_a_server_shows_the_same() -> None:
-    """With its passages fenced, and the one to ask about as the last."""
+    """The chat prompt has the same worked examples, with fenced passages; the last passage is the one to ask about."""
     *worked, last = DEFAULT_PROMPTS.question("The  last\none.").split("Passage:\n")[1:]
     assert re.fullmatch(r"<passage (\w+)>\nThe last one\.\n</passage \1>\nQuestion:", last)
     assert len(worked) == 4

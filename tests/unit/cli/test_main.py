@@ -1,4 +1,4 @@
-"""The command itself: what all groups share."""
+"""The `rageval` command: usage, help, version, completion and errors that all subcommands share."""
 
 import os
 import shutil
@@ -18,7 +18,7 @@ COMMAND = [sys.executable, "-m", "pytest_rageval"]
 
 @pytest.mark.parametrize("arguments", [[], ["cache"], ["cache", "fly"], ["cache", "info", "--fly"], ["fly"]])
 def test_bad_usage_has_status_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    """What is allowed is said on stderr."""
+    """Wrong arguments exit with status 2 and print the usage on stderr."""
     with pytest.raises(SystemExit) as ended:
         main(arguments)
     assert ended.value.code == 2
@@ -35,7 +35,7 @@ def test_bad_usage_has_status_2(arguments: list[str], capsys: pytest.CaptureFixt
     ],
 )
 def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Its text can be formatted, percent signs and all."""
+    """`--help` of every command can be formatted, including its percent signs."""
     with pytest.raises(SystemExit) as ended:
         main([*command.split(), "--help"])
     assert ended.value.code == 0
@@ -43,7 +43,7 @@ def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]
 
 
 def test_help_brings_nothing_heavy() -> None:
-    """It answers at once; and no command imports pytest."""
+    """`--help` imports no slow module, and no command imports pytest."""
     script = (
         "import sys\nfrom pytest_rageval.cli import main\n"
         "try:\n    main(sys.argv[1:])\nexcept SystemExit:\n    pass\n"
@@ -61,7 +61,7 @@ def test_help_brings_nothing_heavy() -> None:
 
 
 def test_the_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:
-    """As installed."""
+    """`--version` prints the version of the installed package."""
     with pytest.raises(SystemExit) as ended:
         main(["--version"])
     assert ended.value.code == 0
@@ -69,7 +69,7 @@ def test_the_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) 
 
 
 def test_the_package_is_a_program() -> None:
-    """For where the script is not on the path."""
+    """`python -m pytest_rageval` works if the script is not on the PATH."""
     done = subprocess.run(
         [sys.executable, "-m", "pytest_rageval", "--version"], capture_output=True, text=True, check=True
     )
@@ -78,7 +78,7 @@ def test_the_package_is_a_program() -> None:
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "tcsh", "fish"])
 def test_shells_get_a_script_that_knows_every_command(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Files are completed where a file is expected."""
+    """The completion script has every command, and completes file names where a file is expected."""
     shtab = pytest.importorskip("shtab")
     with pytest.raises(SystemExit) as ended:
         main(["--print-completion", shell])
@@ -101,7 +101,7 @@ def test_shells_get_a_script_that_knows_every_command(shell: str, capsys: pytest
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
 def test_bash_completes_with_the_script(tmp_path: Path) -> None:
-    """As when Tab is pressed after `rageval sc`."""
+    """In bash, Tab after `rageval sc` completes to `scores`."""
     pytest.importorskip("shtab")
     done = subprocess.run(
         [sys.executable, "-m", "pytest_rageval", "--print-completion", "bash"],
@@ -120,14 +120,14 @@ def test_bash_completes_with_the_script(tmp_path: Path) -> None:
 def test_without_shtab_the_extra_is_named(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Completion is an extra; all else works without."""
+    """If shtab is not installed, `--print-completion` names the extra to install."""
     monkeypatch.setitem(sys.modules, "shtab", None)
     assert main(["--print-completion", "bash"]) == 2
     assert "pip install 'pytest-rageval[completion]'" in capsys.readouterr().err
 
 
 def test_it_runs_as_a_program(cache: CacheFolder, tmp_path: Path) -> None:
-    """In a terminal that lacks most letters, too."""
+    """In a terminal that can only print ASCII, other characters are escaped."""
     cache.put([entry(9, summary={}, model="modèle-大")])
     environ = os.environ | {
         "PYTHONIOENCODING": "ascii",
@@ -150,7 +150,7 @@ def test_it_runs_as_a_program(cache: CacheFolder, tmp_path: Path) -> None:
 
 
 def test_a_reader_may_go_away(cache: CacheFolder) -> None:
-    """As `head` does: no traceback."""
+    """If the reader of a pipe exits early, as `head` does, there is no traceback."""
     cache.put([entry(n, summary={"model": f"model {n}"}) for n in range(3000)])
     done = subprocess.run(  # noqa: S602 - our own
         f"'{sys.executable}' -m pytest_rageval cache --cache-dir '{cache.directory}' info | head -1",
@@ -163,7 +163,7 @@ def test_a_reader_may_go_away(cache: CacheFolder) -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "status", "said"),
+    ("error", "status", "message"),
     [
         (KeyboardInterrupt(), 130, ""),
         (PermissionError(13, "no", "there"), 2, "PermissionError: [Errno 13] no: 'there'\n"),
@@ -174,12 +174,12 @@ def test_ctrl_c_and_system_errors_print_no_traceback(
     monkeypatch: pytest.MonkeyPatch,
     error: BaseException,
     status: int,
-    said: str,
+    message: str,
 ) -> None:
-    """Ctrl-C, and the system's refusals."""
+    """Ctrl-C exits with 130, an OSError with 2 and a message; neither prints a traceback."""
 
     def fail(_: object) -> None:
         raise error
 
     monkeypatch.setattr(cache_reading, "bytes_on_disk", fail)
-    assert rageval("info") == Done(status, "", said)
+    assert rageval("info") == Done(status, "", message)

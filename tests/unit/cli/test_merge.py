@@ -16,7 +16,7 @@ from tests.unit.session.shards.sharded import shards_of, write_baseline
 
 @pytest.fixture
 def shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
-    """Writes the reports of two shards of 20 questions, of which the retriever loses some."""
+    """Return a function that writes the reports of two shards of 20 questions, some of which the retriever loses."""
     monkeypatch.chdir(tmp_path)
     settings = Settings(cache_dir=tmp_path / "cache", baseline=tmp_path / "rageval_baseline.json")
 
@@ -24,23 +24,23 @@ def shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., lis
         marks = [EVALS, threshold(max_drop=0.02)]
         if not settings.baseline.exists():
             write_baseline(settings, tmp_path, marks, components())
-        found = shards_of(replace(settings, sample=sample), tmp_path, marks, 2, lambda: components(*lost))
-        for shard in found:
+        reports = shards_of(replace(settings, sample=sample), tmp_path, marks, 2, lambda: components(*lost))
+        for shard in reports:
             Path(shard.path).write_text(json.dumps(shard.document), encoding="utf-8")
-        return [shard.path for shard in found]
+        return [shard.path for shard in reports]
 
     return write
 
 
 def merge(*arguments: str) -> int:
-    """Run the command."""
+    """Run `rageval merge` and return its exit status."""
     return main(["merge", *arguments])
 
 
 def test_what_passes_ends_with_0_and_a_drop_with_1(
     shards: Callable[..., list[str]], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The table and the failure are printed, the reports are written."""
+    """`merge` exits with 0 if all thresholds pass and with 1 for a drop; it prints the table and writes the reports."""
     assert merge(*shards()) == 0
     assert "rageval: 1 of 1 threshold passed" in capsys.readouterr().out
     assert merge(*shards(0, 1, 2, 3, 4, 5, 6), "--report", "out/rageval.md", "--report", "out.html") == 1
@@ -65,7 +65,7 @@ def test_what_passes_ends_with_0_and_a_drop_with_1(
 def test_what_cannot_be_used_ends_with_2(
     shards: Callable[..., list[str]], capsys: pytest.CaptureFixture[str], arguments: list[str], why: str
 ) -> None:
-    """And says what can."""
+    """Arguments that cannot be used exit with status 2 and a message that names the valid values."""
     assert merge(*shards(), *arguments) == 2
     assert why in capsys.readouterr().err
 
@@ -73,7 +73,7 @@ def test_what_cannot_be_used_ends_with_2(
 def test_a_merge_accepts_a_drop_and_records_a_gain(
     shards: Callable[..., list[str]], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The command is printed whole, and does it; in the report for the pull request, too."""
+    """The terminal and the report print the full command that updates the baseline, and that command works."""
     lost = range(7)
     assert merge(*shards(*lost), "--report", "rageval.md") == 1
     command = "rageval merge 1-2.json 2-2.json --update-baseline"
@@ -102,7 +102,7 @@ def test_a_merge_accepts_a_drop_and_records_a_gain(
 def test_a_drop_below_a_bound_needs_new_reports(
     shards: Callable[..., list[str]], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The bounds of a test are in them."""
+    """If a score is below `min`, the message says to rerun the shards: the reports contain the bounds."""
     names = shards(*range(7))
     for name in names:
         text = Path(name).read_text(encoding="utf-8")
@@ -116,7 +116,7 @@ def test_a_drop_below_a_bound_needs_new_reports(
 def test_options_may_be_named_as_in_tests(
     shards: Callable[..., list[str]], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Messages use these names."""
+    """`merge` accepts the pytest names of its options, which messages use."""
     assert merge(*shards(0, 1, 2, 3), "--rageval-report=out.md", "--rageval-history=h.jsonl") == 1
     assert Path("out.md").exists()
     assert Path("h.jsonl").exists()
@@ -127,7 +127,7 @@ def test_options_may_be_named_as_in_tests(
 def test_the_joined_run_is_a_line_of_the_history(
     shards: Callable[..., list[str]], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """And the reports chart it, as those of a run do."""
+    """`--history` adds the merged run to the history, and the reports chart that history."""
     history, report = Path("evals/history.jsonl"), Path("out.json")
     for lost in ((), (0, 1, 2, 3)):
         merge(*shards(*lost), "--history", str(history), "--report", str(report))
@@ -141,7 +141,7 @@ def test_the_joined_run_is_a_line_of_the_history(
 def test_a_sample_is_no_line_of_the_history(
     shards: Callable[..., list[str]], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Its questions are others; the command says that it added nothing."""
+    """A run on a sample of the questions is not added to the history, and the output says so."""
     assert merge(*shards(sample=0.5), "--history", "history.jsonl") == 0
     assert "a part of the questions" in capsys.readouterr().out
     assert not Path("history.jsonl").exists()
@@ -150,7 +150,7 @@ def test_a_sample_is_no_line_of_the_history(
 def test_a_history_that_cannot_be_written_ends_with_2(
     shards: Callable[..., list[str]], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Nothing else is written: the command can be given again."""
+    """If the history cannot be written, `merge` writes no report and exits with 2, so it can be run again."""
     Path("folder").mkdir()
     assert merge(*shards(), "--history", "folder", "--report", "out.md") == 2
     assert "The history folder cannot be written: " in capsys.readouterr().err
@@ -160,7 +160,7 @@ def test_a_history_that_cannot_be_written_ends_with_2(
 def test_a_damaged_history_gets_the_run(
     shards: Callable[..., list[str]], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It has been added; the reports have no chart."""
+    """The run is added to a damaged history, but the reports have no chart."""
     Path("history.jsonl").write_text("<<<<<<< ours\n", encoding="utf-8")
     assert merge(*shards(), "--history", "history.jsonl", "--report", "out.json") == 0
     assert "history.jsonl, line 1" in capsys.readouterr().err
@@ -171,7 +171,7 @@ def test_a_damaged_history_gets_the_run(
 def test_a_baseline_that_was_named_has_to_be_there(
     shards: Callable[..., list[str]], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As in a run, it is an error of each test that compares."""
+    """If the file of `--baseline` is missing, each test that compares with it has an error, as in a run."""
     assert merge(*shards(), "--baseline", "nowhere.json") == 1
     printed = capsys.readouterr().out
     assert "nowhere.json cannot be read: there is no such file" in printed
@@ -181,7 +181,7 @@ def test_a_baseline_that_was_named_has_to_be_there(
 def test_an_update_is_refused_on_a_build_server(
     shards: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As in a run; a job that is meant to update says force."""
+    """On a build server, `--update-baseline` is refused, as in a run; `--update-baseline=force` is allowed."""
     monkeypatch.setenv("CI", "true")
     names = shards(0, 1, 2, 3)
     before = Path("rageval_baseline.json").read_bytes()
@@ -198,7 +198,7 @@ def test_an_update_is_refused_on_a_build_server(
 def test_a_sample_updates_nothing(
     shards: Callable[..., list[str]], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It is compared over its questions, and says that it is one."""
+    """Shards of a sample are compared over the sampled questions, but cannot update the baseline."""
     names = shards(sample=0.5)
     assert merge(*names) == 0
     assert " of 20, sample 0.5)" in capsys.readouterr().out
@@ -210,7 +210,7 @@ def test_a_sample_updates_nothing(
 def test_a_file_that_is_no_report_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str
 ) -> None:
-    """By name."""
+    """If a file is not a report, the error names the file."""
     path = tmp_path / "odd.json"
     path.write_text(text, encoding="utf-8")
     assert merge(str(path)) == 2

@@ -1,4 +1,4 @@
-"""Stores that conftest.py and plugins add, in commands."""
+"""How commands use stores that conftest.py and plugins register."""
 
 import sys
 from importlib.metadata import EntryPoint
@@ -19,7 +19,7 @@ TEAM = StoreURL.parse("team://host")
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The current folder, and no plugins."""
+    """Change to a temporary folder, without installed plugins."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(plugin_stores, "entry_points", lambda **_: [])
     monkeypatch.setattr("sys.path", [*sys.path])
@@ -33,7 +33,7 @@ def _write(folder: Path, body: str) -> None:
 
 
 def test_nothing_is_imported_for_a_built_in_store(folder: Path) -> None:
-    """Nor for a folder."""
+    """For a folder or a built-in store, conftest.py is not imported."""
     (folder / "conftest.py").write_text("raise RuntimeError\n", encoding="utf-8")
     for place in (folder, StoreURL.parse("redis://host/0")):
         assert stores_for(place) == STORES
@@ -52,17 +52,17 @@ def test_without_a_conftest_the_built_in_stores_are_known() -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "said"),
+    ("body", "message"),
     [
         ("1 / 0", r"pytest_rageval_register of .*conftest.py fails: ZeroDivisionError: .*\(conftest.py:2\)"),
         ("registry.add_store('redis', print)", "There is a store 'redis' already"),
         ("pass\nimport nowhere", r"conftest.py cannot be imported, .*: ModuleNotFoundError: .*nowhere"),
     ],
 )
-def test_what_cannot_be_used_is_named_with_its_line(folder: Path, body: str, said: str) -> None:
-    """Not the scheme, which is not wrong."""
+def test_what_cannot_be_used_is_named_with_its_line(folder: Path, body: str, message: str) -> None:
+    """If conftest.py fails, the error names the file and line, not the URL scheme."""
     _write(folder, body)
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=message):
         stores_for(TEAM)
 
 
@@ -72,12 +72,12 @@ def test_what_cannot_be_used_is_named_with_its_line(folder: Path, body: str, sai
 def test_a_plugin_is_asked_that_requires_this_package(
     folder: Path, monkeypatch: pytest.MonkeyPatch, requires: list[str], *, known: bool
 ) -> None:
-    """Others are not even imported."""
+    """A plugin is imported only if its distribution requires pytest-rageval."""
     (folder / "team_store.py").write_text(
         "def pytest_rageval_register(registry): registry.add_store('team', print)\n", encoding="utf-8"
     )
     monkeypatch.syspath_prepend(folder)
     point = EntryPoint("team", "team_store", "pytest11")
-    found = SimpleNamespace(name="team", load=point.load, dist=SimpleNamespace(requires=requires))
-    monkeypatch.setattr(plugin_stores, "entry_points", lambda **_: [found])
+    plugin = SimpleNamespace(name="team", load=point.load, dist=SimpleNamespace(requires=requires))
+    monkeypatch.setattr(plugin_stores, "entry_points", lambda **_: [plugin])
     assert ("team" in stores_for(TEAM)) == known

@@ -1,4 +1,4 @@
-"""Texts found word for word in others."""
+"""Searching a text for quotes, word for word."""
 
 import re
 
@@ -10,7 +10,7 @@ from pytest_rageval.cli.quotes import QuoteIndex, SearchableText, _occurrences
 
 
 @pytest.mark.parametrize(
-    ("text", "quote", "found"),
+    ("text", "quote", "matches"),
     [
         ("To be,\n or not\tto be.", "be, or  not", ["be,\n or not"]),
         ("Tulsa, Oklahoma; “Tulsa”.", "Tulsa", ["Tulsa", "Tulsa"]),
@@ -33,16 +33,16 @@ from pytest_rageval.cli.quotes import QuoteIndex, SearchableText, _occurrences
         ("", "a", []),
     ],
 )
-def test_find(text: str, quote: str, found: list[str]) -> None:
-    """Whole words, with any white space where the quote has some; and the many find what the one does."""
+def test_find(text: str, quote: str, matches: list[str]) -> None:
+    """Only whole words match, with any white space between them. QuoteIndex finds the same places as SearchableText."""
     places = SearchableText(text).find(quote)
-    assert [text[start:end] for start, end in places] == found
-    assert dict(QuoteIndex([quote, "elsewhere"]).find_in(text)) == ({quote: places} if found else {})
+    assert [text[start:end] for start, end in places] == matches
+    assert dict(QuoteIndex([quote, "elsewhere"]).find_in(text)) == ({quote: places} if matches else {})
 
 
 @given(st.lists(st.sampled_from(["a", "bc", "Ü", "手", "机", "3", "."]), min_size=1, max_size=12), st.data())
 def test_every_run_of_words_is_found(words: list[str], data: st.DataObject) -> None:
-    """However the text is broken into lines, it has the place that an independent search gives it."""
+    """Any run of words is found with any line breaks, at the places that a regular expression finds."""
     spaces = [data.draw(st.sampled_from([" ", "\n", "\t  "])) for _ in words]
     text = "".join(word + space for word, space in zip(words, spaces, strict=True))
     first = data.draw(st.integers(0, len(words) - 1))
@@ -60,7 +60,7 @@ HANDBOOK = (
 
 
 @pytest.mark.parametrize(
-    ("quote", "found"),
+    ("quote", "match"),
     [
         (
             "Season tickets. A season ticket costs 45 crowns, and -5 or 3.5 in winter.",
@@ -78,16 +78,16 @@ HANDBOOK = (
         ("a season ticket costs 45 crowns and -5 or", None),
     ],
 )
-def test_a_long_quote_is_found_in_other_punctuation(quote: str, found: str | None) -> None:
-    """From eight words on: the same words in the same case, numbers whole and with their signs."""
+def test_a_long_quote_is_found_in_other_punctuation(quote: str, match: str | None) -> None:
+    """A quote of eight words or more also matches other punctuation: same words, case and signed numbers."""
     places = SearchableText(HANDBOOK).find(quote)
-    assert [HANDBOOK[start:end] for start, end in places] == ([] if found is None else [found])
-    assert dict(QuoteIndex([quote]).find_in(HANDBOOK)) == ({quote: places} if found else {})
-    assert SearchableText(HANDBOOK).contains(quote) == (found is not None)
+    assert [HANDBOOK[start:end] for start, end in places] == ([] if match is None else [match])
+    assert dict(QuoteIndex([quote]).find_in(HANDBOOK)) == ({quote: places} if match else {})
+    assert SearchableText(HANDBOOK).contains(quote) == (match is not None)
 
 
 def test_the_full_stop_of_a_quote_is_part_of_its_place() -> None:
-    """Where the text has it too; and no more than the quote has."""
+    """The match ends where the quote ends: final punctuation is part of it only if the quote has it too."""
     text = "*One* two three four five six seven eight.) Nine."
     for ending in ("", ".", ".)", ".) Nine"):
         quote = f"One two three four five six seven eight{ending}"
@@ -96,7 +96,7 @@ def test_the_full_stop_of_a_quote_is_part_of_its_place() -> None:
 
 
 def test_a_quote_cut_within_a_word_is_not_found() -> None:
-    """`contains` is for passages that were cut anywhere."""
+    """`contains` also matches passages cut within a word; `find` does not."""
     text = SearchableText("Dogs ride along for two crowns.")
     assert text.contains("gs ride  along f")
     assert not text.find("gs ride along f")
@@ -105,6 +105,6 @@ def test_a_quote_cut_within_a_word_is_not_found() -> None:
 
 @given(st.text("ab", max_size=80), st.text("ab", min_size=1, max_size=6))
 def test_a_text_that_repeats_itself_is_found_everywhere(text: str, wanted: str) -> None:
-    """Overlapping, where it is looked for one by one and where it is not any more."""
-    everywhere = [at for at in range(len(text)) if text.startswith(wanted, at)]
+    """Overlapping occurrences are all found, by both search strategies."""
+    everywhere = [offset for offset in range(len(text)) if text.startswith(wanted, offset)]
     assert list(_occurrences(wanted, text)) == everywhere

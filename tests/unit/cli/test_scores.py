@@ -1,4 +1,4 @@
-"""`rageval scores`: every score that there is, and what it needs."""
+"""`rageval scores`: the list of all scores, and the requirements of a score."""
 
 import json
 import re
@@ -10,7 +10,7 @@ from pytest_rageval.evaluations.registry import SCORES
 
 
 def test_every_score_has_one_line_in_its_family(capsys: pytest.CaptureFixture[str]) -> None:
-    """With its range and what it needs, straight from the registry."""
+    """Each score of the registry has one line under its family, with its range and requirements."""
     assert main(["scores"]) == 0
     out = capsys.readouterr().out
     assert re.findall(r"(?m)^  ([\w.]+)(?:@k)? ", out) == list(SCORES)
@@ -25,7 +25,7 @@ def test_every_score_has_one_line_in_its_family(capsys: pytest.CaptureFixture[st
 
 
 def test_the_extra_is_the_one_whose_absence_is_an_error() -> None:
-    """An answer measure that cannot be imported names the same extra."""
+    """The extra of a score is the one that its answer measure names if an import fails."""
     for name, score in SCORES.items():
         measure = name.partition(".")[2]
         expected = {"bertscore": "dense", "cosine": "dense", "rouge": "overlap", "bleu": "overlap"}
@@ -36,7 +36,7 @@ def test_the_extra_is_the_one_whose_absence_is_an_error() -> None:
 
 @pytest.mark.parametrize("name", ["erag.ndcg", "erag.ndcg@3"])
 def test_one_score_is_described(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Its definition, its keywords, and how it is written in a test."""
+    """`rageval scores NAME` prints the definition, the keywords and an example marker."""
     assert main(["scores", name]) == 0
     out = capsys.readouterr().out
     assert out.startswith("erag.ndcg@k (eRAG)\n  nDCG with the labels as gains.\n")
@@ -46,7 +46,7 @@ def test_one_score_is_described(name: str, capsys: pytest.CaptureFixture[str]) -
 
 @pytest.mark.parametrize("name", ["arena", "arena@5", "answer"])
 def test_scores_with_one_beginning_are_listed(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """What comes before the dot is no score by itself."""
+    """A prefix before the dot is not a score: the command lists all scores with that prefix."""
     expected = [score for score in SCORES if score.startswith(f"{name.partition('@')[0]}.")]
     assert main(["scores", name]) == 0
     assert re.findall(r"(?m)^  ([\w.]+)(?:@k)? ", capsys.readouterr().out) == expected != []
@@ -55,7 +55,7 @@ def test_scores_with_one_beginning_are_listed(name: str, capsys: pytest.CaptureF
 
 
 def test_an_unknown_score_names_a_similar_one(capsys: pytest.CaptureFixture[str]) -> None:
-    """And where all of them are."""
+    """The error for an unknown score suggests a similar score and the command that lists all scores."""
     assert main(["scores", "recal@5"]) == 2
     err = capsys.readouterr().err
     assert "There is no score 'recal'. Did you mean recall?" in err
@@ -63,10 +63,10 @@ def test_an_unknown_score_names_a_similar_one(capsys: pytest.CaptureFixture[str]
 
 
 def test_json_has_all_of_it(capsys: pytest.CaptureFixture[str]) -> None:
-    """For programs."""
+    """`--json` prints every score, or one score, with all of its properties."""
     assert main(["scores", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert [entry["name"] for entry in found] == list(SCORES)
+    scores = json.loads(capsys.readouterr().out)
+    assert [entry["name"] for entry in scores] == list(SCORES)
     assert main(["scores", "answer.bleu", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {
         "name": "answer.bleu",

@@ -1,4 +1,4 @@
-"""History, filters and metadata of examples: how records give them, and what they change."""
+"""History, filters and metadata of examples: how records store them, and how they change digests and questions."""
 
 import json
 from pathlib import Path
@@ -32,7 +32,7 @@ def _example(record: dict[str, Any]) -> Example:
 
 
 def test_context_is_read_by_name() -> None:
-    """The rest is kept as before."""
+    """History, filters and metadata are read from the keys of these names; other keys are in `extra`."""
     example = _example(RECORD)
     assert example.history == tuple(HISTORY)
     assert example.filters == {"tenant": "a"}
@@ -41,7 +41,7 @@ def test_context_is_read_by_name() -> None:
 
 
 def test_other_data_under_these_names_is_preserved() -> None:
-    """Older eval sets may have it, and nothing reads it."""
+    """If these keys hold other data, as in older eval sets, the data is kept in `extra` and not interpreted."""
     example = _example({**OTHER_FORMS, "filters": {}})
     assert (example.history, example.filters, example.metadata) == ((), {}, {})
     assert example.extra == {"metadata": "text", "history": ["hi"], "filters": {}}
@@ -57,14 +57,14 @@ def test_other_data_under_these_names_is_preserved() -> None:
 def test_digests_are_those_of_versions_without_context(
     record: dict[str, Any], of_set: str, of_question: str
 ) -> None:
-    """So that baselines and reports of older eval sets stay valid."""
+    """Digests do not depend on the context, so baselines and reports of older eval sets stay valid."""
     evalset = from_records([("record 1", record)], name="records")
     assert evalset.digest == of_set
     assert evalset.examples[0].digest == of_question
 
 
 def test_each_part_of_the_context_changes_the_digest_that_counts_it() -> None:
-    """An example without it has the plain digest."""
+    """Each part of the context changes digest_with_context; without context, it equals the plain digest."""
     example = _example(RECORD)
     digests = {example.digest_with_context({name}) for name in ("history", "filters", "metadata")}
     assert len(digests | {example.digest}) == 4
@@ -73,7 +73,7 @@ def test_each_part_of_the_context_changes_the_digest_that_counts_it() -> None:
 
 
 def test_context_survives_writing(tmp_path: Path) -> None:
-    """As all fields do."""
+    """An eval set with context that is written and loaded again has the same examples."""
     evalset = load_records([RECORD, {**OTHER_FORMS, "id": "q2"}])
     assert evalset is not None
     write_jsonl(evalset, tmp_path / "set.jsonl")
@@ -81,7 +81,7 @@ def test_context_survives_writing(tmp_path: Path) -> None:
 
 
 def test_columns_of_a_table_are_filters(tmp_path: Path) -> None:
-    """One by one; a row without a value has no such filter. A history is JSON in its cell."""
+    """Columns `filters.NAME` of a table are filters, except empty cells; a history is JSON in a cell."""
     table = tmp_path / "set.csv"
     table.write_text(
         'id,question,filters.tenant,filters.lang,history,metadata\nq1,And?,a,en,"[{""role"": ""user"", '
@@ -97,7 +97,7 @@ def test_columns_of_a_table_are_filters(tmp_path: Path) -> None:
 
 
 def test_a_field_map_names_context(tmp_path: Path) -> None:
-    """Whole, or one filter."""
+    """A field map can map the history, all filters or a single filter."""
     row = {"id": "q1", "question": "And?", "chat": HISTORY, "shop": {"id": 7}}
     fields = {"history": "chat", "filters.shop": "shop.id"}
     (tmp_path / "set.jsonl").write_text(json.dumps(row), encoding="utf-8")
@@ -106,9 +106,9 @@ def test_a_field_map_names_context(tmp_path: Path) -> None:
 
 
 def test_a_question_in_a_conversation_is_another_question() -> None:
-    """As a text it is the question alone; results are kept apart by the conversation."""
-    asked = _example(RECORD).full_question
-    assert str(asked) == "And in winter?"
-    assert asked != "And in winter?"
-    assert len({asked, _example(RECORD).full_question, "And in winter?", str(asked)}) == 2
+    """full_question prints as the question, but differs from the same question without the conversation."""
+    question = _example(RECORD).full_question
+    assert str(question) == "And in winter?"
+    assert question != "And in winter?"
+    assert len({question, _example(RECORD).full_question, "And in winter?", str(question)}) == 2
     assert _example({"id": "q1", "question": "q"}).full_question == "q"

@@ -1,4 +1,4 @@
-"""The corpus that an eval set asks about."""
+"""Reading the corpus of an eval set."""
 
 import gzip
 import json
@@ -13,7 +13,7 @@ from pytest_rageval.evalsets.corpus import read_corpus
 
 
 def lines(path: Path, *records: Any) -> Path:
-    """A file of JSON lines."""
+    """Write a file of JSON lines, and return its path."""
     path.write_text("".join(f"{json.dumps(record)}\n" for record in records), encoding="utf-8")
     return path
 
@@ -34,12 +34,12 @@ def lines(path: Path, *records: Any) -> Path:
     ],
 )
 def test_a_passage(tmp_path: Path, record: dict[str, Any], document: Document) -> None:
-    """Its place is what it says; without a source it is its own."""
+    """A passage has the span that its record names; without a source, its id is the source."""
     assert list(read_corpus(lines(tmp_path / "c.jsonl", record))) == [document]
 
 
 @pytest.mark.parametrize(
-    ("record", "said"),
+    ("record", "message"),
     [
         ({"id": "p"}, r'c\.jsonl line 1: "text" is missing'),
         ({"text": "abc"}, 'neither "id" nor "source"'),
@@ -50,14 +50,17 @@ def test_a_passage(tmp_path: Path, record: dict[str, Any], document: Document) -
         ([], "an object"),
     ],
 )
-def test_a_line_that_is_not_a_passage_is_an_error(tmp_path: Path, record: Any, said: str) -> None:
-    """Is an error that names the line."""
-    with pytest.raises(InputError, match=said):
+def test_a_line_that_is_not_a_passage_is_an_error(tmp_path: Path, record: Any, message: str) -> None:
+    """If a line is not a passage, the error names the line and the key."""
+    with pytest.raises(InputError, match=message):
         list(read_corpus(lines(tmp_path / "c.jsonl", record)))
 
 
 def test_a_folder_of_files(tmp_path: Path) -> None:
-    """Each is a passage, with offsets as `open` gives them; hidden and other files are none."""
+    """Each text file of a folder is a passage, with character offsets as `open` reads them.
+
+    Hidden files and files of other types are skipped.
+    """
     (tmp_path / "b").mkdir()
     (tmp_path / ".git").mkdir()
     (tmp_path / "b" / "x.MD").write_bytes(b"\xef\xbb\xbfone\r\ntwo")
@@ -71,29 +74,34 @@ def test_a_folder_of_files(tmp_path: Path) -> None:
 
 
 def test_a_beir_folder(tmp_path: Path) -> None:
-    """The corpus in it is read, and nothing else; compressed, too."""
+    """In a BEIR folder, only the corpus file is read, compressed or not."""
     (tmp_path / "readme.md").write_bytes(b"no")
     with gzip.open(tmp_path / "corpus.jsonl.gz", "wt") as file:
         file.write('{"_id": "d", "text": "abc"}\n')
     assert [document.id for document in read_corpus(tmp_path)] == ["d"]
 
 
-@pytest.mark.parametrize("there", ["nothing", "folder", "file", "latin-1"])
-def test_a_path_that_is_not_a_corpus_is_an_error(tmp_path: Path, there: str) -> None:
-    """Is said before anything is made of it."""
+@pytest.mark.parametrize("kind", ["nothing", "folder", "file", "latin-1"])
+def test_a_path_that_is_not_a_corpus_is_an_error(tmp_path: Path, kind: str) -> None:
+    """A missing path, a folder or file without passages, and a file that is not UTF-8 are errors."""
     path = tmp_path / "corpus"
-    if there in {"folder", "latin-1"}:
+    if kind in {"folder", "latin-1"}:
         path.mkdir()
-    if there == "file":
+    if kind == "file":
         path.write_bytes(b"\n")
-    if there == "latin-1":
+    if kind == "latin-1":
         (path / "a.txt").write_bytes(b"Gr\xf6\xdfe")
-    said = {"nothing": "no such file", "folder": "no corpus", "file": "no passages", "latin-1": "not UTF-8"}
-    with pytest.raises(InputError, match=said[there]):
+    messages = {
+        "nothing": "no such file",
+        "folder": "no corpus",
+        "file": "no passages",
+        "latin-1": "not UTF-8",
+    }
+    with pytest.raises(InputError, match=messages[kind]):
         list(read_corpus(path))
 
 
 def test_it_streams(tmp_path: Path) -> None:
-    """A passage is there before the next line is looked at."""
+    """The first passage is yielded before the second line, which is invalid, is parsed."""
     path = lines(tmp_path / "c.jsonl", {"id": "p", "text": "abc"}, {"id": "q"})
     assert next(read_corpus(path)).id == "p"

@@ -1,4 +1,4 @@
-"""What holds for every format: it is known by its shape, lazy, compressible, and written without a loss."""
+"""What holds for every format: it is detected by its shape, read lazily and compressed, and written without loss."""
 
 import gzip
 import json
@@ -31,20 +31,20 @@ def _changed(files: Files, change: Any) -> Files:
 
 
 def test_every_format_has_a_file_here() -> None:
-    """So that the tests below are of all of them."""
+    """FILES has a file of every format, so the tests below cover all formats."""
     assert {files.format for files in FILES} == FORMATS.keys()
 
 
 @each
 def test_it_is_known_by_its_shape(files: Files, tmp_path: Path) -> None:
-    """Without a name, no other format takes the file; all its examples are there."""
+    """Without `format`, exactly this format detects the file, and all examples are read."""
     assert find_format(files.write(tmp_path), FORMATS).name == files.format
     assert tuple(example.id for example in _load(files, tmp_path)) == files.ids
 
 
 @each
 def test_it_is_written_without_a_loss(files: Files, tmp_path: Path) -> None:
-    """As JSON lines of the native form it has the same digest, and reads the same."""
+    """An eval set that is written in the native form and loaded again has the same examples and digest."""
     evalset = _load(files, tmp_path / "theirs")
     write_jsonl(evalset, tmp_path / "ours.jsonl")
     again = load(tmp_path / "ours.jsonl", LoadOptions("native"))
@@ -70,7 +70,7 @@ def _with_reversed_keys(_: str, content: bytes) -> bytes:
 
 @each
 def test_the_order_of_keys_is_no_content(files: Files, tmp_path: Path) -> None:
-    """The digest is the same when every object's keys are turned around."""
+    """Reversing the keys of every object does not change the digest."""
     turned = _changed(files, _with_reversed_keys)
     assert _load(turned, tmp_path / "turned").digest == _load(files, tmp_path / "as they were").digest
 
@@ -78,11 +78,11 @@ def test_the_order_of_keys_is_no_content(files: Files, tmp_path: Path) -> None:
 @each
 @pytest.mark.parametrize("ending", [".gz", ".zst"])
 def test_it_is_read_compressed(files: Files, ending: str, tmp_path: Path) -> None:
-    """Gzip and Zstandard, in every file of a format."""
+    """Files of every format are read when compressed with gzip or Zstandard."""
     pack = gzip.compress if ending == ".gz" else zstd_compress()
     if pack is None:
         pytest.skip("no package for Zstandard is installed")
-    words = {
+    options = {
         option: f"{value}{ending}" if value in list(files.contents) else value
         for option, value in files.words.items()
     }
@@ -91,17 +91,17 @@ def test_it_is_read_compressed(files: Files, ending: str, tmp_path: Path) -> Non
         {f"{name}{ending}": pack(content) for name, content in files.contents.items()},
         files.path and f"{files.path}{ending}",
         files.ids,
-        words,
+        options,
     )
     assert _load(packed, tmp_path / "packed").digest == _load(files, tmp_path / "plain").digest
 
 
 @each
 def test_line_ends_and_a_byte_order_mark_do_not_matter(files: Files, tmp_path: Path) -> None:
-    """As some editors save it."""
+    """CRLF line ends and a byte-order mark, which some editors add, do not change the digest."""
 
     def saved(name: str, content: bytes) -> bytes:
-        # The line feed inside a quoted cell is content.
+        # A line feed inside a quoted cell is part of the text.
         ends = content if name.endswith(".csv") else content.replace(b"\n", b"\r\n")
         return b"\xef\xbb\xbf" + ends
 
@@ -115,16 +115,16 @@ ONE_FILE = [
 
 @pytest.mark.parametrize("files", ONE_FILE, ids=lambda files: files.path)
 def test_records_come_one_by_one(files: Files, tmp_path: Path) -> None:
-    """The first is there although what follows far behind is broken; judgements are gathered first.
+    """The first record is yielded before a later, broken part is read; TREC reads all judgements first.
 
-    SQuAD comes article by article, and the one here has two questions.
+    SQuAD, which is read article by article, is left out: its only article here has two questions.
     """
     path = files.write(tmp_path)
-    read = FORMATS[files.format].records
-    first = next(iter(read(path, files.words)))
+    read_records = FORMATS[files.format].records
+    first = next(iter(read_records(path, files.words)))
     path.write_bytes(path.read_bytes().rstrip(b"]} \n") + b" " * 200_000 + b"\xff")
     if files.format == "trec":
         with pytest.raises(InputError):
-            next(iter(read(path, files.words)))
+            next(iter(read_records(path, files.words)))
     else:
-        assert next(iter(read(path, files.words))) == first
+        assert next(iter(read_records(path, files.words))) == first

@@ -12,19 +12,19 @@ from pytest_rageval.evalsets.field_map import NearMiss, map_fields, near_misses
 
 
 def _one(record: dict[str, Any], **fields: str) -> dict[str, Any]:
-    ((_, made),) = map_fields(
+    ((_, mapped),) = map_fields(
         [("record 1", record)], {key.replace("__", "."): name for key, name in fields.items()}
     )
-    return made
+    return mapped
 
 
-def _table(folder: Path, content: str, **words: Any) -> tuple[Example, ...]:
+def _table(folder: Path, content: str, **options: Any) -> tuple[Example, ...]:
     (folder / "t.csv").write_text(content, encoding="utf-8")
-    return load(folder / "t.csv", LoadOptions.parse(words)).examples
+    return load(folder / "t.csv", LoadOptions.parse(options)).examples
 
 
 @pytest.mark.parametrize(
-    ("fields", "made"),
+    ("fields", "expected"),
     [
         ({"question": "query"}, {"question": "Where?", "doc": 7, "meta": {"kind": "made", "a.b": 1}}),
         ({"id": "#", "answers": "query"}, {"id": 1, "answers": ["Where?"]}),
@@ -35,28 +35,30 @@ def _table(folder: Path, content: str, **words: Any) -> tuple[Example, ...]:
         ({"question": "query", "reference": "query"}, {"question": "Where?", "reference": "Where?"}),
     ],
 )
-def test_fields_of_the_file_are_mapped_to_native_fields(fields: dict[str, str], made: dict[str, Any]) -> None:
-    """Single values become the one answer or passage; what is not named stays."""
+def test_fields_of_the_file_are_mapped_to_native_fields(
+    fields: dict[str, str], expected: dict[str, Any]
+) -> None:
+    """A mapped single value becomes a list of one answer or passage; fields that are not mapped stay."""
     record = {"query": "Where?", "doc": 7, "score": 8.0, "meta": {"kind": "made", "a.b": 1}}
-    assert _one(record, **fields).items() >= made.items()
+    assert _one(record, **fields).items() >= expected.items()
 
 
 def test_a_field_that_was_read_is_removed() -> None:
-    """It is not kept twice."""
+    """A field that is mapped is not kept under its old name."""
     assert _one({"query": "Where?", "n": 1}, question="query", id="n") == {"question": "Where?", "id": 1}
 
 
 def test_parts_of_several_passages_are_lists_of_one_length() -> None:
-    """Each has one value per passage."""
+    """Lists for parts of gold passages need one value per passage; other lengths are an error."""
     record = {"ids": ["a", "b"], "texts": ["A", "B"], "n": 1}
-    made = _one(record, gold__id="ids", gold__text="texts")
-    assert made["gold"] == [{"id": "a", "text": "A"}, {"id": "b", "text": "B"}]
+    mapped = _one(record, gold__id="ids", gold__text="texts")
+    assert mapped["gold"] == [{"id": "a", "text": "A"}, {"id": "b", "text": "B"}]
     with pytest.raises(InputError, match=r"^record 1: .*2 of gold\.id, 1 of gold\.text"):
         _one(record, gold__id="ids", gold__text="n")
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "message"),
     [
         (["question"], r"fields=\['question'\] is not a map of names"),
         ({"question": 3}, r"fields=\{'question': 3\} is not a map of names"),
@@ -67,14 +69,14 @@ def test_parts_of_several_passages_are_lists_of_one_length() -> None:
         ({"answers": "short"}, "record 1, the last of all records, and those before it have no field short"),
     ],
 )
-def test_a_map_that_makes_no_sense_is_refused(fields: Any, said: str) -> None:
-    """Ours are checked at once, theirs when no record had them."""
-    with pytest.raises(InputError, match=said):
+def test_a_map_that_makes_no_sense_is_refused(fields: Any, message: str) -> None:
+    """A field map with unknown native fields is an error at once; unknown fields of the file, after all records."""
+    with pytest.raises(InputError, match=message):
         list(map_fields([("record 1", {"query": "Where?"})], fields))
 
 
 def test_gold_passages_that_are_there_are_not_overwritten() -> None:
-    """By parts of others; the field itself may be taken for a part."""
+    """If a record has gold passages, mapping `gold.id` is an error, unless the field `gold` itself is mapped."""
     assert _one({"gold": "d1", "n": 2}, gold__id="gold", gold__grade="n")["gold"] == [
         {"id": "d1", "grade": 2}
     ]
@@ -83,27 +85,27 @@ def test_gold_passages_that_are_there_are_not_overwritten() -> None:
 
 
 def test_tags_are_joined_whatever_the_order_of_the_map() -> None:
-    """A whole field is read before a part of it."""
+    """`tags` is mapped before `tags.NAME`, in any order of the map, so both are kept."""
     record = {"labels": {"a": 1}, "kind": "made"}
-    made = {"tags": {"a": 1, "kind": "made"}}
+    expected = {"tags": {"a": 1, "kind": "made"}}
     assert (
         _one(record, tags__kind="kind", tags="labels")
         == _one(record, tags="labels", tags__kind="kind")
-        == made
+        == expected
     )
 
 
 def test_a_field_may_be_missing_from_some_records() -> None:
-    """Only one that is nowhere is taken for a slip."""
+    """A mapped field may be missing from some records; only a field that no record has is an error."""
     records = [("record 1", {"q": "a", "short": "x"}), ("record 2", {"q": "b"})]
-    assert [made for _, made in map_fields(records, {"question": "q", "answers": "short"})] == [
+    assert [mapped for _, mapped in map_fields(records, {"question": "q", "answers": "short"})] == [
         {"question": "a", "answers": ["x"]},
         {"question": "b"},
     ]
 
 
 def test_cells_of_a_table(tmp_path: Path) -> None:
-    """Lists as JSON and as Python prints them, several values with a separator, empty cells as nothing."""
+    """Cells hold lists as JSON or Python literals, or several values with a separator; empty cells have no value."""
     content = (
         "id,question,answers,gold.id,gold.grade,tags.topic,reference,note\n"
         '1,"a, b?","[""x"", ""y""]",d1 | d2,2 | 0,t,,n\n'
@@ -124,13 +126,13 @@ def test_cells_of_a_table(tmp_path: Path) -> None:
 
 
 def test_rows_may_be_numbered(tmp_path: Path) -> None:
-    """For a table without ids, or with an id that repeats."""
+    """The field map `id: "#"` numbers the rows, for a table without ids or with repeated ids."""
     examples = _table(tmp_path, "id,question\n1,a\n1,b\n", fields={"id": "#"})
     assert [example.id for example in examples] == ["1", "2"]
 
 
 @pytest.mark.parametrize(
-    ("content", "words", "said"),
+    ("content", "options", "message"),
     [
         ("id,question\n1,a,b\n", {}, "t.csv line 2 has 3 cells, the header 2: id, question."),
         ('id,question\n1,"a\nb"\n2\n', {}, "t.csv line 4 has 1 cells"),
@@ -154,18 +156,18 @@ def test_rows_may_be_numbered(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_a_table_that_does_not_fit_is_named_with_its_line(
-    content: str, words: dict[str, Any], said: str, tmp_path: Path
+    content: str, options: dict[str, Any], message: str, tmp_path: Path
 ) -> None:
-    """File, line, what was found."""
+    """The error for a table that cannot be read names the file, the line and the invalid content."""
     with pytest.raises(InputError) as caught:
-        _table(tmp_path, content, **words)
-    assert str(caught.value).startswith(said)
+        _table(tmp_path, content, **options)
+    assert str(caught.value).startswith(message)
 
 
 def test_a_cell_that_begins_as_a_list_says_how_one_is_written(tmp_path: Path) -> None:
-    """Also how a text is, that begins so."""
-    said = r"(?s)^t\.csv line 2: the cell '\[sic\]' is not JSON.*a list of one"
-    with pytest.raises(InputError, match=said) as caught:
+    """If a cell starts with "[" but is not a list, the error shows how to write a list or such a text."""
+    message = r"(?s)^t\.csv line 2: the cell '\[sic\]' is not JSON.*a list of one"
+    with pytest.raises(InputError, match=message) as caught:
         _table(tmp_path, "id,question,answers\n1,a,[sic]\n")
     assert "Each line" not in str(caught.value)
     assert _table(tmp_path, 'id,question,answers\n1,a,"[""[sic]""]"\n')[0].answers == ("[sic]",)
@@ -195,7 +197,7 @@ def test_a_cell_that_begins_as_a_list_says_how_one_is_written(tmp_path: Path) ->
     ],
 )
 def test_only_near_misses_are_reported(key: str, meant: str | None) -> None:
-    """With what was meant, and the examples that have it; other keys are the user's own."""
+    """A key that resembles a field is reported with that field and its examples; other keys are not."""
     evalset = EvalSet(
         "s", (Example("1", "Q?", extra={key: 1}), Example("2", "Q?"), Example("3", "Q?", extra={key: 0}))
     )

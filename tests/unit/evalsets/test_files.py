@@ -1,4 +1,4 @@
-"""Lines and JSON elements of files: compressed, damaged, too long."""
+"""Reading lines and JSON elements of files: compressed, damaged, or with records that are too long."""
 
 import gzip
 import json
@@ -25,7 +25,7 @@ def _error(path: Path) -> str:
 
 
 def test_a_compressed_file_is_known_by_its_content(tmp_path: Path) -> None:
-    """Whatever it is called; several members in one file are read on."""
+    """Gzip is detected by content, whatever the file name, and several gzip members are read as one file."""
     path = tmp_path / "lines.txt"
     path.write_bytes(gzip.compress(LINES[:1000]) + gzip.compress(LINES[1000:]))
     assert "".join(line for _, line in read_lines(path)).encode() == LINES
@@ -35,7 +35,7 @@ def test_a_compressed_file_is_known_by_its_content(tmp_path: Path) -> None:
     "damage", [lambda packed: packed[:-200], lambda packed: packed[:5000] + packed[5100:]]
 )
 def test_a_damaged_gzip_file_says_how_far_it_could_be_read(damage, tmp_path: Path) -> None:
-    """Nothing is taken for the end that is none."""
+    """A damaged gzip file is an error that names the last readable line, not an early end of the file."""
     path = tmp_path / "lines.gz"
     path.write_bytes(damage(gzip.compress(LINES)))
     assert _error(path).startswith("lines.gz cannot be read beyond line ")
@@ -43,7 +43,7 @@ def test_a_damaged_gzip_file_says_how_far_it_could_be_read(damage, tmp_path: Pat
 
 @pytest.mark.skipif(zstd_compress() is None, reason="no package for Zstandard is installed")
 def test_a_truncated_zstandard_file_is_an_error(tmp_path: Path) -> None:
-    """As for gzip: half of the records are no eval set."""
+    """A truncated Zstandard file is an error, as for gzip."""
     compress = zstd_compress()
     assert compress is not None
     path = tmp_path / "lines.zst"
@@ -53,20 +53,20 @@ def test_a_truncated_zstandard_file_is_an_error(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(sys.version_info >= (3, 14), reason="the standard library reads Zstandard")
 def test_a_missing_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With what to install."""
+    """If the package for Zstandard is missing, the error says what to install."""
     monkeypatch.setitem(sys.modules, "backports", None)
     monkeypatch.setitem(sys.modules, "backports.zstd", None)
     path = tmp_path / "support.jsonl.zst"
     path.write_bytes(streams.ZSTD_MAGIC + b"...")
-    said = _error(path)
-    assert said.startswith("Reading support.jsonl.zst needs the package 'backports.zstd'")
-    assert "pip install 'pytest-rageval[zst]'" in said
+    message = _error(path)
+    assert message.startswith("Reading support.jsonl.zst needs the package 'backports.zstd'")
+    assert "pip install 'pytest-rageval[zst]'" in message
 
 
 def test_a_line_without_an_end_is_refused_before_it_fills_the_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A small compressed file may hold any number of bytes: only as many as a line may have are read."""
+    """A small compressed file may hold a huge line: only as many bytes as a line may have are read."""
     monkeypatch.setattr(streams, "MAX_LINE_BYTES", 2**20)
     path = tmp_path / "bomb.jsonl.gz"
     path.write_bytes(gzip.compress(b"{}\n" + b" " * 2**22))
@@ -92,7 +92,7 @@ def _json_error(path: Path, content: str, key: str | None = None) -> str:
 def test_elements_are_what_json_reads(
     tmp_path_factory: pytest.TempPathFactory, values: list[Any], chunk: int, indent: int | None
 ) -> None:
-    """Wherever the file is cut into chunks, in the midst of numbers, escapes and characters."""
+    """json_elements yields the values that `json` reads, wherever the file is split into chunks."""
     path = tmp_path_factory.getbasetemp() / "values.json"
     for document, key in ((values, None), ({"a": [1], "data": values, "b": {"data": 1}}, "data")):
         path.write_text(json.dumps(document, indent=indent, ensure_ascii=bool(chunk % 2)), encoding="utf-8")
@@ -102,7 +102,7 @@ def test_elements_are_what_json_reads(
 
 
 @pytest.mark.parametrize(
-    ("content", "key", "said"),
+    ("content", "key", "message"),
     [
         ('[\n{"a": 1}\n{"a": 2}]', None, "line 3 is not JSON as expected: expected ',', found '{'."),
         ('[{"a": 1},\n {"a": ', None, "line 2 is not JSON as expected: Expecting value."),
@@ -118,13 +118,13 @@ def test_elements_are_what_json_reads(
     ],
 )
 def test_a_line_that_is_not_such_a_document_is_an_error(
-    content: str, key: str | None, said: str, tmp_path: Path
+    content: str, key: str | None, message: str, tmp_path: Path
 ) -> None:
-    """The line, and what was found."""
-    assert _json_error(tmp_path / "d.json", content, key).startswith(f"d.json {said}")
+    """The error for invalid JSON names the line and what is wrong."""
+    assert _json_error(tmp_path / "d.json", content, key).startswith(f"d.json {message}")
 
 
 def test_an_element_without_an_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As a line is."""
+    """A JSON element that is too long is an error, as a line is."""
     monkeypatch.setattr(streams, "MAX_LINE_BYTES", 2**17)
     assert "one record is longer than" in _json_error(tmp_path / "d.json", '[{"a": "' + "x" * 2**20)

@@ -1,4 +1,4 @@
-"""Labels of people: what can be read, and what is said of the rest."""
+"""Labels of people: which are read, and the errors for the rest."""
 
 import json
 from pathlib import Path
@@ -15,14 +15,14 @@ PAIR: dict[str, Any] = {"question": "Why?", "first": "so", "second": "thus", "hu
 
 
 def written(folder: Path, *records: object) -> Path:
-    """A labels file."""
+    """Write a labels file, and return its path."""
     path = folder / "labels.jsonl"
     path.write_text("\n".join(json.dumps(record) for record in records), encoding="utf-8")
     return path
 
 
 @pytest.mark.parametrize(
-    ("labels", "scale", "read"),
+    ("labels", "scale", "expected"),
     [
         ([True, False], "yes/no", [(1.0,), (0.0,)]),
         ([1, 0.0], "yes/no", [(1.0,), (0.0,)]),
@@ -30,49 +30,49 @@ def written(folder: Path, *records: object) -> Path:
         ([[True, None, False], [None, False, None]], "yes/no", [(1.0, None, 0.0), (None, 0.0, None)]),
     ],
 )
-def test_labels_of_answers(tmp_path: Path, labels: list[Any], scale: str, read: list[Any]) -> None:
-    """One, or one an annotator; graded as soon as one of them is between yes and no."""
+def test_labels_of_answers(tmp_path: Path, labels: list[Any], scale: str, expected: list[Any]) -> None:
+    """An answer has one label, or one per annotator; a label between 0 and 1 makes the scale "graded"."""
     records = (ANSWER | {"question": f"Where is {n}?", "human": label} for n, label in enumerate(labels))
-    found = load_labels(written(tmp_path, *records))
-    assert (found.scale, [item.human for item in found.items]) == (scale, read)
-    assert [item.example.id for item in found.answers] == ["line 1", "line 2"]
-    assert found.answers[0].references == ("Tulsa",)
-    assert len(found) == 2
+    labelled = load_labels(written(tmp_path, *records))
+    assert (labelled.scale, [item.human for item in labelled.items]) == (scale, expected)
+    assert [item.example.id for item in labelled.answers] == ["line 1", "line 2"]
+    assert labelled.answers[0].references == ("Tulsa",)
+    assert len(labelled) == 2
 
 
 def test_labels_of_pairs(tmp_path: Path) -> None:
-    """1 for the first, 2 for the second, 0 for neither become 1, -1 and 0."""
+    """Labels of pairs, 1 for the first answer, 2 for the second and 0 for neither, are read as 1, -1 and 0."""
     records = [
         PAIR | {"id": "p1", "human": [1, 2.0, 0]},
         PAIR | {"id": 2, "second": "hence", "human": [None, 0, 1]},
     ]
-    found = load_labels(written(tmp_path, *records))
-    assert (found.scale, found.answers) == ("pairwise", ())
-    assert [(pair.example.id, pair.human) for pair in found.pairs] == [
+    labelled = load_labels(written(tmp_path, *records))
+    assert (labelled.scale, labelled.answers) == ("pairwise", ())
+    assert [(pair.example.id, pair.human) for pair in labelled.pairs] == [
         ("p1", (1.0, -1.0, 0.0)),
         ("2", (None, 0.0, 1.0)),
     ]
 
 
 def test_labels_of_passages(tmp_path: Path) -> None:
-    """Yes or no, one or one an annotator; another passage to the same question is another item."""
+    """Passages have yes or no labels, one or one per annotator; another passage of a question is another item."""
     records = [PASSAGE | {"human": [True, 0]}, PASSAGE | {"passage": "It is far.", "human": [None, False]}]
-    found = load_labels(written(tmp_path, *records))
-    assert (found.scale, found.kind, found.answers, found.pairs) == ("yes/no", "passages", (), ())
-    assert [(passage.passage, passage.human) for passage in found.passages] == [
+    labelled = load_labels(written(tmp_path, *records))
+    assert (labelled.scale, labelled.kind, labelled.answers, labelled.pairs) == ("yes/no", "passages", (), ())
+    assert [(passage.passage, passage.human) for passage in labelled.passages] == [
         ("Tulsa is a town.", (1.0, 0.0)),
         ("It is far.", (None, 0.0)),
     ]
 
 
 def test_answers_that_differ_in_anything_read_are_other_items(tmp_path: Path) -> None:
-    """Another question, prediction or reference is another judgement."""
+    """Answers with another question, prediction or reference are other items, not duplicates."""
     others = ({"question": "Who?"}, {"prediction": "Rome"}, {"references": ["Rome"]})
     assert len(load_labels(written(tmp_path, ANSWER, *(ANSWER | other for other in others)))) == 4
 
 
 @pytest.mark.parametrize(
-    ("records", "said"),
+    ("records", "message"),
     [
         ([[1]], "line 1: an example is an object"),
         ([{"references": ["a"]}], 'line 1: "question" is missing'),
@@ -126,32 +126,32 @@ def test_answers_that_differ_in_anything_read_are_other_items(tmp_path: Path) ->
         ([], "labels.jsonl contains no labels"),
     ],
 )
-def test_what_cannot_be_used_is_named(tmp_path: Path, records: list[Any], said: str) -> None:
-    """File, line, what was found."""
-    with pytest.raises(InputError, match=said):
+def test_what_cannot_be_used_is_named(tmp_path: Path, records: list[Any], message: str) -> None:
+    """The error for a label that cannot be used names the file, the line and the value."""
+    with pytest.raises(InputError, match=message):
         load_labels(written(tmp_path, *records))
 
 
 def many(count: int) -> list[dict[str, Any]]:
-    """Pairs that can be used."""
+    """Return valid labelled pairs."""
     return [PAIR | {"question": f"Why {n}?"} for n in range(count)]
 
 
 def test_a_few_unusable_items_are_left_out_and_reported(tmp_path: Path) -> None:
-    """11 of 280: equal answers, an item and an id that came before, a label that is none."""
+    """11 unusable items of 280 are left out and reported: equal answers, repeated items and ids, invalid labels."""
     bad = [PAIR | {"question": f"Same {n}?", "second": "so"} for n in range(8)]
     bad += [PAIR | {"question": "Why 0?"}, PAIR | {"question": "Who?", "id": "line 1"}, PAIR | {"human": 7}]
-    found = load_labels(written(tmp_path, *many(269), *bad))
-    assert (len(found), len(found.unusable)) == (269, 11)
-    assert found.unusable[0] == 'labels.jsonl line 270: "first" and "second" are the same answer.'
-    assert found.unusable[8].startswith(
+    labelled = load_labels(written(tmp_path, *many(269), *bad))
+    assert (len(labelled), len(labelled.unusable)) == (269, 11)
+    assert labelled.unusable[0] == 'labels.jsonl line 270: "first" and "second" are the same answer.'
+    assert labelled.unusable[8].startswith(
         "labels.jsonl line 278: the same pair to the same question is already"
     )
 
 
 @pytest.mark.parametrize(("bad", "refused"), [(1, False), (2, True)])
 def test_more_than_a_tenth_is_refused(tmp_path: Path, bad: int, *, refused: bool) -> None:
-    """With the first of them, and how many there are."""
+    """If more than a tenth of the items is unusable, the error names the first of these and their number."""
     path = written(tmp_path, *many(10), *[PAIR | {"question": f"{n}?", "human": 7} for n in range(bad)])
     if not refused:
         assert len(load_labels(path).unusable) == bad
@@ -163,7 +163,7 @@ def test_more_than_a_tenth_is_refused(tmp_path: Path, bad: int, *, refused: bool
 
 
 def test_a_folder_is_no_labels_file(tmp_path: Path) -> None:
-    """The error names it."""
+    """If the labels file is a folder, the error names its path."""
     with pytest.raises(InputError) as raised:
         load_labels(tmp_path)
     assert str(raised.value) == f"{tmp_path} cannot be read: Is a directory."

@@ -1,4 +1,4 @@
-"""Formats and options of a path, records in Python, and where a relative path is looked for."""
+"""Detecting the format and options of a path, records in Python, and resolving relative paths."""
 
 import datetime as dt
 from collections.abc import Iterator
@@ -13,9 +13,9 @@ from pytest_rageval.evalsets import FORMATS, Format, LoadOptions, load, load_rec
 from pytest_rageval.evalsets.loading import find_file
 
 
-def _error(path: Path, **words: Any) -> str:
+def _error(path: Path, **options: Any) -> str:
     with pytest.raises(InputError) as caught:
-        load(path, LoadOptions.parse(words))
+        load(path, LoadOptions.parse(options))
     return str(caught.value)
 
 
@@ -25,7 +25,7 @@ def _file(folder: Path, name: str, content: str) -> Path:
 
 
 def test_an_unknown_format_lists_the_known(tmp_path: Path) -> None:
-    """All of them."""
+    """The error for an unknown format lists all formats."""
     path = _file(tmp_path, "a.jsonl", "{}")
     assert _error(path, format="bier") == (
         f"There is no eval set format 'bier'. There are: {', '.join(FORMATS)}."
@@ -33,13 +33,13 @@ def test_an_unknown_format_lists_the_known(tmp_path: Path) -> None:
 
 
 def test_a_shape_that_is_none_lists_the_known(tmp_path: Path) -> None:
-    """A file of words, an empty one, a folder without anything known."""
+    """A text, an empty file and a folder without known files are errors: no format detects them."""
     for path in (_file(tmp_path, "a.md", "# Questions"), _file(tmp_path, "b.txt", ""), tmp_path):
         assert _error(path).startswith(f"{path.name} looks like no format of eval sets.\n")
 
 
 def test_an_ambiguous_shape_says_which_were_considered(tmp_path: Path) -> None:
-    """And that a name decides."""
+    """If two formats detect a file, the error names both, and `format` selects one."""
     content = '{"qid": "a-1", "question": "Q?", "answer": "A", "gold_doc_ids": [1], "prediction": "P"}'
     path = _file(tmp_path, "a.jsonl", content)
     assert _error(path) == 'a.jsonl may be lfrqa or openqa.\nSay which: format="lfrqa".'
@@ -47,23 +47,23 @@ def test_an_ambiguous_shape_says_which_were_considered(tmp_path: Path) -> None:
 
 
 def test_an_unknown_option_lists_those_of_the_format(tmp_path: Path) -> None:
-    """Beside those that every format has."""
-    said = _error(_file(tmp_path, "a.csv", "id,question\n"), split="test")
-    assert said == (
+    """The error for an unknown option lists the options of the format and the options of all formats."""
+    message = _error(_file(tmp_path, "a.csv", "id,question\n"), split="test")
+    assert message == (
         "a.csv is read as 'table', which has no option 'split'.\n"
         "That format knows: fields, separator, delimiter, quote, format, sample, seed, stratify."
     )
 
 
 def test_words_of_the_marker_and_paths_as_text(tmp_path: Path) -> None:
-    """As a conftest writes them: no class of this package's is needed."""
+    """`load` accepts the keywords of the marker and a path as text, as a conftest writes them."""
     path = _file(tmp_path, "a.csv", "nr,question\n1,Who?\n2,Where?\n")
     evalset = load(str(path), fields={"id": "nr"}, sample=1)
     assert [example.question for example in evalset] in (["Who?"], ["Where?"])
 
 
 def test_googles_nq_open_is_known_by_its_shape(tmp_path: Path) -> None:
-    """Questions with a list of answers each, and nothing else."""
+    """Google's NQ-open is detected by its records, which have a question and a list of answers and nothing else."""
     path = _file(tmp_path, "NQ-open.dev.jsonl", '{"question": "who?", "answer": ["Ann", "Anna", "Ann"]}\n')
     (example,) = load(path)
     assert (example.id, example.question, example.answers) == ("1", "who?", ("Ann", "Anna"))
@@ -80,20 +80,20 @@ def test_googles_nq_open_is_known_by_its_shape(tmp_path: Path) -> None:
 def test_a_field_map_is_for_the_formats_that_take_one(
     tmp_path: Path, record: str, fields: dict[str, str]
 ) -> None:
-    """Whatever other format the records look like."""
+    """If `fields` is given, only formats that take a field map are considered."""
     (example,) = load(_file(tmp_path, "a.jsonl", record), fields=fields)
     assert (example.id, example.answers) == ("1", ("Ann",))
 
 
 def test_a_native_record_is_native_whatever_else_it_has(tmp_path: Path) -> None:
-    """Keys of others are kept, not followed."""
+    """A native record with keys of other formats is read as native, and these keys are in `extra`."""
     content = '{"id": "a", "question": "Q?", "answers": ["x"], "ctxs": [], "prediction": "P"}'
     (example,) = load(_file(tmp_path, "a.jsonl", content)).examples
     assert (example.id, example.extra) == ("a", {"ctxs": [], "prediction": "P"})
 
 
 def test_a_format_may_be_added(tmp_path: Path) -> None:
-    """It is chosen by its shape before the general ones, and has options of its own."""
+    """An added format is detected before the general formats, and can have options."""
 
     def read(path: Path, *, prefix: str = "") -> Any:
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
@@ -119,21 +119,21 @@ EXPECTED = (
 
 
 class Polars:
-    """What a Polars data frame can do."""
+    """The methods of a Polars data frame that are used."""
 
     def iter_rows(self, *, named: bool) -> Iterator[dict[str, Any]]:
-        """Its rows."""
+        """Return the rows."""
         assert named
         return iter(ROWS)
 
 
 class Pandas:
-    """What a pandas data frame can do: missing numbers are NaN."""
+    """The methods of a pandas data frame that are used; missing numbers are NaN."""
 
     columns = ("id", "question", "answers", "price")
 
     def itertuples(self, *, index: bool, name: str | None) -> Iterator[tuple[Any, ...]]:
-        """Its rows."""
+        """Return the rows."""
         assert (index, name) == (False, None)
         return iter(
             [(1, "Where?", Array(["Tulsa", "there"]), 2.5), (Array(2), "Who?", ["Ann"], float("nan"))]
@@ -141,7 +141,7 @@ class Pandas:
 
 
 class HuggingFace:
-    """What a Hugging Face `Dataset` can do."""
+    """The methods of a Hugging Face `Dataset` that are used."""
 
     column_names = ("id", "question", "answers", "price")
 
@@ -150,13 +150,13 @@ class HuggingFace:
 
 
 class Array:
-    """What a NumPy array or scalar can do."""
+    """The methods of a NumPy array or scalar that are used."""
 
     def __init__(self, values: Any) -> None:
         self.values = values
 
     def tolist(self) -> Any:
-        """The values in Python's own types."""
+        """Return the values as Python objects."""
         return self.values
 
 
@@ -167,7 +167,7 @@ NAType = type("NAType", (), {})
     "source", [ROWS, tuple(ROWS), Polars(), Pandas(), HuggingFace()], ids=lambda s: type(s).__name__
 )
 def test_records_are_known_by_what_they_can_do(source: object) -> None:
-    """Each kind gives the same examples, twice."""
+    """Records are detected by their methods; each kind gives the same examples, also when loaded again."""
     for _ in range(2):
         evalset = load_records(source)
         assert evalset is not None
@@ -180,12 +180,12 @@ def test_records_are_known_by_what_they_can_do(source: object) -> None:
     ids=["text", "object", "iterator", "number", "nothing", "class"],
 )
 def test_other_things_are_no_records(source: object) -> None:
-    """An iterator too: it would be empty for the next test."""
+    """load_records returns None for other objects, and for an iterator, which the next test would find empty."""
     assert load_records(source) is None
 
 
 def test_fields_and_samples_work_as_with_files() -> None:
-    """A field map, and a sample of what it gives."""
+    """A field map and a sample apply to records as to files."""
     rows = [{"query": f"Q{i}?", "doc": i} for i in range(9)]
     how = LoadOptions.parse({"fields": {"id": "#", "question": "query", "gold": "doc"}, "sample": 4})
     evalset = load_records(rows, how)
@@ -195,7 +195,7 @@ def test_fields_and_samples_work_as_with_files() -> None:
 
 
 def test_what_is_missing_or_timed_in_a_cell() -> None:
-    """NA and NaN are left out, at any depth they are null; times are ISO texts."""
+    """NA and NaN values are left out, nested ones become null, and dates become ISO text."""
     row = {
         **ROWS[0],
         "price": NAType(),
@@ -208,13 +208,13 @@ def test_what_is_missing_or_timed_in_a_cell() -> None:
 
 
 def test_a_record_that_does_not_fit_is_named_by_its_number() -> None:
-    """From 1."""
+    """The error for an invalid record names its number, counted from 1."""
     with pytest.raises(InputError, match=r'^record 2: "question" is missing\.'):
         load_records([ROWS[0], {"id": 7}])
 
 
 def test_other_options_are_refused() -> None:
-    """They are of files."""
+    """Options of files, such as `split` and `format`, are an error for records."""
     with pytest.raises(InputError, match=r"Records in Python do not have the option split, format\."):
         load_records(ROWS, LoadOptions.parse({"split": "test", "format": "beir"}))
 
@@ -222,16 +222,16 @@ def test_other_options_are_refused() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("package", ["pandas", "polars", "datasets"])
 def test_the_real_ones_are_read_the_same(package: str) -> None:
-    """Where the package is at hand."""
+    """Real data frames and data sets give the same examples, if the package is installed."""
     module = pytest.importorskip(package)
-    made = module.Dataset.from_list(ROWS) if package == "datasets" else module.DataFrame(ROWS)
-    evalset = load_records(made)
+    source = module.Dataset.from_list(ROWS) if package == "datasets" else module.DataFrame(ROWS)
+    evalset = load_records(source)
     assert evalset is not None
     assert evalset.examples == EXPECTED
 
 
 def test_the_first_base_that_has_it_counts(tmp_path: Path) -> None:
-    """The path comes back whole."""
+    """find_file returns the full path in the first base folder that has the file."""
     bases = tmp_path / "none", tmp_path / "first", tmp_path / "second"
     for base in bases[1:]:
         base.mkdir()
@@ -240,7 +240,7 @@ def test_the_first_base_that_has_it_counts(tmp_path: Path) -> None:
 
 
 def test_one_that_is_nowhere_is_named_with_where_it_was_looked_for(tmp_path: Path) -> None:
-    """Each place once."""
+    """The error for a missing file lists each searched path once."""
     with pytest.raises(InputError) as raised:
         find_file("eval set", "x.jsonl", bases=(tmp_path, tmp_path / "tests", tmp_path))
     assert str(raised.value) == (
@@ -249,7 +249,7 @@ def test_one_that_is_nowhere_is_named_with_where_it_was_looked_for(tmp_path: Pat
 
 
 def test_a_folder_is_passed_over_where_a_file_is_looked_for(tmp_path: Path) -> None:
-    """An eval set may be a folder; labels are a file."""
+    """find_file returns a folder for an eval set, but skips a folder when it looks for a labels file."""
     (tmp_path / "one" / "labels").mkdir(parents=True)
     (tmp_path / "two").mkdir()
     (tmp_path / "two" / "labels").touch()
@@ -261,11 +261,11 @@ def test_a_folder_is_passed_over_where_a_file_is_looked_for(tmp_path: Path) -> N
 
 
 def test_a_file_that_did_not_change_is_read_once(tmp_path: Path) -> None:
-    """A fixture reads the set of the test; what it reads depends on the content and on the words."""
+    """`load` caches by the content of the file and the options: an unchanged file is read once."""
     path = tmp_path / "a.jsonl"
     path.write_text('{"id": "1", "question": "a?"}\n{"id": "2", "question": "b?"}')
     whole = load(path)
     assert load(path) is whole
     assert len(load(path, sample=1)) == 1
     path.write_text('{"id": "1", "question": "a?"}\n{"id": "2", "question": "c?"}')
-    assert [each.question for each in load(path)] == ["a?", "c?"]
+    assert [example.question for example in load(path)] == ["a?", "c?"]

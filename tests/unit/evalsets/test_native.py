@@ -1,4 +1,4 @@
-"""Eval sets in JSON lines."""
+"""Eval sets in the native form, JSON lines."""
 
 import json
 import re
@@ -75,19 +75,19 @@ def test_all_fields_of_the_native_form(tmp_path: Path) -> None:
     ids=["plain", "no newline at the end", "BOM", "CRLF", "blank lines", "spaces around"],
 )
 def test_how_lines_end_does_not_matter(tmp_path: Path, content: str) -> None:
-    """Byte-order marks, Windows line ends and blank lines are no part of the examples."""
+    """Byte-order marks, Windows line ends and blank lines do not change the examples."""
     assert [example.id for example in _load(tmp_path, content)] == ["a", "b"]
 
 
 def test_every_script_is_read(tmp_path: Path) -> None:
-    """UTF-8 is read as such, and line separators within a text do not end the line."""
+    """UTF-8 text is read unchanged, and line separators within a text do not end the line."""
     question = "東京はどこ？ 🗼 a\u2028b\x85c"
     line = json.dumps({"id": "a", "question": question}, ensure_ascii=False)
     assert _load(tmp_path, line).examples[0].question == question
 
 
 @pytest.mark.parametrize(
-    ("line", "found"),
+    ("line", "problem"),
     [
         ("{'id': 'b', 'question': 'Q'}", "is not JSON"),
         ('{"id": "b", "question": ', "is not JSON"),
@@ -103,17 +103,17 @@ def test_every_script_is_read(tmp_path: Path) -> None:
         ("null", "an example is an object"),
     ],
 )
-def test_a_bad_line_is_named(tmp_path: Path, line: str, found: str) -> None:
-    """File and line are those of the file, blank lines counted, and a remedy follows."""
+def test_a_bad_line_is_named(tmp_path: Path, line: str, problem: str) -> None:
+    """The error names the file and the line, with blank lines counted, and has a remedy."""
     message = _error(tmp_path, f"{ONE}\n\n{line}\n")
     first, remedy = message.split("\n", 1)
     assert first.startswith("support.jsonl line 3")
-    assert found in first
+    assert problem in first
     assert remedy
 
 
 def test_numbers_beyond_all_bounds_are_refused(tmp_path: Path) -> None:
-    """1e999 reads as infinity, which no digest or report can hold: it is an error with its line."""
+    """1e999 is parsed as infinity, which no digest or report can hold, so it is an error with its line."""
     message = _error(tmp_path, '{"id": "a", "question": "Q", "tags": {"x": 1e999}}')
     assert "support.jsonl line 1" in message
 
@@ -126,7 +126,7 @@ def test_numbers_beyond_all_bounds_are_refused(tmp_path: Path) -> None:
     ],
 )
 def test_another_encoding_is_named(tmp_path: Path, content: bytes, byte: str) -> None:
-    """A file that is not UTF-8 says so, with the byte and the remedy."""
+    """The error for a file that is not UTF-8 has the invalid byte and the remedy."""
     message = _error(tmp_path, content)
     assert re.search(r"support.jsonl line [12] is not UTF-8", message)
     assert byte in message
@@ -134,36 +134,36 @@ def test_another_encoding_is_named(tmp_path: Path, content: bytes, byte: str) ->
 
 
 def test_another_encoding_is_named_with_its_line(tmp_path: Path) -> None:
-    """As for every record that cannot be used, the line is said."""
+    """The error for a line that is not UTF-8 names the line."""
     assert "line 2" in _error(tmp_path, f"{ONE}\n".encode() + b'{"id": "b", "question": "caf\xe9"}')
 
 
 @pytest.mark.parametrize("content", ["", "\n\n", "\ufeff"])
 def test_an_empty_file_shows_what_to_write(tmp_path: Path, content: str) -> None:
-    """No examples at all is an error with the form of one."""
+    """A file without examples is an error that shows an example record."""
     message = _error(tmp_path, content)
     assert message.startswith("support.jsonl contains no examples.\n")
     assert '{"id": "q1", "question"' in message
 
 
 def test_an_id_that_comes_twice_names_both_lines(tmp_path: Path) -> None:
-    """Both places are in the message."""
+    """The error for a repeated id names both lines."""
     message = _error(tmp_path, f"{ONE}\n{TWO}\n\n{ONE}\n")
     assert message.startswith('support.jsonl line 4: the id "a" is already that of support.jsonl line 1.\n')
 
 
 @pytest.mark.parametrize("name", ["missing.jsonl", "."])
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, name: str) -> None:
-    """A missing file and a folder are errors with the path and the reason."""
+    """A missing file or a folder is an error with the path and the reason."""
     with pytest.raises(InputError, match=r"^(The eval set )?\S+ cannot be read: "):
         load(tmp_path / name, format="native")
 
 
 @pytest.mark.parametrize("content", [f"[{ONE}, {TWO}]", f"[\n{ONE},\n{TWO}\n]", f"[{ONE},\n{TWO}]"])
 def test_an_array_in_a_file_of_lines_says_how_to_name_it(tmp_path: Path, content: str) -> None:
-    """In a file that ends in .json, it is read."""
-    said = _error(tmp_path, content)
-    assert said.startswith("support.jsonl line 1")
-    assert said.endswith("A file that is one JSON array is named .json.")
+    """A JSON array in a .jsonl file is an error that suggests .json; in a .json file, the array is read."""
+    message = _error(tmp_path, content)
+    assert message.startswith("support.jsonl line 1")
+    assert message.endswith("A file that is one JSON array is named .json.")
     (tmp_path / "support.json").write_text(content, encoding="utf-8")
     assert [example.id for example in load(tmp_path / "support.json")] == ["a", "b"]

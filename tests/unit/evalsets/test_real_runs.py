@@ -1,4 +1,4 @@
-"""Runs of a real chain, as LangSmith's own client writes them."""
+"""Traces of a real LangChain chain, as the LangSmith client writes them."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.slow
 
 
 def written(run: Any) -> Iterator[bytes]:
-    """A run and those within it, a line each."""
+    """Yield a run and its child runs, one line each."""
     from langsmith.client import _dumps_json
 
     yield _dumps_json(run.model_dump()) + b"\n"
@@ -21,7 +21,7 @@ def written(run: Any) -> Iterator[bytes]:
 
 
 def test_the_runs_of_a_chain_are_read(tmp_path: Path) -> None:
-    """Question, conversation, passages with their ids, and answer."""
+    """The question, the conversation, the passages with their ids, and the answer are read."""
     pytest.importorskip("langsmith")
     pytest.importorskip("langchain_core")
     from langchain_core.documents import Document
@@ -34,7 +34,7 @@ def test_the_runs_of_a_chain_are_read(tmp_path: Path) -> None:
     from langchain_core.tracers.run_collector import RunCollectorCallbackHandler
 
     class Retriever(BaseRetriever):
-        """Two passages."""
+        """A retriever that returns two passages."""
 
         def _get_relevant_documents(self, query: str, **_: Any) -> list[Document]:
             return [Document("Main Street.", id="d1"), Document(query, id="d2")]
@@ -47,8 +47,8 @@ def test_the_runs_of_a_chain_are_read(tmp_path: Path) -> None:
         | FakeListChatModel(responses=["On Main Street."])
         | StrOutputParser()
     )
-    said = [HumanMessage("Hello"), AIMessage("Hi."), HumanMessage("Where is it?")]
-    chain.invoke({"messages": said}, config={"callbacks": [collector]})
+    messages = [HumanMessage("Hello"), AIMessage("Hi."), HumanMessage("Where is it?")]
+    chain.invoke({"messages": messages}, config={"callbacks": [collector]})
     (run,) = collector.traced_runs
     (tmp_path / "runs.jsonl").write_bytes(b"".join(written(run)))
     traces = read_traces([tmp_path / "runs.jsonl"])

@@ -1,4 +1,4 @@
-"""Records to examples and back, and the errors for those that cannot be used."""
+"""Converting records to examples and back, and the errors for records that cannot be used."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,7 +27,7 @@ def _error(record: Any) -> str:
 
 
 def test_id_and_question_are_enough() -> None:
-    """Everything else may be left out, be null or be empty."""
+    """All fields except id and question may be missing, null or empty."""
     least = example_from(_record(), place=PLACE)
     nulls = dict.fromkeys(("answers", "answer_set", "gold", "reference", "tags"))
     empty: dict[str, Any] = {"answers": [], "answer_set": [], "gold": [], "tags": {}}
@@ -40,7 +40,7 @@ def test_id_and_question_are_enough() -> None:
     ("given", "expected"), [(17, "17"), (0, "0"), ("q 17", "q 17"), (17.0, "17"), ("1.0", "1.0")]
 )
 def test_ids_may_be_whole_numbers(given: object, expected: str) -> None:
-    """An integer id is read as its digits, of examples and of gold passages; a float that is one, too."""
+    """An id that is an integer, or a float without a fraction, is read as its digits, of examples and gold passages."""
     example = example_from({"id": given, "question": "Q?", "gold": [{"id": given}]}, place=PLACE)
     assert (example.id, example.gold) == (expected, (Gold(id=expected),))
 
@@ -54,7 +54,7 @@ def test_grades_are_whole_numbers(grade: float | None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("record", "found"),
+    ("record", "problem"),
     [
         ({}, '"id" is missing. Found: nothing'),
         ({"id": "q1"}, '"question" is missing. Found: id'),
@@ -127,42 +127,45 @@ def test_grades_are_whole_numbers(grade: float | None) -> None:
         (_record(nuggets=["a", {"text": "a"}]), '"nuggets"[1] is the same nugget as one before it'),
     ],
 )
-def test_what_does_not_fit_is_named_with_place_and_remedy(record: dict[str, Any], found: str) -> None:
-    """The first line says where and what, the second what to do."""
+def test_what_does_not_fit_is_named_with_place_and_remedy(record: dict[str, Any], problem: str) -> None:
+    """The first line of the error has the place and the problem, and the rest the remedy."""
     first, remedy = _error(record).split("\n", 1)
-    assert first.startswith(f"{PLACE}: {found}")
+    assert first.startswith(f"{PLACE}: {problem}")
     assert first.endswith(".")
     assert remedy.endswith((".", "}", "]", '"'))
 
 
 def test_nuggets_are_vital_unless_they_say_otherwise() -> None:
-    """As texts, or as objects with `vital`, or with `importance` as AutoNuggetizer writes it."""
-    written = [
+    """Nuggets are texts, or objects with `vital`, or with `importance` as AutoNuggetizer writes it.
+
+    They are vital by default.
+    """
+    nuggets = [
         "a",
         {"text": "b"},
         {"text": "c", "vital": False},
         {"text": "d", "importance": "okay"},
         {"text": "e", "importance": "vital", "vital": None},
     ]
-    example = example_from(_record(nuggets=written), place=PLACE)
+    example = example_from(_record(nuggets=nuggets), place=PLACE)
     vital = {"a": True, "b": True, "c": False, "d": False, "e": True}
     assert example.nuggets == tuple(Nugget(*item) for item in vital.items())
     assert not example.extra
 
 
 def test_a_missing_id_may_be_the_number_of_the_record() -> None:
-    """Which is said where the id is missing, and only there."""
+    """Only the error for a missing id suggests numbering the records."""
     assert 'fields={"id": "#"}' in _error({"question": "Q?"})
     assert "#" not in _error({"id": 1})
 
 
 def test_a_bare_id_as_a_gold_passage_says_how_one_is_written() -> None:
-    """It is the usual slip."""
+    """If a gold passage is a bare id, a usual mistake, the error shows how to write it."""
     assert 'Write {"id": "d1"} for the passage with the id d1' in _error(_record(gold=["d1"]))
 
 
 def test_records_come_with_their_places() -> None:
-    """Several records make a set in their order; an error names the place of its own."""
+    """Several records make an eval set in their order; an error names the place of its record."""
     good = [("record 1", _record(id="a")), ("record 2", _record(id="b"))]
     assert [example.id for example in from_records(good, name="records")] == ["a", "b"]
     with pytest.raises(InputError, match=r"^record 3: the id \"a\" is already that of record 1\."):
@@ -170,19 +173,19 @@ def test_records_come_with_their_places() -> None:
 
 
 def test_the_id_1_is_the_id_one_as_text() -> None:
-    """1 and "1" are the same id, so they are refused together."""
+    """1 and "1" are the same id, so a set with both is an error."""
     with pytest.raises(InputError, match="already that of record 1"):
         from_records([("record 1", _record(id=1)), ("record 2", _record(id="1"))], name="records")
 
 
 def test_a_set_without_records_is_an_error() -> None:
-    """Nothing to score is an error that names the set."""
+    """An eval set without records is an error that names the set."""
     with pytest.raises(InputError, match=r"^records contains no examples\."):
         from_records([], name="records")
 
 
 def test_a_line_has_what_there_is_and_no_more(tmp_path: Path) -> None:
-    """Readable in every script; a grade of 1 and what is empty are left out."""
+    """write_jsonl leaves out empty fields and grades of 1, and does not escape other scripts."""
     example = Example("ü", "Wo?", gold=(Gold("d"), Gold(text="t", grade=0)), extra={"n": 1})
     write_jsonl(EvalSet("s", (example,)), tmp_path / "s.jsonl")
     assert (tmp_path / "s.jsonl").read_text(encoding="utf-8") == (
@@ -191,15 +194,15 @@ def test_a_line_has_what_there_is_and_no_more(tmp_path: Path) -> None:
 
 
 def test_nuggets_are_written_and_read_back(tmp_path: Path) -> None:
-    """With their importance."""
+    """Nuggets are written and loaded with their importance."""
     evalset = EvalSet("s", (Example("a", "Q?", nuggets=(Nugget("one"), Nugget("two", vital=False))),))
     write_jsonl(evalset, tmp_path / "s.jsonl")
-    read = load(tmp_path / "s.jsonl")
-    assert (read.digest, read.examples) == (evalset.digest, evalset.examples)
+    loaded = load(tmp_path / "s.jsonl")
+    assert (loaded.digest, loaded.examples) == (evalset.digest, evalset.examples)
 
 
 def test_nuggets_in_the_cells_of_a_table(tmp_path: Path) -> None:
-    """One, several with a separator, or JSON."""
+    """A table cell can hold one nugget, several with a separator, or JSON."""
     path = tmp_path / "faq.csv"
     cell = '"[{""text"": ""d"", ""vital"": false}]"'
     path.write_text(f"id,question,nuggets\n1,Q?,a\n2,R?,b | c\n3,S?,{cell}\n4,T?,\n", encoding="utf-8")
@@ -208,14 +211,17 @@ def test_nuggets_in_the_cells_of_a_table(tmp_path: Path) -> None:
 
 
 def test_half_a_surrogate_pair_is_written_escaped(tmp_path: Path) -> None:
-    """It is in no UTF-8, and in some data."""
+    """A lone surrogate, which UTF-8 cannot encode, is written escaped and loaded unchanged."""
     evalset = EvalSet("s", (Example("a", "\ud83d?"),))
     write_jsonl(evalset, tmp_path / "s.jsonl")
     assert load(tmp_path / "s.jsonl").digest == evalset.digest
 
 
 def test_a_key_of_the_form_under_extra_is_refused(tmp_path: Path) -> None:
-    """It would be read as the field; the file that was there stays, and nothing else is left."""
+    """A native field under `extra` is an error, as it would be read as that field.
+
+    The existing file is not changed, and no temporary file is left.
+    """
     path = tmp_path / "s.jsonl"
     path.write_text("old", encoding="utf-8")
     with pytest.raises(InputError, match="The example 'a' has gold under extra"):
@@ -225,7 +231,7 @@ def test_a_key_of_the_form_under_extra_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
-    """With the path."""
+    """If the folder of the output does not exist, the error has the path."""
     with pytest.raises(InputError, match=r"The eval set .*s\.jsonl cannot be written: No such file"):
         write_jsonl(EvalSet("s", (Example("a", "Q?"),)), tmp_path / "none" / "s.jsonl")
 
@@ -248,7 +254,7 @@ WHOLE = Example(
 
 @dataclass(frozen=True)
 class _ExampleWithSource(Example):
-    """An example of the user's, with one more field."""
+    """A user's subclass of Example with one more field."""
 
     origin: str = ""
 
@@ -258,7 +264,7 @@ def _checked(*examples: Any) -> EvalSet:
 
 
 def test_an_eval_set_without_mistakes_is_the_same_object() -> None:
-    """Nothing is copied, and examples of a subclass are kept."""
+    """check_evalset returns a valid eval set as the same object, with examples of subclasses."""
     evalset = EvalSet("mine", (WHOLE, _ExampleWithSource("q2", "R?", origin="x")), SubsetInfo(9, 0.5))
     assert check_evalset(evalset) is evalset
 
@@ -267,7 +273,7 @@ def test_an_eval_set_without_mistakes_is_the_same_object() -> None:
 def test_an_eval_set_that_was_read_is_not_checked_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sample: dict[str, int]
 ) -> None:
-    """It may have 100,000 examples."""
+    """An eval set that was loaded from a file, which may have 100,000 examples, is not checked again."""
     lines = [f'{{"id": "q{number}", "question": "Q?"}}\n' for number in range(3)]
     (tmp_path / "s.jsonl").write_text("".join(lines), encoding="utf-8")
     evalset = load(tmp_path / "s.jsonl", **sample)
@@ -307,7 +313,7 @@ def test_examples_in_python_are_read_as_records_are(given: Any, expected: Exampl
 
 
 @pytest.mark.parametrize(
-    ("example", "found"),
+    ("example", "expected"),
     [
         (replace(WHOLE, id=None), '"id" is null, expected text'),  # type: ignore[arg-type]
         (replace(WHOLE, question=None), '"question" is null, expected text'),  # type: ignore[arg-type]
@@ -323,14 +329,14 @@ def test_examples_in_python_are_read_as_records_are(given: Any, expected: Exampl
         ("q1", "an example is an object, found the text 'q1'"),
     ],
 )
-def test_an_example_in_python_that_cannot_be_used_is_named(example: Any, found: str) -> None:
-    """With the name of its eval set, and its number."""
+def test_an_example_in_python_that_cannot_be_used_is_named(example: Any, expected: str) -> None:
+    """The error for an invalid example has the name of its eval set and its number."""
     with pytest.raises(InputError) as caught:
         _checked(WHOLE if example == "q1" else {"id": "q0", "question": "Q?"}, example)
     first, remedy = str(caught.value).split("\n", 1)
     place, _, problem = first.partition(": ")
     assert place == "EvalSet 'mine', example 2"
-    assert problem.startswith(found.rstrip("*"))
+    assert problem.startswith(expected.rstrip("*"))
     assert remedy
 
 
@@ -347,7 +353,7 @@ def test_an_example_in_python_that_cannot_be_used_is_named(example: Any, found: 
     ],
 )
 def test_an_eval_set_in_python_that_cannot_be_used_is_an_error(evalset: EvalSet, message: str) -> None:
-    """The same ids twice, no examples, or no list of them."""
+    """An eval set with repeated ids, without examples, or without a list or a name is an error."""
     with pytest.raises(InputError) as caught:
         check_evalset(evalset)
     pytest.LineMatcher([" ".join(str(caught.value).splitlines())]).fnmatch_lines(

@@ -1,4 +1,4 @@
-"""Samples: seeded, divided by tags as the whole is, and small; and parts by a hash: samples and shards."""
+"""Samples, seeded and stratified by tags, and subsets by hash: --rageval-sample and shards."""
 
 import subprocess
 import sys
@@ -28,8 +28,8 @@ def _records(counts: dict[str, int], tag: str = "topic") -> list[tuple[str, dict
     ]
 
 
-def _draw(records: list[tuple[str, dict[str, Any]]], size: int, **words: Any) -> EvalSet:
-    return draw_sample(lambda: iter(records), SampleSpec.parse(size, **words), name="set")
+def _draw(records: list[tuple[str, dict[str, Any]]], size: int, **options: Any) -> EvalSet:
+    return draw_sample(lambda: iter(records), SampleSpec.parse(size, **options), name="set")
 
 
 def _topics(evalset: EvalSet) -> Counter[str]:
@@ -41,7 +41,7 @@ def _ids(evalset: EvalSet) -> list[str]:
 
 
 def test_groups_have_their_share_of_the_sample() -> None:
-    """Of 70 : 20 : 10, a sample of 20 has 14 : 4 : 2, whatever the seed."""
+    """Of groups of 70 : 20 : 10, a sample of 20 has 14 : 4 : 2, whatever the seed."""
     records = _records({"billing": 70, "returns": 20, "delivery": 10})
     for seed in range(5):
         assert _topics(_draw(records, 20, seed=seed)) == {"billing": 14, "returns": 4, "delivery": 2}
@@ -53,7 +53,7 @@ def test_groups_have_their_share_of_the_sample() -> None:
     seed=st.integers(0, 9),
 )
 def test_no_share_is_off_by_one(counts: dict[str, int], size: int, seed: int) -> None:
-    """Every group has its exact share rounded up or down, and the sample its size."""
+    """Each group has its exact share rounded up or down, and the sample has its requested size."""
     drawn, total = _topics(_draw(_records(counts), size, seed=seed)), sum(counts.values())
     assert drawn.total() == min(size, total)
     for topic, count in counts.items():
@@ -61,23 +61,23 @@ def test_no_share_is_off_by_one(counts: dict[str, int], size: int, seed: int) ->
 
 
 def test_without_stratification_chance_decides() -> None:
-    """With some seed the shares are others than those of the whole."""
+    """Without stratification, some seeds give other shares than those of the whole set."""
     records = _records({"billing": 50, "returns": 50})
     assert {_topics(_draw(records, 10, seed=seed, stratify=False))["billing"] for seed in range(9)} > {5}
 
 
 @pytest.mark.slow
 def test_a_sample_is_drawn_evenly() -> None:
-    """Over many seeds every example comes as often as any other."""
+    """Over many seeds, every example is drawn equally often."""
     records = _records({"billing": 10, "returns": 10})
     seen = Counter(id_ for seed in range(1000) for id_ in _ids(_draw(records, 4, seed=seed)))
-    # 200 expected each; with a standard deviation of 12.6, five of them are 63.
+    # Each is expected 200 times with a standard deviation of 12.6; five standard deviations are 63.
     assert len(seen) == 20
     assert all(abs(count - 200) < 63 for count in seen.values())
 
 
 def test_the_order_of_the_file_decides_nothing_but_the_order() -> None:
-    """The same examples are drawn, and they stand as they stand there."""
+    """The order of the file does not change which examples are drawn; they keep the order of the file."""
     records = _records({"billing": 70, "returns": 30})
     straight, turned = _ids(_draw(records, 10)), _ids(_draw(records[::-1], 10))
     assert straight == turned[::-1]
@@ -85,27 +85,27 @@ def test_the_order_of_the_file_decides_nothing_but_the_order() -> None:
 
 
 def test_another_seed_draws_others() -> None:
-    """And the same one the same."""
+    """Another seed draws other examples, and the same seed the same ones."""
     records = _records({"billing": 100})
     assert _ids(_draw(records, 10)) == _ids(_draw(records, 10, seed=0)) != _ids(_draw(records, 10, seed=1))
 
 
 def test_a_larger_plain_sample_contains_the_smaller() -> None:
-    """What was paid for once is used again."""
+    """Without stratification, a larger sample contains the smaller one, so its cached replies are reused."""
     records = _records({"billing": 70, "returns": 30})
     small, large = (set(_ids(_draw(records, size, stratify=False))) for size in (10, 30))
     assert small < large
 
 
 def test_the_sample_is_the_same_in_every_process() -> None:
-    """Python salts its own hashes in each."""
+    """The sample does not depend on the hash seed of the Python process."""
     script = (
         "from pytest_rageval.evalsets import LoadOptions, load_records\n"
         "records = [{'id': str(i), 'question': 'Q?', 'tags': {'t': str(i % 3), 'u': 1}} for i in range(300)]\n"
         "print(*[e.id for e in load_records(records, LoadOptions.parse({'sample': 20}))])"
     )
     root = Path(pytest_rageval.__file__).parents[1]
-    found = {
+    outputs = {
         subprocess.run(
             [sys.executable, "-c", script],
             env={"PYTHONHASHSEED": seed},
@@ -116,31 +116,31 @@ def test_the_sample_is_the_same_in_every_process() -> None:
         ).stdout
         for seed in ("1", "2")
     }
-    assert len(found) == 1
+    assert len(outputs) == 1
 
 
 def test_all_tags_divide_the_sample_where_they_can() -> None:
-    """By the values of all tags together; with more groups than examples to draw, not at all."""
+    """By default, the sample is stratified by all tags together, or not at all if there are too many groups."""
     both = [
         (f"line {i}", {"id": i, "question": "Q?", "tags": {"a": i % 2, "b": i % 4 < 2}}) for i in range(100)
     ]
     groups = Counter((example.tags["a"], example.tags["b"]) for example in _draw(both, 20))
     assert set(groups.values()) == {5}
-    many = _records({f"topic {i}": 1 for i in range(100)})
-    assert len(_draw(many, 20)) == 20
+    many_groups = _records({f"topic {i}": 1 for i in range(100)})
+    assert len(_draw(many_groups, 20)) == 20
 
 
 def test_a_tag_with_too_many_values_is_an_error() -> None:
-    """If it was asked for."""
-    many = _records({f"topic {i}": 1 for i in range(100)})
+    """If `stratify` names a tag with more values than examples to draw, that is an error."""
+    many_groups = _records({f"topic {i}": 1 for i in range(100)})
     with pytest.raises(
         InputError, match=r"the values of topic make more groups than the 20 examples to draw"
     ):
-        _draw(many, 20, stratify="topic")
+        _draw(many_groups, 20, stratify="topic")
 
 
 def test_a_small_set_is_drawn_whole() -> None:
-    """A sample as large as the set is the set."""
+    """If the sample is at least as large as the set, every example is drawn."""
     records = _records({"billing": 3, "returns": 2})
     assert _ids(_draw(records, 5)) == _ids(_draw(records, 50)) == ["1", "2", "3", "4", "5"]
 
@@ -148,7 +148,7 @@ def test_a_small_set_is_drawn_whole() -> None:
 @pytest.mark.parametrize("size", [1, 3, 10])
 @pytest.mark.parametrize("stratify", [None, False, "topic"])
 def test_an_id_that_comes_twice_names_both_lines(size: int, stratify: object) -> None:
-    """As in a whole set, be it in the sample or not."""
+    """A repeated id is an error as in a whole set, whether or not it is in the sample."""
     records = [
         *_records({"billing": 20}),
         ("line 21", {"id": "2", "question": "Q?", "tags": {"topic": "billing"}}),
@@ -159,7 +159,7 @@ def test_an_id_that_comes_twice_names_both_lines(size: int, stratify: object) ->
 
 
 def test_ids_with_equal_hashes_are_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The ids themselves decide, not the bytes by which they are found."""
+    """Ids with equal hashes are compared as texts, so only equal ids are an error."""
     monkeypatch.setattr("pytest_rageval.evalsets.sampling.RANK_BYTES", 0)
     records = _records({"billing": 20})
     assert len(_draw(records, 5)) == 5
@@ -168,19 +168,19 @@ def test_ids_with_equal_hashes_are_no_error(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_no_records_make_no_sample() -> None:
-    """As they make no set."""
+    """A sample of no records is an error, as a set without records is."""
     with pytest.raises(InputError, match=r"^set contains no examples\."):
         _draw([], 10)
 
 
 def test_size_and_seed_may_be_integers_of_numpy() -> None:
-    """A sample does not depend on their type."""
+    """NumPy integers as size and seed are converted to int."""
     spec = SampleSpec.parse(np.int64(3), np.int64(1))
     assert (spec, type(spec.size), type(spec.seed)) == (SampleSpec(3, 1), int, int)
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("options", "message"),
     [
         ({"sample": 0}, "sample=0 is not a number of examples."),
         ({"sample": "200"}, "sample='200' is not a number of examples."),
@@ -199,22 +199,22 @@ def test_size_and_seed_may_be_integers_of_numpy() -> None:
         ({"format": 3}, "format=3 is not a name."),
     ],
 )
-def test_words_that_make_no_sense_are_refused(words: dict[str, Any], said: str) -> None:
-    """With what to write."""
-    with pytest.raises(InputError, match=said):
-        load_records([{"id": 1, "question": "Q?"}], LoadOptions.parse(words))
+def test_words_that_make_no_sense_are_refused(options: dict[str, Any], message: str) -> None:
+    """An invalid option is an error that says what to write."""
+    with pytest.raises(InputError, match=message):
+        load_records([{"id": 1, "question": "Q?"}], LoadOptions.parse(options))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("stratify", ["topic", False])
 def test_only_the_sample_is_in_memory(stratify: object) -> None:
-    """20,000 records of 500 characters pass through three quarters of a MiB, of which 160 kB are of their ids."""
+    """Sampling 20,000 records of 500 characters needs less than 0.75 MiB, of which 160 kB are for the ids."""
 
     def endless() -> Iterator[tuple[str, dict[str, Any]]]:
         for i in range(20_000):
             yield f"line {i}", {"id": i, "question": f"{i}" * 100, "tags": {"topic": i % 3}}
 
-    assert np  # Loaded before anything is measured.
+    assert np  # NumPy has to be imported before memory is measured.
     tracemalloc.start()
     try:
         assert len(draw_sample(endless, SampleSpec.parse(20, 0, stratify), name="set")) == 20
@@ -228,14 +228,14 @@ def _evalset(n: int) -> EvalSet:
 
 
 def test_the_whole_set_is_as_it_is() -> None:
-    """With its digest."""
+    """Without a sample or shards, select_subset returns the set itself."""
     evalset = _evalset(4)
     assert select_subset(evalset) is evalset
     assert select_subset(evalset, shard=(1, 1)).examples == evalset.examples
 
 
 def test_the_parts_are_the_same_in_every_run_and_version() -> None:
-    """Pinned: another hash would compare other questions, and move them to shards whose caches lack them."""
+    """Samples and shards are pinned: another hash would select other questions and miss the caches of shards."""
     assert [example.id for example in select_subset(_evalset(12), sample=0.3)] == ["q0", "q1", "q3"]
     shards = [
         [example.id for example in select_subset(_evalset(12), shard=(index, 3))] for index in (1, 2, 3)
@@ -244,7 +244,7 @@ def test_the_parts_are_the_same_in_every_run_and_version() -> None:
 
 
 def test_a_sample_and_its_shards_are_independent() -> None:
-    """The shards of a sample have about as many examples each as those of the set."""
+    """Shards of a sample have about equal sizes: the hash for samples is independent of that for shards."""
     evalset = _evalset(4000)
     sizes = [len(select_subset(evalset, sample=0.2, shard=(index, 8))) for index in range(1, 9)]
     assert sum(sizes) == len(select_subset(evalset, sample=0.2))
@@ -252,13 +252,13 @@ def test_a_sample_and_its_shards_are_independent() -> None:
 
 
 def test_an_example_that_is_added_moves_no_other() -> None:
-    """So that a shard's cache goes on to have what it needs."""
-    few, more = select_subset(_evalset(50), shard=(2, 4)), select_subset(_evalset(60), shard=(2, 4))
-    assert [each.id for each in more][: len(few)] == [each.id for each in few]
+    """New examples do not move others to another shard, so the cache of a shard stays useful."""
+    before, after = select_subset(_evalset(50), shard=(2, 4)), select_subset(_evalset(60), shard=(2, 4))
+    assert [example.id for example in after][: len(before)] == [example.id for example in before]
 
 
 def test_a_sample_without_examples_is_an_error() -> None:
-    """A shard without any is none."""
+    """A sample without examples is an error; a shard without examples is not."""
     with pytest.raises(
         InputError, match=r"--rageval-sample 0.001 leaves none of the 2 examples of evals.jsonl"
     ):
@@ -267,7 +267,7 @@ def test_a_sample_without_examples_is_an_error() -> None:
 
 
 def test_a_part_names_its_sample_its_shard_and_the_size_of_the_whole() -> None:
-    """For reports."""
+    """`part` has the sample, the shard and the size of the whole set, for reports."""
     part = select_subset(_evalset(100), sample=0.5, shard=(2, 4))
     assert part.part is not None
     assert (part.part.total, str(part.part)) == (100, "sample 0.5, shard 2/4")
@@ -275,8 +275,8 @@ def test_a_part_names_its_sample_its_shard_and_the_size_of_the_whole() -> None:
 
 
 def test_a_part_has_the_ids_of_the_whole_set() -> None:
-    """By which the arena decides whose answer the judge reads first, as in the whole set."""
+    """A shard has the ids of the whole set, so the arena presents answers in the same order as for the whole set."""
     evalset = _evalset(20)
     examples = select_subset(evalset, shard=(1, 3)).examples
     assert isinstance(examples, ExampleSubset)
-    assert answer_first_ids(examples.ids, 0) == answer_first_ids([each.id for each in evalset], 0)
+    assert answer_first_ids(examples.ids, 0) == answer_first_ids([example.id for example in evalset], 0)

@@ -1,4 +1,4 @@
-"""Traces of each tool, and what is made of them."""
+"""Reading the trace exports of each tool, and the questions made from them."""
 
 import json
 from pathlib import Path
@@ -14,30 +14,30 @@ from tests.trace_files import ANSWER, EXPORTS, PASSAGES, QUESTION, lines, otlp, 
 
 
 def read(folder: Path, records: list[Any], name: str = "spans.jsonl") -> Traces:
-    """The traces in a file of these records."""
+    """Write records to a file, and return the traces read from it."""
     (folder / name).write_text(lines(records), encoding="utf-8")
     return read_traces([folder / name])
 
 
 def only(folder: Path, records: list[Any]) -> RecordedQuestion:
-    """The one question in them."""
+    """Return the only question in the traces of these records."""
     (question,) = read(folder, records).questions
     return question
 
 
 def ids(question: RecordedQuestion) -> list[str | None] | None:
-    """The retrieved passages."""
+    """Return the ids of the retrieved passages, or None if no retrieval is recorded."""
     return None if question.retrieved is None else [document.id for document in question.retrieved]
 
 
 @pytest.mark.parametrize("name", EXPORTS)
 def test_every_export_of_a_trace_says_the_same(name: str, tmp_path: Path) -> None:
-    """Question, passages in their order, answer and feedback; what was answered is no reference."""
+    """Each tool's export of a trace gives the same question, passages, answer and feedback, and no reference."""
     traces = read_traces([write_export(tmp_path, name)])
     (question,) = traces.questions
     record = question.record()
     for passage in record["retrieved"]:
-        passage.pop("score", None)  # LangChain's documents have none.
+        passage.pop("score", None)  # LangChain's documents have no scores.
     assert record == {
         "id": "t1",
         "question": QUESTION,
@@ -50,7 +50,7 @@ def test_every_export_of_a_trace_says_the_same(name: str, tmp_path: Path) -> Non
 
 
 def test_scores_and_metadata_of_passages_are_read(tmp_path: Path) -> None:
-    """As OpenInference has them."""
+    """Scores and metadata of passages are read from OpenInference attributes."""
     retrieved = only(tmp_path, phoenix()).retrieved
     assert retrieved is not None
     assert [(passage.score, passage.metadata) for passage in retrieved] == [
@@ -60,7 +60,7 @@ def test_scores_and_metadata_of_passages_are_read(tmp_path: Path) -> None:
 
 
 def test_an_answer_becomes_a_reference_where_that_is_wanted(tmp_path: Path) -> None:
-    """It stays what was given, too."""
+    """With answer_is_reference, the answer is written both as `reference` and as `answer_given`."""
     record = only(tmp_path, phoenix()).record(answer_is_reference=True)
     assert (record["reference"], record["answer_given"]) == (ANSWER, ANSWER)
 
@@ -103,7 +103,7 @@ DATA_SETS = {
 
 @pytest.mark.parametrize("item", DATA_SETS.values(), ids=DATA_SETS)
 def test_what_a_data_set_expects_is_a_reference(item: dict[str, Any], tmp_path: Path) -> None:
-    """And nothing was retrieved."""
+    """The expected output of a data set item is the reference, and the item has no retrieved passages."""
     assert only(tmp_path, [item]).record() == {
         "id": "i1",
         "question": QUESTION,
@@ -122,14 +122,14 @@ def test_what_a_data_set_expects_is_a_reference(item: dict[str, Any], tmp_path: 
     ],
 )
 def test_a_data_set_may_be_a_table(table: str, tmp_path: Path) -> None:
-    """With objects in cells, or their parts in columns."""
+    """A table holds a data set as objects in cells, or as their parts in columns."""
     (tmp_path / "data.csv").write_text(table, encoding="utf-8")
     (question,) = read_traces([tmp_path / "data.csv"]).questions
     assert question.record() == {"id": "i1", "question": QUESTION, "reference": ANSWER}
 
 
 def test_a_trace_may_be_spread_over_files_and_records_in_any_order(tmp_path: Path) -> None:
-    """Spans are put together by the id of the trace."""
+    """Spans are joined by the id of their trace, across files and in any order."""
     first, *others = phoenix()
     (tmp_path / "a.jsonl").write_text(lines(others), encoding="utf-8")
     (tmp_path / "b.jsonl").write_text(lines([first]), encoding="utf-8")
@@ -140,14 +140,17 @@ def test_a_trace_may_be_spread_over_files_and_records_in_any_order(tmp_path: Pat
 
 
 def test_a_span_of_a_retriever_alone_is_a_question_without_an_answer(tmp_path: Path) -> None:
-    """Its output is no answer."""
+    """The output of a retriever span is not read as the answer."""
     question = only(tmp_path, phoenix()[1:2])
     assert (question.question.text, ids(question), question.answer) == (QUESTION, ["d1", "d2"], None)
 
 
 @pytest.mark.parametrize("failed", ["CHAIN", "RETRIEVER", "LLM"])
 def test_a_trace_that_failed_is_left_out_and_counted(failed: str, tmp_path: Path) -> None:
-    """Where the application or its only search failed; a model that failed once may have been asked again."""
+    """A trace is left out if the application or its only search failed.
+
+    A trace with a failed model call is kept: the call may have been retried.
+    """
     traces = read(tmp_path, phoenix(failed=failed))
     if failed == "LLM":
         assert len(traces.questions) == 1
@@ -156,7 +159,7 @@ def test_a_trace_that_failed_is_left_out_and_counted(failed: str, tmp_path: Path
 
 
 def test_a_trace_without_a_retrieval_stays_a_question(tmp_path: Path) -> None:
-    """A cached answer, for example."""
+    """A trace without a retrieval, such as a cached answer, is kept as a question and counted."""
     chain, _, model = phoenix()
     traces = read(tmp_path, [chain, model])
     assert "retrieved" not in traces.questions[0].record()
@@ -165,7 +168,7 @@ def test_a_trace_without_a_retrieval_stays_a_question(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("passages", [[(None, "", 0.5)], [("d1", "text", 0.5), (None, " ", 0.5)]])
 def test_passages_with_neither_id_nor_text_are_no_retrieval(passages: Any, tmp_path: Path) -> None:
-    """A ranking with holes would be another ranking."""
+    """If a passage has neither id nor text, the retrieval is ignored: a ranking with gaps would be another ranking."""
     traces = read(tmp_path, phoenix(passages=passages))
     assert traces.questions[0].retrieved is None
     assert traces.notes == {"with a retrieval of unknown form: kept as a question": 1}
@@ -176,14 +179,14 @@ def test_passages_with_neither_id_nor_text_are_no_retrieval(passages: Any, tmp_p
     [({}, None), ({"output.value": '{"documents": []}'}, []), ({"output.value": "[]"}, [])],
 )
 def test_nothing_found_is_not_the_same_as_not_recorded(output: Any, expected: Any, tmp_path: Path) -> None:
-    """Without an attribute for passages, only the span's own output says that there were none."""
+    """An empty ranking is read only from the output of the span; without an output, the retrieval is unknown."""
     spans = phoenix(passages=[])
     spans[1]["attributes"] |= output
     assert ids(only(tmp_path, spans)) == expected
 
 
 def test_passages_without_ids_are_counted(tmp_path: Path) -> None:
-    """They are compared by their texts."""
+    """Passages without ids are kept with their texts, by which they are compared, and counted."""
     traces = read(tmp_path, phoenix(passages=[(None, "The bath.", 0.5)]))
     assert traces.questions[0].record()["retrieved"] == [{"text": "The bath.", "score": 0.5}]
     assert traces.notes == {"retrieved passages without an id: known by their text": 1}
@@ -191,7 +194,7 @@ def test_passages_without_ids_are_counted(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("text", "expected"), [("The bath.", "d7"), ("Another passage.", None)])
 def test_ids_that_only_the_output_has_are_read(text: str, expected: str | None, tmp_path: Path) -> None:
-    """OpenInference's instrumentation of LangChain leaves them out of the attributes."""
+    """Ids of passages that are only in the span's output, as with LangChain, are read if the text matches."""
     spans = phoenix(passages=[(None, "The bath.", 0.5)])
     document = {"id": "d7", "metadata": {}, "page_content": text, "type": "Document"}
     spans[1]["attributes"]["output.value"] = json.dumps({"documents": [document]})
@@ -203,7 +206,7 @@ def test_ids_that_only_the_output_has_are_read(text: str, expected: str | None, 
 
 
 def test_the_status_of_the_exporter_to_the_console_is_read(tmp_path: Path) -> None:
-    """OpenTelemetry's own `span.to_json()` has it one level deeper."""
+    """The nested status that OpenTelemetry's `span.to_json()` writes is read."""
     chain, *others = phoenix()
     del chain["status_code"]
     failed = {**chain, "status": {"status_code": "ERROR"}}
@@ -230,7 +233,10 @@ MESSAGES = {
 
 @pytest.mark.parametrize("messages", MESSAGES.values(), ids=MESSAGES)
 def test_a_conversation_is_read_in_every_form(messages: Any) -> None:
-    """The last message of the user is the question; of LangChain's batches of one, the one."""
+    """In every message format, the last user message is the question.
+
+    A batch of one conversation, as LangChain writes it, is read as that conversation.
+    """
     before = ({"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hi."})
     for given in (messages, {"messages": messages}, [messages], json.dumps(messages)):
         assert extract_question(given) == ("When?", before)
@@ -251,7 +257,7 @@ def test_a_conversation_is_read_in_every_form(messages: Any) -> None:
     ],
 )
 def test_a_question_is_found_under_the_usual_keys(given: Any, expected: str | None) -> None:
-    """Or as the only text there is; of several, none is guessed."""
+    """The question is read from a usual key, or from the only text; of several texts, none is chosen."""
     assert extract_question(given).text == expected
 
 
@@ -267,12 +273,12 @@ def test_a_question_is_found_under_the_usual_keys(given: Any, expected: str | No
     ],
 )
 def test_an_answer_is_found_under_the_usual_keys(given: Any, expected: str | None) -> None:
-    """As models, chains and agents give it."""
+    """The answer is read from the output formats of models, chains and agents."""
     assert extract_answer(given) == expected
 
 
 def hop(number: int, passage: str, parent: str = "t1-0", **changed: Any) -> dict[str, Any]:
-    """A further search of the trace `t1`."""
+    """Return a span of a further search in the trace `t1`."""
     _, span, _ = phoenix(passages=[(passage, "text", 0.5)], question=f"search {number}")
     times = {"start_time": f"2026-03-01T10:00:{number}0Z", "end_time": f"2026-03-01T10:00:{number}5Z"}
     return {
@@ -285,7 +291,7 @@ def hop(number: int, passage: str, parent: str = "t1-0", **changed: Any) -> dict
 
 
 def test_of_several_searches_the_last_is_what_was_retrieved(tmp_path: Path) -> None:
-    """All are steps, in the order in which they began, however the file is ordered."""
+    """The last search is `retrieved`, and all searches are `steps` by start time, in any order of the file."""
     traces = read(tmp_path, [hop(3, "c"), *phoenix(), hop(2, "b")])
     (question,) = traces.questions
     record = question.record()
@@ -301,14 +307,14 @@ def test_of_several_searches_the_last_is_what_was_retrieved(tmp_path: Path) -> N
 
 
 def test_a_retriever_made_of_others_is_one_search(tmp_path: Path) -> None:
-    """The outer one fused what the inner ones found."""
+    """A retriever that calls other retrievers is one search, with the result of the outer retriever."""
     inner = [hop(2, "b", parent="t1-1"), hop(3, "c", parent="t1-1")]
     question = only(tmp_path, [*phoenix(), *inner])
     assert (ids(question), len(question.steps)) == (["d1", "d2"], 1)
 
 
 def test_reranked_passages_are_what_was_retrieved(tmp_path: Path) -> None:
-    """They are what the model received."""
+    """If there is a reranker, its output is `retrieved`, since the model receives that."""
     reranker = {
         "openinference.span.kind": "RERANKER",
         "reranker.query": QUESTION,
@@ -320,14 +326,14 @@ def test_reranked_passages_are_what_was_retrieved(tmp_path: Path) -> None:
 
 
 def test_a_search_that_failed_beside_another_is_left_out_and_counted(tmp_path: Path) -> None:
-    """The application went on without it."""
+    """A failed search is left out and counted if another search succeeded."""
     traces = read(tmp_path, [*phoenix(), hop(2, "b", status_code="ERROR")])
     assert ids(traces.questions[0]) == ["d1", "d2"]
     assert traces.notes == {"a search failed, another did not: the failed one is left out": 1}
 
 
 def test_of_one_question_the_last_trace_with_a_retrieval_is_kept(tmp_path: Path) -> None:
-    """By time, not by the order of the file."""
+    """Of traces with the same question, the latest one with a retrieval is kept, by time and not by file order."""
     late = phoenix("late", passages=[("new", "text", 0.5)], time="2026-03-03T10:00:0")
     cached = phoenix("cached", time="2026-03-04T10:00:0")[:1]
     traces = read(tmp_path, [*late, *cached, *phoenix()])
@@ -336,7 +342,7 @@ def test_of_one_question_the_last_trace_with_a_retrieval_is_kept(tmp_path: Path)
 
 
 def test_a_question_after_another_conversation_is_another_question(tmp_path: Path) -> None:
-    """The messages before it are its history; system prompts are not."""
+    """The messages before a question, except system prompts, are its history and make it another question."""
     before = [
         {"role": "system", "content": "Help."},
         {"role": "user", "content": "Is there a bath?"},
@@ -352,7 +358,7 @@ def test_a_question_after_another_conversation_is_another_question(tmp_path: Pat
 
 
 def test_a_trace_without_a_question_is_left_out_and_counted(tmp_path: Path) -> None:
-    """Such as a job of its own."""
+    """A trace without a question, such as a background job, is left out and counted."""
     spans = phoenix()[:1]
     spans[0]["attributes"].pop("input.value")
     traces = read(tmp_path, spans)
@@ -364,7 +370,7 @@ def test_a_trace_without_a_question_is_left_out_and_counted(tmp_path: Path) -> N
 
 
 def test_several_questions_in_one_trace_are_left_out_and_counted(tmp_path: Path) -> None:
-    """Such as a session in one trace: the last search is not that of the first question."""
+    """A trace with several questions, such as a session, is left out: searches cannot be assigned to questions."""
     first, second = phoenix(), phoenix(question="When?")
     for number, span in enumerate(second):
         span["context"]["span_id"] = f"second-{number}"
@@ -374,7 +380,7 @@ def test_several_questions_in_one_trace_are_left_out_and_counted(tmp_path: Path)
 
 
 def test_what_has_no_id_is_named_after_its_question(tmp_path: Path) -> None:
-    """The same each time, so that baselines find it."""
+    """An item without an id gets an id derived from its question, the same in each run, so baselines match."""
     item = {"input": {"question": QUESTION}, "output": {"answer": ANSWER}}
     traces = read(tmp_path, [item])
     assert traces.notes["without an id: named after the question"] == 1
@@ -383,18 +389,18 @@ def test_what_has_no_id_is_named_after_its_question(tmp_path: Path) -> None:
 
 
 def test_feedback_of_several_people_is_a_list(tmp_path: Path) -> None:
-    """And feedback on a trace that is elsewhere is counted."""
-    said = [
+    """Feedback of several people is a list; feedback on a trace that is in no file is counted."""
+    annotations = [
         {"span_id": span, "name": "user", "annotator_kind": "HUMAN", "result": {"label": label}}
         for span, label in (("t1-0", "good"), ("t1-1", "bad"), ("t1-2", "good"), ("other", "good"))
     ]
-    traces = read(tmp_path, [*phoenix(), *said])
+    traces = read(tmp_path, [*phoenix(), *annotations])
     assert traces.questions[0].tags == {"user": ["good", "bad"]}
     assert traces.notes == {"feedback on a trace that is in no file": 1}
 
 
 def test_annotations_within_a_span_are_feedback(tmp_path: Path) -> None:
-    """As OpenInference flattens them; a comment alone is no tag."""
+    """Annotations in the flattened attributes of OpenInference are tags; a comment without a value is not."""
     spans = phoenix()
     spans[0]["attributes"] |= {
         "annotations.0.annotation.name": "helpful",
@@ -408,14 +414,14 @@ def test_annotations_within_a_span_are_feedback(tmp_path: Path) -> None:
 
 
 def test_a_request_that_another_service_began_is_read(tmp_path: Path) -> None:
-    """The parent of its first span is in no file."""
+    """A trace whose first span has a parent in another service, which no file has, is read."""
     document = otlp([{"http.method": "POST"}, {"openinference.span.kind": "CHAIN", "input.value": "Where?"}])
     document["resourceSpans"][0]["scopeSpans"][0]["spans"][0]["parentSpanId"] = "elsewhere"
     assert only(tmp_path, [document]).question.text == "Where?"
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (
             '{"a": 1, "b": 2}\n',
@@ -428,30 +434,30 @@ def test_a_request_that_another_service_began_is_read(tmp_path: Path) -> None:
     ],
 )
 def test_a_file_that_cannot_be_read_is_named_with_what_was_found(
-    content: str, said: str, tmp_path: Path
+    content: str, message: str, tmp_path: Path
 ) -> None:
-    """File, place, keys, what is allowed."""
+    """The error for an invalid file names the file, the place, the keys and the valid formats."""
     (tmp_path / "spans.jsonl").write_text(content, encoding="utf-8")
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=message):
         read_traces([tmp_path / "spans.jsonl"])
 
 
 def test_an_export_over_several_lines_is_utf8(tmp_path: Path) -> None:
-    """Other bytes would be other passages."""
+    """An export over several lines that is not UTF-8 is an error: other bytes would be other passages."""
     (tmp_path / "trace.json").write_bytes(b'{\n"resourceSpans": "\xff"}')
     with pytest.raises(InputError, match=r"trace\.json is not UTF-8: byte 0xff"):
         read_traces([tmp_path / "trace.json"])
 
 
 def test_texts_that_nest_too_deep_are_no_question(tmp_path: Path) -> None:
-    """They end, and exhaust nothing."""
+    """Deeply nested input ends the search for a question without a RecursionError."""
     deep = '{"input": ' * 300 + "1" + "}" * 300
     traces = read(tmp_path, [{"id": "a", "input": json.loads(deep), "output": {}}])
     assert traces.notes == {"without a question: left out": 1}
 
 
 def test_a_missing_file_and_a_folder_are_named(tmp_path: Path) -> None:
-    """Before anything is read."""
+    """A missing file or a folder is an error with its name."""
     with pytest.raises(InputError, match="there is no such file"):
         read_traces([tmp_path / "nowhere.json"])
     with pytest.raises(InputError, match="is a folder, expected a file of traces"):
@@ -459,20 +465,20 @@ def test_a_missing_file_and_a_folder_are_named(tmp_path: Path) -> None:
 
 
 def test_spans_that_contain_each_other_end(tmp_path: Path) -> None:
-    """A broken export, which must not be followed for ever."""
+    """Spans that are each other's parent, as in a broken export, do not cause an endless loop."""
     spans = phoenix()
     spans[0]["parent_id"] = "t1-1"
     assert ids(only(tmp_path, spans)) == ["d1", "d2"]
 
 
-def way_out(said: str) -> str:
-    """The end of the error for an export that is given as an eval set."""
-    return rf"(?s){said}.*`rageval evalset from-traces FILE --output evalset\.jsonl` makes an eval set of it"
+def way_out(start: str) -> str:
+    """Return a pattern for the error for an export that is given as an eval set."""
+    return rf"(?s){start}.*`rageval evalset from-traces FILE --output evalset\.jsonl` makes an eval set of it"
 
 
 @pytest.mark.parametrize("name", EXPORTS)
 def test_an_export_given_as_an_eval_set_is_an_error_with_a_remedy(name: str, tmp_path: Path) -> None:
-    """Whatever its shape."""
+    """If an export is loaded as an eval set, the error names the command that converts it."""
     with pytest.raises(InputError, match=way_out("")):
         load(write_export(tmp_path, name))
 
@@ -481,7 +487,7 @@ def test_an_export_given_as_an_eval_set_is_an_error_with_a_remedy(name: str, tmp
 def test_a_data_set_given_as_an_eval_set_is_an_error_with_a_remedy(
     item: dict[str, Any], tmp_path: Path
 ) -> None:
-    """From a file, where Phoenix's and KILT's keys are the same, and in Python."""
+    """A data set item loaded as an eval set gives this error, from a file and from Python."""
     (tmp_path / "items.jsonl").write_text(lines([item]), encoding="utf-8")
     with pytest.raises(InputError, match=way_out(r'items\.jsonl line 1: "question" is missing')):
         load(tmp_path / "items.jsonl")
@@ -491,14 +497,14 @@ def test_a_data_set_given_as_an_eval_set_is_an_error_with_a_remedy(
 
 @pytest.mark.parametrize("columns", ["id,input,expectedOutput", "id,inputs,outputs"])
 def test_a_table_given_as_an_eval_set_is_an_error_with_a_remedy(columns: str, tmp_path: Path) -> None:
-    """By its columns."""
+    """A table of a data set, detected by its columns, gives this error."""
     (tmp_path / "items.csv").write_text(f"{columns}\n1,a,b\n", encoding="utf-8")
     with pytest.raises(InputError, match=way_out(r"items\.csv has no column question")):
         load(tmp_path / "items.csv")
 
 
 def test_a_field_map_reads_a_data_set_as_before(tmp_path: Path) -> None:
-    """The way out is no must."""
+    """With a field map, a data set can be loaded as an eval set without conversion."""
     (tmp_path / "items.jsonl").write_text(lines([DATA_SETS["phoenix"]]), encoding="utf-8")
     (example,) = load(
         tmp_path / "items.jsonl", fields={"question": "input.question", "answers": "output.answer"}

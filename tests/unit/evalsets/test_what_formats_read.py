@@ -1,4 +1,4 @@
-"""What is read from the formats of others: which of their fields is which of ours."""
+"""What is read from other formats: how their fields map to the fields of an example."""
 
 import json
 from pathlib import Path
@@ -15,24 +15,24 @@ from tests.evalset_files import CONTEXTS, FILES, PASSAGES, jsonl
 
 
 def _files(form: str, path: str) -> Any:
-    (found,) = [files for files in FILES if (files.format, files.path) == (form, path)]
-    return found
+    (sample_files,) = [files for files in FILES if (files.format, files.path) == (form, path)]
+    return sample_files
 
 
-def _examples(form: str, path: str, folder: Path, **words: Any) -> tuple[Example, ...]:
+def _examples(form: str, path: str, folder: Path, **options: Any) -> tuple[Example, ...]:
     files = _files(form, path)
-    return load(files.write(folder), LoadOptions.parse({**files.words, **words})).examples
+    return load(files.write(folder), LoadOptions.parse({**files.words, **options})).examples
 
 
-def _error(path: Path, content: bytes, **words: Any) -> str:
+def _error(path: Path, content: bytes, **options: Any) -> str:
     path.write_bytes(content)
     with pytest.raises(InputError) as caught:
-        load(path, LoadOptions.parse(words))
+        load(path, LoadOptions.parse(options))
     return str(caught.value)
 
 
 def test_ms_marco(tmp_path: Path) -> None:
-    """Selected passages are gold, under an id of query and position; all are the question's pool."""
+    """Selected passages are gold, with an id of query and position; all passages are in `extra`."""
     first, second = _examples("ms_marco", "dev_v1.1.json", tmp_path)
     assert first == Example(
         "9",
@@ -51,7 +51,7 @@ def test_ms_marco(tmp_path: Path) -> None:
 
 
 def test_ms_marco_as_a_table_is_the_same(tmp_path: Path) -> None:
-    """The lists in its cells are JSON or as Python prints them."""
+    """Lists in table cells are read as JSON or as Python literals."""
     (as_json, _), (as_csv,) = (
         _examples("ms_marco", name, tmp_path) for name in ("dev_v1.1.json", "marco.csv")
     )
@@ -59,7 +59,7 @@ def test_ms_marco_as_a_table_is_the_same(tmp_path: Path) -> None:
 
 
 def test_ms_marco_answers_take_their_questions_from_elsewhere(tmp_path: Path) -> None:
-    """By query id; those of no topic are left out, and a blank answer is none."""
+    """Questions are read from `topics` by query id; answers without a topic and blank answers are left out."""
     where, who = _examples("ms_marco_answers", "references.json", tmp_path)
     assert (where, who) == (Example("9", "Where?", answers=("Tulsa",)), Example("10", "Who?"))
     (tmp_path / "queries.tsv").write_text("9\tWhere?\n", encoding="utf-8")
@@ -71,7 +71,7 @@ def test_ms_marco_answers_take_their_questions_from_elsewhere(tmp_path: Path) ->
 
 
 def test_kilt(tmp_path: Path) -> None:
-    """Pages are gold, each once; answers each once; the provenance is kept, and the sets of pages by output."""
+    """Pages are gold and answers are read, each once; the provenance and the page sets by output are in `extra`."""
     first, second = _examples("kilt", "nq-dev.jsonl", tmp_path)
     assert (first.question, first.answers, first.gold) == ("Where?", ("Tulsa",), (Gold("77"), Gold("78")))
     assert len(first.extra["provenance"]) == 4
@@ -80,7 +80,7 @@ def test_kilt(tmp_path: Path) -> None:
 
 
 def test_alce(tmp_path: Path) -> None:
-    """The wanted short answers of ASQA and of QAMPARI; what was retrieved is no gold."""
+    """Short answers of ASQA and QAMPARI are the answer set; retrieved passages are not gold."""
     asqa, qampari = _examples("alce", "asqa_eval.json", tmp_path)
     assert (asqa.answer_set, asqa.reference, asqa.gold) == ((("Tulsa", "Tulsa, OK"),), "First in Tulsa.", ())
     assert asqa.extra["passages"] == [{"id": "9", "title": "T", "text": "Tulsa.", "score": 1.5}]
@@ -88,7 +88,7 @@ def test_alce(tmp_path: Path) -> None:
 
 
 def test_qampari(tmp_path: Path) -> None:
-    """Every answer with its aliases, each once; proofs by their text, each once."""
+    """Answers with their aliases, and proofs as gold texts, are read once each."""
     (example,) = _examples("qampari", "dev.jsonl", tmp_path)
     assert example == Example(
         "7__dev", "Which ones?", answer_set=(("A", "an A"), ("B",)), gold=(Gold(text="A is one."),)
@@ -96,27 +96,27 @@ def test_qampari(tmp_path: Path) -> None:
 
 
 def test_nq_open(tmp_path: Path) -> None:
-    """The gold context by its text; all contexts are the pool; the id is the record's number."""
+    """The gold context is gold by its text, all contexts are in `extra`, and the id is the number of the record."""
     (example,) = _examples("nq_open", "nq.jsonl", tmp_path)
     assert (example.id, example.gold) == ("1", (Gold(text="Made in Tulsa."),))
     assert example.extra["passages"] == CONTEXTS
 
 
 def test_lfrqa(tmp_path: Path) -> None:
-    """The long answer is the reference, the cited documents are gold, the domain is a tag."""
+    """The long answer is the reference, the cited documents are gold, and the domain is a tag."""
     (example,) = _examples("lfrqa", "annotations.jsonl", tmp_path)
     assert (example.reference, example.gold) == ("You may.", (Gold("16"), Gold("17")))
     assert (example.answers, example.tags) == ((), {"domain": "writing"})
 
 
 def test_openqa(tmp_path: Path) -> None:
-    """Answers, each once; the prediction is kept."""
+    """Answers are read once each, and the prediction is in `extra`."""
     (example,) = _examples("openqa", "system.jsonl", tmp_path)
     assert example == Example("1", "Where?", answers=("Tulsa",), extra={"prediction": "Reno"})
 
 
 def test_hotpotqa(tmp_path: Path) -> None:
-    """Each paragraph with a supporting fact is gold, once; by its title where the context lacks it."""
+    """Each paragraph with a supporting fact is gold once, or its title if the context lacks the paragraph."""
     first, second = _examples("hotpotqa", "hotpot_dev_distractor_v1.json", tmp_path)
     team, town = "The Reds are a team. They play in Tulsa.", "Tulsa is a city. It has 400,000 people."
     assert first.gold == (Gold(text=team), Gold(text=town))
@@ -128,7 +128,7 @@ def test_hotpotqa(tmp_path: Path) -> None:
 
 
 def test_2wikimultihopqa_is_read_as_hotpotqa(tmp_path: Path) -> None:
-    """It has the same form, with evidence besides."""
+    """2WikiMultihopQA has the form of HotpotQA and additional evidence, which is in `extra`."""
     record = {
         "_id": "w1",
         "type": "compositional",
@@ -146,7 +146,7 @@ def test_2wikimultihopqa_is_read_as_hotpotqa(tmp_path: Path) -> None:
 
 
 def test_a_native_set_with_supporting_facts_stays_native(tmp_path: Path) -> None:
-    """Its gold passages are its own."""
+    """A native record with keys of HotpotQA keeps its own gold passages."""
     record = {"id": "1", "question": "Who?", "gold": [{"id": "d"}], "supporting_facts": [], "context": "c"}
     (tmp_path / "set.jsonl").write_text(json.dumps(record), encoding="utf-8")
     (example,) = load(tmp_path / "set.jsonl")
@@ -154,7 +154,7 @@ def test_a_native_set_with_supporting_facts_stays_native(tmp_path: Path) -> None
 
 
 def test_musique(tmp_path: Path) -> None:
-    """Supporting paragraphs are gold; of what cannot be answered, nothing is."""
+    """Supporting paragraphs are gold; an unanswerable question has no gold and no answers."""
     first, other = _examples("musique", "musique_full_v1.0_dev.jsonl", tmp_path)
     assert first.gold == (Gold(text="The Reds play in Tulsa."), Gold(text="Tulsa has 400,000 people."))
     assert first.answers == ("400,000", "four hundred thousand")
@@ -164,7 +164,7 @@ def test_musique(tmp_path: Path) -> None:
 
 
 def test_fanoutqa(tmp_path: Path) -> None:
-    """Pages of evidence are gold, each once, by the name that the corpus has for them."""
+    """Pages of evidence are gold, each once, by the name that `gold` selects: page id, title or URL."""
     first, second, third, fourth = _examples("fanoutqa", "fanout-final-dev.json", tmp_path)
     assert first.gold == (Gold("1"), Gold("2"))
     assert first.answer_set == (("City 1: 1",), ("City 2: 2",))
@@ -178,7 +178,7 @@ def test_fanoutqa(tmp_path: Path) -> None:
 
 
 def test_squad_gold_is_a_span_of_the_article(tmp_path: Path) -> None:
-    """The paragraph, where it is in the article's text, and that text itself."""
+    """The paragraph is gold as a span of the article's text, with its text."""
     first, second = _examples("squad", "dev-v1.1.json", tmp_path)
     texts = dict(articles(tmp_path / "dev-v1.1.json"))
     (gold,) = first.gold
@@ -190,7 +190,7 @@ def test_squad_gold_is_a_span_of_the_article(tmp_path: Path) -> None:
 
 
 def test_beir_takes_judged_queries_and_their_texts_from_the_corpus(tmp_path: Path) -> None:
-    """Title and text joined as BEIR does; a grade of 0 is judged and not relevant."""
+    """Only judged queries are read; title and text are joined as in BEIR, and a grade of 0 is not relevant."""
     (example,) = _examples("beir", "", tmp_path)
     assert example.gold == (Gold("d1", "Tulsa Made there.", grade=2), Gold("d2", "Reno.", grade=0))
     (example,) = _examples("beir", "", tmp_path, texts=False)
@@ -198,7 +198,7 @@ def test_beir_takes_judged_queries_and_their_texts_from_the_corpus(tmp_path: Pat
 
 
 def test_beir_splits_are_named(tmp_path: Path) -> None:
-    """Without a name it is test, or the only one; an unknown one lists those there are."""
+    """`split` selects the split; the default is test, or the only split; an unknown split is an error."""
     _files("beir", "").write(tmp_path)
     (tmp_path / "qrels" / "dev.tsv").write_text("2\td1\t1\n", encoding="utf-8")
     assert [example.id for example in load(tmp_path, LoadOptions.parse({"split": "dev"}))] == ["2"]
@@ -208,7 +208,7 @@ def test_beir_splits_are_named(tmp_path: Path) -> None:
 
 
 def test_judgements_of_unknown_queries_are_an_error(tmp_path: Path) -> None:
-    """They would be missing from the score unseen."""
+    """Judgements of queries that do not exist are an error: the score would silently miss them."""
     _files("beir", "").write(tmp_path)
     (tmp_path / "qrels" / "test.tsv").write_text("1\td1\t1\n9\td1\t1\n", encoding="utf-8")
     with pytest.raises(InputError, match=r"queries\.jsonl lacks 1 queries that test\.tsv judges: 9\."):
@@ -216,7 +216,7 @@ def test_judgements_of_unknown_queries_are_an_error(tmp_path: Path) -> None:
 
 
 def test_trec_topics_and_judgements(tmp_path: Path) -> None:
-    """The title is the question, the other tags are kept; grades below 0 are 0."""
+    """The title is the question, other tags are in `extra`, and grades below 0 become 0."""
     first, second = _examples("trec", "", tmp_path)
     assert first == Example(
         "301",
@@ -232,28 +232,28 @@ def test_trec_topics_and_judgements(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("options", "message"),
     [
         ({"question": "narr"}, r"topics\.txt line 12: topic 302 has no <narr>\. Found: title, desc\."),
         ({"topics": "other.txt"}, r"topics='other\.txt': there is no file"),
         ({"topics": 3}, r"topics=3 is not a path"),
     ],
 )
-def test_trec_options_that_make_no_sense(words: dict[str, Any], said: str, tmp_path: Path) -> None:
-    """What is missing is named, with its place."""
-    with pytest.raises(InputError, match=said):
-        _examples("trec", "", tmp_path, **words)
+def test_trec_options_that_make_no_sense(options: dict[str, Any], message: str, tmp_path: Path) -> None:
+    """The error for an invalid TREC option names what is missing and its place."""
+    with pytest.raises(InputError, match=message):
+        _examples("trec", "", tmp_path, **options)
 
 
 def test_qrels_alone_ask_for_their_topics(tmp_path: Path) -> None:
-    """That ids stand for questions must be said, since a search engine would be asked for them."""
-    said = _error(tmp_path / "qrels.test", b"301 0 d 1\n")
-    assert said.startswith("qrels.test contains judgements and no questions.\n")
-    assert 'topics="ids"' in said
+    """Judgements without topics are an error; `topics="ids"` has to state that ids are the questions."""
+    message = _error(tmp_path / "qrels.test", b"301 0 d 1\n")
+    assert message.startswith("qrels.test contains judgements and no questions.\n")
+    assert 'topics="ids"' in message
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "said"),
+    ("name", "content", "message"),
     [
         ("a.qrels", b"1 0 d 1\n1 0 d\n", "a.qrels line 2"),
         ("a.qrels", b"1 0 d 1\n1 0 d 2\n", "a.qrels line 2: d is judged twice for 1."),
@@ -283,15 +283,15 @@ def test_qrels_alone_ask_for_their_topics(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_named_in_the_formats_own_words(
-    name: str, content: bytes, said: str, tmp_path: Path
+    name: str, content: bytes, message: str, tmp_path: Path
 ) -> None:
-    """File, line or record, and the field as it is called there."""
-    words = {"topics": "ids"} if name == "a.qrels" else {}
-    assert _error(tmp_path / name, content, **words).startswith(said)
+    """The error has the file, the line or record, and the field as the format names it."""
+    options = {"topics": "ids"} if name == "a.qrels" else {}
+    assert _error(tmp_path / name, content, **options).startswith(message)
 
 
 def test_an_array_of_records_is_read_as_lines_are(tmp_path: Path) -> None:
-    """In a .json file, of the native form and of others."""
+    """A JSON array in a .json file gives the same examples as JSON lines."""
     records = [{"id": "k1", "input": "Where?", "output": [{"answer": "Tulsa"}]}]
     (tmp_path / "k.json").write_text(json.dumps(records), encoding="utf-8")
     (tmp_path / "k.jsonl").write_bytes(jsonl(*records))
@@ -310,13 +310,13 @@ def test_an_array_of_records_is_read_as_lines_are(tmp_path: Path) -> None:
     ],
 )
 def test_only_a_tag_ends_a_field_of_a_topic(tmp_path: Path, topic: str, fields: dict[str, str]) -> None:
-    """One that begins a line or follows another, or its own closing one; a "<" is text."""
+    """A topic's field ends at its closing tag, or at a tag that starts a line or follows a tag; other "<" is text."""
     path = tmp_path / "topics.txt"
     path.write_text(
         f"<top>\n<num> 7\n{topic}\n</top>\n<top><num>8</num><title>b</title></top>", encoding="utf-8"
     )
-    (_, first, found), (_, second, _) = read_topics(path)
-    assert (first, found, second) == ("7", fields, "8")
+    (_, first, first_fields), (_, second, _) = read_topics(path)
+    assert (first, first_fields, second) == ("7", fields, "8")
 
 
 @pytest.mark.parametrize(
@@ -334,7 +334,7 @@ def test_only_a_tag_ends_a_field_of_a_topic(tmp_path: Path, topic: str, fields: 
     ],
 )
 def test_the_first_line_of_topics_may_name_the_columns(tmp_path: Path, line: str, *, header: bool) -> None:
-    """By usual words in both cells; it is then no topic."""
+    """A first line with usual column names in both cells is a header, not a topic."""
     assert is_header(line) is header
     if "\t" in line:
         (tmp_path / "queries.tsv").write_text(f"{line.strip()}\n9\tWho?\n", encoding="utf-8")
@@ -342,7 +342,7 @@ def test_the_first_line_of_topics_may_name_the_columns(tmp_path: Path, line: str
 
 
 def test_a_table_with_a_header_is_no_file_of_topics(tmp_path: Path) -> None:
-    """It says what it lacks, and how to read it as topics is known."""
+    """A table with a header is not detected as topics; with `format="trec"` it is read as topics."""
     assert "id2" in _error(tmp_path / "t.tsv", b"id2\tquestion\n1\tWho?\n")
     (tmp_path / "t.tsv").write_text("id2\tquestion\n1\tWho?\n", encoding="utf-8")
     (example,) = load(tmp_path / "t.tsv", LoadOptions.parse({"format": "trec"}))
@@ -352,7 +352,7 @@ def test_a_table_with_a_header_is_no_file_of_topics(tmp_path: Path) -> None:
 @pytest.mark.parametrize("indent", [None, 2])
 @pytest.mark.parametrize("key", ["results", "data"])
 def test_records_under_a_key_of_one_object_are_read(tmp_path: Path, indent: int | None, key: str) -> None:
-    """As some tools save a list, with facts about it before and after; native and of another format."""
+    """Records in a list under a key of one object are read, with other keys before and after the list."""
     native = {"id": "q1", "question": "Where?", "answers": ["Tulsa"]}
     foreign = {"id": "k1", "input": "Where?", "output": [{"answer": "Tulsa"}]}
     for name, record in (("native.json", native), ("kilt.json", foreign)):
@@ -363,7 +363,7 @@ def test_records_under_a_key_of_one_object_are_read(tmp_path: Path, indent: int 
 
 
 def test_a_record_with_a_list_of_objects_is_one_record(tmp_path: Path) -> None:
-    """One native example on one line of a .json file, with other data."""
+    """A .json file with one native record that has a list of objects is read as one record."""
     record = {"id": "q1", "question": "Where?", "answers": ["Tulsa"], "results": [{"id": "d1"}]}
     (tmp_path / "one.json").write_text(json.dumps(record), encoding="utf-8")
     (example,) = load(tmp_path / "one.json").examples
@@ -371,7 +371,7 @@ def test_a_record_with_a_list_of_objects_is_one_record(tmp_path: Path) -> None:
 
 
 def test_one_object_over_several_lines_is_named_as_that(tmp_path: Path) -> None:
-    """It is JSON, and no list of records."""
+    """One JSON object without a list of records is an error that names its keys."""
     (tmp_path / "one.json").write_text(json.dumps({"a": 1, "b": [2]}, indent=1), encoding="utf-8")
     with pytest.raises(
         InputError, match=r"one\.json is one JSON object, with a, b\.\nGive one object a line"
@@ -380,7 +380,7 @@ def test_one_object_over_several_lines_is_named_as_that(tmp_path: Path) -> None:
 
 
 def test_retrievalqa(tmp_path: Path) -> None:
-    """Each answer once; the contexts were retrieved, and are no gold."""
+    """Answers are read once each; the retrieved contexts are in `extra` and are not gold."""
     (example,) = _examples("retrievalqa", "retrievalqa.jsonl", tmp_path)
     assert (example.answers, example.gold, example.tags) == (
         ("15%", "15 percent"),
@@ -391,14 +391,14 @@ def test_retrievalqa(tmp_path: Path) -> None:
 
 
 def test_rated_predictions_of_efficientqa_are_no_references(tmp_path: Path) -> None:
-    """As in its own evaluation with the answers of Natural Questions; they are kept."""
+    """Rated predictions are in `extra`, not answers, as in EfficientQA's own evaluation."""
     (example,) = _examples("nq_open", "NQ-open.efficientqa.test.1.1.jsonl", tmp_path)
     assert example.answers == ("6 geese",)
     assert example.extra["def_correct_predictions"] == ["six geese"]
 
 
 def test_mapped_answers_of_fanoutqa(tmp_path: Path) -> None:
-    """Each value with its keys, also of nested lists and objects; a key without a value stands alone."""
+    """Each value of nested lists and objects is an answer with its keys; a key without a value stands alone."""
     answer = {"Oslo": {"born": 1, "died": None}, "Rome": ["a", "b"], "Bonn": True, "Paris": []}
     record = {"id": "f1", "question": "Which?", "categories": [], "decomposition": [], "answer": answer}
     (tmp_path / "fan.json").write_text(json.dumps([record]), encoding="utf-8")
@@ -414,7 +414,7 @@ def test_mapped_answers_of_fanoutqa(tmp_path: Path) -> None:
 
 
 def test_judgements_as_json(tmp_path: Path) -> None:
-    """Numbers by document by topic, as ranx saves them; alone, they ask for their topics."""
+    """Judgements in the JSON of ranx are read with `topics`; without topics they are an error."""
     path = tmp_path / "qrels.json"
     path.write_text('{"q_1": {"d_1": 5, "d_2": -1}, "q_2": {"d_3": 1.0}}', encoding="utf-8")
     with pytest.raises(InputError, match=r"qrels\.json contains judgements and no questions"):
@@ -425,7 +425,7 @@ def test_judgements_as_json(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("written", "said"),
+    ("content", "message"),
     [
         ('{"q": {"d": 1}, "p": {"e": "x"}}', "qrels.json topic p is not an object of numbers"),
         ('{"q": {"d": 1}, "p": 3}', "qrels.json topic p is not an object of numbers"),
@@ -434,14 +434,14 @@ def test_judgements_as_json(tmp_path: Path) -> None:
         ('{"q": {"d": 1}', "qrels.json line 1 is not JSON as expected"),
     ],
 )
-def test_judgements_as_json_that_do_not_fit(tmp_path: Path, written: str, said: str) -> None:
-    """File and topic are named."""
-    (tmp_path / "qrels.json").write_text(written, encoding="utf-8")
-    with pytest.raises(InputError, match=said):
+def test_judgements_as_json_that_do_not_fit(tmp_path: Path, content: str, message: str) -> None:
+    """The error for invalid JSON judgements names the file and the topic."""
+    (tmp_path / "qrels.json").write_text(content, encoding="utf-8")
+    with pytest.raises(InputError, match=message):
         load(tmp_path / "qrels.json", topics="ids")
 
 
 def test_nq_open_of_google(tmp_path: Path) -> None:
-    """Two keys a line, known by their shape; each answer once."""
+    """Google's NQ-open is detected by its two keys, and each answer is read once."""
     (tmp_path / "NQ-open.dev.jsonl").write_bytes(jsonl({"question": "where", "answer": ["Tulsa", "Tulsa"]}))
     assert load(tmp_path / "NQ-open.dev.jsonl").examples == (Example("1", "where", answers=("Tulsa",)),)

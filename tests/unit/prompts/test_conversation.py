@@ -1,4 +1,4 @@
-"""A conversation before the question, as prompts show it."""
+"""How prompts show the conversation before the question."""
 
 from collections.abc import Callable, Sequence
 
@@ -32,21 +32,24 @@ PLAIN, ASKED = "And in winter?", QuestionWithHistory("And in winter?", HISTORY)
     ],
 )
 def test_a_prompt_has_the_conversation_in_a_section_before_the_question(prompt: Callable[[str], str]) -> None:
-    """Once, between lines that it cannot hold; without a conversation the prompt is as it was."""
+    """A prompt has the conversation once, fenced, before the question.
+
+    Without a conversation the prompt does not change.
+    """
     lines = prompt(ASKED).splitlines()
-    at = lines.index("Conversation before the question:")
+    index = lines.index("Conversation before the question:")
     assert lines.count("Conversation before the question:") == 1
-    assert lines[at + 1].startswith("<conversation ")
-    assert "\n".join(lines[at + 2 : at + 4]) == SHOWN
-    assert lines[at + 4].startswith("</conversation ")
-    assert lines[at + 6] == "Question: And in winter?"
+    assert lines[index + 1].startswith("<conversation ")
+    assert "\n".join(lines[index + 2 : index + 4]) == SHOWN
+    assert lines[index + 4].startswith("</conversation ")
+    assert lines[index + 6] == "Question: And in winter?"
     assert prompt(QuestionWithHistory(PLAIN)) == prompt(PLAIN)
     assert "onversation" not in prompt(PLAIN)
 
 
 @pytest.mark.parametrize("prompt", [few_shot_prompt, few_shot_citing_prompt, few_shot_long_answer_prompt])
 def test_a_page_that_a_base_model_continues_has_it_too(prompt: Callable[[str, Sequence[str]], str]) -> None:
-    """After the worked examples."""
+    """Few-shot prompts for a base model have the conversation after the worked examples."""
     page = prompt(ASKED, ["p"])
     before, _, after = page.partition(f"Conversation before the question:\n{SHOWN}\n\n")
     assert before + after == prompt(PLAIN, ["p"])
@@ -54,7 +57,7 @@ def test_a_page_that_a_base_model_continues_has_it_too(prompt: Callable[[str, Se
 
 
 def test_a_template_of_the_users_has_it_before_the_line_of_the_question() -> None:
-    """Whatever that line looks like."""
+    """In a user's template, the conversation is before the line with the question, whatever that line is."""
     prompts = build_prompts({"answer": "Be brief.\nQ: {question} P: {passages}"}, "here")
     prompt = prompts.answer(ASKED, ["p"])
     assert prompt.startswith("Be brief.\nConversation before the question:\n<conversation ")

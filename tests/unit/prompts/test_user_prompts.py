@@ -1,4 +1,4 @@
-"""Prompts of the user's in place of the package's own."""
+"""Prompts of the user that replace the package's prompts."""
 
 import re
 from pathlib import Path
@@ -37,13 +37,13 @@ METHODS = {
 
 
 def test_every_template_has_its_method() -> None:
-    """And the other way round."""
+    """METHODS has exactly the names of the templates."""
     assert METHODS.keys() == TEMPLATES.keys()
 
 
 @pytest.mark.parametrize("name", TEMPLATES)
 def test_a_prompt_is_replaced_alone(name: str) -> None:
-    """Where it stands its words are asked, with the same texts in them; the others stay as they are."""
+    """A user's template replaces only its own prompt, with the same texts in it."""
     prompts = build_prompts({name: TEMPLATES[name] + " Danke."}, "here")
     for other, ask in METHODS.items():
         assert ask(prompts) == ask(DEFAULT_PROMPTS) + (" Danke." if other == name else "")
@@ -52,9 +52,9 @@ def test_a_prompt_is_replaced_alone(name: str) -> None:
 @pytest.mark.parametrize("name", TEMPLATES)
 @pytest.mark.parametrize("mark", ["", "Mind {mark}.\n\n"])
 def test_prompts_without_fences_differ_in_these_alone(name: str, mark: str) -> None:
-    """Also a user's, whether they speak of the mark or not; and what replies depend on is another prompt."""
-    own = build_prompts({name: mark + TEMPLATES[name].replace("{mark}", "")}, "here")
-    fenced, bare = METHODS[name](own), METHODS[name](own.without_fences())
+    """Prompts without fences differ only in the fences, also a user's, with or without {mark}."""
+    prompts = build_prompts({name: mark + TEMPLATES[name].replace("{mark}", "")}, "here")
+    fenced, bare = METHODS[name](prompts), METHODS[name](prompts.without_fences())
     quotes = bool(mark) or not set(PLACEHOLDER.findall(TEMPLATES[name])) <= UNFENCED_PLACEHOLDERS
     assert bool(re.search("[0-9a-f]{12}", fenced)) == quotes
     assert not re.search("[0-9a-f]{12}", bare)
@@ -63,19 +63,21 @@ def test_prompts_without_fences_differ_in_these_alone(name: str, mark: str) -> N
 
 
 def test_texts_may_hold_braces() -> None:
-    """What stands in for one placeholder is not searched for others."""
+    """Placeholders within inserted texts are not replaced."""
     assert "{passages} {x}" in DEFAULT_PROMPTS.answer("{passages} {x}", ["{question}"])
 
 
 def test_what_replies_depend_on_names_the_prompt_in_force() -> None:
-    """So a baseline of before is stale, and so is a cached reply."""
+    """The identity of generators and judges changes with the prompt, so old baselines become stale."""
     worded = build_prompts({name: f"{text} Danke." for name, text in TEMPLATES.items()}, "here")
     for method in ("generate", "cite", "explain"):
-        own, other = (
-            LLMGenerator(None, SERVER, "m", prompts=each).identity(method)
-            for each in (DEFAULT_PROMPTS, worded)
+        default_identity, worded_identity = (
+            LLMGenerator(None, SERVER, "m", prompts=prompts).identity(method)
+            for prompts in (DEFAULT_PROMPTS, worded)
         )
-        assert {name for name in own if own[name] != other[name]} == {f"prompt to {method}"}
+        assert {name for name in default_identity if default_identity[name] != worded_identity[name]} == {
+            f"prompt to {method}"
+        }
     for method in (
         "compare",
         "grade",
@@ -85,14 +87,17 @@ def test_what_replies_depend_on_names_the_prompt_in_force() -> None:
         "support",
         *(f"rate {criterion}" for criterion in CRITERIA),
     ):
-        own, other = (
-            LLMJudge(None, SERVER, "m", prompts=each).identity(method) for each in (DEFAULT_PROMPTS, worded)
+        default_identity, worded_identity = (
+            LLMJudge(None, SERVER, "m", prompts=prompts).identity(method)
+            for prompts in (DEFAULT_PROMPTS, worded)
         )
-        assert {name for name in own if own[name] != other[name]} == {f"prompt to {method}"}
+        assert {name for name in default_identity if default_identity[name] != worded_identity[name]} == {
+            f"prompt to {method}"
+        }
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
         (None, "here gives NoneType, and not a dict of prompts by name.\nReturn"),
         (["answer"], "here gives list, and not a dict"),
@@ -112,24 +117,24 @@ def test_what_replies_depend_on_names_the_prompt_in_force() -> None:
         ),
     ],
 )
-def test_an_unusable_value_is_reported_with_the_allowed_ones(given: object, said: str) -> None:
-    """Names with those there are, placeholders with those that are wanted."""
+def test_an_unusable_value_is_reported_with_the_allowed_ones(given: object, message: str) -> None:
+    """The error for invalid prompts names the valid prompts or placeholders."""
     with pytest.raises(InputError) as caught:
         build_prompts(given, "here")
-    assert str(caught.value).startswith(said)
+    assert str(caught.value).startswith(message)
 
 
 def test_worked_examples_may_be_left_out() -> None:
-    """Of the prompts that have some: zero-shot, say."""
-    own = build_prompts(
+    """A user's template without worked examples is used without them, as a zero-shot prompt."""
+    prompts = build_prompts(
         {"hypothetical_passage": "Answer: {question}", "search_queries": "{n} for {question}:"}, "here"
     )
-    assert own.hypothetical_passage("Q1") == "Answer: Q1"
-    assert own.search_queries("Q1", 2) == "2 for Q1:"
+    assert prompts.hypothetical_passage("Q1") == "Answer: Q1"
+    assert prompts.search_queries("Q1", 2) == "2 for Q1:"
 
 
 def test_a_file_of_prompts(tmp_path: Path) -> None:
-    """As TOML; its content is checked, and errors name the file."""
+    """A TOML file of prompts is read and checked, and errors name the file."""
     path = tmp_path / "prompts.toml"
     path.write_text('answer = """\nFrage: {question}\n{passages}"""\n', encoding="utf-8")
     assert read_templates(path) == {"answer": "Frage: {question}\n{passages}"}
@@ -140,7 +145,7 @@ def test_a_file_of_prompts(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", [b"answer = ", b'answer = "\xff"'])
 def test_a_file_that_is_not_toml(tmp_path: Path, content: bytes) -> None:
-    """The error says so, and how prompts are written."""
+    """If the file is not TOML, the error says so and shows how prompts are written."""
     path = tmp_path / "prompts.toml"
     path.write_bytes(content)
     with pytest.raises(InputError, match=r"prompts\.toml are not TOML: .*\nWrite each as NAME"):
@@ -148,6 +153,6 @@ def test_a_file_that_is_not_toml(tmp_path: Path, content: bytes) -> None:
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
-    """The error names it."""
+    """If the file does not exist, the error names the file."""
     with pytest.raises(InputError, match="cannot be read: No such file"):
         read_templates(tmp_path / "prompts.toml")

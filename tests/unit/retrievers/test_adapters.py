@@ -1,4 +1,4 @@
-"""Retrievers by their shape: how each is told the query and k, without any framework."""
+"""Adapters by the shape of a retriever: how query and k are passed to it, without any framework."""
 
 from collections.abc import Callable
 from functools import partial
@@ -35,7 +35,7 @@ def _fixed(query: str, config: object = None, **options: object) -> list[str]:
 
 
 class _Search:
-    """A callable object whose method has another signature."""
+    """A callable object with a method `invoke` of another signature."""
 
     def __call__(self, query: str, n: int) -> list[str]:
         return [f"{query} {n}"]
@@ -68,20 +68,20 @@ class _Search:
 def test_a_callable_receives_k_as_its_signature_requires(
     loop: BackgroundEventLoop, function: Callable[..., Any], expected: str
 ) -> None:
-    """By place or by name, or not at all; what is callable is called, whatever methods it has."""
+    """The argument k is passed by position, by name or not at all; any callable object is called."""
     assert _ask(loop, function) == [expected]
 
 
 @pytest.mark.parametrize("name", callables.K_NAMES)
 def test_every_usual_name_of_k(loop: BackgroundEventLoop, name: str) -> None:
-    """As a keyword behind another parameter."""
+    """The argument k is passed by each usual name, as a keyword after another parameter."""
     scope: dict[str, Any] = {}
     exec(f"def search(query, filters=None, *, {name}=10): return [f'{{query}} {{{name}}}']", scope)  # noqa: S102
     assert _ask(loop, scope["search"]) == ["q 3"]
 
 
 def test_a_function_that_hides_its_signature_is_given_both(loop: BackgroundEventLoop) -> None:
-    """As some that are written in C do."""
+    """A callable without a signature, as some in C, receives query and k by position."""
 
     class Hidden:
         @property
@@ -95,7 +95,7 @@ def test_a_function_that_hides_its_signature_is_given_both(loop: BackgroundEvent
 
 
 class _LangChain:
-    """As LangChain's base class: `invoke` hands its keywords to the retriever's own method."""
+    """As LangChain's base class: `invoke` passes its keywords to the retriever's own method."""
 
     def invoke(self, query: str, config: object = None, **kwargs: Any) -> list[str]:
         assert config is None
@@ -130,7 +130,7 @@ class _OverStoreFixed(_LangChain):
 
 
 class _Forwards(_LangChain):
-    """Takes any keyword and hands them on: what its k would cut is not known."""
+    """Accepts any keyword and forwards it, so what its k would limit is not known."""
 
     def _get_relevant_documents(self, query: str, **kwargs: Any) -> list[str]:
         return [f"{query} {kwargs}"]
@@ -159,7 +159,7 @@ class _Field(_LangChain):
 def test_an_object_with_invoke_receives_k_if_it_accepts_it(
     loop: BackgroundEventLoop, retriever: object, expected: str
 ) -> None:
-    """A parameter, `search_kwargs`, a field of a copy, or none."""
+    """The argument k is passed to `invoke` as a parameter, as `search_kwargs`, as a field of a copy, or not at all."""
     assert _ask(loop, retriever, 30) == [expected]
 
 
@@ -179,7 +179,7 @@ def test_an_object_with_invoke_receives_k_if_it_accepts_it(
 def test_a_retrievers_own_k_is_used_if_it_is_large_enough(
     loop: BackgroundEventLoop, retriever: object, expected: str, k: int
 ) -> None:
-    """A retriever is asked as it ships, and the first k of what it returns count."""
+    """If a retriever's own k is at least k, the retriever is called unchanged and the first k documents count."""
     ranking = loop.run(adapt_retriever(retriever, loop).retrieve("q", k))
     assert [document.text for document in ranking] == [expected]
     assert ranking.own_k == 10
@@ -201,27 +201,27 @@ class _Similar(_LlamaIndex):
     ("retriever", "expected"),
     [
         (_LlamaIndex(), "q as it is"),
-        (_Similar(), "q 3"),  # its own 2 are too few
+        (_Similar(), "q 3"),  # its own k, 2, is too small
         (SimpleNamespace(retrieve=lambda query, top_k: [f"{query} {top_k}"]), "q 3"),
     ],
 )
 def test_an_object_with_retrieve_receives_k_by_its_setting(
     loop: BackgroundEventLoop, retriever: object, expected: str
 ) -> None:
-    """Or by its own signature, or not at all."""
+    """The argument k is passed to `retrieve` by a setting, by its signature, or not at all."""
     assert _ask(loop, retriever) == [expected]
 
 
 @pytest.mark.parametrize(("retriever", "name"), [(_Field(), "k"), (_Similar(), "similarity_top_k")])
 def test_the_users_object_is_left_as_it_is(loop: BackgroundEventLoop, retriever: object, name: str) -> None:
-    """The number is set in a copy, one for each k."""
+    """The number k is set in a copy of the retriever, one for each k; the user's object does not change."""
     before = getattr(retriever, name)
     assert [_ask(loop, retriever, k)[0][-2:] for k in (13, 15, 13)] == ["13", "15", "13"]
     assert getattr(retriever, name) == before
 
 
 def test_the_search_with_scores_is_preferred_where_it_works(loop: BackgroundEventLoop) -> None:
-    """LangChain's base class has one that takes anything and raises."""
+    """The search with scores is used unless it raises NotImplementedError, as LangChain's base class does."""
 
     def raises(*_arguments: object, **_options: object) -> list[str]:
         raise NotImplementedError
@@ -247,12 +247,12 @@ def test_the_search_with_scores_is_preferred_where_it_works(loop: BackgroundEven
 def test_what_can_be_run_is_given_its_inputs_by_name(
     loop: BackgroundEventLoop, run: Callable[..., Any], expected: str
 ) -> None:
-    """The query under each of its names, and k where there is an input for it."""
+    """`run` receives the query under each of its usual names, and k if it has an input for k."""
     assert _ask(loop, SimpleNamespace(run=run)) == [expected]
 
 
 @pytest.mark.parametrize(
-    ("run", "said"),
+    ("run", "message"),
     [
         (
             lambda query_embedding: query_embedding,
@@ -266,19 +266,21 @@ def test_what_can_be_run_is_given_its_inputs_by_name(
     ],
 )
 def test_what_cannot_be_run_by_a_text_alone_is_refused(
-    loop: BackgroundEventLoop, run: Callable[..., Any], said: str
+    loop: BackgroundEventLoop, run: Callable[..., Any], message: str
 ) -> None:
-    """Before anything is asked: the error names what is wanted."""
-    with pytest.raises(CallableError, match=said):
+    """If `run` requires other inputs than a query, the error names them before the first call."""
+    with pytest.raises(CallableError, match=message):
         adapt_retriever(SimpleNamespace(run=run), loop)
 
 
 @pytest.mark.parametrize(
-    ("outputs", "said"), [({"replies": [], "meta": {}}, "but: replies, meta."), ([], "but: list.")]
+    ("outputs", "message"), [({"replies": [], "meta": {}}, "but: replies, meta."), ([], "but: list.")]
 )
-def test_a_run_without_documents_is_reported(loop: BackgroundEventLoop, outputs: object, said: str) -> None:
-    """What it gave instead."""
-    with pytest.raises(CallableError, match=rf'whose run gave no "documents", {said}'):
+def test_a_run_without_documents_is_reported(
+    loop: BackgroundEventLoop, outputs: object, message: str
+) -> None:
+    """If `run` returns no documents, the error says what it returned instead."""
+    with pytest.raises(CallableError, match=rf'whose run gave no "documents", {message}'):
         _ask(loop, SimpleNamespace(run=lambda query: outputs and query and outputs))
 
 
@@ -287,7 +289,7 @@ def _open(*names: str, is_mandatory: bool = True) -> dict[str, Any]:
 
 
 class _Pipeline:
-    """Describes its open sockets, and gives back what it was run with."""
+    """A pipeline that describes its open sockets, and returns the data that `run` received."""
 
     def __init__(self, inputs: dict[str, Any], outputs: dict[str, Any]) -> None:
         self.inputs = lambda: inputs
@@ -320,12 +322,15 @@ class _Pipeline:
 def test_a_pipeline_is_given_the_query_at_every_input_for_it(
     loop: BackgroundEventLoop, inputs: dict[str, Any], outputs: dict[str, Any], expected: object
 ) -> None:
-    """And k only where the documents come out: the candidates before a joiner stay as they are."""
+    """Every query input receives the query, but only the component that outputs the documents receives k.
+
+    The number of candidates before a joiner does not change.
+    """
     assert _ask(loop, _Pipeline(inputs, outputs)) == [str(expected)]
 
 
 @pytest.mark.parametrize(
-    ("inputs", "outputs", "said"),
+    ("inputs", "outputs", "message"),
     [
         (_open("prompt"), _open("documents"), "has no open input named query or text or question; open inp"),
         (_open("query", "tenant"), _open("documents"), r"requires more than a query; required: c\.tenant\."),
@@ -333,16 +338,16 @@ def test_a_pipeline_is_given_the_query_at_every_input_for_it(
     ],
 )
 def test_a_pipeline_that_is_not_clear_is_refused(
-    loop: BackgroundEventLoop, inputs: dict[str, Any], outputs: dict[str, Any], said: str
+    loop: BackgroundEventLoop, inputs: dict[str, Any], outputs: dict[str, Any], message: str
 ) -> None:
-    """The error lists the sockets there are, and shows the function to write."""
-    with pytest.raises(CallableError, match=said) as caught:
+    """The error for an unsuitable pipeline lists its open sockets, and shows the function to write."""
+    with pytest.raises(CallableError, match=message) as caught:
         adapt_retriever(_Pipeline({"c": inputs}, {"c": outputs}), loop)
     assert "lambda query, k: pipeline.run(" in str(caught.value)
 
 
 def test_a_pipeline_with_two_outputs_of_documents_is_refused(loop: BackgroundEventLoop) -> None:
-    """It is ambiguous which one is meant."""
+    """A pipeline with two outputs of documents is ambiguous, so it is an error."""
     two = _Pipeline({"a": _open("query")}, {"a": _open("documents"), "b": _open("documents")})
     with pytest.raises(CallableError, match=r"has 2 open outputs .*: a\.documents, b\.documents\."):
         adapt_retriever(two, loop)

@@ -1,4 +1,4 @@
-"""Which retrievers are asynchronous of their own."""
+"""Detecting whether a retriever overrides the asynchronous method of its framework."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from pytest_rageval.retrievers.adapters.callables import overrides_method
 
 
 class _Base:
-    """A framework's base class: its asynchronous method stands in for one."""
+    """A framework's base class, whose asynchronous method calls the synchronous one."""
 
     __module__ = "framework.base"
 
@@ -29,7 +29,7 @@ class _Async(_Base):
 
 
 class _OfTheFramework(_Base):
-    """Another class of the framework has its method there too."""
+    """Another class of the framework, whose method is also defined in the framework."""
 
     async def asks(self) -> str:
         return "by another's"
@@ -43,7 +43,7 @@ class _BelowAsync(_Async):
 
 
 @pytest.mark.parametrize(
-    ("kind", "own"),
+    ("kind", "overrides"),
     [
         (_Base, False),
         (_Sync, False),
@@ -53,13 +53,16 @@ class _BelowAsync(_Async):
         (object, False),
     ],
 )
-def test_only_what_is_defined_outside_the_framework_is_its_own(kind: type[Any], own: bool) -> None:  # noqa: FBT001
-    """A framework's stand-in would call the synchronous method where it may not be called."""
-    assert overrides_method(kind(), "asks") is own
+def test_only_what_is_defined_outside_the_framework_is_its_own(kind: type[Any], overrides: bool) -> None:  # noqa: FBT001
+    """Only a method that is defined outside the framework counts as an override.
+
+    A framework's default would call the synchronous method in a thread where it must not run.
+    """
+    assert overrides_method(kind(), "asks") is overrides
 
 
 def test_what_a_framework_writes_into_a_class_is_not_its_own() -> None:
-    """LangChain gives one to every class that takes no run manager."""
+    """A method that the framework sets on a user's class, as LangChain does, does not count as an override."""
 
     class Patched(_Base):
         pass

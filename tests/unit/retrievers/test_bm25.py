@@ -14,7 +14,7 @@ CORPUS = [
 
 
 def test_the_best_match_comes_first_with_its_score() -> None:
-    """Documents keep id, text and metadata, and get the score of the query."""
+    """Documents are sorted by score, and keep id, text and metadata."""
     best, second = BM25Retriever(CORPUS)("Whose DOG?", 2)
     assert (best.id, best.text, best.metadata) == ("dog", "A dog ran home.", {"page": 2})
     assert best.score is not None
@@ -23,45 +23,45 @@ def test_the_best_match_comes_first_with_its_score() -> None:
 
 
 def test_equal_scores_keep_the_order_of_the_corpus() -> None:
-    """A query that matches nothing gives the first k."""
+    """Documents with equal scores keep the order of the corpus; a query without a match returns the first k."""
     assert [document.id for document in BM25Retriever(CORPUS)("zebra", 3)] == ["cat", "dog", "bird"]
     assert [document.id for document in BM25Retriever(CORPUS)("", 1)] == ["cat"]
 
 
 @pytest.mark.parametrize(("k", "n"), [(1, 1), (3, 3), (10, 3)])
 def test_at_most_k_documents_come_back(k: int, n: int) -> None:
-    """Fewer where the corpus is smaller."""
+    """At most k documents are returned, or fewer if the corpus is smaller."""
     assert len(BM25Retriever(CORPUS)("cat", k)) == n
 
 
 def test_corpora_of_strings_and_documents() -> None:
-    """Whatever a retriever may return can be indexed; an empty text among them is allowed."""
+    """A corpus may contain all types that a retriever may return, and empty texts."""
     search = BM25Retriever(["", "one fish", Document("two birds", "b")])
     assert search("birds", 1)[0].id == "b"
 
 
 @pytest.mark.parametrize(("corpus", "n"), [([], 0), (["", "?!"], 2)])
 def test_a_corpus_without_words_is_refused(corpus: list[str], n: int) -> None:
-    """There is nothing to search in."""
+    """A corpus without words is an error."""
     with pytest.raises(InputError, match=f"BM25 needs passages with words, found {n} documents without any"):
         BM25Retriever(corpus)
 
 
 def test_an_item_without_text_is_refused() -> None:
-    """The corpus is read as a retriever's documents are."""
+    """An item of the corpus without text is an error, as for documents that a retriever returns."""
     with pytest.raises(CallableError, match="has no text: int"):
         BM25Retriever(["a", 7])
 
 
 def test_stop_words_are_not_searched_for() -> None:
-    """Neither in documents nor in queries; by default every word counts."""
+    """Stop words are ignored in documents and queries; by default there are no stop words."""
     corpus = ["what is it that the", "a tarn", "other words"]
     query = "What is it? That is a TARN."
-    assert [each.text for each in BM25Retriever(corpus)(query, 1)] == [corpus[0]]
+    assert [document.text for document in BM25Retriever(corpus)(query, 1)] == [corpus[0]]
     for stop_words in ("english", ["what", "Is", "a", "it", "that the"]):
         best, *rest = BM25Retriever(corpus, stop_words=stop_words)(query, 3)
         assert best.text == "a tarn"
-        assert [each.score for each in rest] == [0, 0]
+        assert [document.score for document in rest] == [0, 0]
 
 
 def test_a_list_of_stop_words_is_english_or_your_own() -> None:

@@ -1,4 +1,4 @@
-"""The words of a text, in any script."""
+"""Splitting a text into words, in any script."""
 
 import pytest
 
@@ -25,5 +25,5 @@ from pytest_rageval.retrievers.bm25 import words
     ],
 )
 def test_words_of_many_scripts(text: str, expected: list[str]) -> None:
-    """Case folded, without punctuation, one form of every character, single characters where no spaces are."""
+    """Words are case-folded, normalized and without punctuation; scripts without spaces give single characters."""
     assert words(text) == expected

@@ -1,4 +1,4 @@
-"""What a retriever receives beside query and k: history, filters, metadata, the example."""
+"""What a retriever receives besides query and k: history, filters, metadata, the example."""
 # ruff: noqa: A006, ARG001, ARG002, ARG005 - a retriever receives what it names, used or not
 
 import asyncio
@@ -20,8 +20,8 @@ ASKED = Example("q1", "To Norway?", history=HISTORY, filters=FILTERS, metadata={
 BARE = Example("q2", "To Norway?")
 
 
-def _asked(loop: BackgroundEventLoop, retriever: object, asked: Example | str = ASKED, k: int = 3) -> str:
-    [document] = loop.run(adapt_retriever(retriever, loop).retrieve(asked, k))
+def _asked(loop: BackgroundEventLoop, retriever: object, question: Example | str = ASKED, k: int = 3) -> str:
+    [document] = loop.run(adapt_retriever(retriever, loop).retrieve(question, k))
     return document.text
 
 
@@ -55,7 +55,7 @@ class _Search:
 def test_a_callable_receives_what_its_signature_names(
     loop: BackgroundEventLoop, retriever: Callable[..., Any], expected: str
 ) -> None:
-    """By name, wherever it stands; `filter` is a name of the filters too."""
+    """Context is passed by name, in any position; `filter` is also a name for the filters."""
     assert _asked(loop, retriever) == expected
 
 
@@ -71,12 +71,12 @@ def test_a_callable_receives_what_its_signature_names(
 def test_without_context_a_default_stays_and_what_is_required_is_empty(
     loop: BackgroundEventLoop, retriever: Callable[..., Any], expected: str
 ) -> None:
-    """So a retriever of an older eval set is called as it was."""
+    """If an example has no context, defaults are kept, and required parameters receive empty values."""
     assert _asked(loop, retriever, BARE) == expected
 
 
 def test_a_plain_question_has_no_context(loop: BackgroundEventLoop) -> None:
-    """As in rageval.retrieve("…", k)."""
+    """A plain text as the question, as in rageval.retrieve("…", k), has no context."""
     assert (
         _asked(loop, lambda query, k, filters, example: [f"{query} {filters} {example.id!r}"], "Why?")
         == "Why? {} ''"
@@ -94,7 +94,10 @@ def test_a_plain_question_has_no_context(loop: BackgroundEventLoop) -> None:
     ],
 )
 def test_filters_that_would_be_ignored_are_an_error(loop: BackgroundEventLoop, retriever: object) -> None:
-    """The scores would be those of another search. Without filters it is asked as it is."""
+    """If an example has filters that the retriever does not accept, that is an error: scores would be wrong.
+
+    Without filters the retriever is called.
+    """
     with pytest.raises(InputError, match=r"does not take them.*\nName them in the signature"):
         _asked(loop, retriever)
     assert _asked(loop, retriever, Example("q", "To Norway?", history=HISTORY, metadata={"a": 1})).startswith(
@@ -103,13 +106,13 @@ def test_filters_that_would_be_ignored_are_an_error(loop: BackgroundEventLoop, r
 
 
 def test_a_history_that_is_not_taken_is_noted(loop: BackgroundEventLoop) -> None:
-    """The retriever may receive questions that stand alone."""
+    """If a retriever does not accept the history, the ranking notes it, without an error."""
 
     def noted(retriever: Callable[..., Any]) -> bool:
-        asked = Example("q", "To Norway?", history=HISTORY)
+        with_history = Example("q", "To Norway?", history=HISTORY)
         pipeline = Pipeline(adapt_retriever(retriever, loop), None, None)  # type: ignore[arg-type]
-        assert not loop.run(pipeline.ranking(asked.question, 1)).without_history
-        return loop.run(pipeline.ranking(asked, 1)).without_history
+        assert not loop.run(pipeline.ranking(with_history.question, 1)).without_history
+        return loop.run(pipeline.ranking(with_history, 1)).without_history
 
     assert noted(lambda query, k: [query])
     assert not noted(lambda query, k, history=(): [query])
@@ -122,7 +125,7 @@ def test_a_history_that_is_not_taken_is_noted(loop: BackgroundEventLoop) -> None
 def test_another_form_of_context_is_an_error_where_it_is_named(
     loop: BackgroundEventLoop, name: str, value: object
 ) -> None:
-    """For a retriever that does not name it, it is other data of that name."""
+    """Context of another form is an error only if the retriever has a parameter of that name."""
     example = Example("q", "Why?", extra={name: value})
     scope: dict[str, Any] = {}
     exec(f"def search(query, k, {name}=None): return [query]", scope)  # noqa: S102
@@ -132,7 +135,7 @@ def test_another_form_of_context_is_an_error_where_it_is_named(
 
 
 def test_the_key_of_a_call_is_what_it_is_called_with(loop: BackgroundEventLoop) -> None:
-    """Of two rows with one question, and other filters, both are asked; of other tags only one."""
+    """The key of a call contains the context that the retriever receives, and nothing else."""
 
     def key(retriever: Callable[..., Any], **fields: Any) -> object:
         return adapt_retriever(retriever, loop).key(Example(fields.pop("id", "q"), "Why?", **fields))
@@ -166,28 +169,28 @@ class _OverStore:
 
 
 @pytest.mark.parametrize(
-    ("own", "expected"),
+    ("search_kwargs", "expected"),
     [
         ({"k": 3}, "{'k': 3, 'filter': {'tenant': 'a'}}"),
         ({"k": 1, "filter": {"lang": "en"}}, "{'k': 3, 'filter': {'lang': 'en', 'tenant': 'a'}}"),
     ],
 )
 def test_filters_join_those_of_search_kwargs(
-    loop: BackgroundEventLoop, own: dict[str, object], expected: str
+    loop: BackgroundEventLoop, search_kwargs: dict[str, object], expected: str
 ) -> None:
-    """LangChain replaces a keyword as a whole."""
-    assert _asked(loop, _OverStore(**own)) == f"To Norway? {expected}"
+    """Filters of the example are merged with those of `search_kwargs`, which LangChain would replace."""
+    assert _asked(loop, _OverStore(**search_kwargs)) == f"To Norway? {expected}"
 
 
-@pytest.mark.parametrize("own", [{"tenant": "b"}, lambda document: document])
-def test_filters_that_cannot_be_joined_are_an_error(loop: BackgroundEventLoop, own: object) -> None:
-    """One would replace the other."""
+@pytest.mark.parametrize("own_filter", [{"tenant": "b"}, lambda document: document])
+def test_filters_that_cannot_be_joined_are_an_error(loop: BackgroundEventLoop, own_filter: object) -> None:
+    """If the two filters conflict or one is a function, that is an error: one would replace the other."""
     with pytest.raises(CallableError, match=r"which cannot be joined to it\.\nReturn a function"):
-        _asked(loop, _OverStore(filter=own))
+        _asked(loop, _OverStore(filter=own_filter))
 
 
 def test_inputs_of_a_haystack_component_receive_context_by_name(loop: BackgroundEventLoop) -> None:
-    """Also a required one, which no query can fill."""
+    """Inputs of a Haystack component receive context by name, also a required input."""
     component = SimpleNamespace(
         run=lambda query, filters, top_k=5: {"documents": [f"{query} {top_k} {filters}"]}
     )
@@ -195,19 +198,19 @@ def test_inputs_of_a_haystack_component_receive_context_by_name(loop: Background
 
 
 def test_every_open_input_of_a_pipeline_receives_filters(loop: BackgroundEventLoop) -> None:
-    """A hybrid pipeline filters in both of its retrievers."""
+    """Every open input `filters` of a pipeline receives the filters, as in a hybrid pipeline."""
     sockets = {"query": {"is_mandatory": True}, "filters": {"is_mandatory": False}}
     pipeline = SimpleNamespace(
         inputs=lambda: {"dense": sockets, "sparse": sockets},
         outputs=lambda: {"join": {"documents": {}}},
         run=lambda data: {"join": {"documents": [str(data)]}},
     )
-    each = {"query": "To Norway?", "filters": FILTERS}
-    assert _asked(loop, pipeline) == str({"dense": each, "sparse": each})
+    inputs = {"query": "To Norway?", "filters": FILTERS}
+    assert _asked(loop, pipeline) == str({"dense": inputs, "sparse": inputs})
 
 
 def test_an_added_kind_of_retriever_may_take_context_too(loop: BackgroundEventLoop) -> None:
-    """The callable that its adapter makes names it; a default of k is not a number of its own."""
+    """The callable of an added adapter receives context by name; its default of k is not the retriever's own k."""
 
     def adapt(_retriever: object) -> Callable[..., list[str]]:
         return lambda query, k=7, filters=None: [f"{query} {k} {filters}"]

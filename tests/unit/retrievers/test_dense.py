@@ -20,26 +20,26 @@ CORPUS = [
 
 
 class Table:
-    """Gives the vectors it was made with, by text."""
+    """An encoder that returns given vectors by text."""
 
     def __init__(self, vectors: dict[str, Sequence[float]]) -> None:
         self._vectors = vectors
 
     def sentences(self, texts: Sequence[str]) -> list[Vectors]:
-        """In the order of the texts."""
+        """Return the vectors in the order of the texts."""
         return [np.array(self._vectors[text], np.float32) for text in texts]
 
 
 def test_the_nearest_come_first_with_their_cosine() -> None:
-    """Documents keep id, text and metadata, and get the score of the query."""
-    found = DenseRetriever(CORPUS, encoder=Planar())("60", 3)
-    assert [document.id for document in found] == ["northeast", "north", "east"]
-    assert [document.score for document in found] == pytest.approx([0.965926, 0.866025, 0.5], abs=1e-6)
-    assert (found[2].text, found[2].metadata) == ("0", {"page": 2})
+    """Documents are sorted by cosine, and keep id, text and metadata."""
+    documents = DenseRetriever(CORPUS, encoder=Planar())("60", 3)
+    assert [document.id for document in documents] == ["northeast", "north", "east"]
+    assert [document.score for document in documents] == pytest.approx([0.965926, 0.866025, 0.5], abs=1e-6)
+    assert (documents[2].text, documents[2].metadata) == ("0", {"page": 2})
 
 
 def test_equal_scores_keep_the_order_of_the_corpus() -> None:
-    """Wherever the cut falls, and wherever in the product they stand."""
+    """Documents with equal scores keep the order of the corpus, for any k and any position in the matrix."""
     rng = np.random.default_rng(0)
     query, same = (vector / np.linalg.norm(vector) for vector in rng.normal(size=(2, 384)))
     vectors = {"q": query, **{f"{n}": same for n in range(50)}, "best": query}
@@ -51,23 +51,23 @@ def test_equal_scores_keep_the_order_of_the_corpus() -> None:
 
 @pytest.mark.parametrize(("k", "n"), [(1, 1), (4, 4), (10, 4)])
 def test_at_most_k_nearest_come_back(k: int, n: int) -> None:
-    """Fewer where the corpus is smaller."""
+    """At most k documents are returned, or fewer if the corpus is smaller."""
     assert len(DenseRetriever(CORPUS, encoder=Planar())("0", k)) == n
 
 
 def test_many_queries_are_as_one_by_one() -> None:
-    """In their order, over several batches, each batch encoded at once."""
+    """search_many encodes queries in batches, and returns the results of single searches in order."""
     encoder = Planar()
     search = DenseRetriever([f"{angle}" for angle in range(0, 360, 7)], encoder=encoder)
     queries = [f"{angle}" for angle in range(130)]
-    found = search.search_many(queries, 5)
+    results = search.search_many(queries, 5)
     assert [len(texts) for texts in encoder.asked] == [52, 64, 64, 2]
-    assert found == [search(query, 5) for query in queries]
+    assert results == [search(query, 5) for query in queries]
     assert search.search_many([], 5) == []
 
 
 def test_the_nearest_of_many_are_exact() -> None:
-    """As a full sort of all cosines has them."""
+    """The k nearest documents equal those of a full sort of all cosines."""
     rng = np.random.default_rng(0)
     vectors = rng.normal(size=(3000, 16))
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -81,7 +81,7 @@ def test_the_nearest_of_many_are_exact() -> None:
 
 
 def test_the_corpus_is_encoded_once() -> None:
-    """When the retriever is made."""
+    """The corpus is encoded once, when the retriever is created."""
     encoder = Planar()
     search = DenseRetriever(["0", Document("90", "b")], encoder=encoder)
     search("10", 1)
@@ -90,13 +90,13 @@ def test_the_corpus_is_encoded_once() -> None:
 
 
 def test_no_corpus_is_refused() -> None:
-    """There is nothing to search in."""
+    """An empty corpus is an error."""
     with pytest.raises(InputError, match=r"Dense retrieval needs passages, found none"):
         DenseRetriever([], encoder=Planar())
 
 
 def test_an_item_without_text_is_refused_before_it_is_encoded() -> None:
-    """The corpus is read as a retriever's documents are."""
+    """An item without text is an error before anything is encoded, as for documents that a retriever returns."""
     encoder = Planar()
     with pytest.raises(CallableError, match="has no text: int"):
         DenseRetriever(["0", 7], encoder=encoder)
@@ -104,7 +104,7 @@ def test_an_item_without_text_is_refused_before_it_is_encoded() -> None:
 
 
 @pytest.mark.parametrize(
-    ("vectors", "told"),
+    ("vectors", "message"),
     [
         ({"a": [3.0, 4.0], "b": [1.0, 0.0]}, "a vector of length 5 for 'a'"),
         ({"a": [1.0, 0.0], "b": [float("nan"), 0.0]}, "a vector of length nan for 'b'"),
@@ -114,15 +114,15 @@ def test_an_item_without_text_is_refused_before_it_is_encoded() -> None:
     ids=["long", "not a number", "two dimensions", "matrices"],
 )
 def test_vectors_of_which_the_product_is_no_cosine_are_refused(
-    vectors: dict[str, Sequence[float]], told: str
+    vectors: dict[str, Sequence[float]], message: str
 ) -> None:
-    """They would rank by length, or be found by no query."""
-    with pytest.raises(InputError, match=f"The encoder Table gave {told}"):
+    """Vectors that are not of length 1, finite and of one shape are an error: the product would be no cosine."""
+    with pytest.raises(InputError, match=f"The encoder Table gave {message}"):
         DenseRetriever(["a", "b"], encoder=Table(vectors))
 
 
 def test_fewer_vectors_than_texts_are_refused() -> None:
-    """It is unknown which one is missing."""
+    """If the encoder returns fewer vectors than texts, that is an error: which one is missing is unknown."""
 
     class Forgetful(Planar):
         def sentences(self, texts: Sequence[str]) -> list[Vectors]:
@@ -134,16 +134,16 @@ def test_fewer_vectors_than_texts_are_refused() -> None:
 
 @pytest.mark.parametrize("encoder", ["all-MiniLM-L6-v2", len])
 def test_anything_but_an_encoder_is_refused(encoder: object) -> None:
-    """As a model of sentence-transformers itself, or its name."""
+    """An object without `sentences`, such as a model name, is an error that suggests SentenceEncoder."""
     with pytest.raises(InputError, match=r"lacks the method sentences(?s:.*)SentenceEncoder\(name\)"):
         DenseRetriever(CORPUS, encoder=encoder)  # type: ignore[arg-type]
 
 
 def test_questions_and_passages_are_encoded_differently() -> None:
-    """Where the encoder tells them apart."""
+    """If the encoder has `queries` and `passages`, questions and passages are encoded with these."""
     search = DenseRetriever(CORPUS, encoder=Turned())
     assert [document.id for document in search("0", 2)] == ["northeast", "north"]
     assert search("0", 1)[0].score == pytest.approx(1)
-    # A text that is a passage itself is encoded as these are.
+    # `nearest` takes a text that is itself a passage, and encodes it as a passage.
     assert [document.id for document in search.nearest("0", 1)] == ["east"]
     assert search.nearest("0", 1)[0].score == pytest.approx(1)

@@ -1,4 +1,4 @@
-"""From what a retriever returns to documents."""
+"""Converting what a retriever returns to documents."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ from pytest_rageval.user_code import InvalidResult
 
 
 class _Method:
-    """An object that has its text under a later name, and methods in the usual places."""
+    """An object with methods in place of the usual attributes, and its text in a less usual one."""
 
     content = "t"
 
@@ -36,13 +36,13 @@ class _Method:
 
 @dataclass(frozen=True)
 class _DocumentWithAddress(Document):
-    """A document of the user's, with one more field."""
+    """A user's subclass of Document with one more field."""
 
     url: str = ""
 
 
 class _Frame:
-    """What a pandas data frame can do."""
+    """The methods of a pandas data frame that are used."""
 
     columns = ("id", "text")
 
@@ -50,7 +50,7 @@ class _Frame:
         return iter(self.columns)
 
     def itertuples(self, *, index: bool, name: str | None) -> Iterator[tuple[Any, ...]]:
-        """Its rows."""
+        """Return the rows."""
         assert (index, name) == (False, None)
         return iter([(1.0, "a"), (float("nan"), "b")])
 
@@ -59,7 +59,7 @@ NAType = type("NAType", (), {})
 
 
 class _Pair(NamedTuple):
-    """A record, and no document with a score."""
+    """A record, not a pair of a document and a score."""
 
     text: str
     id: int
@@ -114,7 +114,7 @@ class _Pair(NamedTuple):
     ],
 )
 def test_text_id_score_and_metadata_are_found(item: Any, expected: Document) -> None:
-    """Strings, dicts, Documents and the objects of frameworks all become documents."""
+    """Strings, dicts, Documents and objects of frameworks are converted to documents."""
     assert document_from(item) == expected
 
 
@@ -141,7 +141,7 @@ def test_text_id_score_and_metadata_are_found(item: Any, expected: Document) -> 
     ],
 )
 def test_a_document_of_the_users_has_the_types_of_its_fields(given: Any, expected: Document) -> None:
-    """A `Document` is read as a dict with the same values is, except that only its own fields count."""
+    """Fields of a `Document` are converted as the values of a dict are, without looking for other names."""
     document = document_from(Document(*given))
     assert document == expected
     assert type(document.id) in (str, type(None))
@@ -151,13 +151,13 @@ def test_a_document_of_the_users_has_the_types_of_its_fields(given: Any, expecte
 
 
 def test_a_document_with_the_right_types_is_the_same_object() -> None:
-    """It costs no copy."""
+    """A document whose fields have the right types is not copied."""
     document = Document("t", "a", 0.5, {"m": 1}, Span("a.md", 1, 5))
     assert document_from(document) is document
 
 
 def test_a_document_of_a_subclass_keeps_its_fields() -> None:
-    """Also when its id becomes a text."""
+    """A document of a subclass keeps its other fields, also if its id is converted."""
     document = document_from(_DocumentWithAddress("t", 5, url="http://x"))  # type: ignore[arg-type]
     assert document == _DocumentWithAddress("t", "5", url="http://x")
 
@@ -166,7 +166,7 @@ def test_a_document_of_a_subclass_keeps_its_fields() -> None:
     "span", [("a.md", 1), ("a.md", 5, 5), ("", 1, 5), ("a.md", -1, 5), ("a.md", "1", 5), "a.md", 5]
 )
 def test_a_span_that_locates_nothing_is_an_error(span: Any) -> None:
-    """It says what was found, and what a span is."""
+    """The error for an invalid span shows the value and a valid span."""
     with pytest.raises(CallableError) as caught:
         document_from(Document("t", "a", span=span))
     assert str(caught.value) == (
@@ -179,20 +179,20 @@ def test_a_span_that_locates_nothing_is_an_error(span: Any) -> None:
 @pytest.mark.parametrize("name", TEXT_NAMES)
 @pytest.mark.parametrize("make", [dict, SimpleNamespace])
 def test_every_usual_name_of_the_text(name: str, make: Any) -> None:
-    """By key or by attribute."""
+    """The text is read from each usual name, as a key or an attribute."""
     assert document_from(make(**{name: "t"})).text == "t"
 
 
 @pytest.mark.parametrize("name", ID_NAMES)
 @pytest.mark.parametrize("make", [dict, SimpleNamespace])
 def test_every_usual_name_of_the_id(name: str, make: Any) -> None:
-    """By key or by attribute, or in the metadata."""
+    """The id is read from each usual name, as a key, an attribute or a key of the metadata."""
     assert document_from(make(text="t", **{name: "a"})).id == "a"
     assert document_from(make(text="t", metadata={name: "a"})).id == "a"
 
 
 @pytest.mark.parametrize(
-    ("item", "what"),
+    ("item", "description"),
     [
         (None, "NoneType"),
         (7, "int"),
@@ -206,12 +206,12 @@ def test_every_usual_name_of_the_id(name: str, make: Any) -> None:
         (Document(5, "a"), "Document"),  # type: ignore[arg-type]
     ],
 )
-def test_an_item_without_text_is_named(item: Any, what: str) -> None:
-    """The error says what the item is and where a text would be found."""
+def test_an_item_without_text_is_named(item: Any, description: str) -> None:
+    """The error for an item without text names its type and the names of a text."""
     with pytest.raises(CallableError) as caught:
         document_from(item)
     first, remedy = str(caught.value).split("\n")
-    assert first == f"has no text: {what}."
+    assert first == f"has no text: {description}."
     assert all(name in remedy for name in TEXT_NAMES)
 
 
@@ -227,14 +227,14 @@ def test_an_item_without_text_is_named(item: Any, what: str) -> None:
     ],
 )
 def test_a_usual_mistake_has_a_hint(item: Any, hint: str) -> None:
-    """What came back is often a pair, an id, or a `Retrieval` in a list."""
+    """The error has a hint for usual mistakes: a pair, an id, or a `Retrieval` in a list."""
     with pytest.raises(CallableError) as caught:
         document_from(item)
     assert str(caught.value).split("\n")[1].partition("body.")[2].lstrip() == hint
 
 
 def test_a_data_frame_is_its_rows() -> None:
-    """Not the names of its columns: in a result, in a `Retrieval`, and as a corpus."""
+    """A data frame is read as its rows, not its column names: as a result, in a `Retrieval` and as a corpus."""
     expected = [Document("a", "1"), Document("b")]
     assert retrieval_from(_Frame()).documents == expected
     assert retrieval_from(Retrieval(_Frame())).documents == expected  # type: ignore[arg-type]
@@ -244,7 +244,7 @@ def test_a_data_frame_is_its_rows() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("package", ["pandas", "polars"])
 def test_real_data_frames_are_read_the_same(package: str) -> None:
-    """A column of ids with a gap has floats in pandas."""
+    """Real data frames are read alike, though a pandas column of ids with a gap has floats."""
     module = pytest.importorskip(package)
     frame = module.DataFrame({"id": [1, None], "text": ["a", "b"], "score": [0.5, None]})
     assert retrieval_from(frame).documents == [Document("a", "1", 0.5), Document("b")]
@@ -253,7 +253,7 @@ def test_real_data_frames_are_read_the_same(package: str) -> None:
 @pytest.mark.parametrize("returned", [{"a", "b"}, frozenset("a")])
 @pytest.mark.parametrize("wrap", [lambda documents: documents, Retrieval])
 def test_a_set_has_no_order(returned: Any, wrap: Any) -> None:
-    """A ranking in the order of hashes would differ from run to run."""
+    """A set of documents is an error, because its order would differ from run to run."""
     with pytest.raises(InvalidResult) as caught:
         retrieval_from(wrap(returned))
     name = type(returned).__name__
@@ -266,7 +266,7 @@ def test_a_set_has_no_order(returned: Any, wrap: Any) -> None:
 
 @pytest.mark.parametrize("corpus", [["a", {"text": "b"}], ("a", "b"), iter(["a", "b"])])
 def test_a_corpus_is_any_series_of_documents(corpus: object) -> None:
-    """In its order, and read as a retriever's documents are."""
+    """A corpus is any iterable, in its order, with items that are converted as a retriever's documents."""
     assert [document.text for document in corpus_from(corpus)] == ["a", "b"]
 
 
@@ -282,6 +282,6 @@ def test_a_corpus_is_any_series_of_documents(corpus: object) -> None:
     ],
 )
 def test_a_corpus_that_is_no_list_is_refused(corpus: object, kind: str) -> None:
-    """The letters of a file's name are no passages, nor are the ids of a dict."""
+    """A file name, bytes, a dict or a set as the corpus is an error."""
     with pytest.raises(InputError, match=f"Passages are given as a list, found {kind}: "):
         corpus_from(corpus)

@@ -1,4 +1,4 @@
-"""A sync retriever in the processes of an executor answers, and fails, as it does in the test's thread."""
+"""A sync retriever in the processes of an executor returns and raises what it does in the test's thread."""
 
 import asyncio
 import os
@@ -21,12 +21,12 @@ Found = list[Ranking | BaseException]
 
 @pytest.fixture(scope="module")
 def pool() -> Iterator[Executor]:
-    with ProcessPoolExecutor(2) as made:
-        yield made
+    with ProcessPoolExecutor(2) as executor:
+        yield executor
 
 
 class Here(Executor):
-    """Runs at once, in this process, and keeps what was submitted."""
+    """An executor that runs calls at once in this process, and stores the sizes of submitted chunks."""
 
     def __init__(self, *, fails: Exception | None = None) -> None:
         self.fails = fails
@@ -34,7 +34,7 @@ class Here(Executor):
         self.held: list[tuple[Future[Any], Any]] | None = None
 
     def submit(self, fn: Any, /, *args: Any, **named: Any) -> Future[Any]:
-        """Run it, or hold it."""
+        """Run the call, or hold its future back."""
         if len(args) > 1:
             if self.fails:
                 raise self.fails
@@ -48,18 +48,20 @@ class Here(Executor):
 
 
 def _ask(
-    loop: BackgroundEventLoop, retriever: Retriever, asked: Sequence[Example | str], k: int = 2
+    loop: BackgroundEventLoop, retriever: Retriever, questions: Sequence[Example | str], k: int = 2
 ) -> Found:
     async def every() -> Found:
-        return await asyncio.gather(*(retriever.retrieve(each, k) for each in asked), return_exceptions=True)
+        return await asyncio.gather(
+            *(retriever.retrieve(question, k) for question in questions), return_exceptions=True
+        )
 
     return loop.run(every())
 
 
-def _plain(found: Found) -> list[object]:
-    """What must be equal wherever the retriever runs: all but times."""
+def _plain(results: Found) -> list[object]:
+    """Return the parts of results that must be equal wherever the retriever runs: all but times."""
     plain: list[object] = []
-    for result in found:
+    for result in results:
         if isinstance(result, Ranking):
             plain.append(
                 (result.query, result.documents, result.steps, result.tokens, result.cost, result.own_k)
@@ -80,7 +82,7 @@ CONTEXT = Example(
 
 
 @pytest.mark.parametrize(
-    ("retriever", "asked"),
+    ("retriever", "questions"),
     [
         (executed.with_context, [CONTEXT, "plain"]),
         (executed.stepped, ["one", "two"]),
@@ -91,17 +93,17 @@ CONTEXT = Example(
     ],
 )
 def test_answers_and_errors_are_those_of_a_thread(
-    loop: BackgroundEventLoop, pool: Executor, retriever: Any, asked: list[Example | str]
+    loop: BackgroundEventLoop, pool: Executor, retriever: Any, questions: list[Example | str]
 ) -> None:
-    here = _plain(_ask(loop, adapt_retriever(retriever, loop), asked))
-    there = _plain(_ask(loop, adapt_retriever(retriever, loop, executor=pool), asked))
-    assert there == here
+    in_thread = _plain(_ask(loop, adapt_retriever(retriever, loop), questions))
+    in_processes = _plain(_ask(loop, adapt_retriever(retriever, loop, executor=pool), questions))
+    assert in_processes == in_thread
 
 
 def test_it_runs_in_other_processes(loop: BackgroundEventLoop, pool: Executor) -> None:
-    found = _ask(loop, adapt_retriever(executed.where, loop, executor=pool), [f"q{n}" for n in range(40)])
-    processes = {result.documents[0].text.split()[1] for result in found if isinstance(result, Ranking)}
-    assert len(found) == 40
+    results = _ask(loop, adapt_retriever(executed.where, loop, executor=pool), [f"q{n}" for n in range(40)])
+    processes = {result.documents[0].text.split()[1] for result in results if isinstance(result, Ranking)}
+    assert len(results) == 40
     assert str(os.getpid()) not in processes
 
 
@@ -109,19 +111,19 @@ def test_a_factory_builds_once_in_each_process(loop: BackgroundEventLoop) -> Non
     factory = RetrieverFactory(executed.Index, "index", lock=True)
     with ProcessPoolExecutor(2) as pool:
         retriever = adapt_retriever(factory, loop, executor=pool)
-        found = [each for _ in range(3) for each in _ask(loop, retriever, [f"q{n}" for n in range(60)])]
-    texts = {result.documents[0].text for result in found if isinstance(result, Ranking)}
-    assert {text.split()[2] for text in texts} == {"1"}  # built once, wherever it answered
+        results = [answer for _ in range(3) for answer in _ask(loop, retriever, [f"q{n}" for n in range(60)])]
+    texts = {result.documents[0].text for result in results if isinstance(result, Ranking)}
+    assert {text.split()[2] for text in texts} == {"1"}  # each process built the index once
     assert not executed.built
 
 
 def test_without_an_executor_a_factory_builds_here(loop: BackgroundEventLoop) -> None:
     try:
-        (found,) = _ask(loop, adapt_retriever(RetrieverFactory(executed.Index, "index"), loop), ["q"])
+        (ranking,) = _ask(loop, adapt_retriever(RetrieverFactory(executed.Index, "index"), loop), ["q"])
     finally:
         built = [*executed.built]
         executed.built.clear()
-    assert isinstance(found, Ranking)
+    assert isinstance(ranking, Ranking)
     assert built == [os.getpid()]
 
 
@@ -167,20 +169,20 @@ def test_a_factory_that_fails_is_an_error_with_its_line(loop: BackgroundEventLoo
 def test_a_result_that_cannot_be_pickled_is_the_error_of_its_question(
     loop: BackgroundEventLoop, pool: Executor
 ) -> None:
-    found = _ask(loop, adapt_retriever(executed.faulty, loop, executor=pool), ["fine", "lock"])
-    assert isinstance(found[0], Ranking)
-    assert isinstance(found[1], QueryError)
-    assert "returned for 'lock' what cannot be pickled" in str(found[1])
+    results = _ask(loop, adapt_retriever(executed.faulty, loop, executor=pool), ["fine", "lock"])
+    assert isinstance(results[0], Ranking)
+    assert isinstance(results[1], QueryError)
+    assert "returned for 'lock' what cannot be pickled" in str(results[1])
 
 
 def test_a_killed_process_is_a_clear_error(loop: BackgroundEventLoop) -> None:
     with ProcessPoolExecutor(1) as pool:
         retriever = adapt_retriever(executed.faulty, loop, executor=pool)
         assert isinstance(_ask(loop, retriever, ["fine"])[0], Ranking)
-        found = _ask(loop, retriever, ["kill", "other", "third"])
-    assert all(isinstance(result, CallableError) and not isinstance(result, Unscored) for result in found)
+        results = _ask(loop, retriever, ["kill", "other", "third"])
+    assert all(isinstance(result, CallableError) and not isinstance(result, Unscored) for result in results)
     assert "rageval_executor, ProcessPoolExecutor, failed while rageval_retriever ran for 'kill'" in str(
-        found[0]
+        results[0]
     )
 
 
@@ -190,8 +192,8 @@ def test_a_failing_executor_is_asked_no_more_in_that_run(loop: BackgroundEventLo
     retriever = adapt_retriever(executed.where, loop, executor=here)
     _ask(loop, retriever, ["first"])
     here.fails = RuntimeError("no connection")
-    found = _ask(loop, retriever, [f"q{n}" for n in range(1000)])
-    assert all("no connection" in str(result) for result in found)
+    results = _ask(loop, retriever, [f"q{n}" for n in range(1000)])
+    assert all("no connection" in str(result) for result in results)
     here.fails = None
     assert isinstance(_ask(loop, retriever, ["later"])[0], Ranking)
 
@@ -202,7 +204,7 @@ def test_questions_go_in_chunks(loop: BackgroundEventLoop) -> None:
     assert len(_ask(loop, retriever, [f"q{n}" for n in range(2000)])) == 2000
     assert sum(here.chunks) == 2000
     assert len(here.chunks) < 50
-    assert here.chunks[0] == 5  # until one has answered
+    assert here.chunks[0] == 5  # chunks are small until the first result
 
 
 def test_a_question_alone_has_the_time_of_its_process(loop: BackgroundEventLoop) -> None:
@@ -211,9 +213,12 @@ def test_a_question_alone_has_the_time_of_its_process(loop: BackgroundEventLoop)
     assert isinstance(first, Ranking)
     assert first.seconds is not None
     together = _ask(loop, retriever, ["a", "b"])
-    assert [each.seconds for each in together if isinstance(each, Ranking)] == [None, None]
+    assert [ranking.seconds for ranking in together if isinstance(ranking, Ranking)] == [None, None]
     own = adapt_retriever(executed.stepped, loop, executor=Here())
-    assert [each.seconds for each in _ask(loop, own, ["a", "b"]) if isinstance(each, Ranking)] == [0.25, 0.25]
+    assert [ranking.seconds for ranking in _ask(loop, own, ["a", "b"]) if isinstance(ranking, Ranking)] == [
+        0.25,
+        0.25,
+    ]
 
 
 def test_a_cancelled_run_leaves_nothing_in_the_executor(loops: Any) -> None:
@@ -255,11 +260,13 @@ def test_two_workers_of_dask(loop: BackgroundEventLoop) -> None:
         retriever = adapt_retriever(
             RetrieverFactory(executed.Index, "index", lock=True), loop, executor=client.get_executor()
         )
-        found = [each for _ in range(3) for each in _ask(loop, retriever, [f"q{n}" for n in range(200)])]
+        results = [
+            answer for _ in range(3) for answer in _ask(loop, retriever, [f"q{n}" for n in range(200)])
+        ]
         failing = adapt_retriever(executed.faulty, loop, executor=client.get_executor())
         here = _plain(_ask(loop, adapt_retriever(executed.faulty, loop), ["fine", "raise", "none"]))
         assert _plain(_ask(loop, failing, ["fine", "raise", "none"])) == here
-    texts = {result.documents[0].text for result in found if isinstance(result, Ranking)}
-    assert len(found) == 600
+    texts = {result.documents[0].text for result in results if isinstance(result, Ranking)}
+    assert len(results) == 600
     assert {text.split()[2] for text in texts} == {"1"}
     assert str(os.getpid()) not in {text.split()[1] for text in texts}

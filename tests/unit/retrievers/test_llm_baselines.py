@@ -1,4 +1,4 @@
-"""HyDE, feedback and RAG-fusion: a model writes, at a real server by the real client, and it is searched."""
+"""HyDE, feedback, RAG-fusion and rewriting, with the real client connected to the scripted server."""
 
 import asyncio
 from collections.abc import Callable
@@ -25,37 +25,37 @@ CORPUS = [Document(f"{angle}", f"d{angle}") for angle in range(0, 180, 10)]
 
 
 class Recorded:
-    """A dense retriever that remembers what it was asked."""
+    """A dense retriever that records the queries."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, int]] = []
         self._search = DenseRetriever(CORPUS, encoder=Planar())
 
     def __call__(self, query: str, k: int) -> list[Document]:
-        """Of eighteen directions."""
+        """Search the eighteen directions of CORPUS."""
         self.asked.append((query, k))
         return self._search(query, k)
 
 
 @pytest.fixture
 def search() -> Recorded:
-    """Over eighteen directions."""
+    """Return a retriever over eighteen directions."""
     return Recorded()
 
 
-def _ids(found: list[Document]) -> list[str | None]:
-    return [document.id for document in found]
+def _ids(documents: list[Document]) -> list[str | None]:
+    return [document.id for document in documents]
 
 
 def _run(retriever: Callable[[str, int], object], query: str = "10", k: int = 2) -> list[Document]:
-    found = asyncio.run(retriever(query, k))
-    return list(getattr(found, "documents", found))
+    result = asyncio.run(retriever(query, k))
+    return list(getattr(result, "documents", result))
 
 
 def test_hyde_searches_with_the_passage_alone(
     llm: LLMServer, ask: Callable[..., LLM], search: Recorded
 ) -> None:
-    """What the model imagines leads, however near the question is to something else."""
+    """HyDE searches with the passage that the model writes, not with the question."""
     llm.model = lambda _: " perhaps 92\n"
     assert _ids(_run(HyDERetriever(search, ask()))) == ["d90", "d100"]
     assert search.asked == [("perhaps 92", 2)]
@@ -65,7 +65,7 @@ def test_hyde_searches_with_the_passage_alone(
 
 
 def test_what_hyde_writes_is_encoded_as_a_passage(llm: LLMServer, ask: Callable[..., LLM]) -> None:
-    """Where the encoder reads questions otherwise."""
+    """The text that HyDE writes is encoded as a passage if the encoder distinguishes questions and passages."""
     llm.model = lambda _: "42"
     search = DenseRetriever(CORPUS, encoder=Turned())
     assert _ids(search("42", 1)) == ["d90"]
@@ -75,17 +75,20 @@ def test_what_hyde_writes_is_encoded_as_a_passage(llm: LLMServer, ask: Callable[
 def test_feedback_joins_question_knowledge_and_first_passages(
     llm: LLMServer, ask: Callable[..., LLM], search: Recorded
 ) -> None:
-    """The first passages are those of the question; the joined text is searched with."""
+    """Feedback searches with the question, the model's text and the first passages for the question, joined."""
     llm.model = lambda _: "I know 100"
-    found = _run(FeedbackRetriever(search, ask(), passages=2), "11", 3)
+    documents = _run(FeedbackRetriever(search, ask(), passages=2), "11", 3)
     assert search.asked == [("11", 2), ("11 [SEP] I know 100 [SEP] 10 [SEP] 20", 3)]
-    assert _ids(found) == _ids(DenseRetriever(CORPUS, encoder=Planar())("11 100 10 20", 3))
+    assert _ids(documents) == _ids(DenseRetriever(CORPUS, encoder=Planar())("11 100 10 20", 3))
 
 
 def test_rewriting_searches_with_the_better_query_and_answers_it(
     llm: LLMServer, ask: Callable[..., LLM], search: Recorded
 ) -> None:
-    """The model reads the question and the first passages; what it says around the query is left out."""
+    """Rewriting sends the question and the first passages to the model, and searches with the query in the reply.
+
+    Other text in the reply is dropped.
+    """
     llm.model = lambda _: '1. "about 92"\nIt is nearer.'
     retrieval = asyncio.run(RewriteRetriever(search, ask(), passages=2, temperature=0.3)("11", 3))
     assert search.asked == [("11", 2), ("about 92", 3)]
@@ -95,10 +98,10 @@ def test_rewriting_searches_with_the_better_query_and_answers_it(
 
 
 def test_prompts_are_those_of_the_user(llm: LLMServer, ask: Callable[..., LLM], search: Recorded) -> None:
-    """As of generators and judges."""
+    """Prompts of the user replace the default prompts, as for generators and judges."""
     client = ask()
-    own = {"hypothetical_passage": "H {question}", "search_queries": "S {n} {question}"}
-    client.prompts = build_prompts({**own, "better_query": "B {question} {passages}"}, "here")
+    templates = {"hypothetical_passage": "H {question}", "search_queries": "S {n} {question}"}
+    client.prompts = build_prompts({**templates, "better_query": "B {question} {passages}"}, "here")
     llm.model = lambda _: "30"
     for technique in (HyDERetriever, FusionRetriever, partial(RewriteRetriever, passages=1)):
         asyncio.run(technique(search, client)("11", 1))
@@ -117,7 +120,7 @@ def test_hyde_may_be_zero_shot(llm: LLMServer, ask: Callable[..., LLM], search: 
 def test_hyde_and_feedback_share_what_the_model_wrote(
     llm: LLMServer, ask: Callable[..., LLM], search: Recorded
 ) -> None:
-    """It is the same request."""
+    """HyDE and feedback send the same request, so the second uses the cached reply."""
     client = ask()
     _run(HyDERetriever(search, client))
     _run(FeedbackRetriever(search, client))
@@ -125,31 +128,31 @@ def test_hyde_and_feedback_share_what_the_model_wrote(
 
 
 def test_fusion_by_hand(llm: LLMServer, ask: Callable[..., LLM], search: Recorded) -> None:
-    """Three rankings of three; with k = 60 and ranks from 1.
+    """Three rankings of three documents are fused, with k = 60 and ranks from 1.
 
     question "11":  d10 d20 d0        d20: 1/62 + 1/61 + 1/63     d30: 1/62 + 1/61
     query "22":     d20 d30 d10       d10: 1/61 + 1/63            d40: 1/62
     query "33":     d30 d40 d20       d0:  1/63
     """
     llm.model = lambda _: " 22\n2. 33"
-    found = _run(FusionRetriever(search, ask(), n=2, depth=2), "11", 3)
-    assert _ids(found) == ["d20", "d30", "d10"]
+    documents = _run(FusionRetriever(search, ask(), n=2, depth=2), "11", 3)
+    assert _ids(documents) == ["d20", "d30", "d10"]
     scores = [1 / 62 + 1 / 61 + 1 / 63, 1 / 62 + 1 / 61, 1 / 61 + 1 / 63]
-    assert [document.score for document in found] == pytest.approx(scores, abs=1e-15)
+    assert [document.score for document in documents] == pytest.approx(scores, abs=1e-15)
     assert search.asked == [("11", 3), ("22", 3), ("33", 3)]
 
 
 def test_fusion_asks_for_n_queries_that_differ(
     llm: LLMServer, ask: Callable[..., LLM], search: Recorded
 ) -> None:
-    """Sampled, so that they do."""
+    """Fusion requests n queries at temperature 0.7, so that they differ."""
     _run(FusionRetriever(search, ask(), n=3))
     assert llm.prompts == [DEFAULT_PROMPTS.search_queries("10", 3)]
     assert llm.requests[0]["temperature"] == 0.7
 
 
 @pytest.mark.parametrize(
-    ("written", "queries"),
+    ("reply", "queries"),
     [
         (" 20\n2. 30\n3. 40\n4. 50", ["20", "30", "40", "50"]),
         ("1. 20\n2) 30\n- 40\n* 50\n60", ["20", "30", "40", "50"]),
@@ -164,10 +167,13 @@ def test_fusion_asks_for_n_queries_that_differ(
     ],
 )
 def test_queries_are_read_from_lines(
-    llm: LLMServer, ask: Callable[..., LLM], search: Recorded, written: str, queries: list[str]
+    llm: LLMServer, ask: Callable[..., LLM], search: Recorded, reply: str, queries: list[str]
 ) -> None:
-    """Without an introduction, numbers, bullets and quotes; none twice, at most n; the question is always the first."""
-    llm.model = lambda _: written
+    """Queries are parsed without introduction, numbers, bullets and quotes; at most n, each once.
+
+    The question is always the first query.
+    """
+    llm.model = lambda _: reply
     _run(FusionRetriever(search, ask(), depth=7))
     assert search.asked == [(query, 7) for query in ["10", *queries]]
 
@@ -175,7 +181,7 @@ def test_queries_are_read_from_lines(
 def test_the_first_of_more_are_those_of_fewer(
     llm: LLMServer, ask: Callable[..., LLM], search: Recorded
 ) -> None:
-    """What is fused does not depend on k, up to the depth."""
+    """The fused ranking does not depend on k, up to the depth."""
     llm.model = lambda _: "93\n2. 46\n3. 171"
     retriever = FusionRetriever(search, ask())
     whole = _run(retriever, "10", 18)
@@ -186,18 +192,18 @@ def test_the_first_of_more_are_those_of_fewer(
 def test_what_is_written_is_paid_once(
     llm: LLMServer, ask: Callable[..., LLM], search: Recorded, technique: Callable[..., object]
 ) -> None:
-    """In this run and the next, whatever k is; and replayed without a server."""
+    """The reply is requested once for all k, cached for the next run, and replayed without a server."""
     llm.model = lambda _: "93"
-    found = [_run(technique(search, client), "10", k) for client in (ask(), ask()) for k in (3, 5)]
-    found.append(_run(technique(search, ask("replay")), "10", 5))
+    rankings = [_run(technique(search, client), "10", k) for client in (ask(), ask()) for k in (3, 5)]
+    rankings.append(_run(technique(search, ask("replay")), "10", 5))
     assert len(llm.requests) == 1
-    assert found[0] == found[2]
-    assert found[1] == found[3] == found[4]
+    assert rankings[0] == rankings[2]
+    assert rankings[1] == rankings[3] == rankings[4]
 
 
 @pytest.mark.parametrize("technique", TECHNIQUES)
 @pytest.mark.parametrize(
-    ("said", "reason"),
+    ("reply", "reason"),
     [
         (" \n", "the model wrote nothing to search with$"),
         (Cut(""), "wrote nothing to search with: the token limit was reached"),
@@ -209,17 +215,17 @@ def test_a_question_for_which_nothing_is_written_is_unscored(  # noqa: PLR0913, 
     ask: Callable[..., LLM],
     search: Recorded,
     technique: Callable[..., object],
-    said: str | Cut | Fault,
+    reply: str | Cut | Fault,
     reason: str,
 ) -> None:
-    """With the reason; the others go on."""
-    llm.model = lambda _: said
+    """If the reply is empty or the request fails, the question is unscored with the reason."""
+    llm.model = lambda _: reply
     with pytest.raises(Unscored, match=reason):
         _run(technique(search, ask()))
 
 
 def test_no_query_in_the_lines_is_unscored(llm: LLMServer, ask: Callable[..., LLM], search: Recorded) -> None:
-    """The reason quotes them."""
+    """If the reply has no query, the question is unscored, and the reason quotes the reply."""
     llm.model = lambda _: "1. …\n2. …"
     with pytest.raises(Unscored, match=r"wrote no query to search with: '1\. …"):
         _run(FusionRetriever(search, ask()))
@@ -229,13 +235,16 @@ def test_no_query_in_the_lines_is_unscored(llm: LLMServer, ask: Callable[..., LL
 def test_a_plan_continues_with_documents_that_are_not_known_yet(
     llm: LLMServer, ask: Callable[..., LLM], search: Recorded, technique: Callable[..., object]
 ) -> None:
-    """As many as a run gives, each marked: what is asked about them depends on the reply."""
+    """In a plan without cached replies, k placeholder documents are returned.
+
+    Requests that contain a placeholder count as dependent on a missing reply.
+    """
     client = ask("plan")
-    found = _run(technique(search, client), "10", 3)
+    documents = _run(technique(search, client), "10", 3)
     assert not llm.requests
-    assert len(found) == 3
-    assert all(REPLY_PLACEHOLDER.search(document.text) for document in found)
-    client.complete(f"Answer from {found[0].text}", max_tokens=5)
+    assert len(documents) == 3
+    assert all(REPLY_PLACEHOLDER.search(document.text) for document in documents)
+    client.complete(f"Answer from {documents[0].text}", max_tokens=5)
     usage = client._gateway.usage
     assert (usage.live, usage.dependent) == (2, 1)
 
@@ -244,7 +253,7 @@ def test_a_plan_continues_with_documents_that_are_not_known_yet(
 def test_a_plan_with_cached_replies_counts_exactly(
     llm: LLMServer, ask: Callable[..., LLM], search: Recorded, technique: Callable[..., object]
 ) -> None:
-    """It finds what the run found."""
+    """In a plan with cached replies, the documents are those of the run."""
     llm.model = lambda _: "93"
     assert _run(technique(search, ask("plan")), "10", 3) != _run(technique(search, ask()), "10", 3)
     assert _run(technique(search, ask("plan")), "10", 3) == _run(technique(search, ask()), "10", 3)
@@ -254,7 +263,7 @@ def test_a_plan_with_cached_replies_counts_exactly(
 def test_any_sync_search_will_do(
     llm: LLMServer, ask: Callable[..., LLM], technique: Callable[..., object]
 ) -> None:
-    """Its items are read as a retriever's are; max_tokens may be left to the server."""
+    """The search may return any items that a retriever may return; with max_tokens=None, none is sent."""
     llm.model = lambda _: "20"
     retriever = technique(lambda query, k: [{"id": 1, "text": f"{query}!"}][:k], ask(), max_tokens=None)
     assert _ids(_run(retriever, "10", 1)) == ["1"]
@@ -264,7 +273,7 @@ def test_any_sync_search_will_do(
 
 
 def test_many_questions_are_asked_at_once(llm: LLMServer, ask: Callable[..., LLM], search: Recorded) -> None:
-    """The retrievers are async: none is answered before many have asked."""
+    """The retrievers are async: at least 8 of 16 requests are in flight at once."""
     llm.model, llm.together = lambda _: "20", 8
     retriever = HyDERetriever(search, ask())
 
@@ -275,18 +284,18 @@ def test_many_questions_are_asked_at_once(llm: LLMServer, ask: Callable[..., LLM
     assert llm.most_in_flight >= 8
 
 
-@pytest.mark.parametrize(("words", "told"), [({"n": 0}, "n is 0"), ({"rrf_k": -1}, "fusion is -1")])
-def test_a_fusion_of_nothing_is_refused(search: Recorded, words: dict[str, int], told: str) -> None:
-    """Before anything is asked."""
-    with pytest.raises(InputError, match=told):
-        partial(FusionRetriever, search, None)(**words)
+@pytest.mark.parametrize(("options", "message"), [({"n": 0}, "n is 0"), ({"rrf_k": -1}, "fusion is -1")])
+def test_a_fusion_of_nothing_is_refused(search: Recorded, options: dict[str, int], message: str) -> None:
+    """Invalid values of n and rrf_k are errors before any request."""
+    with pytest.raises(InputError, match=message):
+        partial(FusionRetriever, search, None)(**options)
 
 
 @pytest.mark.parametrize("technique", TECHNIQUES)
 def test_a_search_may_be_async_and_take_k_in_its_way(
     llm: LLMServer, ask: Callable[..., LLM], technique: Callable[..., object]
 ) -> None:
-    """As whatever a user ships; so one technique may search with another."""
+    """The search may be async with any name of k, so a technique may also search with another technique."""
     llm.model = lambda _: "20"
 
     async def found(_query: str, *, top_k: int) -> list[Document]:
@@ -300,7 +309,7 @@ def test_a_search_may_be_async_and_take_k_in_its_way(
 @pytest.mark.parametrize("technique", TECHNIQUES)
 @pytest.mark.parametrize("search", [CORPUS, None, "bm25"])
 def test_what_cannot_be_searched_with_is_refused(technique: Callable[..., object], search: object) -> None:
-    """When it is made, and by its own name: it is not the retriever under test."""
+    """A search that cannot be called is an error when the technique is created, with a message of its own."""
     with pytest.raises(
         InputError, match=f"to search with is {type(search).__name__}, which cannot be called"
     ):
@@ -308,7 +317,7 @@ def test_what_cannot_be_searched_with_is_refused(technique: Callable[..., object
 
 
 def test_a_search_that_returns_no_list_is_an_error(llm: LLMServer, ask: Callable[..., LLM]) -> None:
-    """What came back, and what should."""
+    """If the search does not return a list, the error names the type it returned."""
     llm.model = lambda _: "20"
     with pytest.raises(InputError, match="given as a list, found NoneType"):
         _run(HyDERetriever(lambda _query, _k: None, ask()))
@@ -320,6 +329,6 @@ def test_rewriting_needs_a_passage(search: Recorded) -> None:
 
 
 def test_feedback_of_fewer_than_no_passages_is_refused(search: Recorded) -> None:
-    """It would be that of all but the last."""
+    """A negative number of passages is an error, as slicing would take all but the last passages."""
     with pytest.raises(InputError, match="passages is -1"):
         partial(FeedbackRetriever, search, None)(passages=-1)

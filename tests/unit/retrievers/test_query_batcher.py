@@ -1,4 +1,4 @@
-"""A retriever that takes many questions at once gets them so, in the loop and without one."""
+"""A retriever with a method for many questions is called with batches, in the loop and without one."""
 
 import _thread
 import asyncio
@@ -19,7 +19,7 @@ INLINE = pytest.mark.parametrize("inline", [True, False], ids=["without a loop",
 
 
 class _Many:
-    """Notes how it was asked."""
+    """A retriever that records its batches, its single calls and its threads."""
 
     def __init__(self, broken: Sequence[str] = ()) -> None:
         self.batches: list[tuple[list[str], int]] = []
@@ -49,14 +49,16 @@ def _asked(
     *,
     inline: bool,
 ) -> list[Any]:
-    """The texts of each ranking, or the exception."""
+    """Return the texts of each ranking, or the exception."""
     retriever.expect(
         [Example("", question) if isinstance(question, str) else question for question in questions], k
     )
-    found = loop.run(gather_results(retriever.retrieve(question, k) for question in questions), inline=inline)
+    results = loop.run(
+        gather_results(retriever.retrieve(question, k) for question in questions), inline=inline
+    )
     return [
         result if isinstance(result, BaseException) else [str(document) for document in result]
-        for result in found
+        for result in results
     ]
 
 
@@ -64,12 +66,12 @@ def _asked(
 def test_questions_are_asked_in_batches_in_the_calling_thread(
     loop: BackgroundEventLoop, monkeypatch: pytest.MonkeyPatch, *, inline: bool
 ) -> None:
-    """As many at once as may be, each once; the results are in order."""
+    """Questions are retrieved in the calling thread in batches of at most MAX_BATCH, each once, in order."""
     monkeypatch.setattr(query_batcher, "MAX_BATCH", 3)
     search = _Many()
     questions = [f"q{n}" for n in range(7)]
-    found = _asked(loop, adapt_retriever(search, loop), questions, inline=inline)
-    assert found == [[f"{question} 0", f"{question} 1"] for question in questions]
+    results = _asked(loop, adapt_retriever(search, loop), questions, inline=inline)
+    assert results == [[f"{question} 0", f"{question} 1"] for question in questions]
     assert [queries for queries, _ in search.batches] == [questions[:3], questions[3:6], questions[6:]]
     assert search.threads == {threading.get_ident()}
     assert search.alone == []
@@ -77,7 +79,7 @@ def test_questions_are_asked_in_batches_in_the_calling_thread(
 
 @INLINE
 def test_an_async_function_for_many(loop: BackgroundEventLoop, *, inline: bool) -> None:
-    """And k by its name."""
+    """retrieve_many may be async, and receives k by its name."""
 
     class Many:
         async def __call__(self, query: str, *, top_k: int) -> list[str]:
@@ -94,12 +96,15 @@ def test_an_async_function_for_many(loop: BackgroundEventLoop, *, inline: bool) 
 def test_an_async_function_is_asked_for_each_question_once(
     loop: BackgroundEventLoop, monkeypatch: pytest.MonkeyPatch, *, inline: bool, wrapped: bool
 ) -> None:
-    """It needs the loop, where those that wait make full batches; also if it looks sync and returns an awaitable."""
+    """An async retrieve_many runs in the loop, where waiting questions fill batches, each question once.
+
+    So does a function that looks sync and returns an awaitable.
+    """
     monkeypatch.setattr(query_batcher, "MAX_BATCH", 10)
-    asked: list[list[str]] = []
+    batches: list[list[str]] = []
 
     async def many(queries: list[str], k: int) -> list[list[str]]:
-        asked.append(queries)
+        batches.append(queries)
         return [[query] * k for query in queries]
 
     class Many:
@@ -109,14 +114,14 @@ def test_an_async_function_is_asked_for_each_question_once(
         retrieve_many = staticmethod((lambda queries, k: many(queries, k)) if wrapped else many)  # noqa: PLW0108 - it does not look async
 
     questions = [f"q{number}" for number in range(100)]
-    found = _asked(loop, adapt_retriever(Many(), loop), questions, 1, inline=inline)
-    assert found == [[question] for question in questions]
-    assert sorted(question for batch in asked for question in batch) == sorted(questions)
-    assert len(asked) <= 11
+    results = _asked(loop, adapt_retriever(Many(), loop), questions, 1, inline=inline)
+    assert results == [[question] for question in questions]
+    assert sorted(question for batch in batches for question in batch) == sorted(questions)
+    assert len(batches) <= 11
 
 
 class _Awaitable(_Many):
-    """Its function for many looks sync, and returns an awaitable."""
+    """A retriever whose retrieve_many looks sync, and returns an awaitable."""
 
     def retrieve_many(self, queries: list[str], k: int) -> Any:
         async def later() -> Any:
@@ -127,7 +132,7 @@ class _Awaitable(_Many):
 
 
 def test_two_cutoffs_of_a_function_that_returns_an_awaitable(loop: BackgroundEventLoop) -> None:
-    """The questions of the second are announced while the first call is in flight: it is not lost."""
+    """Questions for a second cutoff that arrive while the first call is in flight are not lost."""
     search = _Awaitable()
     retriever = adapt_retriever(search, loop)
     questions = [f"q{number}" for number in range(5)]
@@ -136,13 +141,13 @@ def test_two_cutoffs_of_a_function_that_returns_an_awaitable(loop: BackgroundEve
         retriever.expect([Example("", question) for question in questions], k)
         return await gather_results(retriever.retrieve(question, k) for question in questions)
 
-    found = loop.run(gather_results([cutoff(1), cutoff(2)]), inline=True)
-    assert [[len(ranking) for ranking in rankings] for rankings in found] == [[1] * 5, [2] * 5]
+    results = loop.run(gather_results([cutoff(1), cutoff(2)]), inline=True)
+    assert [[len(ranking) for ranking in rankings] for rankings in results] == [[1] * 5, [2] * 5]
     assert sorted(search.batches) == [(questions, 1), (questions, 2)]
 
 
 def test_a_batch_in_flight_that_fails_is_asked_alone(loop: BackgroundEventLoop) -> None:
-    """As those that wait for it are."""
+    """If a batch in flight fails, its questions are retrieved one by one."""
     search = _Awaitable(broken=["b"])
     a, b, c = _asked(loop, adapt_retriever(search, loop), ["a", "b", "c"], 1, inline=True)
     assert (a, c) == (["a 0"], ["c 0"])
@@ -151,7 +156,7 @@ def test_a_batch_in_flight_that_fails_is_asked_alone(loop: BackgroundEventLoop) 
 
 
 def test_a_batch_in_flight_that_is_interrupted_leaves_nothing_behind(loop: BackgroundEventLoop) -> None:
-    """The next run asks for the same questions again."""
+    """After an interrupted batch, the next run retrieves the same questions again."""
 
     class Interrupted(_Many):
         def retrieve_many(self, queries: list[str], k: int) -> Any:
@@ -166,7 +171,7 @@ def test_a_batch_in_flight_that_is_interrupted_leaves_nothing_behind(loop: Backg
 
     search = Interrupted()
     retriever = adapt_retriever(search, loop)
-    # A shell starts its background processes with SIGINT ignored.
+    # Needed if a shell started this process in the background, with SIGINT ignored.
     previous = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with pytest.raises(KeyboardInterrupt):
@@ -182,7 +187,10 @@ def test_a_batch_in_flight_that_is_interrupted_leaves_nothing_behind(loop: Backg
 def test_a_lazy_result_that_raises_concerns_its_question(
     loop: BackgroundEventLoop, *, inline: bool, error: BaseException
 ) -> None:
-    """It is read in the thread of the call, and its question is asked alone."""
+    """If a lazy result raises, only its question is retrieved again, alone.
+
+    All results are read in the calling thread.
+    """
 
     class Lazy(_Many):
         def _lazy(self, query: str) -> Iterator[str]:
@@ -210,16 +218,16 @@ def test_a_lazy_result_that_raises_concerns_its_question(
 
 @INLINE
 def test_a_question_with_a_context_is_asked_alone(loop: BackgroundEventLoop, *, inline: bool) -> None:
-    """A function for many takes questions alone."""
+    """A question with context is retrieved alone: retrieve_many receives questions without context."""
 
     class Many(_Many):
         def __call__(self, query: str, k: int, filters: Any = None) -> list[str]:
             return [f"{query} {filters}"] * k
 
     search = Many()
-    asked: list[Example | str] = ["a", Example("", "b", filters={"x": 1}), "c"]
-    found = _asked(loop, adapt_retriever(search, loop), asked, 1, inline=inline)
-    assert found == [["a 0"], ["b {'x': 1}"], ["c 0"]]
+    questions: list[Example | str] = ["a", Example("", "b", filters={"x": 1}), "c"]
+    results = _asked(loop, adapt_retriever(search, loop), questions, 1, inline=inline)
+    assert results == [["a 0"], ["b {'x': 1}"], ["c 0"]]
     assert search.batches == [(["a", "c"], 1)]
 
 
@@ -227,7 +235,10 @@ def test_a_question_with_a_context_is_asked_alone(loop: BackgroundEventLoop, *, 
 def test_the_questions_of_a_batch_that_fails_are_asked_alone(
     loop: BackgroundEventLoop, monkeypatch: pytest.MonkeyPatch, *, inline: bool
 ) -> None:
-    """So that one of them is unscored, not all; other batches are not touched."""
+    """If a batch fails, its questions are retrieved one by one, so only the failing one is unscored.
+
+    Other batches are not retrieved again.
+    """
     monkeypatch.setattr(query_batcher, "MAX_BATCH", 2)
     search = _Many(broken=["b"])
     a, b, c, d = _asked(loop, adapt_retriever(search, loop), ["a", "b", "c", "d"], 1, inline=inline)
@@ -240,7 +251,7 @@ def test_the_questions_of_a_batch_that_fails_are_asked_alone(
 
 @INLINE
 @pytest.mark.parametrize(
-    ("results", "said"),
+    ("results", "message"),
     [
         (lambda _queries, _k: [["x"]], "returned 1 results for 2 questions in one call"),
         (lambda _queries, _k: {"x": 1}, "returned dict for 2 questions in one call"),
@@ -248,22 +259,22 @@ def test_the_questions_of_a_batch_that_fails_are_asked_alone(
     ],
 )
 def test_another_number_of_results_is_an_error(
-    loop: BackgroundEventLoop, results: Callable[..., Any], said: str, *, inline: bool
+    loop: BackgroundEventLoop, results: Callable[..., Any], message: str, *, inline: bool
 ) -> None:
-    """Which of them belongs to which question is not known."""
+    """If retrieve_many returns another number of results, every question has an error: results cannot be assigned."""
     search = _Many()
     search.retrieve_many = results  # type: ignore[method-assign]
-    found = _asked(loop, adapt_retriever(search, loop), ["a", "b"], inline=inline)
-    assert [type(result) for result in found] == [CallableError, CallableError]
-    assert f"rageval_retriever {said}" in str(found[0])
-    assert "Return a list with one result for each question, in their order" in str(found[0])
+    errors = _asked(loop, adapt_retriever(search, loop), ["a", "b"], inline=inline)
+    assert [type(result) for result in errors] == [CallableError, CallableError]
+    assert f"rageval_retriever {message}" in str(errors[0])
+    assert "Return a list with one result for each question, in their order" in str(errors[0])
 
 
 @INLINE
 def test_a_result_that_cannot_be_read_concerns_its_question(
     loop: BackgroundEventLoop, *, inline: bool
 ) -> None:
-    """As where it is returned for this question alone."""
+    """An invalid result in a batch is an error of its question only, as in a single call."""
 
     class Many(_Many):
         def __call__(self, query: str, k: int) -> Any:
@@ -279,7 +290,7 @@ def test_a_result_that_cannot_be_read_concerns_its_question(
 
 @INLINE
 def test_a_question_that_is_timed_is_asked_alone(loop: BackgroundEventLoop, *, inline: bool) -> None:
-    """How long one of a batch took is not known."""
+    """A question whose time is measured is retrieved alone, since a batch has only a total time."""
     search = _Many()
     retriever = adapt_retriever(search, loop)
     assert loop.run(retriever.retrieve("a", 1), inline=inline).seconds is None
@@ -288,7 +299,7 @@ def test_a_question_that_is_timed_is_asked_alone(loop: BackgroundEventLoop, *, i
 
 
 def test_a_mock_takes_one_question_at_a_time(loop: BackgroundEventLoop) -> None:
-    """It has every method."""
+    """A MagicMock, which has every method, is called with one question at a time."""
     from unittest.mock import MagicMock
 
     retriever = adapt_retriever(MagicMock(return_value=["x"]), loop)
@@ -298,7 +309,7 @@ def test_a_mock_takes_one_question_at_a_time(loop: BackgroundEventLoop) -> None:
 def test_threads_get_batches(
     loops: Callable[..., BackgroundEventLoop], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As single questions do with `--rageval-threads`."""
+    """With `--rageval-threads`, batches run in threads, as single questions do."""
     monkeypatch.setattr(query_batcher, "MAX_BATCH", 2)
     loop, search = loops(threads=2), _Many()
     questions = [f"q{n}" for n in range(8)]
@@ -314,7 +325,7 @@ def test_threads_get_batches(
 def test_a_langchain_retriever_with_a_batch_of_its_own(
     loop: BackgroundEventLoop, *, inline: bool, has_k: bool
 ) -> None:
-    """That of the base class would call `invoke` in threads."""
+    """Only an overridden `batch` is used: LangChain's default would call `invoke` in threads."""
     pytest.importorskip("langchain_core")
     from langchain_core.documents import Document
     from langchain_core.retrievers import BaseRetriever

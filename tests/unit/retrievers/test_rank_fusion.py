@@ -12,7 +12,7 @@ def _ranking(names: str) -> list[Document]:
 
 
 def test_three_rankings_by_hand() -> None:
-    """With k = 60 and ranks from 1.
+    """Three rankings are fused, with k = 60 and ranks from 1.
 
     abc, bda, be:
     a = 1/61 + 1/63 = 0.032266458    b = 1/62 + 1/61 + 1/61 = 0.048915918    c = 1/63 = 0.015873016
@@ -27,34 +27,34 @@ def test_three_rankings_by_hand() -> None:
 
 
 def test_the_constant_says_how_much_a_first_rank_counts() -> None:
-    """At 0 one first rank beats two third ones; at 60 it does not."""
+    """With k = 0, one first rank beats two third ranks; with k = 60 it does not."""
     rankings = [_ranking("axy"), _ranking("xyb"), _ranking("yxb")]
-    few, many = (reciprocal_rank_fusion(rankings, k=k) for k in (0, RRF_K))
-    assert [d.id for d in few] == ["x", "y", "a", "b"]
-    assert [d.id for d in many] == ["x", "y", "b", "a"]
-    assert few[2].score == 1.0
+    with_0, with_60 = (reciprocal_rank_fusion(rankings, k=k) for k in (0, RRF_K))
+    assert [d.id for d in with_0] == ["x", "y", "a", "b"]
+    assert [d.id for d in with_60] == ["x", "y", "b", "a"]
+    assert with_0[2].score == 1.0
 
 
 def test_a_document_that_comes_twice_in_a_ranking_counts_once() -> None:
-    """At its best rank, and those behind it move up."""
+    """A document that is repeated in a ranking counts at its best rank, and later documents move up."""
     fused = reciprocal_rank_fusion([_ranking("aab")], k=0)
     assert [(document.id, document.score) for document in fused] == [("a", 1.0), ("b", 0.5)]
 
 
 def test_without_ids_equal_texts_are_one_document() -> None:
-    """As in a ranking."""
+    """Without ids, documents with equal texts are the same document, as in a ranking."""
     fused = reciprocal_rank_fusion([[Document("same", score=9.0)], [Document("same", score=1.0)]])
     assert [(document.text, document.score) for document in fused] == [("same", 2 / 61)]
 
 
 @pytest.mark.parametrize("rankings", [[], [[]], [[], []]])
 def test_nothing_fused_is_nothing(rankings: list[list[Document]]) -> None:
-    """No rankings, or empty ones."""
+    """No rankings, or empty rankings, fuse to an empty list."""
     assert reciprocal_rank_fusion(rankings) == []
 
 
 @pytest.mark.parametrize("k", [-1, float("nan")])
 def test_a_constant_below_zero_is_refused(k: float) -> None:
-    """A score would be infinite, or fall as ranks rise."""
+    """A negative k, or NaN, is an error: scores could be infinite, or rise with the rank."""
     with pytest.raises(InputError, match="it must be at least 0, usually 60"):
         reciprocal_rank_fusion([_ranking("a")], k=k)

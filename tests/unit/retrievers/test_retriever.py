@@ -1,4 +1,4 @@
-"""The retriever under test: asked as it wants to be, its answer checked."""
+"""Calling the retriever under test, and checking its results."""
 
 import asyncio
 import threading
@@ -59,18 +59,18 @@ def _retrieve(loop: BackgroundEventLoop, retriever: object, query: str = "q", k:
 def test_every_kind_of_retriever_gives_a_ranking(
     loop: BackgroundEventLoop, retriever: Callable[..., Any]
 ) -> None:
-    """Functions and objects, sync and async, with documents of every kind."""
+    """Functions and objects, sync and async, that return documents of any type give a ranking."""
     ranking = _retrieve(loop, retriever)
     assert ranking == Ranking("q", (Document("one"), Document("two", "2"), Document("three", "3")))
 
 
 def test_query_and_k_are_handed_over(loop: BackgroundEventLoop) -> None:
-    """The retriever is asked with two positional arguments, as they were given."""
+    """The retriever receives query and k unchanged, as two positional arguments."""
     assert [d.text for d in _retrieve(loop, lambda query, k: [f"{query} {k}"], "why?", 7)] == ["why? 7"]
 
 
 def test_more_than_k_documents_are_cut(loop: BackgroundEventLoop) -> None:
-    """A retriever that ignores k is cut at k, after repeated documents are dropped."""
+    """If a retriever ignores k, repeated documents are dropped and the rest is cut at k."""
     ranking = _retrieve(loop, lambda _query, _k: ["a", "a", "b", "c"], k=2)
     assert [document.text for document in ranking] == ["a", "b"]
     assert ranking.duplicates == 1
@@ -78,14 +78,14 @@ def test_more_than_k_documents_are_cut(loop: BackgroundEventLoop) -> None:
 
 @pytest.mark.parametrize("nothing", [[], (), iter(())])
 def test_no_documents_are_an_empty_ranking(loop: BackgroundEventLoop, nothing: object) -> None:
-    """Finding nothing is no error."""
+    """An empty result is an empty ranking, not an error."""
     assert len(_retrieve(loop, lambda _query, _k: nothing)) == 0
 
 
 def test_a_sync_retriever_is_called_in_the_tests_thread_one_query_at_a_time(
     loop: BackgroundEventLoop,
 ) -> None:
-    """Many retrievers are not thread-safe, and some are bound to the thread that made them."""
+    """A sync retriever, which may not be thread-safe, is called in the test's thread, one query at a time."""
     inside, threads, most = 0, set(), 0
 
     def search(_query: str, _k: int) -> list[str]:
@@ -106,7 +106,7 @@ def test_a_sync_retriever_is_called_in_the_tests_thread_one_query_at_a_time(
 
 
 def test_a_sync_generator_is_read_in_the_tests_thread_too(loop: BackgroundEventLoop) -> None:
-    """A retriever that yields its documents runs while they are read: not in the loop's thread."""
+    """A generator of documents is read in the test's thread, not in the loop's thread."""
     threads = set()
 
     def search(_query: str, _k: int) -> Iterator[str]:
@@ -118,7 +118,7 @@ def test_a_sync_generator_is_read_in_the_tests_thread_too(loop: BackgroundEventL
 
 
 def test_an_async_retriever_is_asked_for_all_queries_at_once(loop: BackgroundEventLoop) -> None:
-    """Five queries that wait for one another all end."""
+    """An async retriever is called for all queries concurrently: five calls that wait for each other finish."""
     here: set[str] = set()
     all_here = asyncio.Event()
 
@@ -148,7 +148,7 @@ async def _agen(_query: str, _k: int) -> AsyncIterator[str]:
 def test_anything_but_a_list_of_documents_is_an_error(
     loop: BackgroundEventLoop, returned: object, name: str
 ) -> None:
-    """The error says what came back, for which query, and what to return."""
+    """The error for another return value names its type, the query and what to return."""
     with pytest.raises(CallableError) as caught:
         _retrieve(loop, lambda _query, _k: returned)
     assert str(caught.value) == (
@@ -158,13 +158,13 @@ def test_anything_but_a_list_of_documents_is_an_error(
 
 
 def test_an_async_generator_is_named(loop: BackgroundEventLoop) -> None:
-    """Documents that come one by one are refused as what they are."""
+    """An async generator of documents is an error that names this type."""
     with pytest.raises(CallableError, match="returned async_generator for 'q'"):
         _retrieve(loop, _agen)
 
 
 def test_an_item_without_text_is_named_with_its_rank(loop: BackgroundEventLoop) -> None:
-    """The error says which of the documents it is."""
+    """The error for a document without text names its rank."""
     with pytest.raises(CallableError, match="for 'q', at rank 2, a document that has no text: int"):
         _retrieve(loop, lambda _query, _k: ["a", 7])
 
@@ -186,7 +186,7 @@ def _fail_while_read(query: str, k: int) -> Iterator[str]:
 def test_an_exception_of_the_retriever_is_reported_with_the_query(
     loop: BackgroundEventLoop, retriever: Callable[..., Any]
 ) -> None:
-    """The user's exception is the cause, and the line in the user's code is shown."""
+    """If the retriever raises, the error has the query, the exception as its cause, and the line in user code."""
     with pytest.raises(CallableError) as caught:
         _retrieve(loop, retriever)
     assert str(caught.value).startswith("rageval_retriever raised for 'q': LookupError: no index\n")
@@ -195,7 +195,7 @@ def test_an_exception_of_the_retriever_is_reported_with_the_query(
 
 
 def test_a_wrong_signature_is_the_users_error(loop: BackgroundEventLoop) -> None:
-    """A retriever that takes no query is told so in Python's words."""
+    """If a retriever takes no query, the error contains Python's own TypeError message."""
 
     def search() -> list[str]:
         return ["d"]
@@ -206,7 +206,7 @@ def test_a_wrong_signature_is_the_users_error(loop: BackgroundEventLoop) -> None
 
 @pytest.mark.parametrize("value", [None, ["doc"], "search"])
 def test_what_cannot_be_called_is_refused(loop: BackgroundEventLoop, value: object) -> None:
-    """The error says what the fixture gave and what it should give."""
+    """If the fixture returns an object that cannot be called, the error names its type and what to return."""
     with pytest.raises(CallableError, match="which cannot be called") as caught:
         adapt_retriever(value, loop)
     assert type(value).__name__ in str(caught.value)
@@ -221,7 +221,7 @@ def _broken(retriever: object) -> Any:
     "adapter", [(_broken, _sync), (lambda _: True, _broken)], ids=["recognises", "adapt"]
 )
 def test_an_adapter_that_raises_is_named(loop: BackgroundEventLoop, adapter: Adapter) -> None:
-    """Its module says whose it is, and its line is shown, whatever the retriever is."""
+    """If an adapter raises, the error names the adapter with its module, and its line."""
     with pytest.raises(CallableError) as caught:
         adapt_retriever("shelf", loop, [adapter])
     first, *places = str(caught.value).splitlines()
@@ -231,12 +231,12 @@ def test_an_adapter_that_raises_is_named(loop: BackgroundEventLoop, adapter: Ada
 
 
 def test_an_adapter_that_gives_nothing_to_call_is_named(loop: BackgroundEventLoop) -> None:
-    """Now, and not at each question."""
+    """If an adapter returns no callable, that is an error at once, not at each question."""
     with pytest.raises(CallableError, match=r"builtins\.list gave list for str\.\nIt gives a function"):
         adapt_retriever("shelf", loop, [(callable, _sync), (lambda _: True, list)])
 
 
 def test_a_class_in_place_of_its_object_is_refused(loop: BackgroundEventLoop) -> None:
-    """Called, it would complain of arguments that the user never wrote."""
+    """A class instead of an object is an error that says to create the object."""
     with pytest.raises(CallableError, match=r"is the class _Callable itself(?s:.*)an object: _Callable\(…\)"):
         adapt_retriever(_Callable, loop)

@@ -1,4 +1,4 @@
-"""Where in which file a retrieved passage is."""
+"""Reading the span of a retrieved passage in its file."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,7 +19,7 @@ def _langchain(**metadata: Any) -> Any:
 
 
 def _llamaindex(**fields: Any) -> Any:
-    """A node as retrieved: what is around it passes text, id and metadata through, and no offsets."""
+    """Return a retrieved node: its wrapper exposes text, id and metadata of the node, but not its offsets."""
     node = SimpleNamespace(
         **{"start_char_idx": 7, "end_char_idx": 11, "metadata": {}, "ref_doc_id": "guide/a.md", **fields}
     )
@@ -47,7 +47,10 @@ def _haystack(**meta: Any) -> Any:
     ],
 )
 def test_a_span_is_found_where_frameworks_keep_it(item: Any) -> None:
-    """A file's own name before the id of a document; without an end, the text's length says it."""
+    """A span is read from the fields of each framework, with a file name in preference to the id of a document.
+
+    Without an end, the end is computed from the length of the text.
+    """
     assert document_from(item).span == SPAN
 
 
@@ -74,11 +77,11 @@ def test_a_span_is_found_where_frameworks_keep_it(item: Any) -> None:
     ],
 )
 def test_what_is_not_a_whole_span_is_none(item: Any) -> None:
-    """No file, no offset, one that was not found, or one that counts from a page of which there are many."""
+    """The span is None if the file or the start is missing or invalid, or if the start counts from a page."""
     assert document_from(item).span is None
 
 
 def test_a_document_of_the_package_is_not_converted() -> None:
-    """It is not read again."""
+    """A Document with valid fields is returned as the same object."""
     document = Document(TEXT, span=SPAN)
     assert document_from(document) is document

@@ -1,4 +1,4 @@
-"""Recorded retrievals as a retriever."""
+"""Replaying recorded retrievals as a retriever."""
 
 import json
 from pathlib import Path
@@ -20,7 +20,10 @@ def _spans(folder: Path, *traces: list[dict[str, object]]) -> Path:
 
 
 def test_a_question_gets_what_was_retrieved_for_it(tmp_path: Path) -> None:
-    """The first k, with texts and scores; white space around a question does not count."""
+    """A question returns its first k recorded passages, with texts and scores.
+
+    White space around the question is ignored.
+    """
     search = TraceRun(_spans(tmp_path, phoenix()))
     assert [
         (document.id, document.text, document.score) for document in search(f" {QUESTION}\n", 1).documents
@@ -29,7 +32,7 @@ def test_a_question_gets_what_was_retrieved_for_it(tmp_path: Path) -> None:
 
 
 def test_what_was_not_recorded_raises(tmp_path: Path) -> None:
-    """Nothing found would be a score of 0, which nobody measured."""
+    """A question without a recorded retrieval is unscored: an empty ranking would score 0."""
     cached = phoenix("t2", question="When?")[:1]
     search = TraceRun(_spans(tmp_path, phoenix(), cached))
     with pytest.raises(
@@ -43,7 +46,7 @@ def test_what_was_not_recorded_raises(tmp_path: Path) -> None:
 
 
 def test_traces_without_any_retrieval_are_refused(tmp_path: Path) -> None:
-    """With what was found in them."""
+    """Traces without any retrieval are an error that lists what they contain."""
     with pytest.raises(
         InputError, match=r"no retrieval was recorded, in 1 trace\.\n  1 × without a retrieval"
     ):
@@ -51,7 +54,10 @@ def test_traces_without_any_retrieval_are_refused(tmp_path: Path) -> None:
 
 
 def test_several_searches_are_the_steps_in_their_conversation(tmp_path: Path) -> None:
-    """From the export, and from the eval set that was made of it."""
+    """Several searches are replayed as steps, for the question with its history.
+
+    The export and the eval set made from it give the same steps.
+    """
     spans = phoenix()
     spans[0]["attributes"]["input.value"] = json.dumps(
         [{"role": "user", "content": "Hello"}, {"role": "user", "content": QUESTION}]
@@ -68,22 +74,22 @@ def test_several_searches_are_the_steps_in_their_conversation(tmp_path: Path) ->
     )
     main(["evalset", "from-traces", str(file), "--output", str(evalset)])
     for search in (TraceRun(file), TraceRun(evalset)):
-        found = search(QUESTION, 3, history=[{"role": "user", "content": "Hello"}])
-        assert found.steps is not None
-        assert [(step.query, [document.id for document in step.documents]) for step in found.steps] == [
+        retrieval = search(QUESTION, 3, history=[{"role": "user", "content": "Hello"}])
+        assert retrieval.steps is not None
+        assert [(step.query, [document.id for document in step.documents]) for step in retrieval.steps] == [
             (QUESTION, ["d1", "d2"]),
             ("bath street", ["d3"]),
         ]
-        assert [document.id for document in found.documents] == ["d3"]
+        assert [document.id for document in retrieval.documents] == ["d3"]
 
 
 def test_one_search_has_no_steps(tmp_path: Path) -> None:
-    """It is the retrieval."""
+    """A single search is the retrieval and has no steps."""
     assert TraceRun(_spans(tmp_path, phoenix()))(QUESTION, 3).steps is None
 
 
 def test_several_files_are_one_run(tmp_path: Path) -> None:
-    """Such as one a day."""
+    """Several files, such as one a day, are replayed as one run."""
     (tmp_path / "monday").mkdir()
     monday = _spans(tmp_path / "monday", phoenix("t2", question="When?", passages=[("d3", "At ten.", 1.0)]))
     search = TraceRun(str(_spans(tmp_path, phoenix())), monday)
@@ -92,7 +98,10 @@ def test_several_files_are_one_run(tmp_path: Path) -> None:
 
 
 def test_the_eval_set_that_was_made_of_traces_is_a_run_too(tmp_path: Path) -> None:
-    """So that the traces themselves need not be committed; other examples of it have no retrieval."""
+    """An eval set made from traces can be replayed, so the traces need not be committed.
+
+    Examples without a recorded retrieval are unscored.
+    """
     evalset = tmp_path / "evalset.jsonl"
     main(["evalset", "from-traces", str(_spans(tmp_path, phoenix())), "--output", str(evalset)])
     with evalset.open("a", encoding="utf-8") as file:
@@ -107,7 +116,7 @@ def test_the_eval_set_that_was_made_of_traces_is_a_run_too(tmp_path: Path) -> No
 
 
 def test_looking_a_retrieval_up_takes_no_time_that_counts(tmp_path: Path, loop: BackgroundEventLoop) -> None:
-    """It is not the time of the retrieval."""
+    """The time to look up a recorded retrieval is not reported as the time of the retrieval."""
     retriever = adapt_retriever(TraceRun(_spans(tmp_path, phoenix())), loop)
     assert retriever.replays
     assert loop.run(retriever.retrieve(QUESTION, 3)).seconds is None

@@ -1,4 +1,4 @@
-"""A retriever that fails at some queries: asked the others, and not again for what it failed at."""
+"""A retriever that raises for some queries is called for the others, and is not called again for the failed ones."""
 
 import asyncio
 import time
@@ -16,7 +16,7 @@ from pytest_rageval.user_code import MAX_FAILURES
 
 
 class _Search:
-    """Fails at some queries, in one of several ways, and counts what it is asked."""
+    """A retriever that fails for some queries, in one of several ways, and counts its calls."""
 
     def __init__(self, bad: Callable[[str], bool], returned: object = LookupError("no index")) -> None:
         self.asked: Counter[str] = Counter()
@@ -33,7 +33,7 @@ class _Search:
 
 
 def _all(loop: BackgroundEventLoop, retriever: Retriever, queries: list[str], *again: str) -> list[Any]:
-    """What comes back for the queries at once, and then for others, in the same run."""
+    """Return the results of concurrent queries, and then of further queries in the same run."""
 
     async def gathered(queries: Iterable[str]) -> list[Any]:
         return await asyncio.gather(
@@ -57,7 +57,10 @@ def _all(loop: BackgroundEventLoop, retriever: Retriever, queries: list[str], *a
     ],
 )
 def test_a_failure_is_that_of_its_query(loop: BackgroundEventLoop, returned: object, reason: str) -> None:
-    """The others have rankings; the reason is a line without the query."""
+    """If one query fails, the others have rankings, and a repeated query returns the same error.
+
+    The reason is one line without the query.
+    """
     search = _Search(lambda query: query == "q1", returned)
     results = _all(loop, adapt_retriever(search, loop), ["q0", "q1", "q2"], "q1")
     assert [type(result) for result in results] == [Ranking, QueryError, Ranking, QueryError]
@@ -71,7 +74,7 @@ def test_a_failure_is_that_of_its_query(loop: BackgroundEventLoop, returned: obj
 
 
 def test_a_query_that_failed_is_asked_again_in_the_next_run(loop: BackgroundEventLoop) -> None:
-    """The trouble may have passed."""
+    """The next run calls the retriever again for a query that failed."""
     search = _Search(lambda _: True)
     retriever = adapt_retriever(search, loop)
     for _ in range(2):
@@ -80,7 +83,7 @@ def test_a_query_that_failed_is_asked_again_in_the_next_run(loop: BackgroundEven
 
 
 def test_a_retriever_that_answers_nothing_is_soon_asked_no_more(loop: BackgroundEventLoop) -> None:
-    """A dead server is not waited for four hundred times; the rest have the first error."""
+    """If the first MAX_FAILURES queries all fail, the retriever is not called again: the rest have the first error."""
     search = _Search(lambda _: True)
     queries = [f"q{n}" for n in range(20)]
     results = _all(loop, adapt_retriever(search, loop), queries)
@@ -89,7 +92,7 @@ def test_a_retriever_that_answers_nothing_is_soon_asked_no_more(loop: Background
 
 
 def test_a_retriever_that_has_answered_is_asked_them_all(loop: BackgroundEventLoop) -> None:
-    """However many it fails at."""
+    """A retriever that returned one result is called for all queries, even if all others fail."""
     search = _Search(lambda query: query != "q0")
     results = _all(loop, adapt_retriever(search, loop), [f"q{n}" for n in range(20)])
     assert [isinstance(result, QueryError) for result in results] == [False] + [True] * 19
@@ -97,7 +100,7 @@ def test_a_retriever_that_has_answered_is_asked_them_all(loop: BackgroundEventLo
 
 
 def test_an_answer_counts_before_the_loop_has_seen_it(loop: BackgroundEventLoop) -> None:
-    """The next calls are made, and fail, while the loop is busy with other things."""
+    """A successful call counts at once, even if the loop is too busy to process its result."""
 
     class Ahead(_Search):
         def __call__(self, query: str, k: int) -> object:
@@ -106,7 +109,7 @@ def test_an_answer_counts_before_the_loop_has_seen_it(loop: BackgroundEventLoop)
             return super().__call__(query, k)
 
     async def _busy() -> None:
-        time.sleep(0.2)  # noqa: ASYNC251 - as code does that holds the loop up
+        time.sleep(0.2)  # noqa: ASYNC251 - blocks the loop on purpose
 
     search = Ahead(lambda query: query != "q0")
     _all(loop, adapt_retriever(search, loop), [f"q{n}" for n in range(20)])
