@@ -29,7 +29,7 @@ def _tests(columns: list[list[float]], **words: object) -> list[tuple[float, flo
 
 @given(columns=SETS)
 def test_p_values_and_intervals_are_such(columns: list[list[float]]) -> None:
-    """Within their ranges; the interval holds the drop, and says of 0 what the p-value says."""
+    """P-values and intervals are in range; an interval contains the drop and agrees with the p-value."""
     tests = joint_drop_test([PairedDrops(column) for column in columns], alpha=0.05)
     assert 0.05 / len(columns) <= tests.level <= 0.05
     assert tests.settled

@@ -58,10 +58,11 @@ def _expected(ratings: np.ndarray, others: np.ndarray | float) -> np.ndarray:
 
 
 def _shares(column: str) -> tuple[np.ndarray, int]:
-    """The share of its battles with other systems that each won, as the published ratings imply; and their number.
+    """Return the win share of each system in battles with other systems, and the number of its battles.
 
-    The results of these battles were not published. But ratings of the highest likelihood make each system's expected
-    results add up to those that it had, and those against the reference are in Table 3.
+    The results of these battles were not published, but follow from the published ratings: at maximum
+    likelihood, each system's expected results equal its actual results, and the results against the reference
+    are in Table 3.
     """
     place, n = COLUMNS[column]
     ratings = np.array([row.ratings[place] for row in SYSTEMS.values()])

@@ -20,7 +20,7 @@ STRENGTHS = {
 
 
 def _fought(strengths: list[float], per_pair: int, with_first: int) -> list[tuple[int, int, float]]:
-    """Battles drawn from the model, a fifth of them tied; so many of each system with the first one."""
+    """Return battles drawn from the model, a fifth of them tied; `with_first` for each pair with the first system."""
     rng = np.random.default_rng(0)
     fought = []
     for one, other in combinations(range(len(strengths)), 2):

@@ -149,7 +149,7 @@ def test_the_share_of_gold_in_a_chunk_follows_from_its_characters(
 def test_rankings_are_labelled_as_their_characters_say(
     corpus: Corpus, size: int, kind: str, *, overlapping: bool
 ) -> None:
-    """What BM25 retrieves among all files, k = 5; also chunks shorter than gold, and ones that overlap by half."""
+    """Labels of BM25 rankings (k = 5) equal a count of characters, also for short and for overlapping chunks."""
     documents = corpus.chunks(size, size // 2 if overlapping else size)
     search = BM25Retriever(documents)
     same_by_text = 0

@@ -32,7 +32,7 @@ NAMES = (
 
 
 class World:
-    """Retriever, generator and judge in memory: passages and answers by question, and what the judge calls relevant."""
+    """A retriever, generator and judge in memory: passages and answers by question, and the relevant passages."""
 
     context_names: frozenset[str] = frozenset()
     replays = False
