@@ -308,7 +308,7 @@ EXPORTS: Final = {
     "langsmith-nested.json": json.dumps(_nested_runs(), indent=1),
     "langsmith-runs.csv": _table(_langsmith_runs()),
 }
-"""The same trace in files of all kinds, by name."""
+"""The same trace as a file of each format, by file name."""
 
 
 def write_export(folder: Path, name: str) -> Path:

@@ -14,7 +14,7 @@ from tests.unit.reports.whole_document import whole_document
 __all__ = ["QUESTIONS", "planted_run", "real_run", "wide_document"]
 
 QUESTIONS = 300
-"""Of the real run: more than a page shows at once."""
+"""Number of questions of the real run: more than the page lists at once."""
 
 CONFTEST = """
 import json, os

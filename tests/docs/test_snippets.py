@@ -20,7 +20,7 @@ LONG = {
         "docs/how-to/cost.md",
     ),
 }
-"""Pages with frameworks, servers and many processes; `tests/integration` runs what they show in every build."""
+"""Slow pages with frameworks, servers or many processes; `tests/integration` covers their content in every build."""
 
 pytestmark = [
     pytest.mark.slow,

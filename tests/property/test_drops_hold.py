@@ -18,7 +18,7 @@ DIFFERENCES = st.sampled_from([0.0, 0.0, 1 / 3, 0.5, -0.5, 1.0, -1.0, NAN]) | st
 SETS = st.integers(1, 8).flatmap(
     lambda n: st.lists(st.lists(DIFFERENCES, min_size=n, max_size=n), min_size=1, max_size=3)
 )
-"""Few enough questions that all patterns are enumerated: no seed has a part."""
+"""Sets with so few questions that all sign patterns are enumerated, independent of a seed."""
 DROPS = st.lists(DIFFERENCES.filter(lambda drop: not math.isnan(drop)), min_size=1, max_size=16)
 
 

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 Data = Callable[[str], Path]
 
 CUT_IN_A_NUMBER = "7,000,000 square kilometres (2,70"
-"""The one answer that ends within a number, and so is no quote of whole words."""
+"""The only answer that ends within a number, so that it is no quote of whole words."""
 
 
 class Answer(NamedTuple):

@@ -11,7 +11,7 @@ from pytest_rageval.stats.systems import Battle, bradley_terry
 pytestmark = pytest.mark.slow
 
 QUESTIONS = 16_099
-"""Of the test set, Table 2; each system battles the reference on all of them."""
+"""The number of questions of the test set (Table 2); each system battles the reference on all questions."""
 
 
 class Published(NamedTuple):
@@ -37,10 +37,10 @@ SYSTEMS = {
 }
 REFERENCE = (1144, 1145, 1146)
 COLUMNS = {"B": (1, 700), "C": (2, 1400)}
-"""The place of a column, and the number of questions on which all pairs of systems battle."""
+"""The index of a column, and the number of questions on which all pairs of systems battle."""
 
 MARGINS = {"A": (1, 4, 8), "B": (1, 3, 5), "C": (1, 2, 4)}
-"""Half widths of the published intervals: that of the reference, and the range of those of the systems."""
+"""Half widths of the published intervals: of the reference, and the smallest and largest of the systems."""
 
 
 def _against_reference() -> list[Battle]:

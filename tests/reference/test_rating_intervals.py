@@ -10,10 +10,10 @@ from pytest_rageval.stats.systems import Battle, bradley_terry
 pytestmark = pytest.mark.slow
 
 QUALITY = {"reference": 0.2, "a": 0.6, "b": 0.2, "c": 0.0, "d": -0.5}
-"""The mean log strength of a system's answers."""
+"""Mean log strength of each system's answers."""
 
 VARIES = 1.5
-"""The standard deviation of that strength from question to question."""
+"""Standard deviation of the log strength between questions."""
 
 
 def _run(rng: np.random.Generator, questions: int) -> tuple[list[Battle], list[str]]:

@@ -27,7 +27,7 @@ WHOLE = {
     "set_F": "f1",
 }
 DIGITS = 5e-5 + 1e-9
-"""The files have four decimals."""
+"""Tolerance: the files have four decimals."""
 
 
 def _expected(path: Path) -> Expected:

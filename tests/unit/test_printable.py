@@ -14,7 +14,7 @@ from pytest_rageval.printable import one_line, printable
 PARTS = [*":#[]() \t\n\r\x0b\x0c\x1b\x9b\x85aé", "::", "##", "##vso[", "::error::"]
 PARTS += [*"\u00a0\u3000\u200b\u00ad\ufeff\ufe0f\u2028\u202e\ud83d\U000e0020"]
 HOSTILE = st.lists(st.sampled_from(PARTS), max_size=30).map("".join)
-"""Texts of what matters, in any order."""
+"""Texts made of the relevant characters and commands in any order."""
 
 
 def _seen(line: str) -> str:

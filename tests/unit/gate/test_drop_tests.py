@@ -63,7 +63,10 @@ def test_each_threshold_has_its_own_alpha() -> None:
 
 
 def test_clusters_are_tested_apart() -> None:
-    """A threshold with a cluster tag is tested separately; a tag that no example has raises InputError."""
+    """Thresholds with and without clusters are tested separately, each at half of the level.
+
+    A cluster tag that no example has raises InputError.
+    """
     tagged = [_part(LOST), _part(LOST, cluster="topic")]
     with pytest.raises(InputError, match="no example has a tag 'topic'"):
         run_drop_tests(tagged)

@@ -13,7 +13,7 @@ from pytest_rageval.session.battles import Battles, arena_cutoffs
 NODE = "t.py::test_it[{}]".format
 EXAMPLES = [Example(f"q{n}", f"q{n}", reference="long", tags={"domain": n % 2}) for n in range(8)]
 EXAMPLES.append(Example("short", "short"))
-"""The last one has no reference, so that no system was asked about it."""
+"""The last example has no reference, so no system answered its question."""
 
 
 class Run:

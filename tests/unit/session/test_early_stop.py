@@ -370,7 +370,10 @@ def test_a_score_of_a_plugin_is_evaluated_in_full(good: Settings) -> None:
 
 
 def test_each_watched_threshold_has_its_own_share_of_the_level(good: Settings) -> None:
-    """Thresholds that stop early share the level; those decided by rankings alone take no share."""
+    """Thresholds that are monitored share the level with a score that needs no model.
+
+    Thresholds that are decided by their rankings take no share.
+    """
     gates = [threshold(name, max_drop=0.02) for name in ("answer.em@1", "answer.f1@1", "answer.abstained@1")]
     recall = threshold("contains.hit@1", max_drop=0.02)
     _run(replace(good, update_baseline=True), Rag(), *gates, recall)

@@ -119,7 +119,7 @@ def test_sums_that_are_unlikely_need_not_be_followed(kind: str, monkeypatch: pyt
             drops = rng.uniform(-0.3, 0.3, n) * (rng.random(n) < 0.2)
         cases.append(drops.tolist())
     narrow = [noninferiority_p_value(drops, 0.02) for drops in cases]
-    monkeypatch.setattr(module, "_bernstein_reach", lambda variance, largest: 1e9)  # noqa: ARG005 - of no matter
+    monkeypatch.setattr(module, "_bernstein_reach", lambda variance, largest: 1e9)  # noqa: ARG005 - the arguments are unused
     assert narrow == pytest.approx(
         [noninferiority_p_value(drops, 0.02, points=1 << 24) for drops in cases], abs=1e-9
     )
