@@ -23,7 +23,7 @@ from pytest_rageval.llm.servers.server import RemoteServer
 from pytest_rageval.llm.stores.interface import Entry
 
 QUICK = settings(max_examples=30)
-"""Thirty requests of this size have many hundred values, and take little time on a busy machine."""
+"""Thirty requests of this size contain many hundred values."""
 
 TEXTS = st.text(st.characters(), max_size=20)
 JSON = st.recursive(

@@ -341,8 +341,8 @@ def test_a_new_key_is_fetched_for_what_is_passed_on(serve, upstream, tmp_path):
 
 
 async def _own_client(model: str, messages: list[Any], **parameters: Any) -> dict[str, Any]:
-    said = f"{messages[-1]['content']} to you, {sorted(parameters)}"
-    return {"model": model, "choices": [{"message": {"content": said}, "finish_reason": "stop"}]}
+    text = f"{messages[-1]['content']} to you, {sorted(parameters)}"
+    return {"model": model, "choices": [{"message": {"content": text}, "finish_reason": "stop"}]}
 
 
 def test_a_client_of_the_users_own_is_asked(serve, upstream):
